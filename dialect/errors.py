@@ -1,0 +1,34 @@
+"""What Bascule raises: errors that a user can mend, and errors that are ours."""
+
+
+class BasculeError(Exception):
+    """The base of every error that Bascule raises on purpose."""
+
+
+class UserError(BasculeError):
+    """Something the user can mend: an option, a pass name, a pipeline, IR that does not parse or verify.
+
+    `location` is where (file:line, an option's name, a column of a pipeline); `hint` says what to change.
+    """
+
+    def __init__(self, message: str, *, location: str | None = None, hint: str | None = None):
+        self.message, self.location, self.hint = message, location, hint
+        text = f"{location}: {message}" if location else message
+        super().__init__(f"{text}\n  hint: {hint}" if hint else text)
+
+
+class UnsupportedError(UserError):
+    """An operator, dtype or device that has no rule here; `operator` names it."""
+
+    def __init__(self, message: str, *, operator: str = "", location: str | None = None, hint: str | None = None):
+        self.operator = operator
+        super().__init__(message, location=location, hint=hint)
+
+
+class CompilerError(BasculeError):
+    """A bug of the compiler; `reproducer` is the `.mlir` file to replay, with `command`."""
+
+    def __init__(self, message: str, *, reproducer: str | None = None, command: str | None = None):
+        self.reproducer, self.command = reproducer, command
+        text = f"{message}\n  This is a bug in Bascule. Please report it"
+        super().__init__(f"{text} with {reproducer}\n  replay: {command}" if reproducer else f"{text}.")

@@ -1,0 +1,38 @@
+"""The `bascule` dialect: `context()` makes an MLIR context that has it."""
+
+from ..mlir import ir, torch_dialect
+from .attributes import LayoutAttr, OperandAttr, ScheduleAttr
+from .definition import Bascule, build
+from .memory import CopyIntoOp, ScatterOp, StoreOp, ViewOp
+from .random import RandomOp
+from .structure import ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
+
+
+def context() -> ir.Context:
+    """A new MLIR context with this dialect, the torch dialect and all upstream dialects."""
+    ctx = ir.Context()
+    with ctx:
+        Bascule.load()
+        torch_dialect.register_dialect(ctx)
+    return ctx
+
+
+__all__ = [
+    "Bascule",
+    "ComputeOp",
+    "CopyIntoOp",
+    "ForeachOp",
+    "KernelOp",
+    "LayoutAttr",
+    "OperandAttr",
+    "RandomOp",
+    "ReduceOp",
+    "ScanOp",
+    "ScatterOp",
+    "ScheduleAttr",
+    "StoreOp",
+    "ViewOp",
+    "YieldOp",
+    "build",
+    "context",
+]

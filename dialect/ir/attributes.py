@@ -1,0 +1,27 @@
+"""The attributes of the dialect: a tensor's layout, a kernel's schedule, an operand of an ATen call."""
+
+from ..mlir import ir
+from .definition import Bascule
+
+
+class LayoutAttr(Bascule.Attribute, name="layout"):
+    """Logical index -> element offset from the tensor's first element: `#bascule.layout<affine_map<(d0, d1) -> ...>>`.
+
+    It is a tensor type's encoding. A type without one is row-major contiguous and static; a tensor with a dynamic
+    dimension always has one. Strides, storage offsets, channels-last and expanded (stride 0) dimensions are all this map.
+    Symbol `sK` is the K-th symbol (leading `index` argument) of the enclosing function.
+    """
+
+    map: ir.AffineMapAttr
+
+
+class ScheduleAttr(Bascule.Attribute, name="schedule"):
+    """Every decision of `schedule-kernels` about one kernel, as a dictionary: `#bascule.schedule<{vector = 16 : i64, ...}>`."""
+
+    config: ir.DictAttr
+
+
+class OperandAttr(Bascule.Attribute, name="operand"):
+    """In `bascule.arguments` of an ATen function: here stands tensor operand number `index`. `#bascule.operand<0 : i64>`."""
+
+    index: ir.IntegerAttr

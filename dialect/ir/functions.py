@@ -1,0 +1,92 @@
+"""The three kinds of function in a module, told apart by an attribute.
+
+- graph function (`bascule.graph`): the imported graph. Symbols first (`index`), then tensors.
+- kernel function: private, its body is destinations (`bufferization.alloc_tensor`), one `bascule.kernel`, a return of the
+  destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
+  function, in the same order, so symbol numbers mean the same in both.
+- ATen function (`bascule.extern = "aten.mm.default"`): a private declaration; `bascule.arguments` is the operator's argument
+  list in schema order: `#bascule.operand<k>` a tensor operand, `unit` None, i64 / f64 / bool / string constants, lists, an
+  `affine_map<()[s0] -> (..)>` an integer computed from symbols. `bascule.results` (i64 array) are the positions of the operator's outputs
+  that the function returns; `bascule.mutates` (i64 array) the tensor operands that it writes. An ATen function takes no symbols.
+Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic.
+"""
+
+from collections.abc import Sequence
+
+from ..mlir import func, ir
+
+GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES = (
+    f"bascule.{name}" for name in ("graph", "extern", "arguments", "results", "mutates", "shapes")
+)
+
+
+def functions(module: ir.Module) -> list[ir.Operation]:
+    """All functions of a module, in order."""
+    return [op.operation for op in module.body.operations if op.operation.name == "func.func"]
+
+
+def is_extern(function: ir.Operation) -> bool:
+    return EXTERN in function.attributes
+
+
+def kernel_op(function: ir.Operation) -> ir.Operation | None:
+    """The `bascule.kernel` of a kernel function, else None."""
+    if is_extern(function) or not len(function.regions[0].blocks):
+        return None
+    for op in function.regions[0].blocks[0].operations:
+        if op.operation.name == "bascule.kernel":
+            return op.operation
+    return None
+
+
+def graph_functions(module: ir.Module) -> list[ir.Operation]:
+    """The functions that are neither kernels nor ATen operators."""
+    return [f for f in functions(module) if not is_extern(f) and kernel_op(f) is None]
+
+
+class Externs:
+    """The ATen functions of a module: equal calls share one declaration."""
+
+    def __init__(self, module: ir.Module):
+        self.module = module
+        self.table = ir.SymbolTable(module.operation)
+        self.known = {self._key(f): f.attributes["sym_name"].value for f in functions(module) if is_extern(f)}
+
+    @staticmethod
+    def _key(function: ir.Operation) -> tuple:
+        names = (EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, "function_type")
+        return tuple(str(function.attributes[n]) if n in function.attributes else None for n in names)
+
+    def call(
+        self,
+        callee: str,
+        arguments: Sequence[ir.Attribute],
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        *,
+        positions: Sequence[int] | None = None,
+        mutates: Sequence[int] = (),
+        shapes: Sequence[ir.AffineMap] | None = None,
+    ) -> list[ir.Value]:
+        """Calls the operator `callee` ("aten.mm.default") at the current insertion point; returns the tensor results."""
+        type_ = ir.FunctionType.get([operand.type for operand in operands], list(results))
+        attributes = {
+            EXTERN: ir.StringAttr.get(callee),
+            ARGUMENTS: ir.ArrayAttr.get(list(arguments)),
+            RESULTS: ir.DenseI64ArrayAttr.get(list(range(len(results)) if positions is None else positions)),
+        }
+        if mutates:
+            attributes[MUTATES] = ir.DenseI64ArrayAttr.get(list(mutates))
+        if shapes is not None:
+            attributes[SHAPES] = ir.ArrayAttr.get([ir.AffineMapAttr.get(shape) for shape in shapes])
+        with ir.InsertionPoint.at_block_begin(self.module.body):
+            function = func.FuncOp(callee.removesuffix(".default"), type_, visibility="private").operation
+        for name, attribute in attributes.items():
+            function.attributes[name] = attribute
+        key = self._key(function)
+        if key in self.known:
+            function.erase()
+        else:
+            self.table.insert(function)  # makes the name unique
+            self.known[key] = function.attributes["sym_name"].value
+        return list(func.CallOp(list(results), self.known[key], list(operands)).operation.results)

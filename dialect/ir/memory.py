@@ -1,0 +1,112 @@
+"""Operations about where values live: store, scatter, view, copy_into."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..mlir import ext, ir
+from .definition import Bascule, Writes, declare, fail
+from .structure import verify_body, verify_ranges
+from .types import scalar_type
+
+# How a store combines with what is there. Absent on the op: "set". `minu`, `maxu` are unsigned; floats: NaN wins.
+STORE_MODES = ("set", "add", "mul", "min", "max", "minu", "maxu")
+
+
+def shaped(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.RankedTensorType | ir.MemRefType)
+
+
+@declare
+class StoreOp(Bascule.Operation, name="store", traits=[Writes]):
+    """Writes one element of a destination (a tensor in the kernel stage, a memref in the program stage).
+
+    With the optional attribute `mode` it combines with what is there, atomically where points may meet.
+    """
+
+    value: ir.Value[Any]
+    dest: ir.Value[Any]
+    indices: Sequence[ir.Value[ir.IndexType]]
+
+    @property
+    def mode(self) -> str:
+        attributes = self.operation.attributes
+        return attributes["mode"].value if "mode" in attributes else "set"
+
+    def verify_invariants(self) -> bool:
+        type_ = self.dest.type
+        if not shaped(type_):
+            return fail(self, f"stores into a ranked tensor or memref, got {type_}")
+        if len(self.indices) != type_.rank:
+            return fail(self, f"has {len(self.indices)} indices for a destination of rank {type_.rank}")
+        want = scalar_type(type_.element_type)
+        if self.value.type != want:
+            return fail(self, f"stores {self.value.type} into elements of type {want}")
+        return self.mode in STORE_MODES or fail(
+            self, f"has the unknown mode '{self.mode}'; known: {', '.join(STORE_MODES)}"
+        )
+
+
+@declare
+class ScatterOp(Bascule.Operation, name="scatter", traits=[ext.Pure]):
+    """`init` with elements written at computed indices: the result is a new value.
+
+    The region runs at every point of `ranges`; its last block argument is the destination, of `init`'s type, which holds `init`'s
+    elements before the first store. Stores of mode "set" to one place: the last point in row-major order wins.
+    """
+
+    init: ir.Value[Any]
+    ranges: ir.AffineMapAttr
+    out: ir.OpResult[Any]
+    body: ir.Region
+
+    def verify_invariants(self) -> bool:
+        source, result = self.operation.operands[0].type, self.operation.results[0].type
+        if not isinstance(source, ir.RankedTensorType):
+            return fail(self, f"scatters into a ranked tensor, got {source}")
+        if (source.shape, source.element_type) != (result.shape, result.element_type):
+            return fail(self, f"has a result of {result} for an init of {source}")
+        return verify_ranges(self) and verify_body(self, len(self.ranges.value.results), 0, [result])
+
+
+@declare
+class ViewOp(Bascule.Operation, name="view", traits=[ext.Pure]):
+    """The same elements under other indices: `out[i] = source[map(i)]`; `shape` gives the sizes of `out`.
+
+    `fold-views` makes loads through it loads of the source. One that stays (it feeds an ATen operator or an
+    output) is an alias of the source's memory: then the result's layout is the source's layout after `map`.
+    """
+
+    source: ir.Value[Any]
+    map: ir.AffineMapAttr
+    shape: ir.AffineMapAttr
+    out: ir.OpResult[Any]
+
+    def verify_invariants(self) -> bool:
+        source, result = self.operation.operands[0].type, self.operation.results[0].type
+        if not (shaped(source) and shaped(result)):
+            return fail(self, f"views a ranked tensor as a ranked tensor, got {source} and {result}")
+        map_, shape = self.map.value, self.shape.value
+        if map_.n_dims != result.rank or len(map_.results) != source.rank:
+            return fail(
+                self,
+                f"has a map of {map_.n_dims} dims to {len(map_.results)} results for ranks {result.rank} and {source.rank}",
+            )
+        if shape.n_dims != 0 or len(shape.results) != result.rank:
+            return fail(self, f"expects 'shape' to give {result.rank} sizes, got {shape}")
+        if source.element_type != result.element_type:
+            return fail(self, f"changes the element type {source.element_type} to {result.element_type}")
+        return True
+
+
+@declare
+class CopyIntoOp(Bascule.Operation, name="copy_into", traits=[Writes]):
+    """A mutated input's final value, written back: every element of `value` into `dest`, an argument of the function."""
+
+    value: ir.Value[Any]
+    dest: ir.Value[Any]
+
+    def verify_invariants(self) -> bool:
+        value, dest = (operand.type for operand in self.operation.operands)
+        if not (shaped(value) and shaped(dest)) or (value.shape, value.element_type) != (dest.shape, dest.element_type):
+            return fail(self, f"copies {value} into {dest}: shapes and element types must be equal")
+        return True

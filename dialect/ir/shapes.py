@@ -1,0 +1,130 @@
+"""Sizes and layouts as affine expressions of the enclosing function's symbols.
+
+Symbol `sK` of every map in a function is that function's K-th leading `index` argument. A static size is a constant expression.
+A size lives in one place: a compute's, scan's or view's own map, an argument's `bascule.shape`, a callee's `bascule.shapes`.
+"""
+
+from collections.abc import Sequence
+
+from ..mlir import ir
+from .attributes import LayoutAttr
+
+Size = int | ir.AffineExpr
+
+
+def expr(size: Size) -> ir.AffineExpr:
+    """`size` as an affine expression."""
+    return ir.AffineExpr.get_constant(size) if isinstance(size, int) else size
+
+
+def constant(size: ir.AffineExpr) -> int | None:
+    """The value of a constant expression, else None."""
+    return size.value if isinstance(size, ir.AffineConstantExpr) else None
+
+
+def symbol_count(exprs: Sequence[ir.AffineExpr]) -> int:
+    """One more than the largest symbol number in `exprs`."""
+    most, todo = 0, list(exprs)
+    while todo:
+        e = todo.pop()
+        if isinstance(e, ir.AffineSymbolExpr):
+            most = max(most, e.position + 1)
+        elif isinstance(e, ir.AffineBinaryExpr):
+            todo += [e.lhs, e.rhs]
+    return most
+
+
+def size_map(sizes: Sequence[Size]) -> ir.AffineMap:
+    """`affine_map<()[s0, ...] -> (sizes)>`: what `ranges`, `shape` and `bascule.shape` hold."""
+    exprs = [expr(size) for size in sizes]
+    return ir.AffineMap.get(0, symbol_count(exprs), exprs)
+
+
+def index_map(rank: int, results: Sequence[Size]) -> ir.AffineMap:
+    """`affine_map<(d0, ...)[s0, ...] -> (results)>` over an index of `rank` dimensions."""
+    exprs = [expr(result) for result in results]
+    return ir.AffineMap.get(rank, symbol_count(exprs), exprs)
+
+
+def row_major(sizes: Sequence[Size]) -> list[ir.AffineExpr]:
+    """The strides, in elements, of a contiguous tensor of `sizes`."""
+    strides, step = [], expr(1)
+    for size in reversed(sizes):
+        strides.append(step)
+        step = step * expr(size)
+    return strides[::-1]
+
+
+def strided(strides: Sequence[Size], offset: Size = 0) -> ir.AffineMap:
+    """The layout map of `strides` and `offset`, in elements."""
+    total = expr(offset)
+    for i, stride in enumerate(strides):
+        total = total + ir.AffineExpr.get_dim(i) * expr(stride)
+    return index_map(len(strides), [total])
+
+
+def tensor_type(
+    sizes: Sequence[Size], element: ir.Type, strides: Sequence[Size] | None = None, offset: Size = 0
+) -> ir.RankedTensorType:
+    """The type of a tensor of `sizes`, row-major unless `strides` (elements) says otherwise.
+
+    Static and row-major carries no layout; everything else carries one.
+    """
+    exprs = [expr(size) for size in sizes]
+    dims = [constant(size) for size in exprs]
+    contiguous = row_major(exprs)
+    chosen = contiguous if strides is None else [expr(stride) for stride in strides]
+    # The stride of a dimension of size 1 says nothing; keep the row-major one so that equal layouts are equal types.
+    chosen = [c if dim == 1 else s for s, c, dim in zip(chosen, contiguous, dims)]
+    plain = None not in dims and chosen == contiguous and expr(offset) == expr(0)
+    encoding = None if plain else LayoutAttr.get(ir.AffineMapAttr.get(strided(chosen, offset)))
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([dynamic if d is None else d for d in dims], element, encoding)
+
+
+def layout_of(type_: ir.RankedTensorType) -> ir.AffineMap:
+    """The layout map of a tensor type (built for the types that carry none)."""
+    return type_.encoding.map.value if type_.encoding is not None else strided(row_major(type_.shape))
+
+
+def shape_of(value: ir.Value) -> list[ir.AffineExpr]:
+    """The sizes of a tensor value, as expressions of the enclosing function's symbols."""
+    type_ = value.type
+    if type_.has_static_shape:
+        return [expr(size) for size in type_.shape]
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        function = owner.owner
+        if function.operation.name != "func.func":  # a scatter's destination
+            return shape_of(function.operation.operands[0])
+        number = ir.BlockArgument(value).arg_number
+        return list(function.operation.attributes["arg_attrs"][number]["bascule.shape"].value.results)
+    name = owner.name
+    if name in ("bascule.compute", "bascule.scan"):
+        return list(owner.attributes["ranges"].value.results)
+    if name == "bascule.view":
+        return list(owner.attributes["shape"].value.results)
+    if name == "bascule.scatter":
+        return shape_of(owner.operands[0])
+    if name == "func.call":
+        callee = callee_of(owner)
+        return list(callee.attributes["bascule.shapes"][ir.OpResult(value).result_number].value.results)
+    if name == "bufferization.alloc_tensor":
+        function = owner.parent
+        return list(function.attributes["bascule.shapes"][returned_number(function, value)].value.results)
+    raise AssertionError(f"no shape is known for a result of {name}")
+
+
+def callee_of(call: ir.Operation) -> ir.Operation:
+    """The function that a `func.call` calls."""
+    module = call
+    while module.name != "builtin.module":
+        module = module.parent.operation
+    return ir.SymbolTable(module)[call.attributes["callee"].value].operation
+
+
+def returned_number(function: ir.Operation, value: ir.Value) -> int:
+    """Which result of `function` returns `value`."""
+    block = function.regions[0].blocks[0]
+    end = block.operations[len(block.operations) - 1].operation
+    return next(i for i, operand in enumerate(end.operands) if operand == value)

@@ -1,0 +1,190 @@
+"""Operations that give a program its loops: compute, reduce, scan, foreach, kernel, and the yield that ends their regions.
+
+Their regions consist of upstream ops over scalars: `tensor.extract` reads, `arith` and `math` compute, `affine.apply` does index
+arithmetic, `scf.if` guards. The region's block arguments are the point's indices, one `index` for each of `ranges`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..mlir import ext, ir
+from .definition import Bascule, Writes, declare, fail
+from .types import scalar_type
+
+# kind -> number of results; `argmax` and `argmin` yield the (flattened) i64 position, the others the yielded type.
+REDUCE_KINDS = {
+    "sum": 1,
+    "prod": 1,
+    "max": 1,  # signed integers; floats: NaN wins, as in PyTorch
+    "min": 1,
+    "maxu": 1,  # unsigned integers
+    "minu": 1,
+    "any": 1,  # i1
+    "all": 1,  # i1
+    "xor": 1,
+    "argmax": 1,  # the first position of the largest value; NaN wins
+    "argmin": 1,
+    "welford": 3,  # mean, sum of squared deviations from it, count: all of the yielded (float) type
+    "softmax": 2,  # max, sum of exp(x - max): of the yielded (float) type
+}
+SCAN_KINDS = ("sum", "prod", "max", "min", "maxu", "minu", "logaddexp", "argmax", "argmin")
+POSITION_KINDS = ("argmax", "argmin")  # i64 results
+
+
+def verify_body(op: Any, rank: int, yields: int, extra: Sequence[ir.Type] = ()) -> bool:
+    """The region has one block of `rank` indices (then `extra`), ended by a yield of `yields` values."""
+    blocks = list(op.operation.regions[0].blocks)
+    if len(blocks) != 1:
+        return fail(op, f"expects a region of one block, got {len(blocks)}")
+    types = [argument.type for argument in blocks[0].arguments]
+    if len(types) != rank + len(extra):
+        return fail(op, f"expects a block of {rank + len(extra)} arguments, one for each range, got {len(types)}")
+    if any(not isinstance(t, ir.IndexType) for t in types[:rank]):
+        return fail(op, "expects the block's indices to be of type 'index'")
+    if types[rank:] != list(extra):
+        return fail(op, f"expects the block to end with arguments of type {', '.join(map(str, extra))}")
+    end = blocks[0].operations[len(blocks[0].operations) - 1].operation if len(blocks[0].operations) else None
+    if end is None or end.name != YieldOp.OPERATION_NAME:
+        return fail(op, "expects its region to end with 'bascule.yield'")
+    if len(end.operands) != yields:
+        return fail(op, f"expects its region to yield {yields} value(s), got {len(end.operands)}")
+    return True
+
+
+def verify_ranges(op: Any) -> bool:
+    """`ranges` takes no dimensions, and a constant size is not negative."""
+    ranges = op.operation.attributes["ranges"].value
+    if ranges.n_dims != 0:
+        return fail(op, "expects 'ranges' to be a map of symbols only, affine_map<()[s0, ...] -> (...)>")
+    for size in ranges.results:
+        if isinstance(size, ir.AffineConstantExpr) and size.value < 0:
+            return fail(op, f"has a negative range {size.value}")
+    return True
+
+
+def verify_tensor_result(op: Any) -> bool:
+    """The result is a tensor over `ranges` whose element is what the region yields."""
+    ranges, type_ = op.operation.attributes["ranges"].value, op.operation.results[0].type
+    if not isinstance(type_, ir.RankedTensorType):
+        return fail(op, f"expects a ranked tensor result, got {type_}")
+    if type_.rank != len(ranges.results):
+        return fail(op, f"has {len(ranges.results)} ranges but a result of rank {type_.rank}")
+    for i, size in enumerate(ranges.results):
+        constant = size.value if isinstance(size, ir.AffineConstantExpr) else None
+        dim = None if type_.is_dynamic_dim(i) else type_.get_dim_size(i)
+        if constant != dim:
+            return fail(op, f"range {i} is {size} but the result's size there is {'?' if dim is None else dim}")
+    return True
+
+
+def yielded(op: Any) -> Sequence[ir.Value]:
+    """The operands of the yield that ends the op's region."""
+    block = op.operation.regions[0].blocks[0]
+    return block.operations[len(block.operations) - 1].operation.operands
+
+
+@declare
+class YieldOp(Bascule.Operation, name="yield", traits=[ext.Pure, ir.IsTerminatorTrait]):
+    """Ends a region of this dialect; its values (all of one type) are what the region computes."""
+
+    values: Sequence[ir.Value[Any]]
+
+
+@declare
+class ComputeOp(Bascule.Operation, name="compute", traits=[ext.Pure]):
+    """A tensor as a pure function of its index: element [i, j] is what the region yields for (i, j).
+
+    Reads are `tensor.extract` of tensors defined above. Inside a kernel a compute is a tile that stays near the
+    processor (registers, cache) for the point at hand.
+    """
+
+    ranges: ir.AffineMapAttr
+    out: ir.OpResult[Any]
+    body: ir.Region
+
+    def verify_invariants(self) -> bool:
+        rank = len(self.ranges.value.results)
+        if not (verify_ranges(self) and verify_body(self, rank, 1) and verify_tensor_result(self)):
+            return False
+        want, got = scalar_type(self.operation.results[0].type.element_type), yielded(self)[0].type
+        return want == got or fail(self, f"yields {got} for elements of type {want}")
+
+
+@declare
+class ReduceOp(Bascule.Operation, name="reduce", traits=[ext.Pure]):
+    """Combines what the region yields over all of `ranges`, by `kind`; accumulates in the yielded type."""
+
+    kind: ir.StringAttr
+    ranges: ir.AffineMapAttr
+    outs: Sequence[ir.OpResult[Any]]
+    body: ir.Region
+
+    def verify_invariants(self) -> bool:
+        kind = self.kind.value
+        if kind not in REDUCE_KINDS:
+            return fail(self, f"has the unknown kind '{kind}'; known: {', '.join(REDUCE_KINDS)}")
+        if not (verify_ranges(self) and verify_body(self, len(self.ranges.value.results), 1)):
+            return False
+        if len(self.operation.results) != REDUCE_KINDS[kind]:
+            return fail(self, f"of kind '{kind}' has {REDUCE_KINDS[kind]} result(s), got {len(self.operation.results)}")
+        value = yielded(self)[0].type
+        want = ir.IntegerType.get_signless(64) if kind in POSITION_KINDS else value
+        for result in self.operation.results:
+            if result.type != want:
+                return fail(self, f"of kind '{kind}' yields {value}, so its results are {want}, got {result.type}")
+        if kind in ("welford", "softmax") and not isinstance(value, ir.F32Type | ir.F64Type):
+            return fail(self, f"of kind '{kind}' takes f32 or f64, got {value}")
+        if kind in ("any", "all") and value != ir.IntegerType.get_signless(1):
+            return fail(self, f"of kind '{kind}' takes i1, got {value}")
+        return True
+
+
+@declare
+class ScanOp(Bascule.Operation, name="scan", traits=[ext.Pure]):
+    """Running reduction along range number `dim`: element [.., k, ..] combines what the region yields for 0..k there."""
+
+    kind: ir.StringAttr
+    dim: ir.IntegerAttr
+    ranges: ir.AffineMapAttr
+    out: ir.OpResult[Any]
+    body: ir.Region
+
+    def verify_invariants(self) -> bool:
+        kind, rank = self.kind.value, len(self.ranges.value.results)
+        if kind not in SCAN_KINDS:
+            return fail(self, f"has the unknown kind '{kind}'; known: {', '.join(SCAN_KINDS)}")
+        if not 0 <= self.dim.value < rank:
+            return fail(self, f"scans dim {self.dim.value} of {rank} ranges")
+        if not (verify_ranges(self) and verify_body(self, rank, 1) and verify_tensor_result(self)):
+            return False
+        got = scalar_type(self.operation.results[0].type.element_type)
+        value = yielded(self)[0].type
+        want = ir.IntegerType.get_signless(64) if kind in POSITION_KINDS else value
+        return got == want or fail(self, f"of kind '{kind}' yields {value}, so its elements are {want}, got {got}")
+
+
+@declare
+class ForeachOp(Bascule.Operation, name="foreach", traits=[Writes]):
+    """Runs its region, for its stores, at every point of `ranges`, in any order or all at once."""
+
+    ranges: ir.AffineMapAttr
+    body: ir.Region
+
+    def verify_invariants(self) -> bool:
+        return verify_ranges(self) and verify_body(self, len(self.ranges.value.results), 0)
+
+
+@declare
+class KernelOp(Bascule.Operation, name="kernel", traits=[Writes]):
+    """One launch: runs its region at every point of the parallel domain `ranges`, in any order.
+
+    It is the body of a kernel function (see `kernels.py`): it reads that function's arguments and stores into its
+    destinations. An optional `schedule` (`#bascule.schedule`) holds how it is to be run. With no ranges the region runs
+    once and its top-level foreach ops are the parallel domains: several independent loops in one launch.
+    """
+
+    ranges: ir.AffineMapAttr
+    body: ir.Region
+
+    def verify_invariants(self) -> bool:
+        return verify_ranges(self) and verify_body(self, len(self.ranges.value.results), 0)

@@ -1,0 +1,30 @@
+"""Element types: how a value in memory relates to a scalar in a region.
+
+A tensor of unsigned integers has elements `ui8` .. `ui64`; scalars are always signless. Reading such a tensor is a `tensor.extract`
+followed by `builtin.unrealized_conversion_cast ui8 to i8` (`read` in `builders.py` makes both); storing takes the signless scalar.
+A boolean is `i1` as a scalar and one byte in memory.
+"""
+
+from ..mlir import ir
+
+
+def scalar_type(element: ir.Type) -> ir.Type:
+    """The type of a scalar read from a tensor of `element`: the signless integer of the same width, or itself."""
+    if isinstance(element, ir.IntegerType) and not element.is_signless:
+        return ir.IntegerType.get_signless(element.width, context=element.context)
+    return element
+
+
+def byte_width(element: ir.Type) -> int:
+    """Bytes of one element in memory."""
+    if isinstance(element, ir.IntegerType):
+        return max(1, element.width // 8)
+    if isinstance(element, ir.ComplexType):
+        return 2 * byte_width(element.element_type)
+    if isinstance(element, ir.IndexType):
+        return 8
+    return element.width // 8
+
+
+def is_float(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.FloatType)

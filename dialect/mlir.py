@@ -1,0 +1,60 @@
+"""The MLIR that Bascule runs on: the only module that names the package it comes from.
+
+To move to another build of MLIR's Python bindings, change the imports below and nothing else.
+Checked on torch-mlir 20261001.
+"""
+
+from torch_mlir import ir, passmanager, rewrite
+from torch_mlir.dialects import (
+    affine,
+    arith,
+    bufferization,
+    builtin,
+    ext,
+    func,
+    irdl,
+    llvm,
+    math,
+    memref,
+    scf,
+    tensor,
+    vector,
+)
+from torch_mlir.dialects import torch as torch_dialect
+
+
+def execution_engine() -> type:
+    """The `ExecutionEngine` class, imported when first asked for (it brings the JIT in)."""
+    from torch_mlir.execution_engine import ExecutionEngine
+
+    return ExecutionEngine
+
+
+def fx_importer():
+    """The module of torch-mlir's `FxImporter`, imported when first asked for (it takes 0.3 s)."""
+    from torch_mlir.extras import fx_importer
+
+    return fx_importer
+
+
+__all__ = [
+    "affine",
+    "arith",
+    "bufferization",
+    "builtin",
+    "execution_engine",
+    "ext",
+    "func",
+    "fx_importer",
+    "ir",
+    "irdl",
+    "llvm",
+    "math",
+    "memref",
+    "passmanager",
+    "rewrite",
+    "scf",
+    "tensor",
+    "torch_dialect",
+    "vector",
+]

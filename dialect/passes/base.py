@@ -1,0 +1,60 @@
+"""What a pass is: a frozen dataclass whose fields are its options, with a `name` and a `run`."""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+from ..errors import UserError
+from ..mlir import ir
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A transformation of a module, in place.
+
+    A subclass is a frozen dataclass: its fields are the options (of type int, bool, str or float, each with a default), its docstring
+    says which IR it takes, which it leaves, and why. It is named in a pipeline as `name{option=value ...}`.
+    """
+
+    name: ClassVar[str]
+
+    def run(self, module: ir.Module) -> None:
+        """Changes `module`. Raises `UserError` with a location for IR it cannot take."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_options(cls, options: dict[str, str], location: str | None = None) -> Self:
+        """An instance from the texts of its options."""
+        known = {field.name.replace("_", "-"): field for field in fields(cls)}
+        values: dict[str, Any] = {}
+        for key, text in options.items():
+            field = known.get(key)
+            if field is None:
+                raise UserError(
+                    f"pass '{cls.name}' has no option '{key}'",
+                    location=location,
+                    hint=f"known: {', '.join(known) or 'none'}",
+                )
+            values[field.name] = _convert(cls.name, key, field.type, text, location)
+        return cls(**values)
+
+    def spelling(self) -> str:
+        """The pass as it stands in a pipeline, with the options that are not at their defaults."""
+        parts = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                parts.append(f"{field.name.replace('_', '-')}={text}")
+        return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
+
+
+def _convert(name: str, key: str, type_: Any, text: str, location: str | None) -> Any:
+    kind = type_ if isinstance(type_, str) else type_.__name__
+    try:
+        if kind == "bool":
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        return {"int": int, "float": float, "str": str}[kind](text)
+    except (KeyError, ValueError):
+        raise UserError(
+            f"option '{key}' of pass '{name}' takes a value of type {kind}, got '{text}'", location=location
+        ) from None

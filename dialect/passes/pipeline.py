@@ -1,0 +1,125 @@
+"""Pipelines: an ordered list of passes, spelled as MLIR spells it, ours and upstream's mixed.
+
+    builtin.module(torch-to-bascule,canonicalize,cse,form-kernels{max-reads=32},func.func(cse))
+
+Our passes are run by this module; what stands between two of them is handed to MLIR's PassManager as text.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..errors import UserError
+from ..mlir import ir, passmanager
+from . import registry
+from .base import Pass
+
+
+@dataclass(frozen=True)
+class UpstreamPass:
+    """A pass, or a nested pipeline such as `func.func(cse)`, of MLIR itself, by its text."""
+
+    text: str
+
+    @property
+    def name(self) -> str:
+        return re.match(r"[\w.\-]*", self.text)[0]  # type: ignore[index]
+
+    def spelling(self) -> str:
+        return self.text
+
+    def run(self, module: ir.Module) -> None:
+        passmanager.PassManager.parse(f"builtin.module({self.text})").run(module.operation)
+
+
+Stage = Pass | UpstreamPass
+# Called before and after a stage: (when, stage, module).
+Observer = Callable[[str, Stage, ir.Module], None]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes in the order they run; `str()` gives the text that `parse` takes."""
+
+    stages: tuple[Stage, ...]
+
+    def __str__(self) -> str:
+        return f"builtin.module({','.join(stage.spelling() for stage in self.stages)})"
+
+    def run(self, module: ir.Module, *, verify: bool = False, observers: Sequence[Observer] = ()) -> None:
+        """Runs the passes in order on `module`; `verify` checks the IR after each of ours (MLIR checks after its own)."""
+        with module.context:
+            for stage in self.stages:
+                for observe in observers:
+                    observe("before", stage, module)
+                stage.run(module)
+                if verify:
+                    module.operation.verify()
+                for observe in observers:
+                    observe("after", stage, module)
+
+    @staticmethod
+    def parse(text: str) -> "Pipeline":
+        """Parses `builtin.module(a,b{option=value},...)`; the outer `builtin.module(...)` may be left out.
+
+        Raises `UserError` with the column for text that does not parse and for names nobody knows, before anything runs.
+        """
+        body, start = text.strip(), 0
+        outer = re.fullmatch(r"(builtin\.module|any)\s*\((.*)\)", body, re.DOTALL)
+        if outer:
+            body, start = outer[2], outer.start(2)
+        return Pipeline(tuple(_stage(part, start + column) for part, column in _split(body, start)))
+
+
+def _split(text: str, start: int) -> list[tuple[str, int]]:
+    """The parts of `text` between top-level commas, with their columns."""
+    parts, depth, begin = [], 0, 0
+    for i, char in enumerate(text):
+        if char in "({":
+            depth += 1
+        elif char in ")}":
+            depth -= 1
+            if depth < 0:
+                raise UserError(f"unbalanced '{char}' in pipeline", location=f"pipeline:{start + i + 1}")
+        elif char == "," and depth == 0:
+            parts.append((text[begin:i], begin))
+            begin = i + 1
+    if depth:
+        raise UserError("the pipeline ends inside a bracket", location=f"pipeline:{start + len(text) + 1}")
+    parts.append((text[begin:], begin))
+    if text.strip() == "":
+        return []
+    return [(part.strip(), begin + len(part) - len(part.lstrip())) for part, begin in parts]
+
+
+def _stage(text: str, column: int) -> Stage:
+    location = f"pipeline:{column + 1}"
+    match = re.fullmatch(r"([\w.\-]+)\s*(?:\{(.*)\})?", text, re.DOTALL)
+    cls = registry.find(match[1]) if match else None
+    if cls is not None and match is not None:
+        return cls.from_options(_options(match[2] or "", location), location)
+    if not text:
+        raise UserError("a pass name is missing", location=location)
+    try:
+        with ir.Context():
+            passmanager.PassManager.parse(f"builtin.module({text})")
+    except (ValueError, ir.MLIRError) as error:
+        name = match[1] if match else text
+        if match and "(" not in text:
+            raise UserError(
+                f"'{name}' is not a pass of Bascule or of MLIR",
+                location=location,
+                hint=f"passes of Bascule: {', '.join(registry.names())}",
+            ) from None
+        raise UserError(f"'{text}' does not parse: {error}", location=location) from None
+    return UpstreamPass(text)
+
+
+def _options(text: str, location: str) -> dict[str, str]:
+    options = {}
+    for word in text.split():
+        key, equals, value = word.partition("=")
+        options[key] = value if equals else "true"
+        if not key:
+            raise UserError(f"'{word}' is not option=value", location=location)
+    return options

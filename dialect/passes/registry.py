@@ -1,0 +1,66 @@
+"""Name -> pass. Our own stand in a table; others come from the entry-point group `bascule.passes` or `--load-pass`."""
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from ..errors import UserError
+from .base import Pass
+
+# name -> module of this package and class
+_OWN: dict[str, tuple[str, str]] = {
+    "simplify-indexing": ("simplify_indexing", "SimplifyIndexing"),
+    "fold-views": ("fold_views", "FoldViews"),
+    "drop-roundings": ("drop_roundings", "DropRoundings"),
+    "expand-random": ("expand_random", "ExpandRandom"),
+    "inline-producers": ("inline_producers", "InlineProducers"),
+    "form-kernels": ("form_kernels", "FormKernels"),
+    "schedule-kernels": ("schedule_kernels", "ScheduleKernels"),
+    "order-program": ("order_program", "OrderProgram"),
+    "bufferize-kernels": ("bufferize_kernels", "BufferizeKernels"),
+    "plan-memory": ("plan_memory", "PlanMemory"),
+}
+
+_added: dict[str, type[Pass]] = {}
+
+
+def add(cls: type[Pass]) -> None:
+    """Makes a pass class known by its `name` in this process."""
+    if not (isinstance(cls, type) and issubclass(cls, Pass)):
+        raise UserError(f"{cls!r} is not a subclass of bascule.dialect.passes.Pass")
+    if cls.name in _OWN:
+        raise UserError(f"a pass named '{cls.name}' exists already", hint="give the new pass another name")
+    _added[cls.name] = cls
+
+
+def load(spec: str) -> type[Pass]:
+    """Imports `module:Class` and adds it."""
+    module, _, name = spec.partition(":")
+    try:
+        cls = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(f"cannot load the pass '{spec}': {error}", hint="give it as module:Class") from None
+    add(cls)
+    return cls
+
+
+@cache
+def _entry_points() -> dict:
+    return {entry.name: entry for entry in entry_points(group="bascule.passes")}
+
+
+def names() -> list[str]:
+    """The names of all passes that are known, in alphabetical order."""
+    return sorted({*_OWN, *_added, *_entry_points()})
+
+
+def find(name: str) -> type[Pass] | None:
+    """The class of the pass called `name`, or None."""
+    if name in _OWN:
+        module, cls = _OWN[name]
+        return getattr(import_module(f"{__package__}.{module}"), cls)
+    if name in _added:
+        return _added[name]
+    if name in _entry_points():
+        return _entry_points()[name].load()
+    return None

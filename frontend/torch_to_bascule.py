@@ -1,0 +1,25 @@
+"""The pass `torch-to-bascule`: the torch dialect becomes the tensor stage."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bascule.dialect.mlir import ir
+from bascule.dialect.passes import Pass
+
+from .conversion import convert_module
+
+
+@dataclass(frozen=True)
+class TorchToBascule(Pass):
+    """Takes functions over `!torch.vtensor`, as the importer leaves them; leaves the tensor stage.
+
+    Each torch op is rewritten by the rule for its operator (`rules/`, one file a family). With `fallback=aten` an operator that has no
+    rule becomes a call of its ATen function; with `fallback=error` it is an error that names the operator and the user's line.
+    """
+
+    name: ClassVar[str] = "torch-to-bascule"
+    fallback: str = "aten"
+    numerics: str = "f32"
+
+    def run(self, module: ir.Module) -> None:
+        convert_module(module, fallback=self.fallback, eager_rounding=self.numerics == "eager")
