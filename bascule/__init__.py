@@ -1,1 +1,39 @@
+"""Bascule: a `torch.compile` backend whose middle is MLIR.
 
+`torch.compile(f, backend="bascule", mode=..., options=...)` needs no import. What is here is for asking about it:
+
+    bascule.explain(f, *args)     what became of a function: kernels, ATen calls and why, memory, times
+    bascule.list_options()        the options, their meaning and defaults
+    bascule.counters()            how often what happened in this process
+
+Names are loaded when first used: the tools (`bascule-opt`) import this package too, and need no PyTorch.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "BasculeError": "errors",
+    "CompilerError": "errors",
+    "Explanation": "explanation",
+    "Options": "options",
+    "UnsupportedError": "errors",
+    "UserError": "errors",
+    "compile_graph": "compile",
+    "counters": "counting",
+    "explain": "explanation",
+    "list_modes": "options",
+    "list_options": "options",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

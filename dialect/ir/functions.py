@@ -44,6 +44,18 @@ def graph_functions(module: ir.Module) -> list[ir.Operation]:
     return [f for f in functions(module) if not is_extern(f) and kernel_op(f) is None]
 
 
+def remarks(module: ir.Module) -> list[str]:
+    """What passes decided against, and why: the `bascule.remarks` of every function and of the ops at its top level."""
+    found = []
+    for function in functions(module):
+        blocks = function.regions[0].blocks
+        ops = [op.operation for op in blocks[0].operations] if len(blocks) else []
+        for op in (function, *ops):
+            if "bascule.remarks" in op.attributes:
+                found += [remark.value for remark in op.attributes["bascule.remarks"]]
+    return found
+
+
 class Externs:
     """The ATen functions of a module: equal calls share one declaration."""
 

@@ -37,6 +37,11 @@ class Pass:
             values[field.name] = _convert(cls.name, key, field.type, text, location)
         return cls(**values)
 
+    @classmethod
+    def option_defaults(cls) -> dict[str, Any]:
+        """Option name -> default."""
+        return {field.name.replace("_", "-"): field.default for field in fields(cls)}
+
     def spelling(self) -> str:
         """The pass as it stands in a pipeline, with the options that are not at their defaults."""
         parts = []

@@ -1,0 +1,29 @@
+"""Counters of what happened in this process."""
+
+from collections import Counter
+from threading import Lock
+
+_lock = Lock()
+_counters: dict[str, Counter] = {}
+
+# What is counted. `graphs`: compiled / fallback; `kernels`: made / distinct; `aten`: "aten.mm.default", with its reason,
+# once a call site; `fallbacks`: the reason a graph was not compiled.
+GROUPS = ("graphs", "kernels", "aten", "fallbacks")
+
+
+def count(group: str, key: str, number: int = 1) -> None:
+    """Adds `number` to counter `key` of `group`."""
+    assert group in GROUPS, group
+    with _lock:
+        _counters.setdefault(group, Counter())[key] += number
+
+
+def counters() -> dict[str, dict[str, int]]:
+    """A copy of all counters: group -> name -> number. Groups: see `GROUPS`."""
+    with _lock:
+        return {group: dict(_counters.get(group, {})) for group in GROUPS}
+
+
+def reset_counters() -> None:
+    with _lock:
+        _counters.clear()

@@ -1,0 +1,93 @@
+"""What a user can choose: `torch.compile(f, backend="bascule", mode="...", options={...})`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, get_args, get_type_hints
+
+from .errors import UserError
+
+
+def _option(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "choices": choices})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of one `torch.compile` call. Each field's meaning, choices and default: `list_options()`."""
+
+    pipeline: str | None = _option(
+        None, "the passes to run, as `bascule-opt --pass-pipeline` takes them; None: bascule.pipelines.DEFAULT"
+    )
+    fallback: str = _option(
+        "aten", "an operator without a rule: 'aten' calls it, 'error' names it and the user's line", ("aten", "error")
+    )
+    on_error: str = _option(
+        "aten",
+        "when the compiler itself fails on a graph: run its ATen operators one by one, give it to Inductor, or raise",
+        ("aten", "inductor", "raise"),
+    )
+    numerics: str = _option(
+        "f32", "f16 and bf16: 'f32' rounds where values are stored, 'eager' after every operator", ("f32", "eager")
+    )
+    target: str = _option("cpu", "what kernels are compiled for", ("cpu",))
+    dump: str | None = _option(None, "a directory that receives the IR after every pass and the wrapper of each graph")
+    verify: bool = _option(False, "verify the IR after every pass")
+    cudagraphs: bool = _option(False, "replay CUDA graphs; nothing to do on a CPU")
+    max_autotune: bool = _option(False, "search schedules by measuring; nothing to do on a CPU yet")
+
+    def __post_init__(self) -> None:
+        kinds = get_type_hints(type(self))
+        for f in fields(self):
+            value, kind = getattr(self, f.name), kinds[f.name]
+            accepted = get_args(kind) or (kind,)
+            if type(value) not in accepted:
+                names = " or ".join("None" if k is type(None) else k.__name__ for k in accepted)
+                raise UserError(f"takes {names}, got {value!r}", location=f"option '{f.name}'")
+            choices = f.metadata["choices"]
+            if choices and value not in choices:
+                raise UserError(
+                    f"has no value '{value}'", location=f"option '{f.name}'", hint=f"known: {', '.join(choices)}"
+                )
+
+
+# What `mode` means, in options. The names are those of `torch.compile`.
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {"cudagraphs": True},
+    "max-autotune": {"cudagraphs": True, "max_autotune": True},
+    "max-autotune-no-cudagraphs": {"max_autotune": True},
+}
+
+
+def make_options(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
+    """The options that `mode` stands for, changed by `options`.
+
+    Raises `UserError` for a mode, an option or a value that is not known, naming those that are.
+    """
+    if mode is not None and mode not in MODES:
+        raise UserError(f"there is no mode '{mode}'{_like(mode, MODES)}", hint=f"known: {', '.join(MODES)}")
+    known = [f.name for f in fields(Options)]
+    for name in options or {}:
+        if name not in known:
+            raise UserError(f"there is no option '{name}'{_like(name, known)}", hint=f"known: {', '.join(known)}")
+    return Options(**{**MODES[mode or "default"], **(options or {})})
+
+
+def list_options() -> dict[str, str]:
+    """Option name -> its meaning, its choices and its default."""
+    lines = {}
+    for f in fields(Options):
+        choices = f"; one of {', '.join(f.metadata['choices'])}" if f.metadata["choices"] else ""
+        lines[f.name] = f"{f.metadata['meaning']}{choices} (default: {f.default})"
+    return lines
+
+
+def list_modes() -> dict[str, dict[str, Any]]:
+    """Mode name -> the options it stands for."""
+    return {name: dict(options) for name, options in MODES.items()}
+
+
+def _like(name: Any, known: Any) -> str:
+    close = get_close_matches(str(name), known, n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""

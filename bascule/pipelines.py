@@ -1,0 +1,44 @@
+"""The pipeline: which passes run, in which order, on every graph."""
+
+from dataclasses import fields, replace
+
+from .dialect.passes import Pipeline
+from .options import Options
+
+DEFAULT = (
+    # the imported graph -> the tensor stage
+    "torch-to-bascule",
+    "cse",
+    "fold-views",
+    "simplify-indexing",
+    "inline-producers",
+    "drop-roundings",
+    "expand-random",
+    "canonicalize",
+    "cse",
+    # -> the kernel stage
+    "form-kernels",
+    "schedule-kernels",
+    # -> the program stage
+    "order-program",
+    "bufferize-kernels",
+    "plan-memory",
+)
+
+# Stage -> the pass that leaves it.
+STAGES = {"torch": None, "tensor": "torch-to-bascule", "kernel": "schedule-kernels", "program": "plan-memory"}
+
+
+def pipeline_for(options: Options) -> Pipeline:
+    """The passes for `options`. A pass with a field named as an option (`fallback`, `numerics`) that its text leaves at
+    the default takes the option's value. Raises `UserError` with the column for a pipeline that does not parse."""
+    text = ",".join(DEFAULT) if options.pipeline is None else options.pipeline
+    stages = []
+    for stage in Pipeline.parse(text).stages:
+        shared = {
+            f.name: getattr(options, f.name)
+            for f in fields(stage)
+            if hasattr(options, f.name) and getattr(stage, f.name) == f.default
+        }
+        stages.append(replace(stage, **shared) if shared else stage)
+    return Pipeline(tuple(stages))

@@ -1,0 +1,77 @@
+// RUN: bascule-opt %s --split-input-file --verify-diagnostics
+
+func.func @scatter_type(%init: tensor<10xf32>) {
+  // expected-error @+1 {{has a result of tensor<9xf32> for an init of tensor<10xf32>}}
+  %out = "bascule.scatter"(%init) ({
+  ^bb0(%i: index, %dest: tensor<9xf32>):
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (4)>} : (tensor<10xf32>) -> tensor<9xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_block(%init: tensor<10xf32>) {
+  // expected-error @+1 {{expects a block of 2 arguments}}
+  %out = "bascule.scatter"(%init) ({
+  ^bb0(%i: index):
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (4)>} : (tensor<10xf32>) -> tensor<10xf32>
+  return
+}
+
+// -----
+
+func.func @view_map(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{has a map of 1 dims to 2 results for ranks 2 and 2}}
+  %t = "bascule.view"(%x) {map = affine_map<(d0) -> (d0, d0)>, shape = affine_map<() -> (8, 4)>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @view_shape(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{expects 'shape' to give 2 sizes}}
+  %t = "bascule.view"(%x) {map = affine_map<(d0, d1) -> (d1, d0)>, shape = affine_map<() -> (8)>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @view_element(%x: tensor<4xf32>) {
+  // expected-error @+1 {{changes the element type f32 to i32}}
+  %t = "bascule.view"(%x) {map = affine_map<(d0) -> (d0)>, shape = affine_map<() -> (4)>} : (tensor<4xf32>) -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @copy(%x: tensor<4xf32>, %y: tensor<5xf32>) {
+  // expected-error @+1 {{shapes and element types must be equal}}
+  "bascule.copy_into"(%x, %y) : (tensor<4xf32>, tensor<5xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @distribution(%s: i64) {
+  // expected-error @+1 {{has the unknown distribution 'cauchy'; known: uniform, normal, bits}}
+  %r = "bascule.random"(%s, %s) {distribution = "cauchy"} : (i64, i64) -> f32
+  return
+}
+
+// -----
+
+func.func @random_type(%s: i64) {
+  // expected-error @+1 {{of distribution 'uniform' gives f32 or f64, got i32}}
+  %r = "bascule.random"(%s, %s) {distribution = "uniform"} : (i64, i64) -> i32
+  return
+}
+
+// -----
+
+func.func @seed(%s: i64, %o: i32) {
+  // expected-error @+1 {{takes a seed and an offset of type i64}}
+  %r = "bascule.random"(%s, %o) {distribution = "uniform"} : (i64, i32) -> f32
+  return
+}

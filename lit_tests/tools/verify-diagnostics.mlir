@@ -1,0 +1,26 @@
+// A diagnostic that no comment expects, and a comment that no diagnostic answers, each fail the run.
+// RUN: not bascule-opt %s --split-input-file --verify-diagnostics 2>&1 | filecheck %s
+// CHECK: line 9: unexpected error: 'bascule.random' op has the unknown distribution 'x'
+// CHECK-NEXT: line 16: expected error "nothing like that" was not produced
+// CHECK-NEXT: line 24: unexpected error:
+// CHECK-NEXT: line 23: expected error "unknown distribution" was not produced
+func.func @unexpected(%s: i64) {
+  %a = arith.constant 1 : i64
+  %r = "bascule.random"(%s, %a) {distribution = "x"} : (i64, i64) -> f32
+  return
+}
+
+// -----
+
+func.func @missing() {
+  // expected-error @+0 {{nothing like that}}
+  return
+}
+
+// -----
+
+func.func @wrong_line(%s: i64) {
+  // expected-error @+0 {{unknown distribution}}
+  %r = "bascule.random"(%s, %s) {distribution = "x"} : (i64, i64) -> f32
+  return
+}
