@@ -25,20 +25,30 @@ DEFAULT = (
     "plan-memory",
 )
 
+# Options that a pass may have as a field of its own.
+SHARED = ("fallback", "numerics")
+
 # Stage -> the pass that leaves it.
 STAGES = {"torch": None, "tensor": "torch-to-bascule", "kernel": "schedule-kernels", "program": "plan-memory"}
 
 
 def pipeline_for(options: Options) -> Pipeline:
-    """The passes for `options`. A pass with a field named as an option (`fallback`, `numerics`) that its text leaves at
-    the default takes the option's value. Raises `UserError` with the column for a pipeline that does not parse."""
+    """The passes for `options`. A pass with a field named as one of `SHARED`, which its text leaves at the default,
+    takes the option's value. Raises `UserError` with the column for a pipeline that does not parse."""
     text = ",".join(DEFAULT) if options.pipeline is None else options.pipeline
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {
             f.name: getattr(options, f.name)
             for f in fields(stage)
-            if hasattr(options, f.name) and getattr(stage, f.name) == f.default
+            if f.name in SHARED and getattr(stage, f.name) == f.default
         }
         stages.append(replace(stage, **shared) if shared else stage)
     return Pipeline(tuple(stages))
+
+
+def up_to(stage: str, options: Options) -> Pipeline:
+    """The passes of the default pipeline that lead to `stage`, one of `STAGES`."""
+    last = STAGES[stage]
+    names = DEFAULT[: DEFAULT.index(last) + 1] if last else ()
+    return pipeline_for(replace(options, pipeline=",".join(names)))

@@ -38,7 +38,9 @@ class KernelFunctions:
                 else:
                     symbols = arguments[: len(self.symbols)]
                     dynamic = [s for i, s in enumerate(sizes) if result.type.is_dynamic_dim(i)]
-                    out = bufferization.AllocTensorOp(result.type, builders.apply(index_map(0, dynamic), [], symbols)).result
+                    out = bufferization.AllocTensorOp(
+                        result.type, builders.apply(index_map(0, dynamic), [], symbols)
+                    ).result
                 for value in captured:
                     if value not in inside:
                         inside[value] = value.owner.operation.clone().operation.results[0]
@@ -116,12 +118,18 @@ def _scan_body(op: ir.Operation, out: ir.Value) -> None:
     dim, sizes = op.attributes["dim"].value, list(op.attributes["ranges"].value.results)
     row = tensor_type([sizes[dim]], op.results[0].type.element_type)
     length = ir.AffineMapAttr.get(size_map([sizes[dim]]))
-    kernel = build(KernelOp, attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes[:dim] + sizes[dim + 1 :]))}).operation
+    kernel = build(
+        KernelOp, attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes[:dim] + sizes[dim + 1 :]))}
+    ).operation
     index, loc = ir.IndexType.get(), op.location
     point = ir.Block.create_at_start(kernel.regions[0], [index] * (len(sizes) - 1), [loc] * (len(sizes) - 1))
     outer = list(point.arguments)
     with ir.InsertionPoint(point):
-        attributes = {"kind": op.attributes["kind"], "dim": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0), "ranges": length}
+        attributes = {
+            "kind": op.attributes["kind"],
+            "dim": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0),
+            "ranges": length,
+        }
         scan = build(ScanOp, results=[row], attributes=attributes).operation
         block = op.regions[0].blocks[0]
         block.append_to(scan.regions[0])

@@ -21,9 +21,7 @@ def _fill(op, rank: int, body: Callable[..., Sequence[ir.Value]], extra: Sequenc
         build(YieldOp, operands=body(arguments[:rank], *arguments[rank:]))
 
 
-def compute(
-    type_: ir.RankedTensorType, sizes: Sequence[Size], body: Callable[[Indices], ir.Value]
-) -> ir.Value:
+def compute(type_: ir.RankedTensorType, sizes: Sequence[Size], body: Callable[[Indices], ir.Value]) -> ir.Value:
     """`bascule.compute` of `type_`: element at `indices` is the scalar that `body(indices)` returns."""
     op = build(ComputeOp, results=[type_], attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes))})
     _fill(op, len(sizes), lambda indices: [body(indices)])
@@ -66,15 +64,17 @@ def kernel(sizes: Sequence[Size], body: Callable[[Indices], None]) -> KernelOp:
     return op
 
 
-def scatter(init: ir.Value, sizes: Sequence[Size], body: Callable[[Indices, ir.Value], None]) -> ir.Value:
-    """`bascule.scatter` into `init`; `body(indices, dest)` makes the stores."""
-    op = build(
-        ScatterOp,
-        results=[init.type],
-        operands=[init],
-        attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes))},
-    )
-    _fill(op, len(sizes), lambda indices, dest: body(indices, dest) or (), [init.type])
+def scatter(
+    init: ir.Value,
+    sizes: Sequence[Size],
+    body: Callable[[Indices, ir.Value], None],
+    type_: ir.RankedTensorType | None = None,
+) -> ir.Value:
+    """`bascule.scatter` into `init`, giving `type_` (default: `init`'s); `body(indices, dest)` makes the stores."""
+    type_ = type_ or init.type
+    attributes = {"ranges": ir.AffineMapAttr.get(size_map(sizes))}
+    op = build(ScatterOp, results=[type_], operands=[init], attributes=attributes)
+    _fill(op, len(sizes), lambda indices, dest: body(indices, dest) or (), [type_])
     return op.operation.results[0]
 
 

@@ -7,7 +7,8 @@
 - ATen function (`bascule.extern = "aten.mm.default"`): a private declaration; `bascule.arguments` is the operator's argument
   list in schema order: `#bascule.operand<k>` a tensor operand, `unit` None, i64 / f64 / bool / string constants, lists, an
   `affine_map<()[s0] -> (..)>` an integer computed from symbols. `bascule.results` (i64 array) are the positions of the operator's outputs
-  that the function returns; `bascule.mutates` (i64 array) the tensor operands that it writes. An ATen function takes no symbols.
+  that the function returns; `bascule.mutates` (i64 array) the tensor operands that it writes, `bascule.reason` why the operator is not generated. An ATen function takes no symbols;
+  none of its results shares memory with an operand.
 Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic.
 """
 
@@ -15,8 +16,8 @@ from collections.abc import Sequence
 
 from ..mlir import func, ir
 
-GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES = (
-    f"bascule.{name}" for name in ("graph", "extern", "arguments", "results", "mutates", "shapes")
+GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, REASON = (
+    f"bascule.{name}" for name in ("graph", "extern", "arguments", "results", "mutates", "shapes", "reason")
 )
 
 
@@ -62,12 +63,14 @@ class Externs:
     def __init__(self, module: ir.Module):
         self.module = module
         self.table = ir.SymbolTable(module.operation)
-        self.known = {self._key(f): f.attributes["sym_name"].value for f in functions(module) if is_extern(f)}
+        self.known = {
+            self._key(f.attributes): f.attributes["sym_name"].value for f in functions(module) if is_extern(f)
+        }
 
     @staticmethod
-    def _key(function: ir.Operation) -> tuple:
+    def _key(attributes: ir.OpAttributeMap | dict[str, ir.Attribute]) -> tuple:
         names = (EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, "function_type")
-        return tuple(str(function.attributes[n]) if n in function.attributes else None for n in names)
+        return tuple(attributes[name] if name in attributes else None for name in names)
 
     def call(
         self,
@@ -79,8 +82,12 @@ class Externs:
         positions: Sequence[int] | None = None,
         mutates: Sequence[int] = (),
         shapes: Sequence[ir.AffineMap] | None = None,
+        reason: str | None = None,
     ) -> list[ir.Value]:
-        """Calls the operator `callee` ("aten.mm.default") at the current insertion point; returns the tensor results."""
+        """Calls the operator `callee` ("aten.mm.default") at the current insertion point; returns the tensor results.
+
+        `reason` (`bascule.reason` of the function) says why the operator is not generated.
+        """
         type_ = ir.FunctionType.get([operand.type for operand in operands], list(results))
         attributes = {
             EXTERN: ir.StringAttr.get(callee),
@@ -91,14 +98,14 @@ class Externs:
             attributes[MUTATES] = ir.DenseI64ArrayAttr.get(list(mutates))
         if shapes is not None:
             attributes[SHAPES] = ir.ArrayAttr.get([ir.AffineMapAttr.get(shape) for shape in shapes])
-        with ir.InsertionPoint.at_block_begin(self.module.body):
-            function = func.FuncOp(callee.removesuffix(".default"), type_, visibility="private").operation
-        for name, attribute in attributes.items():
-            function.attributes[name] = attribute
-        key = self._key(function)
-        if key in self.known:
-            function.erase()
-        else:
+        key = self._key({**attributes, "function_type": ir.TypeAttr.get(type_)})
+        if key not in self.known:
+            with ir.InsertionPoint.at_block_begin(self.module.body):
+                function = func.FuncOp(callee.removesuffix(".default"), type_, visibility="private").operation
+            for name, attribute in attributes.items():
+                function.attributes[name] = attribute
+            if reason is not None:
+                function.attributes[REASON] = ir.StringAttr.get(reason)
             self.table.insert(function)  # makes the name unique
             self.known[key] = function.attributes["sym_name"].value
         return list(func.CallOp(list(results), self.known[key], list(operands)).operation.results)

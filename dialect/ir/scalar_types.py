@@ -4,8 +4,6 @@ An argument `dtype` of an ATen operator is this number wherever the IR holds one
 dialect writes signed integers as `si64`; tensors of the later stages write them signless.
 """
 
-from functools import cache
-
 from ..mlir import ir
 
 # name in `torch` -> (number, element type)
@@ -37,14 +35,9 @@ _NAMES = {number: name for name, (number, _) in SCALAR_TYPES.items()}
 _ELEMENTS = {element: name for name, (_, element) in SCALAR_TYPES.items()}
 
 
-@cache
-def _element(text: str, context: ir.Context) -> ir.Type:
-    return ir.Type.parse(text, context)
-
-
 def element_type(number: int) -> ir.Type:
     """The element type of tensors of scalar type `number`, in the current context."""
-    return _element(SCALAR_TYPES[_NAMES[number]][1], ir.Context.current)
+    return ir.Type.parse(SCALAR_TYPES[_NAMES[number]][1])
 
 
 def scalar_type_name(number: int) -> str:

@@ -2,6 +2,6 @@
 
 from .base import Pass
 from .pipeline import Pipeline, UpstreamPass
-from .registry import add, find, load, names
+from .registry import add, find, load, names, own_names
 
-__all__ = ["Pass", "Pipeline", "UpstreamPass", "add", "find", "load", "names"]
+__all__ = ["Pass", "Pipeline", "UpstreamPass", "add", "find", "load", "names", "own_names"]

@@ -49,6 +49,11 @@ def _entry_points() -> dict:
     return {entry.name: entry for entry in entry_points(group="bascule.passes")}
 
 
+def own_names() -> list[str]:
+    """The names of Bascule's own passes, in the order in which they usually run."""
+    return [*_OWN, *(name for name, entry in _entry_points().items() if entry.value.startswith("bascule."))]
+
+
 def names() -> list[str]:
     """The names of all passes that are known, in alphabetical order."""
     return sorted({*_OWN, *_added, *_entry_points()})

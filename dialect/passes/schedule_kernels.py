@@ -45,7 +45,9 @@ class ScheduleKernels(Pass):
         if self.target != "cpu":
             raise UserError(f"no schedules for target '{self.target}'", location="schedule-kernels", hint="known: cpu")
         if self.vector_bits not in (128, 256, 512):
-            raise UserError(f"vectors of {self.vector_bits} bits", location="schedule-kernels", hint="known: 128, 256, 512")
+            raise UserError(
+                f"vectors of {self.vector_bits} bits", location="schedule-kernels", hint="known: 128, 256, 512"
+            )
         machine = CpuMachine(self.vector_bits)
         with module.context:
             for function in functions(module):

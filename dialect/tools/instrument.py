@@ -42,4 +42,6 @@ class Timing:
     def __str__(self) -> str:
         total = sum(self.seconds.values()) or 1.0
         rows = [f"  {s:8.4f} ({100 * s / total:5.1f}%)  {name}" for name, s in self.seconds.items()]
-        return "\n".join(["... Execution time report (wall clock, seconds) ...", *rows, f"  {total:8.4f} (100.0%)  Total"])
+        return "\n".join(
+            ["... Execution time report (wall clock, seconds) ...", *rows, f"  {total:8.4f} (100.0%)  Total"]
+        )

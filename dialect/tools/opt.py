@@ -1,7 +1,7 @@
 """`bascule-opt`: `mlir-opt` for Bascule. Reads IR, runs passes in the order given, prints IR.
 
-    bascule-opt file.mlir --fold-views --form-kernels=max-reads=32 --canonicalize
-    bascule-opt --pass-pipeline='builtin.module(fold-views,canonicalize)' < file.mlir
+bascule-opt file.mlir --fold-views --form-kernels=max-reads=32 --canonicalize
+bascule-opt --pass-pipeline='builtin.module(fold-views,canonicalize)' < file.mlir
 """
 
 import re
@@ -168,7 +168,10 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     if "show-dialects" in arguments.flags:
         with context() as ctx:
-            print("Available Dialects: " + ",".join(sorted(ctx.dialects.names() if hasattr(ctx.dialects, "names") else [])))
+            print(
+                "Available Dialects: "
+                + ",".join(sorted(ctx.dialects.names() if hasattr(ctx.dialects, "names") else []))
+            )
         return 0
     return _process(text, arguments)
 

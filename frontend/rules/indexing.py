@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bascule.dialect.ir import builders
-from bascule.dialect.ir.shapes import constant, expr, shape_of
+from bascule.dialect.ir.shapes import constant as known
+from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import arith, ir
 
-from ..bodies import as_index, as_integer, clamped, compare, select, when, wrapped
-from ..bodies import constant as scalar
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, element_count, linearize
+from .index_values import as_index, clamped, constant, read, when, wrapped
+from .scalars import Scalar, dtype_of, scalar_type
 from .views import wrap_dim
 
 Value = ir.Value
@@ -30,7 +31,7 @@ def position(c: Conversion, index: Value, size: ir.AffineExpr, *, wrap: bool) ->
 def readable(x: Value, dims: Sequence[int]) -> None:
     """Refuses to index an empty dimension: every index of it is out of range."""
     sizes = shape_of(x)
-    if any(constant(sizes[i]) == 0 for i in dims):
+    if any(known(sizes[i]) == 0 for i in dims):
         raise NoRule("an index into an empty dimension")
 
 
@@ -79,7 +80,7 @@ def broadcast_sizes(shapes: Sequence[Sequence[ir.AffineExpr]]) -> list[ir.Affine
     result = [expr(1)] * max((len(sizes) for sizes in shapes), default=0)
     for sizes in shapes:
         for i, size in enumerate(sizes, len(result) - len(sizes)):
-            if constant(size) != 1 and constant(result[i]) is None or constant(result[i]) == 1:
+            if known(result[i]) == 1:
                 result[i] = size
     return result
 
@@ -88,7 +89,7 @@ def read_broadcast(x: Value, indices: Sequence[Value]) -> Value:
     """The element of `x`, broadcast to the rank of `indices`, there: an index along a size of 1 is 0."""
     sizes = shape_of(x)
     tail = indices[len(indices) - len(sizes) :]
-    return builders.read(x, [scalar(0) if constant(s) == 1 else i for s, i in zip(sizes, tail)])
+    return builders.read(x, [constant(0) if known(s) == 1 else i for s, i in zip(sizes, tail)])
 
 
 @rule("aten.index.Tensor", "aten._unsafe_index.Tensor")
@@ -101,14 +102,14 @@ def index_tensor(c, x, indices):
 @rule("aten._unsafe_masked_index.default")
 def masked_index(c, x, mask, indices, fill):
     how = AdvancedIndex.of(x, indices)
-    element = builders.scalar_type(x.type.element_type)
+    dtype = dtype_of(x.type.element_type)
 
     def body(at):
         return when(
             read_broadcast(mask, at),
-            element,
+            scalar_type(dtype),
             lambda: builders.read(x, how.source(c, x, at)),
-            lambda: scalar(fill, element),
+            lambda: Scalar.constant(fill, dtype).value,
         )
 
     return c.compute(body)
@@ -118,11 +119,8 @@ def with_place(indices: Sequence[Value], number: int, place: Value) -> list[Valu
     return [*indices[:number], place, *indices[number + 1 :]]
 
 
-@rule("aten.gather.default", "aten.take_along_dim.default")
+@rule("aten.gather.default")
 def gather(c, x, number, index, sparse_grad=False):
-    if not isinstance(number, int):  # take_along_dim(x, indices, dim)
-        number, index = index, number
-        return take_along_dim(c, x, index, number)
     sizes = shape_of(x)
     number = wrap_dim(number, len(sizes))
     if not sizes:
@@ -130,7 +128,9 @@ def gather(c, x, number, index, sparse_grad=False):
     readable(x, [number])
 
     def body(at):
-        return builders.read(x, with_place(at, number, position(c, builders.read(index, at), sizes[number], wrap=False)))
+        return builders.read(
+            x, with_place(at, number, position(c, builders.read(index, at), sizes[number], wrap=False))
+        )
 
     return c.compute(body)
 

@@ -6,15 +6,16 @@ layout eager gives the result is not the source's layout seen through the map.
 
 from collections.abc import Sequence
 
+import torch
+
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import Size, constant, expr, index_map, layout_of, shape_of
-from bascule.dialect.ir.types import byte_width, scalar_type
-from bascule.dialect.mlir import arith, ir
+from bascule.dialect.mlir import ir
 
-from ..bodies import compare
-from ..bodies import constant as scalar
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, dims, element_count, polynomial, reshape_map, same_size
+from .index_values import read
+from .scalars import dtype_of, scalar_type
 
 Value = ir.Value
 
@@ -156,16 +157,15 @@ def narrow(c, x, number, start, length):
     return slice_tensor(c, x, number, start)
 
 
-def selected(x: Value, number: int, place: Size) -> tuple[int, ir.AffineExpr]:
-    """The dimension and the position that `select(x, number, place)` takes."""
-    sizes = shape_of(x)
+def selected(sizes: Sequence[ir.AffineExpr], number: int, place: Size) -> tuple[int, ir.AffineExpr]:
+    """The dimension and the position that `select(x, number, place)` takes of an `x` of `sizes`."""
     number = wrap_dim(number, len(sizes))
     return number, sizes[number] + place if counts_from_end(place) else expr(place)
 
 
 @rule("aten.select.int", "aten.select_copy.int")
 def select_int(c, x, number, place):
-    number, position = selected(x, number, place)
+    number, position = selected(shape_of(x), number, place)
     index = dims(len(c.result_sizes[0]))
     return view(c, x, [*index[:number], position, *index[number:]])
 
@@ -293,20 +293,18 @@ def copy(c, x, *_):
 def view_dtype(c, x, _):
     """The same bits as another type of the same width."""
     old, new = x.type.element_type, c.results[0].element_type
-    if isinstance(old, ir.ComplexType) or isinstance(new, ir.ComplexType) or byte_width(old) != byte_width(new):
-        raise NoRule("a bitcast between element types of different widths")
+    source, target = dtype_of(old), dtype_of(new)
+    if source is None or target is None or source.itemsize != target.itemsize:
+        raise NoRule("a bitcast between element types of different widths, or of complex ones")
     if old == new:
         return same(c, x)
-    one_bit, target = ir.IntegerType.get_signless(1), scalar_type(new)
 
     def body(indices):
-        value = builders.read(x, indices)
-        if value.type == target:
-            return value
-        if value.type == one_bit:
-            value = arith.ExtUIOp(ir.IntegerType.get_signless(8), value).result
-        if target == one_bit:
-            return compare("ne", value, scalar(0, value.type))
-        return value if value.type == target else arith.BitcastOp(target, value).result
+        value = read(x, indices)
+        if scalar_type(source) == scalar_type(target):  # they differ in sign only
+            return value.value
+        if torch.bool in (source, target):  # a byte in memory, one bit as a scalar
+            return value.to(torch.uint8 if source == torch.bool else torch.bool).value
+        return value.bitcast(target).value
 
     return c.compute(body)

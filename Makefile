@@ -1,0 +1,37 @@
+# Everything starts from a bare machine with Python 3.11 and a C++ compiler: each target makes .venv if there is none.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Stamped by what it was installed from, so that a changed constraint reinstalls.
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint lit pytest docs clean
+
+demo: $(READY)
+	$(BIN)/python benchmarks/demo.py
+
+test: lint lit pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+lit: $(READY)
+	$(BIN)/lit -sv lit_tests
+
+pytest: $(READY)
+	$(BIN)/python -m pytest tests -n 2 --dist=loadfile
+
+docs: $(READY)
+	$(BIN)/python -m bascule.dialect.tools.reference --write docs/dialect.md
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[test,models,gpu]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build

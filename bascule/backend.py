@@ -1,0 +1,70 @@
+"""The backend: what `torch.compile(f, backend="bascule")` calls with each graph that Dynamo captured."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from itertools import count
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+
+from bascule.frontend.aot import compile_with_autograd
+
+from .compile import compile_graph
+from .dynamo_errors import raised_as_is
+from .options import Options, make_options
+from .pipelines import pipeline_for
+from .record import Record
+
+_numbers = count()
+
+
+@cache
+def decompositions() -> dict:
+    return core_aten_decompositions()
+
+
+def bascule(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles `gm`, a graph of PyTorch functions as Dynamo makes it, for inputs like `example_inputs` (fake tensors, numbers).
+
+    `mode` and `options` are those of `torch.compile`: see `bascule.list_modes()`, `bascule.list_options()`. Returns a function of the graph's
+    inputs. Raises `UserError` for wrong options and `BasculeError` where `fallback` or `on_error` ask for it.
+    """
+    return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options)
+
+
+def compile_dynamo_graph(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_record: Callable[[Record], None] | None = None,
+) -> Callable[..., Any]:
+    """What `bascule` does; `on_record` is given the record of each graph that was compiled."""
+    with raised_as_is():
+        checked = make_options(mode, options)
+        pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
+        compiler = partial(_compile, f"graph{next(_numbers)}", checked, on_record)
+        return compile_with_autograd(gm, example_inputs, compiler, decompositions())
+
+
+def _compile(
+    name: str,
+    options: Options,
+    on_record: Callable[[Record], None] | None,
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    is_backward: bool,
+    is_inference: bool,
+) -> Callable[[list[Any]], Sequence[Any]]:
+    direction = "backward" if is_backward else "inference" if is_inference else "forward"
+    with raised_as_is():
+        return compile_graph(gm, example_inputs, options, name=f"{name}_{direction}", on_record=on_record)

@@ -1,0 +1,68 @@
+"""The driver: one functional graph through the stages, in order."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .counting import count
+from .dialect.ir import context
+from .errors import CompilerError, UnsupportedError, UserError
+from .fallback import run_otherwise
+from .options import Options
+from .pipelines import pipeline_for
+from .record import Record
+from .reproducer import Snapshot, compiler_error
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+
+
+def compile_graph(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    *,
+    name: str = "graph",
+    on_record: Callable[[Record], None] | None = None,
+) -> Boxed:
+    """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
+
+    `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings, dumps and
+    reproducers. Returns a function with the boxed calling convention. Raises what `options` asks for: see `run_otherwise`.
+    Safe to call from several threads: each call has an MLIR context of its own.
+    """
+    record = Record(name, options, nodes=len(gm.graph.nodes))
+    try:
+        compiled = _through_stages(gm, example_inputs, options, record)
+        count("graphs", "compiled")
+    except (CompilerError, UnsupportedError) as error:
+        compiled = run_otherwise(gm, example_inputs, options, record, error)
+    record.finished()
+    if on_record is not None:
+        on_record(record)
+    return compiled
+
+
+def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record) -> Boxed:
+    pipeline, snapshot = pipeline_for(options), None
+    try:
+        from bascule.frontend.importer import import_graph
+        from bascule.lowering.cpu import compile_kernels
+        from bascule.lowering.program import to_python
+        from bascule.runtime import load
+        with record.stage("import"):
+            imported = import_graph(gm, example_inputs, context=context())
+        record.module, snapshot = imported.module, Snapshot.of(imported.module)
+        record.dump_module("import", imported.module)
+        pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
+        with record.stage("jit"):
+            kernels = compile_kernels(imported.module)
+        with record.stage("wrapper"):
+            record.wrapper = to_python(imported.module)
+        record.dump("wrapper.py", record.wrapper)
+        with record.stage("load"):
+            return load(record.wrapper, kernels, imported.constants)
+    except UserError:
+        raise
+    except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
+        raise compiler_error(record, options, snapshot, pipeline, error) from error

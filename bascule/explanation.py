@@ -1,0 +1,107 @@
+"""`bascule.explain`: what became of a function, in text and as objects."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from .backend import compile_dynamo_graph
+from .dialect.ir.functions import remarks
+from .record import Record
+from .summary import AtenCall, Kernel, Memory, aten_calls, kernels, memory
+
+
+@dataclass(frozen=True)
+class GraphExplanation:
+    """One compiled graph. A training step has two for each graph that Dynamo captured: forward and backward."""
+
+    name: str
+    nodes: int
+    kernels: tuple[Kernel, ...]
+    aten: tuple[AtenCall, ...]
+    memory: Memory | None
+    remarks: tuple[str, ...]
+    fallback: str | None  # why the graph was not compiled, if it was not
+    seconds: dict[str, float]  # stage or pass -> time
+    wrapper: str | None  # the Python module that runs the graph
+
+    @staticmethod
+    def of(record: Record) -> "GraphExplanation":
+        module = record.module if record.fallback is None else None
+        return GraphExplanation(
+            name=record.name,
+            nodes=record.nodes,
+            kernels=tuple(kernels(module)) if module else (),
+            aten=tuple(aten_calls(module)) if module else (),
+            memory=memory(module) if module else None,
+            remarks=tuple(remarks(module)) if module else (),
+            fallback=record.fallback,
+            seconds=dict(record.seconds),
+            wrapper=record.wrapper,
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.nodes} nodes, {sum(self.seconds.values()):.2f} s to compile"]
+        if self.fallback is not None:
+            lines.append(f"  NOT COMPILED: {self.fallback}")
+        if self.kernels:
+            lines.append(f"  {sum(k.calls for k in self.kernels)} launches of {len(self.kernels)} kernels")
+            for k in self.kernels:
+                times = f" ({k.calls} times)" if k.calls != 1 else ""
+                lines.append(f"    {k.name}{times} over {k.domain}: {', '.join(k.operators)}")
+        if self.aten:
+            lines.append(f"  {sum(a.calls for a in self.aten)} calls of ATen")
+            lines += [f"    {a.calls:4} {a.operator}: {a.reason}" for a in self.aten]
+        if self.memory is not None:
+            lines.append(f"  memory: {self.memory}")
+        if self.remarks:
+            lines.append(f"  {len(self.remarks)} remarks")
+            lines += [f"    {remark}" for remark in self.remarks]
+        lines.append("  time: " + ", ".join(f"{stage} {1e3 * t:.0f} ms" for stage, t in self.seconds.items()))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `bascule.explain` found; `str()` gives the text."""
+
+    graphs: tuple[GraphExplanation, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.graphs)) or "no graph was compiled"
+
+
+def explain(
+    function: Callable[..., Any],
+    *args: Any,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    dynamic: bool | None = None,
+    **kwargs: Any,
+) -> Explanation:
+    """Compiles `function` (or an nn.Module), runs it once on the arguments, and tells what was compiled.
+
+    Where an output requires gradients, the backward of the sum of such outputs is compiled too; gradients of leaves are not touched.
+    `mode`, `options` and `dynamic` are those of `torch.compile`. Raises as compiling would.
+    """
+    records: list[Record] = []
+    backend = partial(compile_dynamo_graph, mode=mode, options=options, on_record=records.append)
+    # Code that was compiled before, by whatever backend, is not what is to be explained.
+    torch._dynamo.reset()
+    out = torch.compile(function, backend=backend, dynamic=dynamic)(*args, **kwargs)
+    _run_backward(out, [*torch.utils._pytree.tree_leaves((args, kwargs)), *_parameters(function)])
+    return Explanation(tuple(GraphExplanation.of(record) for record in records))
+
+
+def _parameters(function: Any) -> list[torch.Tensor]:
+    return list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+
+
+def _run_backward(out: Any, inputs: list[Any]) -> None:
+    """Runs the backward of `out` towards `inputs`, without touching any `.grad`."""
+    outputs = [x for x in torch.utils._pytree.tree_leaves(out) if isinstance(x, torch.Tensor) and x.requires_grad]
+    leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
+    if outputs and leaves:
+        torch.autograd.grad(outputs, leaves, [torch.ones_like(x) for x in outputs], allow_unused=True)

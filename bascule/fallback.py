@@ -1,0 +1,43 @@
+"""What runs when a graph cannot be compiled, as `on_error` says."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .counting import count
+from .errors import FallbackWarning, UnsupportedError
+from .options import Options
+from .record import Record
+
+
+def run_otherwise(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record, error: Exception
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """A boxed function that computes `gm` without Bascule, after one warning; raises `error` where the options ask for that."""
+    unsupported = isinstance(error, UnsupportedError)
+    if options.on_error == "raise" or (unsupported and options.fallback == "error"):
+        raise error
+    record.fallback = f"{record.running}: {str(error).splitlines()[0]}"
+    count("graphs", "fallback")
+    count("fallbacks", record.fallback)
+    runner = {"aten": "its ATen operators, one by one", "inductor": "Inductor"}[options.on_error]
+    warnings.warn(f"{record.name} was not compiled and runs as {runner}: {error}", FallbackWarning, stacklevel=2)
+    if options.on_error == "inductor":
+        from .inductor import compile_with_inductor
+
+        return compile_with_inductor(gm, example_inputs, is_backward=record.name.endswith("backward"))
+    return operator_by_operator(gm)
+
+
+def operator_by_operator(gm: torch.fx.GraphModule) -> Callable[[list[Any]], Sequence[Any]]:
+    """The graph as it is, with the boxed calling convention."""
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        values = list(args)
+        args.clear()
+        return gm(*values)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,71 @@
+"""The record of one graph's compilation: how long each stage took, the IR it left, what came out."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from .dialect.mlir import ir
+from .options import Options
+
+log = logging.getLogger("bascule")
+
+
+@dataclass
+class Record:
+    """One graph's way through the compiler; `bascule.explain` shows it."""
+
+    name: str  # "graph0_forward"
+    options: Options
+    nodes: int  # of the FX graph
+    seconds: dict[str, float] = field(default_factory=dict)  # stage or pass -> time
+    running: str = ""  # the stage or pass at work: after a failure, the one that failed
+    module: ir.Module | None = None  # as the last stage left it
+    wrapper: str | None = None  # the source of the Python module
+    fallback: str | None = None  # why the graph was not compiled
+
+    def __post_init__(self) -> None:
+        self._written = 0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Times the stage `name`."""
+        self.running, start = name, perf_counter()
+        yield
+        self._finish(name, perf_counter() - start)
+
+    def observe(self, when: str, stage: Any, module: ir.Module) -> None:
+        """An observer for `Pipeline.run`: times each pass, and dumps what it leaves."""
+        if when == "before":
+            self.running, self._start = stage.name, perf_counter()
+        else:
+            self._finish(stage.name, perf_counter() - self._start)
+            self.dump_module(stage.name, module)
+
+    def _finish(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        log.debug("%s: %s took %.1f ms", self.name, name, 1e3 * seconds)
+
+    def dump_module(self, stage: str, module: ir.Module) -> None:
+        """Writes the IR that `stage` left, if there is a directory for it."""
+        if self.options.dump is not None:
+            self.dump(f"{self._written:02}-{stage}.mlir", text_of(module))
+            self._written += 1
+
+    def dump(self, file: str, text: str) -> None:
+        if self.options.dump is not None:
+            directory = Path(self.options.dump) / self.name
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / file).write_text(text)
+
+    def finished(self) -> None:
+        total = sum(self.seconds.values())
+        log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, self.fallback or "compiled", total)
+
+
+def text_of(module: ir.Module) -> str:
+    """The module's text, with locations, as `bascule-opt` reads it."""
+    return module.operation.get_asm(enable_debug_info=True)

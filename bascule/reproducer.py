@@ -1,0 +1,60 @@
+"""Reproducers: a failure of the compiler leaves a file that `bascule-opt` replays."""
+
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .dialect.mlir import ir
+from .dialect.passes import Pass, Pipeline
+from .errors import CompilerError
+from .options import Options
+from .record import Record, text_of
+
+
+@dataclass
+class Snapshot:
+    """The IR as it was before the passes ran. Cloning it costs less than printing it, which only a failure needs."""
+
+    operation: ir.Operation
+
+    @staticmethod
+    def of(module: ir.Module) -> "Snapshot":
+        return Snapshot(module.operation.clone())
+
+    def text(self) -> str:
+        return self.operation.get_asm(enable_debug_info=True)
+
+
+def compiler_error(
+    record: Record, options: Options, snapshot: Snapshot | None, pipeline: Pipeline, error: Exception
+) -> CompilerError:
+    """What to raise for `error`, which a stage raised that should not have; writes the reproducer."""
+    message = f"'{record.running}' failed on {record.name}: {type(error).__name__}: {error}"
+    passed = record.running in ("jit", "wrapper", "load")
+    if passed and record.module is not None:
+        text, command = text_of(record.module), ["bascule-run"]
+    elif snapshot is not None:
+        text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
+    else:
+        return CompilerError(message)
+    path = _directory(options) / f"{record.name}.mlir"
+    path.write_text(f"// RUN: {shlex.join(command)} %s\n// {message.splitlines()[0]}\n{text}")
+    return CompilerError(message, reproducer=str(path), command=shlex.join([*command, str(path)]))
+
+
+def _directory(options: Options) -> Path:
+    if options.dump is None:
+        return Path(tempfile.mkdtemp(prefix="bascule-"))
+    path = Path(options.dump)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _loads(pipeline: Pipeline) -> list[str]:
+    """The flags that make a user's passes known to `bascule-opt`."""
+    classes = {type(stage) for stage in pipeline.stages if isinstance(stage, Pass)}
+    foreign = sorted(
+        f"{cls.__module__}:{cls.__qualname__}" for cls in classes if not cls.__module__.startswith("bascule.")
+    )
+    return [f"--load-pass={spec}" for spec in foreign]

@@ -1,0 +1,87 @@
+"""What a compiled module consists of: read from its IR, for `explain` and the counters."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .dialect.ir.functions import EXTERN, REASON, callee_name, functions, graph_functions, is_extern, kernel_op
+from .dialect.ir.locations import operators_of
+from .dialect.mlir import ir
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function."""
+
+    name: str
+    calls: int  # launches of it a run
+    domain: str  # "1024 x 8192", the parallel ranges
+    operators: tuple[str, ...]  # the ATen operators it computes, in order
+
+
+@dataclass(frozen=True)
+class AtenCall:
+    """An operator that went to ATen."""
+
+    operator: str  # "aten.mm.default"
+    calls: int
+    reason: str
+
+
+def aten_calls(module: ir.Module) -> list[AtenCall]:
+    """The ATen operators that a module calls, with the reasons why they are not generated."""
+    calls = _calls(module)
+    found: Counter = Counter()
+    for function in functions(module):
+        if is_extern(function):
+            reason = function.attributes[REASON].value if REASON in function.attributes else "not said"
+            found[function.attributes[EXTERN].value, reason] += calls[function.attributes["sym_name"].value]
+    return [AtenCall(operator, number, reason) for (operator, reason), number in found.items() if number]
+
+
+def kernels(module: ir.Module) -> list[Kernel]:
+    """The kernels of a module of the kernel or program stage."""
+    calls = _calls(module)
+    found = []
+    for function in functions(module):
+        kernel = kernel_op(function)
+        if kernel is not None:
+            name = function.attributes["sym_name"].value
+            found.append(Kernel(name, calls[name], domain_of(kernel), _operators(kernel)))
+    return found
+
+
+def launches(module: ir.Module) -> tuple[int, int]:
+    """Calls of kernels, and distinct kernels."""
+    calls = _calls(module)
+    names = [f.attributes["sym_name"].value for f in functions(module) if kernel_op(f) is not None]
+    return sum(calls[name] for name in names), len(names)
+
+
+def domain_of(kernel: ir.Operation) -> str:
+    """The parallel ranges; of independent loops in one launch, those of each."""
+    sizes = kernel.attributes["ranges"].value.results
+    if len(sizes):
+        return " x ".join(map(str, sizes))
+    loops = [op.operation for op in kernel.regions[0].blocks[0].operations if op.operation.name == "bascule.foreach"]
+    return " + ".join(domain_of(loop) for loop in loops) or "1"
+
+
+def _operators(kernel: ir.Operation) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.update(dict.fromkeys(operators_of(op.location)))
+        return ir.WalkResult.ADVANCE
+
+    kernel.walk(visit)
+    return tuple(found)
+
+
+def _calls(module: ir.Module) -> Counter:
+    """How often each function is called from the graph functions."""
+    calls: Counter = Counter()
+    for graph in graph_functions(module):
+        for op in graph.regions[0].blocks[0].operations:
+            if op.operation.name == "func.call":
+                calls[op.operation.attributes["callee"].value] += 1
+    return calls

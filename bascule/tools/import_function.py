@@ -1,0 +1,114 @@
+"""`bascule-import file.py:function`: the IR of a Python function at a stage of the compiler."""
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bascule.dialect.ir import context
+from bascule.errors import BasculeError, UserError
+from bascule.frontend.aot import compile_with_autograd
+from bascule.frontend.importer import import_graph
+
+from ..backend import decompositions
+from ..fallback import operator_by_operator
+from ..options import Options
+from ..pipelines import STAGES, up_to
+from .example_inputs import parse_inputs
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bascule-import",
+        description="Prints the IR of a Python function (or nn.Module) at a stage of the compiler, as bascule-opt reads it.",
+        epilog="Example inputs come from --inputs, else from an attribute `example_inputs` of the function, else from a function "
+        "`example_inputs()` of its file: a list or tuple of tensors, or a callable that returns one.",
+    )
+    parser.add_argument("function", help="file.py:name")
+    parser.add_argument("--stage", choices=list(STAGES), default="torch", help="the stage to print (default: torch)")
+    parser.add_argument("--inputs", metavar="TYPES", help="seeded random tensors, like f32[4,8],i64[3]")
+    parser.add_argument("--grad", action="store_true", help="the graphs of a training step: forward, then backward")
+    parser.add_argument("--dynamic", action="store_true", help="sizes as symbols")
+    parser.add_argument("--numerics", choices=("f32", "eager"), default="f32", help="see bascule.list_options()")
+    parser.add_argument("--print-debuginfo", action="store_true", help="print locations: operators and the user's lines")
+    parser.add_argument("-o", metavar="FILE", default="-", help="where to write (default: the standard output)")
+    return parser.parse_args(argv)
+
+
+def load_function(spec: str) -> tuple[Callable[..., Any], Any]:
+    """The function (or module) that `file.py:name` names, and the Python module of that file.
+
+    Raises `UserError` if there is no such file or name.
+    """
+    file, _, name = spec.rpartition(":")
+    path = Path(file)
+    if not (name and path.is_file()):
+        raise UserError(f"there is no file '{file or name}'", location=spec, hint="give it as file.py:function")
+    module_spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
+    module = importlib.util.module_from_spec(module_spec)  # type: ignore[arg-type]
+    module_spec.loader.exec_module(module)  # type: ignore[union-attr]
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+        raise UserError(f"'{file}' has no function '{name}'", location=spec, hint=f"known: {', '.join(known)}")
+    return function, module
+
+
+def inputs_for(function: Callable[..., Any], module: Any, text: str | None, *, grad: bool) -> list[Any]:
+    """The example inputs: those `text` spells, or those that come with the function or its file."""
+    if text is not None:
+        return parse_inputs(text, requires_grad=grad)
+    given = getattr(function, "example_inputs", None) or getattr(module, "example_inputs", None)
+    if given is None:
+        raise UserError("no example inputs", hint="give --inputs, or define example_inputs() in the file")
+    return list(given() if callable(given) else given)
+
+
+def import_function(
+    function: Callable[..., Any], inputs: Sequence[Any], *, stage: str, options: Options, grad: bool, dynamic: bool
+) -> list[Any]:
+    """The modules of `function`'s graphs at `stage`: one, or with `grad` forward and backward."""
+    pipeline, modules = up_to(stage, options), []
+
+    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kind: bool) -> Callable:
+        module = import_graph(gm, example_inputs, context=context()).module
+        pipeline.run(module)
+        modules.append(module)
+        return operator_by_operator(gm)
+
+    def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
+        return compile_with_autograd(gm, example_inputs, compiler, decompositions())
+
+    with torch.set_grad_enabled(grad):
+        out = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic or None)(*inputs)
+    if grad:  # a backward may be compiled only when it is first needed
+        leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(out) if getattr(leaf, "requires_grad", False)]
+        if not leaves:
+            raise UserError("no output needs a gradient", hint="--grad wants floating-point inputs that require gradients")
+        torch.autograd.backward(leaves, [torch.ones_like(leaf) for leaf in leaves])
+    return modules
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, or 1 with the error on the standard error."""
+    args = _arguments(argv)
+    try:
+        function, module = load_function(args.function)
+        inputs = inputs_for(function, module, args.inputs, grad=args.grad)
+        options = Options(numerics=args.numerics)
+        modules = import_function(
+            function, inputs, stage=args.stage, options=options, grad=args.grad, dynamic=args.dynamic
+        )
+    except BasculeError as error:
+        print(f"bascule-import: error: {error}", file=sys.stderr)
+        return 1
+    text = "\n// -----\n".join(m.operation.get_asm(enable_debug_info=args.print_debuginfo) for m in modules)
+    if args.o == "-":
+        print(text)
+    else:
+        Path(args.o).write_text(f"{text}\n")
+    return 0

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints a table and writes JSON, with eager and Inductor measured beside Bascule in the same run."""

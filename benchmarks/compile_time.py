@@ -1,0 +1,53 @@
+"""How compile time grows with the graph: chains of layers from about 500 to 8000 nodes, with the time of each stage.
+
+    python -m benchmarks.compile_time [--json FILE]
+"""
+
+import argparse
+import time
+
+import torch
+
+import bascule
+
+from .measure import print_table, save
+
+NODES_A_LAYER = 10
+
+
+def chain(layers: int):
+    """`layers` layers of about ten operators each; every layer's shape is its own, so that kernels are not shared."""
+
+    def run(x, weights):
+        for i, w in enumerate(weights):
+            h = torch.nn.functional.layer_norm(x, (x.shape[-1],)) * w
+            h = torch.nn.functional.gelu(h + float(i)) @ torch.eye(x.shape[-1])
+            x = x + torch.softmax(h, -1)
+        return x
+
+    return run, [torch.randn(8, 64), [torch.randn(64) for _ in range(layers)]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    rows = []
+    for nodes in (500, 1000, 2000, 4000, 8000):
+        torch._dynamo.reset()
+        run, inputs = chain(nodes // NODES_A_LAYER)
+        start = time.perf_counter()
+        with torch.no_grad():
+            explanation = bascule.explain(run, *inputs)
+        rows.append({"nodes": nodes, "total": time.perf_counter() - start, **explanation.seconds()})
+        print(rows[-1], flush=True)
+    stages = sorted({key for row in rows for key in row} - {"nodes", "total"})
+    print_table(
+        ["nodes", "total s", *stages],
+        [[str(r["nodes"]), f"{r['total']:.2f}", *(f"{r.get(s, 0.0):.2f}" for s in stages)] for r in rows],
+    )
+    save("compile time by graph size, seconds", rows, args.json)
+
+
+if __name__ == "__main__":
+    main()

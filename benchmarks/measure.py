@@ -1,0 +1,57 @@
+"""Timing side by side: variants take turns, so that a machine whose speed drifts is fair to all of them."""
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def interleaved(variants: dict[str, Callable[[], Any]], seconds: float = 1.0, least: int = 7) -> dict[str, float]:
+    """Median wall-clock seconds of each variant; they are called in turns for about `seconds` each."""
+    for call in variants.values():
+        call()
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    end = time.perf_counter() + seconds * len(variants)
+    while time.perf_counter() < end or len(next(iter(times.values()))) < least:
+        for name, call in variants.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def geometric_mean(values: list[float]) -> float:
+    return statistics.geometric_mean(values)
+
+
+def print_table(header: list[str], rows: list[list[str]]) -> None:
+    """A Markdown table, its columns aligned."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    line = "| " + " | ".join("{:<" + str(w) + "}" for w in widths) + " |"
+    print(line.format(*header))
+    print("| " + " | ".join("-" * w for w in widths) + " |")
+    for row in rows:
+        print(line.format(*row))
+
+
+def save(name: str, rows: list[dict[str, Any]], path: str | None) -> None:
+    """Writes `rows` as JSON with the machine and versions beside them; `path` None writes nothing."""
+    if path is None:
+        return
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.machine()} CPU"
+    record = {
+        "benchmark": name,
+        "date": date.today().isoformat(),
+        "device": device,
+        "threads": torch.get_num_threads(),
+        "versions": versions,
+        "rows": rows,
+    }
+    Path(path).write_text(json.dumps(record, indent=1) + "\n")

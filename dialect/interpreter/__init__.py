@@ -1,0 +1,9 @@
+"""The reference interpreter: runs IR of the tensor, kernel and program stages with torch on the CPU.
+
+Clear rather than fast. A region is evaluated for all of its points at once, so a sum over n x m points holds n x m numbers.
+"""
+
+from .entry import interpret
+from .errors import InterpreterError
+
+__all__ = ["InterpreterError", "interpret"]

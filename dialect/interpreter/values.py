@@ -1,0 +1,112 @@
+"""How IR values stand as torch values: element types, layouts, and what memory holds before it is written.
+
+A scalar of a region is a tensor with one axis a range around it, the innermost first, so that a value of an outer region broadcasts into
+an inner one as it is. A signless integer is signed in torch. A tensor value is a torch tensor of the same sizes and strides.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..ir.types import byte_width
+from ..mlir import ir
+from .maps import evaluate
+
+# An unsigned element has torch's unsigned type in memory and the signed type of its width as a scalar.
+DTYPES = {
+    "i1": torch.bool,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "index": torch.int64,
+    "ui8": torch.uint8,
+    "ui16": torch.uint16,
+    "ui32": torch.uint32,
+    "ui64": torch.uint64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "f8E4M3FN": torch.float8_e4m3fn,
+    "f8E5M2": torch.float8_e5m2,
+    "f8E4M3FNUZ": torch.float8_e4m3fnuz,
+    "f8E5M2FNUZ": torch.float8_e5m2fnuz,
+    "f8E8M0FNU": torch.float8_e8m0fnu,
+    "complex<f16>": torch.complex32,
+    "complex<f32>": torch.complex64,
+    "complex<f64>": torch.complex128,
+}
+
+SIGNED = {
+    torch.uint8: torch.int8,
+    torch.uint16: torch.int16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+}
+
+POISON = 0xFF  # every byte of memory nobody has written: NaN in floats, -1 in integers (an index out of range)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A memref: the elements it shows, and the place in storage (in elements) that offsets in layouts count from."""
+
+    tensor: torch.Tensor
+    origin: int
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tensor made at every point of a kernel: `data` has the tensor's own `rank` axes, then the axes of the points."""
+
+    data: torch.Tensor
+    rank: int
+
+
+def dtype_of(type_: ir.Type) -> torch.dtype:
+    """The torch dtype of an element or scalar type. Raises KeyError for a type torch lacks."""
+    return DTYPES[str(type_)]
+
+
+def signed(tensor: torch.Tensor) -> torch.Tensor:
+    """The same bits as signed integers, if `tensor` is unsigned: what a read gives."""
+    return tensor.view(SIGNED[tensor.dtype]) if tensor.dtype in SIGNED else tensor
+
+
+def fill_poison(tensor: torch.Tensor) -> None:
+    """Makes every element of `tensor` poison."""
+    if tensor.numel():
+        tensor.copy_(torch.full((tensor.element_size(),), POISON, dtype=torch.uint8).view(tensor.dtype)[0])
+
+
+def fresh(sizes: Sequence[int], element: ir.Type, strides: Sequence[int], offset: int = 0) -> torch.Tensor:
+    """A poisoned tensor in storage of its own, `offset` elements into it."""
+    span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides)) if 0 not in sizes else 0
+    count = (offset + span) * byte_width(element)
+    storage = torch.full((count,), POISON, dtype=torch.uint8).view(dtype_of(element))
+    return storage.as_strided(tuple(sizes), tuple(strides), offset)
+
+
+def strides_of(layout: ir.AffineMap, symbols: Sequence[int]) -> tuple[list[int], int]:
+    """Strides and offset of a layout map, in elements. Raises ValueError for a map that is not strided."""
+    rank = layout.n_dims
+
+    def at(index: Sequence[int]) -> int:
+        return int(evaluate(layout.results[0], index, symbols))
+
+    offset = at([0] * rank)
+    units = [[int(i == k) for i in range(rank)] for k in range(rank)]
+    strides = [at(unit) - offset for unit in units]
+    probes = [[2] * rank, [3 + 5 * k for k in range(rank)], [17 + 3 * k for k in range(rank)]]
+    if any(at(p) != offset + sum(i * s for i, s in zip(p, strides)) for p in probes):
+        raise ValueError(f"layout {layout} is not strided")
+    return strides, offset
+
+
+def same_strides(tensor: torch.Tensor, strides: Sequence[int]) -> bool:
+    """Whether `tensor` has these strides in every dimension where a stride says something."""
+    return tensor.numel() == 0 or all(
+        size <= 1 or got == want for size, got, want in zip(tensor.shape, tensor.stride(), strides)
+    )

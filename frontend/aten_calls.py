@@ -1,0 +1,127 @@
+"""Calls of ATen functions: arguments as attributes, tensors as operands, and the reason why the operator is not generated.
+
+No result of an ATen function shares memory with an operand: of an operator that returns a view, the `_copy` form is called.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from bascule.dialect.ir import OperandAttr, builders
+from bascule.dialect.ir.functions import Externs
+from bascule.dialect.ir.shapes import index_map, size_map, tensor_type
+from bascule.dialect.mlir import ir
+
+from .torch_ops import unsupported
+
+if TYPE_CHECKING:
+    from .conversion import Conversion
+
+Tensors = list[ir.Value | None]
+
+
+def encode(argument: Any, operands: list[ir.Value]) -> ir.Attribute:
+    """`argument`, decoded as a rule sees it, as an element of `bascule.arguments`; appends the tensors in it to `operands`."""
+    match argument:
+        case ir.Value():
+            number = next((i for i, known in enumerate(operands) if known == argument), len(operands))
+            if number == len(operands):
+                operands.append(argument)
+            return OperandAttr.get(_i64(number))
+        case None:
+            return ir.UnitAttr.get()
+        case bool():
+            return ir.BoolAttr.get(argument)
+        case int():
+            return _i64(argument)
+        case float():
+            return ir.FloatAttr.get_f64(argument)
+        case complex():
+            return ir.DenseF64ArrayAttr.get([argument.real, argument.imag])
+        case str():
+            return ir.StringAttr.get(argument)
+        case ir.AffineExpr():
+            return ir.AffineMapAttr.get(size_map([argument]))
+        case list() | tuple():
+            return ir.ArrayAttr.get([encode(part, operands) for part in argument])
+    raise AssertionError(f"an argument of type {type(argument)} has no encoding")
+
+
+def _i64(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def call(
+    externs: Externs,
+    operator: str,
+    arguments: Sequence[Any],
+    types: Sequence[ir.RankedTensorType | None],
+    sizes: Sequence[Sequence[ir.AffineExpr] | None],
+    *,
+    reason: str,
+    mutates: Sequence[int] = (),
+) -> Tensors:
+    """Calls `operator` at the insertion point. `types` and `sizes` are of all its outputs, None for what is not a tensor.
+
+    Returns a value an output (None likewise).
+    """
+    operands: list[ir.Value] = []
+    encoded = [encode(argument, operands) for argument in arguments]
+    positions = [i for i, type_ in enumerate(types) if type_ is not None]
+    dynamic = any(not types[i].has_static_shape for i in positions)
+    values = externs.call(
+        operator,
+        encoded,
+        operands,
+        [types[i] for i in positions],
+        positions=positions,
+        mutates=mutates,
+        shapes=[size_map(sizes[i]) for i in positions] if dynamic else None,
+        reason=reason,
+    )
+    results: Tensors = [None] * len(types)
+    for position, value in zip(positions, values):
+        results[position] = value
+    return results
+
+
+def relaid(value: ir.Value, type_: ir.RankedTensorType, sizes: Sequence[ir.AffineExpr]) -> ir.Value:
+    """`value` under `type_`, which differs from its own type in the layout only."""
+    if value.type == type_:
+        return value
+    identity = [ir.AffineExpr.get_dim(i) for i in range(type_.rank)]
+    return builders.view(value, index_map(type_.rank, identity), sizes, type_)
+
+
+def overload(operator: str) -> torch._ops.OpOverload | None:
+    """`torch.ops.aten.add.Tensor` for "aten.add.Tensor"; None for an operator that is not registered in this process."""
+    namespace, name, kind = operator.split(".")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    return getattr(packet, kind, None)
+
+
+def _returns_view(operator: torch._ops.OpOverload) -> bool:
+    returned = [result.alias_info for result in operator._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in returned)
+
+
+def fall_back(c: "Conversion", arguments: Sequence[Any], reason: str) -> Tensors:
+    """The op of `c` as a call of its operator, because of `reason`; one value a result."""
+    operator = overload(c.operator)
+    if operator is not None and _returns_view(operator):
+        return _copied(c, arguments, reason)
+    if operator is not None and operator._schema.is_mutable:
+        raise unsupported(c.op, c.operator, "mutates its arguments")
+    return call(c.externs, c.operator, arguments, c.results, c.result_sizes, reason=reason)
+
+
+def _copied(c: "Conversion", arguments: Sequence[Any], reason: str) -> Tensors:
+    """The copying form of a view operator, whose results are row-major, under the view's types."""
+    namespace, name, kind = c.operator.split(".")
+    operator = f"{namespace}.{name}_copy.{kind}"
+    if overload(operator) is None:
+        raise unsupported(c.op, c.operator, "returns a view and has no form that copies")
+    types = [type_ and tensor_type(sizes, type_.element_type) for type_, sizes in zip(c.results, c.result_sizes)]
+    values = call(c.externs, operator, arguments, types, c.result_sizes, reason=reason)
+    return [value and relaid(value, type_, sizes) for value, type_, sizes in zip(values, c.results, c.result_sizes)]

@@ -1,0 +1,72 @@
+"""Indices and guards inside a region: constants of type index, comparisons, `scf.if`, places that come from data."""
+
+from collections.abc import Callable, Sequence
+
+from bascule.dialect.ir import builders
+from bascule.dialect.mlir import arith, ir, scf
+
+from .scalars import Scalar, dtype_of
+
+Value = ir.Value
+_PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # signed, as indices are
+
+
+def constant(number: int) -> Value:
+    """`number` as an index."""
+    index = ir.IndexType.get()
+    return arith.ConstantOp(index, ir.IntegerAttr.get(index, number)).result
+
+
+def compare(predicate: str, a: Value, b: Value | int) -> Value:
+    """i1: `a predicate b` of indices; "eq", "ne", "lt", "le", "gt" or "ge"."""
+    return arith.CmpIOp(_PREDICATES[predicate], a, constant(b) if isinstance(b, int) else b).result
+
+
+def choose(condition: Value, yes: Value, no: Value) -> Value:
+    return arith.SelectOp(condition, yes, no).result
+
+
+def both(conditions: Sequence[Value | None]) -> Value | None:
+    """The conjunction of `conditions`, where None holds always; None for none."""
+    joined = None
+    for condition in conditions:
+        if condition is not None:
+            joined = condition if joined is None else arith.AndIOp(joined, condition).result
+    return joined
+
+
+def read(x: Value, indices: Sequence[Value]) -> Scalar:
+    """The element of tensor `x` at `indices`, with its dtype."""
+    return Scalar(builders.read(x, indices), dtype_of(x.type.element_type))
+
+
+def when(condition: Value | None, type_: ir.Type, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
+    """`scf.if` that yields a scalar of `type_`, so that only the branch taken reads; without a condition, `yes()` itself."""
+    if condition is None:
+        return yes()
+    op = scf.IfOp(condition, [type_], has_else=True)
+    for block, branch in ((op.then_block, yes), (op.else_block, no)):
+        with ir.InsertionPoint(block):
+            scf.YieldOp([branch()])
+    return op.results[0]
+
+
+def as_index(value: Value) -> Value:
+    """A scalar integer (signed) as an index."""
+    return arith.IndexCastOp(ir.IndexType.get(), value).result
+
+
+def as_integer(value: Value, width: int = 64) -> Value:
+    """An index as a scalar integer of `width` bits."""
+    return arith.IndexCastOp(ir.IntegerType.get_signless(width), value).result
+
+
+def clamped(index: Value, size: Value) -> Value:
+    """`index` moved into [0, size)."""
+    low = arith.MaxSIOp(index, constant(0)).result
+    return arith.MinSIOp(low, arith.SubIOp(size, constant(1)).result).result
+
+
+def wrapped(index: Value, size: Value) -> Value:
+    """`index`, where a negative one counts from the end."""
+    return choose(compare("lt", index, 0), arith.AddIOp(index, size).result, index)

@@ -1,0 +1,296 @@
+"""Writes at indices that come from data, as `bascule.scatter`: index_put, scatter and its reductions, index_add, index_copy, index_fill.
+
+An index out of range is clamped into the dimension, as `indexing.py` says. Sums of f16 and bf16 are accumulated in f32 and rounded once.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from bascule.dialect.ir import builders
+from bascule.dialect.ir.shapes import constant as known
+from bascule.dialect.ir.shapes import expr, layout_of, shape_of
+from bascule.dialect.ir.attributes import LayoutAttr
+from bascule.dialect.mlir import arith, ir
+
+from ..conversion import Conversion, NoRule, rule
+from ..index_maps import delinearize, dim, element_count
+from .index_values import as_integer, as_index, compare, constant, read
+from .indexing import AdvancedIndex, position, read_broadcast, readable, with_place
+from .scalars import Scalar, dtype_of, element_type, opmath, scalar_type, select
+from .views import wrap_dim
+
+Value = ir.Value
+Write = Callable[[list[Value]], tuple[list[Value], Scalar]]  # a point of the domain -> where to write, what
+
+# What `reduce=` is called -> how a store combines. A mean is a sum, divided afterwards.
+MODES = {
+    "sum": "add",
+    "add": "add",
+    "mean": "add",
+    "prod": "mul",
+    "multiply": "mul",
+    "amax": "max",
+    "amin": "min",
+}
+
+
+def with_element(type_: ir.RankedTensorType, dtype: torch.dtype) -> ir.RankedTensorType:
+    """The same sizes and layout with elements of `dtype`."""
+    return ir.RankedTensorType.get(type_.shape, element_type(dtype), type_.encoding)
+
+
+def store_mode(mode: str, dtype: torch.dtype) -> str:
+    """The mode of `bascule.store` for `mode` on elements of `dtype`: of booleans a sum is "or", a product "and"."""
+    if dtype == torch.bool:
+        return {"add": "maxu", "mul": "minu", "max": "maxu", "min": "minu"}.get(mode, mode)
+    if mode in ("max", "min") and dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64):
+        return mode + "u"
+    return mode
+
+
+def converted(c: Conversion, x: Value, dtype: torch.dtype, type_: ir.RankedTensorType) -> Value:
+    return builders.compute(type_, shape_of(x), lambda at: read(x, at).to(dtype).value)
+
+
+def scattered(c: Conversion, init: Value, sizes: Sequence[ir.AffineExpr], write: Write, mode: str = "set") -> Value:
+    """The result of the op: `init` with what `write` says at every point of `sizes`, combined by `mode`."""
+    type_ = c.results[0]
+    dtype = dtype_of(type_.element_type)
+    inner = opmath(dtype) if mode in ("add", "mul") else dtype
+    combine = store_mode(mode, dtype)
+
+    def body(at, dest):
+        indices, value = write(at)
+        builders.store(value.to(inner).value, dest, indices, combine)
+
+    if inner == dtype:
+        return builders.scatter(init, sizes, body, type_)
+    wide = with_element(type_, inner)
+    sums = builders.scatter(converted(c, init, inner, wide), sizes, body, wide)
+    return converted(c, sums, dtype, type_)
+
+
+def filled(c: Conversion, number: bool | int | float, dtype: torch.dtype | None = None) -> Value:
+    """A tensor of the result's sizes and layout, every element `number`."""
+    type_ = c.results[0] if dtype is None else with_element(c.results[0], dtype)
+    dtype = dtype or dtype_of(type_.element_type)
+    return builders.compute(type_, c.result_sizes[0], lambda at: Scalar.constant(number, dtype).value)
+
+
+@rule("aten.index_put.default", "aten._unsafe_index_put.default", "aten._index_put_impl.default")
+def index_put(c, x, indices, values, accumulate=False, unsafe=False):
+    how = AdvancedIndex.of(x, indices)
+    readable(x, list(how.indices))
+    dtype = dtype_of(values.type.element_type)
+
+    def write(at):
+        return how.source(c, x, at), Scalar(read_broadcast(values, at), dtype)
+
+    return scattered(c, x, how.sizes, write, "add" if accumulate else "set")
+
+
+@rule("aten._unsafe_masked_index_put_accumulate.default")
+def masked_index_put(c, x, mask, indices, values):
+    how = AdvancedIndex.of(x, indices)
+    dtype = dtype_of(values.type.element_type)
+
+    def write(at):
+        value = Scalar(read_broadcast(values, at), dtype)
+        return how.source(c, x, at), select(Scalar(read_broadcast(mask, at), torch.bool), value, 0)
+
+    return scattered(c, x, how.sizes, write, "add")
+
+
+def scatter_domain(x: Value, index: Value) -> list[ir.AffineExpr]:
+    """The points of a scatter: one an element of `index`. A scalar counts as one element of one dimension, where `x` has one."""
+    sizes = shape_of(index)
+    return [expr(1)] if not sizes and shape_of(x) else sizes if shape_of(x) else []
+
+
+def scatter_place(c: Conversion, x: Value, number: int, index: Value) -> Callable[[list[Value]], list[Value]]:
+    """Point -> where `scatter` along dimension `number` of `x` writes."""
+    sizes = shape_of(x)
+    number = wrap_dim(number, len(sizes))
+    if not sizes:
+        return lambda at: []
+    readable(x, [number])
+    rank = len(shape_of(index))
+
+    def place(at):
+        return with_place(at, number, position(c, builders.read(index, at[:rank]), sizes[number], wrap=False))
+
+    return place
+
+
+def element_of(source: Value | bool | int | float, dtype: torch.dtype) -> Callable[[list[Value]], Scalar]:
+    """Point -> the element of a tensor there, or a number."""
+    if not isinstance(source, Value):
+        return lambda at: Scalar.constant(source, dtype)
+    rank = len(shape_of(source))
+    return lambda at: read(source, at[:rank] if len(at) >= rank else [constant(0)] * rank)
+
+
+@rule("aten.scatter.src", "aten.scatter.value", "aten.scatter.reduce", "aten.scatter.value_reduce")
+def scatter(c, x, number, index, source, reduce=None):
+    place = scatter_place(c, x, number, index)
+    value = element_of(source, dtype_of(x.type.element_type))
+    mode = "set" if reduce is None else MODES[reduce]
+    return scattered(c, x, scatter_domain(x, index), lambda at: (place(at), value(at)), mode)
+
+
+@rule("aten.scatter_add.default")
+def scatter_add(c, x, number, index, source):
+    return scatter(c, x, number, index, source, "add")
+
+
+@rule("aten.scatter_reduce.two")
+def scatter_reduce(c, x, number, index, source, reduce, include_self=True):
+    value = element_of(source, dtype_of(x.type.element_type))
+    return reduced(c, x, scatter_domain(x, index), scatter_place(c, x, number, index), value, reduce, include_self)
+
+
+def reduced(c, x, sizes, place, value, reduce: str, include_self: bool) -> Value:
+    """`x` combined by `reduce` with `value(point)` at `place(point)`; without `include_self`, elements written to start afresh."""
+    dtype = dtype_of(x.type.element_type)
+    mean, init = reduce == "mean", x
+    counts = None
+    if mean or not include_self:
+        start = 1 if include_self else 0
+        count_type = with_element(c.results[0], torch.int64)
+        one = lambda at, dest: builders.store(Scalar.constant(1, torch.int64).value, dest, place(at), "add")  # noqa: E731
+        counts = builders.scatter(filled(c, start, torch.int64), sizes, one, count_type)
+    if not include_self:
+        fresh = identity(reduce, dtype)
+        init = c.compute(lambda at: select(read(counts, at).ne(0), fresh, read(x, at)).value)
+    if not mean:
+        return scattered(c, init, sizes, lambda at: (place(at), value(at)), MODES[reduce])
+    inner = opmath(dtype)
+    wide = with_element(c.results[0], inner)
+    start = init if inner == dtype else converted(c, init, inner, wide)
+
+    def add(at, dest):
+        builders.store(value(at).to(inner).value, dest, place(at), "add")
+
+    sums = builders.scatter(start, sizes, add, wide)
+
+    def average(at):
+        total, count = read(sums, at), read(counts, at).maximum(1).to(inner)
+        return (total / count if inner.is_floating_point else floor_quotient(total, count)).to(dtype).value
+
+    return c.compute(average)
+
+
+def floor_quotient(a: Scalar, b: Scalar) -> Scalar:
+    """Integer division rounded down; `b` is positive."""
+    quotient, rest = a.quotient(b), a.remainder(b)
+    return select(rest < 0, quotient - 1, quotient)
+
+
+def identity(reduce: str, dtype: torch.dtype) -> bool | int | float:
+    """What leaves the other operand of `reduce` as it is."""
+    if reduce == "prod":
+        return 1
+    if reduce in ("sum", "mean"):
+        return 0
+    if dtype == torch.bool:
+        return reduce == "amin"
+    if dtype.is_floating_point:
+        return float("-inf") if reduce == "amax" else float("inf")
+    return torch.iinfo(dtype).min if reduce == "amax" else torch.iinfo(dtype).max
+
+
+def row_domain(x: Value, number: int, index: Value) -> list[ir.AffineExpr]:
+    """`x`'s sizes with dimension `number` as long as `index`: what `x.index_select(number, index)` has."""
+    sizes = shape_of(x)
+    count = (shape_of(index) or [expr(1)])[0]
+    return [*sizes[:number], count, *sizes[number + 1 :]] if sizes else [count]
+
+
+def row_place(c: Conversion, x: Value, number: int, index: Value, *, wrap: bool) -> Callable[[list[Value]], list[Value]]:
+    """Point of `row_domain` -> where in `x` it writes."""
+    sizes, rank = shape_of(x), len(shape_of(index))
+    if not sizes:
+        return lambda at: []
+    readable(x, [number])
+
+    def place(at):
+        row = builders.read(index, [at[number]] if rank else [])
+        return with_place(at, number, position(c, row, sizes[number], wrap=wrap))
+
+    return place
+
+
+def write_rows(c, x, number: int, index: Value, value: Callable, mode: str = "set", *, wrap: bool = False) -> Value:
+    number = wrap_dim(number, len(shape_of(x)))
+    place = row_place(c, x, number, index, wrap=wrap)
+    return scattered(c, x, row_domain(x, number, index), lambda at: (place(at), value(at)), mode)
+
+
+@rule("aten.index_add.default")
+def index_add(c, x, number, index, source, *, alpha=1):
+    element = element_of(source, dtype_of(x.type.element_type))
+    scale = (lambda v: v) if alpha == 1 else (lambda v: v.to(opmath(v.dtype)) * alpha)
+    return write_rows(c, x, number, index, lambda at: scale(element(at)), "add")
+
+
+@rule("aten.index_copy.default")
+def index_copy(c, x, number, index, source):
+    return write_rows(c, x, number, index, element_of(source, dtype_of(x.type.element_type)))
+
+
+@rule("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
+def index_fill(c, x, number, index, value):
+    dtype = dtype_of(x.type.element_type)
+    if isinstance(value, Value):
+        return write_rows(c, x, number, index, lambda at: read(value, []).to(dtype), wrap=True)
+    return write_rows(c, x, number, index, element_of(value, dtype), wrap=True)
+
+
+@rule("aten.index_reduce.default")
+def index_reduce(c, x, number, index, source, reduce, *, include_self=True):
+    number = wrap_dim(number, len(shape_of(x)))
+    place = row_place(c, x, number, index, wrap=False)
+    value = element_of(source, dtype_of(x.type.element_type))
+    return reduced(c, x, row_domain(x, number, index), place, value, reduce, include_self)
+
+
+@rule("aten.put.default")
+def put(c, x, index, source, accumulate=False):
+    sizes, shape = shape_of(x), shape_of(source)
+    readable(x, range(len(sizes)))
+
+    def write(at):
+        place = position(c, builders.read(index, at), element_count(sizes), wrap=True)
+        value = read(source, at) if len(at) == len(shape) else read(source, [constant(0)] * len(shape))
+        return c.apply(delinearize(dim(0), sizes, 1), [place]), value
+
+    if len(shape_of(index)) != len(shape) and known(element_count(shape)) != 1:
+        raise NoRule("put of a source shaped unlike the index")
+    return scattered(c, x, shape_of(index), write, "add" if accumulate else "set")
+
+
+@rule("aten.embedding_dense_backward.default")
+def embedding_dense_backward(c, grad, indices, num_weights, padding_idx, scale_grad_by_freq):
+    rows, dtype = c.result_sizes[0][0], dtype_of(grad.type.element_type)
+    domain = shape_of(grad)
+    inner = opmath(dtype)
+    counts = None
+    if scale_grad_by_freq:
+        counts_type = builders.tensor_type([rows], element_type(torch.int64))
+        zero = builders.compute(counts_type, [rows], lambda at: Scalar.constant(0, torch.int64).value)
+
+        def count(at, dest):
+            row = position(c, builders.read(indices, at), rows, wrap=False)
+            builders.store(Scalar.constant(1, torch.int64).value, dest, [row], "add")
+
+        counts = builders.scatter(zero, shape_of(indices), count)
+
+    def write(at):
+        index = read(indices, at[:-1])
+        row, value = position(c, index.value, rows, wrap=False), read(grad, at).to(inner)
+        if counts is not None:
+            value = value / read(counts, [row]).to(inner)
+        return [row, at[-1]], value if padding_idx == -1 else select(index.eq(padding_idx), 0, value)
+
+    return scattered(c, filled(c, 0), domain, write, "add")

@@ -1,0 +1,97 @@
+"""Reading the torch stage: an op's operator name, the constants it takes, the types and sizes of the tensors it makes."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.locations import source_of
+from bascule.dialect.ir.shapes import expr
+from bascule.dialect.mlir import ir
+
+EXPR, LAYOUTS, SHAPES = "bascule.expr", "bascule.layouts", "bascule.shapes"
+LIST = "torch.prim.ListConstruct"
+LITERAL = "torch.vtensor.literal"
+
+# An op that holds one Python value -> how to read it.
+CONSTANTS: dict[str, Callable[[ir.Operation], Any]] = {
+    "torch.constant.none": lambda op: None,
+    **{
+        f"torch.constant.{kind}": lambda op: op.attributes["value"].value
+        for kind in ("int", "float", "bool", "str", "device", "number")
+    },
+}
+
+
+def operator_name(op: ir.Operation) -> str:
+    """`aten.add.Tensor` for `torch.aten.add.Tensor`, `aten.mm.default` for `torch.aten.mm`; the same through `torch.operator`."""
+    name = op.attributes["name"].value if op.name == "torch.operator" else op.name
+    name = name.removeprefix("torch.")
+    return name if name.count(".") >= 2 else f"{name}.default"
+
+
+def has_effect(op: ir.Operation) -> bool:
+    """Whether the op does something besides making its results: it returns nothing, or its operator's name ends in `_`."""
+    if not len(op.results):
+        return True
+    if op.name in CONSTANTS or op.name == LIST:
+        return False
+    base = operator_name(op).split(".")[1]
+    return base.endswith("_") and not base.endswith("__")
+
+
+def symbolic_value(op: ir.Operation) -> int | ir.AffineExpr | None:
+    """The integer that an op with `bascule.expr` stands for, else None."""
+    if EXPR not in op.attributes:
+        return None
+    (result,) = op.attributes[EXPR].value.results
+    return result.value if isinstance(result, ir.AffineConstantExpr) else result
+
+
+class TensorTypes:
+    """Torch dialect types as (shape, element type): `!torch.vtensor<[2,?],si64>` is `([2, dynamic], i64)`. Parsed once a type."""
+
+    _VTENSOR = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],(.*)>")
+
+    def __init__(self) -> None:
+        self.known: dict[ir.Type, tuple[list[int], ir.Type] | None] = {}
+
+    def parse(self, type_: ir.Type) -> tuple[list[int], ir.Type] | None:
+        """The shape and element type of a tensor type; None for a type that is not a tensor's."""
+        if type_ not in self.known:
+            match = self._VTENSOR.fullmatch(str(type_))
+            dynamic = ir.ShapedType.get_dynamic_size()
+            self.known[type_] = match and (
+                [dynamic if size == "?" else int(size) for size in match[1].split(",") if size],
+                ir.Type.parse(match[2].replace("si", "i", 1) if match[2].startswith("si") else match[2]),
+            )
+        return self.known[type_]
+
+    def tensor(
+        self, type_: ir.Type, layout: ir.Attribute | None, sizes: ir.AffineMap | None
+    ) -> tuple[ir.RankedTensorType, list[ir.AffineExpr]] | None:
+        """The type and sizes at the tensor stage; None for what is not a tensor. `sizes` is needed where a size is dynamic."""
+        parsed = self.parse(type_)
+        if parsed is None:
+            return None
+        shape, element = parsed
+        encoding = None if layout is None or isinstance(layout, ir.UnitAttr) else layout
+        exprs = list(sizes.results) if sizes is not None else [expr(size) for size in shape]
+        return ir.RankedTensorType.get(shape, element, encoding), exprs
+
+    def results(self, op: ir.Operation) -> tuple[list[ir.RankedTensorType | None], list[list[ir.AffineExpr] | None]]:
+        """The tensor-stage types and sizes of an op's results; None for a result that is not a tensor."""
+        attributes = op.attributes
+        layouts = attributes[LAYOUTS] if LAYOUTS in attributes else None
+        shapes = attributes[SHAPES] if SHAPES in attributes else None
+        types, sizes = [], []
+        for i, result in enumerate(op.results):
+            pair = self.tensor(result.type, layouts and layouts[i], shapes[i].value if shapes else None)
+            types.append(pair and pair[0])
+            sizes.append(pair and pair[1])
+        return types, sizes
+
+
+def unsupported(op: ir.Operation, operator: str, reason: str) -> UnsupportedError:
+    """The error for an operator that is not taken, at the user's line."""
+    return UnsupportedError(f"{operator}: {reason}", operator=operator, location=source_of(op.location))

@@ -1,0 +1,177 @@
+"""A kernel's body decoded once into Python records: several walks (strides, cost, emission) then cost no binding calls.
+
+Every value has a number. Beside the records, `Body` knows how each index expression and address depends on the loop
+indices: that is what vectorisation and collapsing decide by.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bascule.dialect.ir.shapes import row_major, strided
+from bascule.dialect.mlir import ir
+
+LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
+READS = ("memref.load", "tensor.extract")
+
+# loop index (value number) -> coefficient; None where the dependence is not linear with a constant coefficient
+Dependence = dict[int, int | None]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One op."""
+
+    name: str
+    op: ir.Operation
+    operands: list[int]
+    results: list[int]
+    types: list[ir.Type]  # of the results
+    blocks: list["Block"]
+    address: Dependence | None = None  # of a read or store: how its element offset depends on the loop indices
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    arguments: list[int]
+    nodes: list[Node]
+    yielded: list[int]
+
+    def walk(self) -> Iterator[Node]:
+        for node in self.nodes:
+            yield node
+            for block in node.blocks:
+                yield from block.walk()
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """The decoded region of a `bascule.kernel`."""
+
+    block: Block
+    numbers: dict[ir.Value, int]
+    types: dict[int, ir.Type]
+    dependence: dict[int, Dependence] = field(default_factory=dict)
+    opaque: set[int] = field(default_factory=set)  # loop indices used otherwise than linearly in an address
+
+
+def layout_map(type_: ir.Type) -> ir.AffineMap:
+    """Index -> element offset of a memref or tensor type; symbols are the function's."""
+    if isinstance(type_, ir.RankedTensorType):
+        if type_.encoding is not None:
+            return type_.encoding.map.value
+    elif isinstance(type_.layout, ir.StridedLayoutAttr):
+        return strided(list(type_.layout.strides), type_.layout.offset)
+    else:
+        map_ = type_.affine_map
+        if len(map_.results) == 1 and (type_.rank != 1 or map_ != ir.AffineMap.get_identity(1)):
+            return map_
+    if not type_.has_static_shape and type_.rank > 1:
+        raise ValueError(f"{type_} is dynamic and has no layout")
+    return strided(row_major(list(type_.shape)) if type_.has_static_shape else [1])
+
+
+def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
+    """Decodes the region of `kernel`; `arguments` are the enclosing function's."""
+    numbers: dict[ir.Value, int] = {}
+    types: dict[int, ir.Type] = {}
+
+    def number(value: ir.Value) -> int:
+        known = numbers.get(value)
+        if known is None:
+            known = numbers[value] = len(numbers)
+            types[known] = value.type
+        return known
+
+    def block(source: ir.Block) -> Block:
+        decoded = Block([number(a) for a in source.arguments], [], [])
+        for view in source.operations:
+            op = view.operation
+            name = op.name
+            operands = [number(v) for v in op.operands]
+            if name in ("bascule.yield", "scf.yield"):
+                decoded.yielded = operands
+                break
+            results = list(op.results)
+            regions = [block(region.blocks[0]) for region in op.regions if len(region.blocks)]
+            decoded.nodes.append(
+                Node(name, op, operands, [number(r) for r in results], [r.type for r in results], regions)
+            )
+        return decoded
+
+    for argument in arguments:
+        number(argument)
+    body = Body(block(kernel.regions[0].blocks[0]), numbers, types)
+    _Dependences(body).visit(body.block)
+    return body
+
+
+class _Dependences:
+    """Fills `dependence`, `opaque` and the addresses of `body`, in one walk."""
+
+    def __init__(self, body: Body):
+        self.body = body
+        self.known = body.dependence
+
+    def of(self, value: int) -> Dependence:
+        return self.known.get(value, {})
+
+    def visit(self, block: Block) -> None:
+        index = ir.IndexType
+        for node in block.nodes:
+            if node.name == "affine.apply":
+                map_ = node.op.attributes["map"].value
+                dims = [self.of(v) for v in node.operands[: map_.n_dims]]
+                self.known[node.results[0]] = self.affine(map_.results[0], dims)
+                continue
+            if node.name in READS:
+                node.address = self.address(node.operands[0], node.operands[1:])
+                self.known[node.results[0]] = dict.fromkeys(node.address)
+                continue
+            if node.name == "bascule.store":
+                node.address = self.address(node.operands[1], node.operands[2:])
+                continue
+            merged: Dependence = {}
+            for operand in node.operands:
+                merged.update(dict.fromkeys(self.of(operand)))
+                if isinstance(self.body.types[operand], index):
+                    self.body.opaque.update(self.of(operand))
+            for inner in node.blocks:
+                if node.name in LOOPS:
+                    for argument in inner.arguments:
+                        self.known[argument] = {argument: 1}
+                self.visit(inner)
+                for value in inner.yielded:
+                    if isinstance(self.body.types[value], index):
+                        self.body.opaque.update(self.of(value))
+                    merged.update(dict.fromkeys(self.of(value)))
+                if node.name in LOOPS:
+                    for argument in inner.arguments:
+                        merged.pop(argument, None)
+            for result in node.results:
+                self.known[result] = merged
+
+    def address(self, base: int, indices: list[int]) -> Dependence:
+        type_ = self.body.types[base]
+        return self.affine(layout_map(type_).results[0], [self.of(i) for i in indices])
+
+    def affine(self, expr: ir.AffineExpr, dims: list[Dependence]) -> Dependence:
+        """The dependence of `expr`; a dimension under a product of symbols, a division or a remainder is not linear."""
+        if isinstance(expr, ir.AffineDimExpr):
+            return dims[expr.position]
+        if isinstance(expr, ir.AffineBinaryExpr):
+            lhs, rhs = self.affine(expr.lhs, dims), self.affine(expr.rhs, dims)
+            if isinstance(expr, ir.AffineAddExpr):
+                total = dict(lhs)
+                for index, c in rhs.items():
+                    mine = total.get(index, 0)
+                    total[index] = None if c is None or mine is None else c + mine
+                return total
+            if isinstance(expr, ir.AffineMulExpr):
+                for factor, other in ((expr.rhs, lhs), (expr.lhs, rhs)):
+                    if isinstance(factor, ir.AffineConstantExpr):
+                        return {i: None if c is None else c * factor.value for i, c in other.items()}
+            else:
+                self.body.opaque.update(lhs)
+                self.body.opaque.update(rhs)
+            return dict.fromkeys({**lhs, **rhs})
+        return {}

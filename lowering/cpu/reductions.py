@@ -1,0 +1,199 @@
+"""The kinds of `bascule.reduce` and `bascule.scan`: what the accumulators start from, take in, and how two sets of them meet.
+
+Accumulators are values of one width (scalars, or one a lane). `merge` is associative up to rounding and commutative, except
+that of two equal extremes the one at the smaller position stays.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from bascule.dialect.mlir import ir
+
+from .scalars import Scalars, element, is_float, like
+
+Values = list[ir.Value]
+
+
+def lowest(type_: ir.Type, unsigned: bool = False) -> int | float:
+    e = element(type_)
+    if isinstance(e, ir.FloatType):
+        return -inf
+    return 0 if unsigned or e.width == 1 else -(1 << (e.width - 1))
+
+
+def highest(type_: ir.Type, unsigned: bool = False) -> int | float:
+    e = element(type_)
+    if isinstance(e, ir.FloatType):
+        return inf
+    return -1 if unsigned or e.width == 1 else (1 << (e.width - 1)) - 1  # -1: all bits set
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One accumulator, combined by `combine`; `identity` is the number it starts from."""
+
+    identity: Callable[[ir.Type], int | float]
+    combine: Callable[[Scalars, ir.Value, ir.Value], ir.Value]
+
+    positions = False
+
+    def start(self, s: Scalars, type_: ir.Type) -> Values:
+        return [s.constant(type_, self.identity(type_))]
+
+    def take(self, s: Scalars, state: Values, x: ir.Value, mask: ir.Value | None, position: ir.Value | None) -> Values:
+        """`state` after the element `x`; lanes not in `mask` keep theirs."""
+        if mask is not None:
+            x = s.select(mask, x, s.constant(x.type, self.identity(x.type)))
+        return [self.combine(s, state[0], x)]
+
+    def merge(self, s: Scalars, x: Values, y: Values) -> Values:
+        return [self.combine(s, x[0], y[0])]
+
+    def finish(self, s: Scalars, state: Values) -> Values:
+        return state
+
+
+@dataclass(frozen=True)
+class Position:
+    """argmax, argmin: the value and the position where it stands first; NaN wins."""
+
+    largest: bool
+    positions = True
+
+    def start(self, s: Scalars, type_: ir.Type) -> Values:
+        worst = (lowest if self.largest else highest)(type_)
+        return [s.constant(type_, worst), s.constant(like(type_, s.b.i64), 0)]
+
+    def _better(self, s: Scalars, x: ir.Value, y: ir.Value) -> ir.Value:
+        """Whether `x` comes before `y` by value alone."""
+        if not is_float(x.type):
+            if element(x.type).width == 1:
+                better = s.op("arith.andi", x, s.invert(y)) if self.largest else s.op("arith.andi", y, s.invert(x))
+                return better
+            return s.compare("sgt" if self.largest else "slt", x, y)
+        better = s.compare("ogt" if self.largest else "olt", x, y)
+        nan = s.op("arith.andi", s.is_nan(x), s.compare("ord", y, y))
+        return s.op("arith.ori", better, nan)
+
+    def take(self, s, state, x, mask, position):
+        better = self._better(s, x, state[0])
+        if mask is not None:
+            better = s.op("arith.andi", better, mask)
+        return [s.select(better, x, state[0]), s.select(better, position, state[1])]
+
+    def merge(self, s, x, y):
+        better = self._better(s, y[0], x[0])
+        worse = self._better(s, x[0], y[0])
+        equal = s.invert(s.op("arith.ori", better, worse))
+        earlier = s.op("arith.andi", equal, s.compare("slt", y[1], x[1]))
+        take = s.op("arith.ori", better, earlier)
+        return [s.select(take, y[0], x[0]), s.select(take, y[1], x[1])]
+
+    def finish(self, s, state):
+        return [state[1]]
+
+
+@dataclass(frozen=True)
+class Welford:
+    """Mean, sum of squared deviations, count."""
+
+    positions = False
+
+    def start(self, s: Scalars, type_: ir.Type) -> Values:
+        zero = s.constant(type_, 0.0)
+        return [zero, zero, zero]
+
+    def take(self, s, state, x, mask, position):
+        mean, squares, count = state
+        one = s.constant(x.type, 1.0)
+        if mask is not None:
+            one = s.select(mask, one, s.constant(x.type, 0.0))
+            x = s.select(mask, x, mean)
+        count = s.op("arith.addf", count, one)
+        delta = s.op("arith.subf", x, mean)
+        # A lane that has seen nothing divides 0 by 0: its count is put at 1.
+        divisor = count if mask is None else s.extreme(count, s.constant(x.type, 1.0), True)
+        mean = s.op("arith.addf", mean, s.op("arith.divf", delta, divisor))
+        squares = s.op("arith.addf", squares, s.op("arith.mulf", delta, s.op("arith.subf", x, mean)))
+        return [mean, squares, count]
+
+    def merge(self, s, x, y):
+        count = s.op("arith.addf", x[2], y[2])
+        delta = s.op("arith.subf", y[0], x[0])
+        one = s.constant(count.type, 1.0)
+        share = s.op("arith.divf", y[2], s.extreme(count, one, True))
+        mean = s.op("arith.addf", x[0], s.op("arith.mulf", delta, share))
+        cross = s.op("arith.mulf", s.op("arith.mulf", delta, delta), s.op("arith.mulf", x[2], share))
+        squares = s.op("arith.addf", s.op("arith.addf", x[1], y[1]), cross)
+        return [mean, squares, count]
+
+    def finish(self, s, state):
+        return state
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The largest value, and the sum of exp(x - largest)."""
+
+    exp: Callable[[Scalars, ir.Value], ir.Value]
+    positions = False
+
+    def start(self, s: Scalars, type_: ir.Type) -> Values:
+        return [s.constant(type_, -inf), s.constant(type_, 0.0)]
+
+    def _scaled(self, s: Scalars, total: ir.Value, old: ir.Value, new: ir.Value) -> ir.Value:
+        # While nothing is larger than -inf, the difference is NaN and the factor is put at 1 (of a total of 0, or NaN stays).
+        same = s.compare("oeq", old, new)
+        factor = self.exp(s, s.op("arith.subf", old, new))
+        return s.select(same, total, s.op("arith.mulf", total, factor))
+
+    def take(self, s, state, x, mask, position):
+        if mask is not None:
+            x = s.select(mask, x, s.constant(x.type, -inf))
+        return self.merge(s, state, [x, s.constant(x.type, 1.0)])
+
+    def merge(self, s, x, y):
+        largest = s.extreme(x[0], y[0], True)
+        total = s.op("arith.addf", self._scaled(s, x[1], x[0], largest), self._scaled(s, y[1], y[0], largest))
+        return [largest, total]
+
+    def finish(self, s, state):
+        return state
+
+
+def _arithmetic(floating: str, integer: str) -> Callable:
+    def combine(s: Scalars, x: ir.Value, y: ir.Value) -> ir.Value:
+        return s.op(floating if is_float(x.type) else integer, x, y)
+
+    return combine
+
+
+def _extreme(largest: bool) -> Callable:
+    def combine(s: Scalars, x: ir.Value, y: ir.Value) -> ir.Value:
+        if is_float(x.type):
+            return s.extreme(y, x, largest)
+        if element(x.type).width == 1:
+            return s.op("arith.ori" if largest else "arith.andi", x, y)
+        return s.op("arith.maxsi" if largest else "arith.minsi", x, y)
+
+    return combine
+
+
+def kinds(exp: Callable[[Scalars, ir.Value], ir.Value]) -> dict[str, Kind | Position | Welford | Softmax]:
+    """Name -> kind. `exp` builds the exponential."""
+    return {
+        "sum": Kind(lambda t: -0.0 if is_float(t) else 0, _arithmetic("arith.addf", "arith.addi")),
+        "prod": Kind(lambda t: 1, _arithmetic("arith.mulf", "arith.muli")),
+        "max": Kind(lowest, _extreme(True)),
+        "min": Kind(highest, _extreme(False)),
+        "maxu": Kind(lambda t: lowest(t, True), lambda s, x, y: s.op("arith.maxui", x, y)),
+        "minu": Kind(lambda t: highest(t, True), lambda s, x, y: s.op("arith.minui", x, y)),
+        "any": Kind(lambda t: 0, lambda s, x, y: s.op("arith.ori", x, y)),
+        "all": Kind(lambda t: -1, lambda s, x, y: s.op("arith.andi", x, y)),
+        "xor": Kind(lambda t: 0, lambda s, x, y: s.op("arith.xori", x, y)),
+        "argmax": Position(True),
+        "argmin": Position(False),
+        "welford": Welford(),
+        "softmax": Softmax(exp),
+    }

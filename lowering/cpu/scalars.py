@@ -1,0 +1,113 @@
+"""Values of element types, one or a vector of them: constants, selects, conversions, promotion of 16-bit floats.
+
+Registers hold f16 and bf16 as such only between a load or a `truncf` and the next `extf`: all arithmetic on them is done in f32.
+"""
+
+from collections.abc import Sequence
+
+from bascule.dialect.mlir import ir
+
+from .builder import Builder
+
+NARROW = (ir.F16Type, ir.BF16Type)
+PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
+FLOAT_PREDICATES = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7, "ueq": 8, "ugt": 9, "uge": 10}
+FLOAT_PREDICATES |= {"ult": 11, "ule": 12, "une": 13, "uno": 14}
+
+
+def element(type_: ir.Type) -> ir.Type:
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+
+
+def like(type_: ir.Type, new: ir.Type) -> ir.Type:
+    """`new`, as a vector of as many lanes as `type_` has, if that is a vector."""
+    return ir.VectorType.get(type_.shape, new) if isinstance(type_, ir.VectorType) else new
+
+
+def is_float(type_: ir.Type) -> bool:
+    return isinstance(element(type_), ir.FloatType)
+
+
+class Scalars:
+    """Makes element-wise ops on values that are all scalars or all vectors of one width, at scope `level`."""
+
+    def __init__(self, builder: Builder, level: int | None = None):
+        self.b = builder
+        self.level = level
+
+    def at(self, level: int | None) -> "Scalars":
+        return Scalars(self.b, level)
+
+    def op(self, name: str, *operands: ir.Value) -> ir.Value:
+        return self.b.value(name, operands[0].type, operands, None, self.level)
+
+    def convert(self, name: str, x: ir.Value, to: ir.Type) -> ir.Value:
+        """A one-operand op from the type of `x` to the element type `to`."""
+        return self.b.value(name, like(x.type, to), [x], None, self.level)
+
+    def constant(self, like_type: ir.Type, number: int | float) -> ir.Value:
+        return self.b.constant(like_type, number)
+
+    def compare(self, predicate: str, x: ir.Value, y: ir.Value) -> ir.Value:
+        floating = is_float(x.type)
+        number = (FLOAT_PREDICATES if floating else PREDICATES)[predicate]
+        attributes = {"predicate": ir.IntegerAttr.get(self.b.i64, number)}
+        name = "arith.cmpf" if floating else "arith.cmpi"
+        return self.b.value(name, like(x.type, self.b.i1), [x, y], attributes, self.level)
+
+    def select(self, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self.b.value("arith.select", x.type, [condition, x, y], None, self.level)
+
+    def is_nan(self, x: ir.Value) -> ir.Value:
+        return self.compare("uno", x, x)
+
+    def invert(self, condition: ir.Value) -> ir.Value:
+        return self.op("arith.xori", condition, self.constant(condition.type, -1))
+
+    def extreme(self, x: ir.Value, y: ir.Value, largest: bool) -> ir.Value:
+        """The larger (smaller) of floats, NaN if either is; of two zeros, `y`. Two instructions and a blend."""
+        order = self.compare("ogt" if largest else "olt", x, y)
+        return self.select(self.is_nan(x), x, self.select(order, x, y))  # unordered: y
+
+    # 16-bit floats
+
+    def widen(self, x: ir.Value) -> ir.Value:
+        """f16 or bf16 to f32, exactly."""
+        b = self.b
+        if isinstance(element(x.type), ir.F16Type):
+            return self.convert("arith.extf", x, b.f32)
+        bits = self.convert("arith.extui", self.convert("arith.bitcast", x, b.i16), b.i32)
+        bits = self.op("arith.shli", bits, self.constant(bits.type, 16))
+        return self.convert("arith.bitcast", bits, b.f32)
+
+    def narrow(self, x: ir.Value, to: ir.Type) -> ir.Value:
+        """f32 to f16 or bf16, rounding to nearest even. bf16 by integer arithmetic: the same on every machine, denormals included."""
+        b = self.b
+        if isinstance(to, ir.F16Type):
+            return self.convert("arith.truncf", x, to)
+        bits = self.convert("arith.bitcast", x, b.i32)
+        high = self.op("arith.shrui", bits, self.constant(bits.type, 16))
+        odd = self.op("arith.andi", high, self.constant(bits.type, 1))
+        bias = self.op("arith.addi", odd, self.constant(bits.type, 0x7FFF))
+        rounded = self.op("arith.shrui", self.op("arith.addi", bits, bias), self.constant(bits.type, 16))
+        rounded = self.select(self.is_nan(x), self.constant(bits.type, 0x7FC0), rounded)
+        return self.convert("arith.bitcast", self.convert("arith.trunci", rounded, b.i16), to)
+
+    def to_float(self, x: ir.Value, to: ir.Type) -> ir.Value:
+        """A float of one width as a float of another; to 16 bits through f32, as PyTorch does."""
+        have = element(x.type)
+        if have == to:
+            return x
+        if isinstance(have, NARROW):
+            return self.to_float(self.widen(x), to)
+        if isinstance(to, NARROW):
+            return self.narrow(self.to_float(x, self.b.f32), to)
+        return self.convert("arith.extf" if to.width > have.width else "arith.truncf", x, to)
+
+    def promoted(self, name: str, attributes: dict, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value:
+        """The op `name` on operands of which some are 16-bit floats, done in f32."""
+        f32 = self.b.f32
+        wide = [self.widen(v) if isinstance(element(v.type), NARROW) else v for v in operands]
+        narrow = isinstance(element(result), NARROW)
+        value = self.b.value(name, like(result, f32) if narrow else result, wide, attributes, self.level)
+        return self.narrow(value, element(result)) if narrow else value
