@@ -31,10 +31,12 @@ def bascule(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compiles `gm`, a graph of PyTorch functions as Dynamo makes it, for inputs like `example_inputs` (fake tensors, numbers).
+    """Compiles `gm`, a graph of PyTorch functions as Dynamo makes it, for inputs like `example_inputs` (fake tensors,
+    numbers).
 
-    `mode` and `options` are those of `torch.compile`: see `bascule.list_modes()`, `bascule.list_options()`. Returns a function of the graph's
-    inputs. Raises `UserError` for wrong options and `BasculeError` where `fallback` or `on_error` ask for it.
+    `mode` and `options` are those of `torch.compile`: see `bascule.list_modes()`, `bascule.list_options()`. Returns a
+    function of the graph's inputs. Raises `UserError` for wrong options and `BasculeError` where `fallback` or
+    `on_error` ask for it.
     """
     return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options)
 

@@ -27,9 +27,9 @@ def compile_graph(
 ) -> Boxed:
     """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
 
-    `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings, dumps and
-    reproducers. Returns a function with the boxed calling convention. Raises what `options` asks for: see `run_otherwise`.
-    Safe to call from several threads: each call has an MLIR context of its own.
+    `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings,
+    dumps and reproducers. Returns a function with the boxed calling convention. Raises what `options` asks for: see
+    `run_otherwise`. Safe to call from several threads: each call has an MLIR context of its own.
     """
     record = Record(name, options, nodes=len(gm.graph.nodes))
     try:
@@ -50,6 +50,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
         from bascule.lowering.cpu import compile_kernels
         from bascule.lowering.program import to_python
         from bascule.runtime import load
+
         with record.stage("import"):
             imported = import_graph(gm, example_inputs, context=context())
         record.module, snapshot = imported.module, Snapshot.of(imported.module)
@@ -62,7 +63,9 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
         record.dump("wrapper.py", record.wrapper)
         with record.stage("load"):
             return load(record.wrapper, kernels, imported.constants)
-    except UserError:
+    except UnsupportedError:
         raise
     except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
-        raise compiler_error(record, options, snapshot, pipeline, error) from error
+        if isinstance(error, UserError) and options.pipeline is not None:
+            raise  # the order of the passes is the user's: IR that one of them does not take is too
+        raise compiler_error(error, gm, record, options, snapshot, pipeline) from error

@@ -18,7 +18,8 @@ def _passing(cls: type[BasculeError]) -> type[BasculeError]:
 
 @contextmanager
 def raised_as_is() -> Iterator[None]:
-    """A `BasculeError` raised inside reaches the caller of the compiled function as a `BasculeError` of the same class."""
+    """A `BasculeError` raised inside reaches the caller of the compiled function as a `BasculeError` of the same
+    class."""
     try:
         yield
     except ShortenTraceback:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .backend import compile_dynamo_graph
 from .dialect.ir.functions import remarks
@@ -83,25 +84,35 @@ def explain(
 ) -> Explanation:
     """Compiles `function` (or an nn.Module), runs it once on the arguments, and tells what was compiled.
 
-    Where an output requires gradients, the backward of the sum of such outputs is compiled too; gradients of leaves are not touched.
-    `mode`, `options` and `dynamic` are those of `torch.compile`. Raises as compiling would.
+    Where an output requires gradients, the backward of the sum of such outputs is compiled too; gradients of leaves
+    are not touched. `mode`, `options` and `dynamic` are those of `torch.compile`. Raises as compiling would.
     """
     records: list[Record] = []
     backend = partial(compile_dynamo_graph, mode=mode, options=options, on_record=records.append)
     # Code that was compiled before, by whatever backend, is not what is to be explained.
     torch._dynamo.reset()
     out = torch.compile(function, backend=backend, dynamic=dynamic)(*args, **kwargs)
-    _run_backward(out, [*torch.utils._pytree.tree_leaves((args, kwargs)), *_parameters(function)])
+    _run_backward(out)
     return Explanation(tuple(GraphExplanation.of(record) for record in records))
 
 
-def _parameters(function: Any) -> list[torch.Tensor]:
-    return list(function.parameters()) if isinstance(function, torch.nn.Module) else []
-
-
-def _run_backward(out: Any, inputs: list[Any]) -> None:
-    """Runs the backward of `out` towards `inputs`, without touching any `.grad`."""
-    outputs = [x for x in torch.utils._pytree.tree_leaves(out) if isinstance(x, torch.Tensor) and x.requires_grad]
-    leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
-    if outputs and leaves:
+def _run_backward(out: Any) -> None:
+    """Runs the backward of `out` towards all leaves, without touching any `.grad`."""
+    outputs = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor) and x.requires_grad]
+    leaves = _leaves(outputs)
+    if leaves:
         torch.autograd.grad(outputs, leaves, [torch.ones_like(x) for x in outputs], allow_unused=True)
+
+
+def _leaves(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors whose gradients a backward of `outputs` would accumulate."""
+    todo, seen, leaves = [x.grad_fn for x in outputs], set(), []
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            leaves.append(node.variable)
+        todo += [following for following, _ in node.next_functions]
+    return leaves

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .counting import count
-from .errors import FallbackWarning, UnsupportedError
+from .errors import FallbackWarning, UnsupportedError, UserError
 from .options import Options
 from .record import Record
 
@@ -15,11 +15,14 @@ from .record import Record
 def run_otherwise(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record, error: Exception
 ) -> Callable[[list[Any]], Sequence[Any]]:
-    """A boxed function that computes `gm` without Bascule, after one warning; raises `error` where the options ask for that."""
+    """A boxed function that computes `gm` without Bascule, after one warning; raises `error` where the options ask
+    for that."""
     unsupported = isinstance(error, UnsupportedError)
     if options.on_error == "raise" or (unsupported and options.fallback == "error"):
         raise error
-    record.fallback = f"{record.running}: {str(error).splitlines()[0]}"
+    cause = error.__cause__ or error
+    text = cause.message if isinstance(cause, UserError) else f"{type(cause).__name__}: {cause}"
+    record.fallback = f"{record.running}: {text}"
     count("graphs", "fallback")
     count("fallbacks", record.fallback)
     runner = {"aten": "its ATen operators, one by one", "inductor": "Inductor"}[options.on_error]

@@ -12,7 +12,8 @@ def compile_with_inductor(
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """`gm`, a functional graph of ATen operators, compiled by Inductor.
 
-    It is traced again, with Inductor's own decompositions: Inductor does not take operators that these would have removed.
+    It is traced again, with Inductor's own decompositions: Inductor does not take operators that these would have
+    removed.
     """
     # Importing Inductor takes about a second, which only this path should cost.
     from torch._inductor.compile_fx import compile_fx_inner

@@ -5,9 +5,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch.fx import GraphModule
+
 from .dialect.mlir import ir
 from .dialect.passes import Pass, Pipeline
 from .errors import CompilerError
+from .graph_source import source_of_graph
 from .options import Options
 from .record import Record, text_of
 
@@ -27,17 +30,20 @@ class Snapshot:
 
 
 def compiler_error(
-    record: Record, options: Options, snapshot: Snapshot | None, pipeline: Pipeline, error: Exception
+    error: Exception, gm: GraphModule, record: Record, options: Options, snapshot: Snapshot | None, pipeline: Pipeline
 ) -> CompilerError:
     """What to raise for `error`, which a stage raised that should not have; writes the reproducer."""
-    message = f"'{record.running}' failed on {record.name}: {type(error).__name__}: {error}"
+    told = error.message if isinstance(error, CompilerError) else f"{type(error).__name__}: {error}"
+    message = f"'{record.running}' failed on {record.name}: {told}"
     passed = record.running in ("jit", "wrapper", "load")
     if passed and record.module is not None:
         text, command = text_of(record.module), ["bascule-run"]
     elif snapshot is not None:
         text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
-    else:
-        return CompilerError(message)
+    else:  # nothing was imported
+        path = _directory(options) / f"{record.name}.py"
+        path.write_text(f"# RUN: bascule-import %s:graph\n# {message.splitlines()[0]}\n{source_of_graph(gm)}")
+        return CompilerError(message, reproducer=str(path), command=f"bascule-import {path}:graph")
     path = _directory(options) / f"{record.name}.mlir"
     path.write_text(f"// RUN: {shlex.join(command)} %s\n// {message.splitlines()[0]}\n{text}")
     return CompilerError(message, reproducer=str(path), command=shlex.join([*command, str(path)]))

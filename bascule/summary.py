@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from .dialect.ir.functions import EXTERN, REASON, callee_name, functions, graph_functions, is_extern, kernel_op
+from .dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op
 from .dialect.ir.locations import operators_of
 from .dialect.mlir import ir
 

@@ -29,6 +29,6 @@ class CompilerError(BasculeError):
     """A bug of the compiler; `reproducer` is the `.mlir` file to replay, with `command`."""
 
     def __init__(self, message: str, *, reproducer: str | None = None, command: str | None = None):
-        self.reproducer, self.command = reproducer, command
+        self.message, self.reproducer, self.command = message, reproducer, command
         text = f"{message}\n  This is a bug in Bascule. Please report it"
         super().__init__(f"{text} with {reproducer}\n  replay: {command}" if reproducer else f"{text}.")

@@ -19,7 +19,8 @@ from torch._subclasses import FakeTensorMode
 
 
 class GraphCompiler(Protocol):
-    """Compiles one functional graph. `example_inputs` are fake tensors, numbers and symbolic integers, one a placeholder.
+    """Compiles one functional graph. `example_inputs` are fake tensors, numbers and symbolic integers, one a
+    placeholder.
 
     Returns a function with the boxed calling convention: it takes one list, which it empties, and returns a sequence.
     """
@@ -37,8 +38,9 @@ def compile_with_autograd(
 ) -> Callable[..., Any]:
     """`gm` as Dynamo made it, compiled, with autograd through it.
 
-    A graph that needs gradients is traced jointly with its backward and split by the min-cut partitioner, which saves what is cheap to
-    save and recomputes what is cheap to recompute. In a graph that does not, mutations of inputs stay in the graph (`aten.copy_`).
+    A graph that needs gradients is traced jointly with its backward and split by the min-cut partitioner, which saves
+    what is cheap to save and recomputes what is cheap to recompute. In a graph that does not, mutations of inputs stay
+    in the graph (`aten.copy_`).
     """
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
         again = partial(compile_with_autograd, compiler=compiler, decompositions=decompositions)

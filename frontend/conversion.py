@@ -20,20 +20,32 @@ from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import func, ir
 
 from . import aten_calls
-from .torch_ops import CONSTANTS, LIST, TensorTypes, has_effect, operator_name, symbolic_value, unsupported
+from .torch_ops import CONSTANTS, LIST, VTensors, has_effect, operator_name, symbolic_value, unsupported
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # "aten.add.Tensor" -> rule; filled when `rules/` is imported
 FAMILIES = (
     "pointwise",
+    "comparisons",
+    "bits",
+    "division",
+    "activations",
+    "conversions",
+    "creation",
     "reductions",
+    "moments",
+    "softmax",
     "views",
     "indexing",
     "scatter",
     "assembly",
     "scans",
     "random",
+    "pooling",
+    "adaptive_pooling",
     "resampling",
+    "effects",
+    "foreach",
     "externs",
 )
 
@@ -121,7 +133,7 @@ class _Function:
     def __init__(self, source: ir.Operation, externs: Externs, fallback: str, eager_rounding: bool):
         self.source, self.externs, self.fallback, self.eager_rounding = source, externs, fallback, eager_rounding
         self.rules = load_rules()
-        self.types = TensorTypes()
+        self.types = VTensors()
         self.values: dict[ir.Value, Any] = {}  # a value of the torch stage -> what rules see for it
 
     def convert(self) -> None:
@@ -155,9 +167,9 @@ class _Function:
                 type_ = pair[0]
             types.append(type_)
             attributes.append(ir.DictAttr.get(kept))
-        for named in self.source.attributes:
-            if named.name not in ("function_type", "sym_name", "arg_attrs", "res_attrs"):
-                target.attributes[named.name] = named.attr
+        for name, attribute in self.source.attributes.items():
+            if name not in ("function_type", "sym_name", "arg_attrs", "res_attrs"):
+                target.attributes[name] = attribute
         target.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
         body = target.regions[0].blocks.append(*types, arg_locs=[self.source.location] * len(types))
         self.values.update(zip(block.arguments, body.arguments))

@@ -23,7 +23,7 @@ def dims(rank: int) -> list[Expr]:
 
 
 def simplified(e: Expr, rank: int) -> Expr:
-    return Expr.simplify_affine_expr(e, rank, symbol_count([e]))
+    return Expr.simplify_affine_expr(e, rank, symbol_count([e])).maybe_downcast()
 
 
 def linearize(index: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
@@ -54,6 +54,7 @@ def _times(a: Polynomial, b: Polynomial) -> Polynomial:
 
 def polynomial(e: Expr) -> Polynomial:
     """`e` multiplied out, so that equal sizes compare equal however they are written. Atoms are symbols, quotients and remainders."""
+    e = e.maybe_downcast()
     if isinstance(e, ir.AffineConstantExpr):
         return {(): e.value}
     if isinstance(e, ir.AffineMulExpr):

@@ -1,31 +1,202 @@
-"""Symbolic integers of a graph (sympy) as affine expressions over the function's symbols, and where a symbol's value is found."""
+"""Symbolic integers of a graph (sympy) as affine expressions over the function's symbols, and where each symbol's value is found.
 
-from collections.abc import Callable, Iterable, Sequence
+The private modules of PyTorch about symbolic shapes are named here and nowhere else. Checked on torch 2.13.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
 
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
-from bascule.dialect.ir.shapes import Size
+from bascule.dialect.ir.shapes import Size, expr
 from bascule.dialect.mlir import ir
-from torch.utils._sympy import functions as torch_sympy
+from torch.utils._sympy.functions import (
+    CeilDiv,
+    CeilToInt,
+    CleanDiv,
+    FloorDiv,
+    FloorToInt,
+    Identity,
+    IntTrueDiv,
+    Max,
+    Mod,
+    ModularIndexing,
+    PowByNatural,
+    PythonMod,
+    ToFloat,
+    TruncToInt,
+)
 
 Expr = ir.AffineExpr
+Number = int | torch.SymInt
 
 
-def _floor_div(base: Expr, divisor: Expr) -> Expr:
-    return Expr.get_floor_div(base, divisor)
+def sympy_of(number: Number) -> int | sympy.Expr:
+    """The expression of a symbolic integer; an int for one that is constant."""
+    if isinstance(number, int):
+        return number
+    found = number.node.expr
+    return int(found) if found.is_Integer else found
 
 
-# sympy function -> its affine form. `mod` is of a non-negative number here: sizes are.
-_FUNCTIONS: dict[type, Callable[..., Expr]] = {
-    torch_sympy.FloorDiv: _floor_div,
-    torch_sympy.CleanDiv: _floor_div,
-    torch_sympy.IntTrueDiv: None,
-    torch_sympy.CeilToInt: None,
-    torch_sympy.Mod: Expr.get_mod,
-    torch_sympy.PythonMod: Expr.get_mod,
-    sympy.Mod: Expr.get_mod,
-    torch_sympy.ModularIndexing: lambda base, divisor, modulus: Expr.get_mod(_floor_div(base, divisor), modulus),
-    torch_sympy.CeilDiv: Expr.get_ceil_div,
-    torch_sympy.Identity: lambda x: x,
-}
+@dataclass(frozen=True)
+class Source:
+    """Where a symbol's value is found: the integer placeholder `input`, or a size or stride of the tensor placeholder `input`.
+
+    The symbol is (what is found there - `offset`) / `scale`.
+    """
+
+    input: int
+    kind: str  # "value", "size" or "stride"
+    dim: int = 0
+    scale: int = 1
+    offset: int = 0
+
+    def attribute(self) -> ir.DictAttr:
+        i64 = ir.IntegerType.get_signless(64)
+        numbers = {"input": self.input, "dim": self.dim, "scale": self.scale, "offset": self.offset}
+        parts = {name: ir.IntegerAttr.get(i64, number) for name, number in numbers.items()}
+        return ir.DictAttr.get({"kind": ir.StringAttr.get(self.kind), **parts})
+
+
+def _linear(found: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
+    """(s, scale, offset) where `found` is scale * s + offset."""
+    symbols = found.free_symbols
+    if len(symbols) != 1:
+        return None
+    (symbol,) = symbols
+    scale = found.coeff(symbol, 1)
+    offset = found - scale * symbol
+    if not (scale.is_Integer and offset.is_Integer and scale != 0):
+        return None
+    return symbol, int(scale), int(offset)
+
+
+class Symbols:
+    """The symbols of one graph, in the order of the function's leading arguments, and expressions over them."""
+
+    def __init__(self, placeholders: Sequence[object]):
+        """`placeholders` are the values of the graph's placeholders: fake tensors, symbolic integers, anything else.
+
+        Raises `UnsupportedError` for a symbol whose value no placeholder gives.
+        """
+        self.sources: dict[sympy.Symbol, Source] = {}
+        needed: dict[sympy.Symbol, None] = {}
+        for kind in ("value", "size", "stride"):  # an integer is the cheapest to read, a stride may be arbitrary where a size is 1
+            for number, value in enumerate(placeholders):
+                for dim, found in enumerate(_observed(value, kind)):
+                    needed.update(dict.fromkeys(sorted(found.free_symbols, key=str)))
+                    solved = _linear(found)
+                    if solved and _better(Source(number, kind, dim, *solved[1:]), self.sources.get(solved[0])):
+                        self.sources[solved[0]] = Source(number, kind, dim, *solved[1:])
+        missing = [str(symbol) for symbol in needed if symbol not in self.sources]
+        if missing:
+            raise UnsupportedError(f"no input gives the value of the symbol {', '.join(missing)}")
+        self.names = [str(symbol) for symbol in self.sources]
+        self.known: dict[sympy.Expr, Expr] = {s: Expr.get_symbol(i) for i, s in enumerate(self.sources)}
+
+    def affine(self, number: Number | sympy.Expr) -> Size:
+        """An integer of the graph as an int or an affine expression. Raises `UnsupportedError` where there is none."""
+        if isinstance(number, int):
+            return number
+        found = sympy_of(number) if isinstance(number, torch.SymInt) else number
+        if isinstance(found, int):
+            return found
+        if found not in self.known:
+            self.known[found] = self._translate(found)
+        return self.known[found]
+
+    def stride(self, number: Number) -> Size:
+        """As `affine`, of a stride: `Max(1, s)` is `s` there, since they differ only where the tensor has no elements."""
+        found = sympy_of(number)
+        if isinstance(found, int):
+            return found
+        return self.affine(found.replace(lambda e: isinstance(e, Max) and sympy.S.One in e.args, _without_one))
+
+    def _translate(self, found: sympy.Expr) -> Expr:
+        match found:
+            case sympy.Integer():
+                return expr(int(found))
+            case sympy.Symbol():
+                what = "is only known when the graph runs" if str(found).startswith("u") else "is not given by any input"
+                raise UnsupportedError(f"the symbol {found} {what}")
+            case sympy.Add():
+                return reduce(lambda a, b: a + b, map(self._expr, found.args))
+            case sympy.Mul():
+                return reduce(lambda a, b: a * b, map(self._expr, found.args))
+            case sympy.Pow() | PowByNatural() if found.args[1].is_Integer and found.args[1] > 0:
+                return reduce(lambda a, b: a * b, [self._expr(found.args[0])] * int(found.args[1]))
+            case FloorDiv() | CleanDiv():
+                return Expr.get_floor_div(*map(self._expr, found.args))
+            case CeilDiv():
+                return Expr.get_ceil_div(*map(self._expr, found.args))
+            case Mod() | PythonMod() | sympy.Mod():
+                return Expr.get_mod(*map(self._expr, found.args))
+            case ModularIndexing():
+                base, divisor, modulus = map(self._expr, found.args)
+                return Expr.get_mod(Expr.get_floor_div(base, divisor), modulus)
+            case Identity():
+                return self._expr(found.args[0])
+            case FloorToInt() | TruncToInt() | CeilToInt():  # of a size times a number, which is not negative
+                numerator, denominator = self._fraction(found.args[0])
+                divide = Expr.get_ceil_div if isinstance(found, CeilToInt) else Expr.get_floor_div
+                return divide(numerator, expr(denominator))
+        raise UnsupportedError(f"the size {found} is not an affine expression of the graph's symbols")
+
+    def _expr(self, found: sympy.Expr) -> Expr:
+        return expr(self.affine(found))
+
+    def _fraction(self, found: sympy.Expr) -> tuple[Expr, int]:
+        """A float computed from sizes as an integer expression over a constant, where it is one exactly."""
+        match found:
+            case sympy.Float() | sympy.Rational():
+                value = Fraction(str(found)) if isinstance(found, sympy.Rational) else Fraction(float(found))
+                if value.denominator <= 1 << 20:
+                    return expr(value.numerator), value.denominator
+            case ToFloat():
+                return self._expr(found.args[0]), 1
+            case IntTrueDiv() if found.args[1].is_Integer and found.args[1] > 0:
+                return self._expr(found.args[0]), int(found.args[1])
+            case sympy.Mul():
+                numerator, denominator = expr(1), 1
+                for part in found.args:
+                    n, d = self._fraction(part)
+                    numerator, denominator = numerator * n, denominator * d
+                return numerator, denominator
+        raise UnsupportedError(f"{found} is not a fraction of the graph's symbols")
+
+
+def _without_one(found: sympy.Expr) -> sympy.Expr:
+    rest = [part for part in found.args if part != 1]
+    return rest[0] if len(rest) == 1 else Max(*rest)
+
+
+def _observed(value: object, kind: str) -> list[sympy.Expr]:
+    """The expressions that a placeholder of `value` shows; 0 where it shows an int."""
+    if isinstance(value, torch.Tensor) and kind != "value":
+        numbers = value.shape if kind == "size" else value.stride()
+    elif isinstance(value, torch.SymInt) and kind == "value":
+        numbers = [value]
+    else:
+        return []
+    return [sympy.sympify(sympy_of(number)) if isinstance(number, torch.SymInt) else sympy.S.Zero for number in numbers]
+
+
+def _better(new: Source, old: Source | None) -> bool:
+    """Whether a symbol is rather found at `new`: where it stands by itself."""
+    return old is None or ((new.scale, new.offset) == (1, 0) and (old.scale, old.offset) != (1, 0))
+
+
+def bounds(number: torch.SymInt, symbol: str) -> tuple[int, int]:
+    """The smallest and largest value of a symbol, as far as an int64 holds them."""
+    ranges = number.node.shape_env.var_to_range
+    found = next((r for s, r in ranges.items() if str(s) == symbol), None)
+    limit = torch.iinfo(torch.int64).max
+    if found is None:
+        return 0, limit
+    lower = int(found.lower) if found.lower.is_Integer else 0
+    upper = int(found.upper) if found.upper.is_Integer else limit
+    return lower, min(upper, limit)

@@ -48,7 +48,7 @@ def symbolic_value(op: ir.Operation) -> int | ir.AffineExpr | None:
     return result.value if isinstance(result, ir.AffineConstantExpr) else result
 
 
-class TensorTypes:
+class VTensors:
     """Torch dialect types as (shape, element type): `!torch.vtensor<[2,?],si64>` is `([2, dynamic], i64)`. Parsed once a type."""
 
     _VTENSOR = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],(.*)>")

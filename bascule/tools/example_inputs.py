@@ -38,7 +38,9 @@ def parse_inputs(text: str, *, seed: int = 0, requires_grad: bool = False) -> li
             )
         if match[1] not in DTYPES:
             raise UserError(
-                f"there is no dtype '{match[1]}'", location=f"--inputs:{position + 1}", hint=f"known: {', '.join(DTYPES)}"
+                f"there is no dtype '{match[1]}'",
+                location=f"--inputs:{position + 1}",
+                hint=f"known: {', '.join(DTYPES)}",
             )
         sizes = [int(size) for size in match[2].split(",") if size.strip()]
         tensors.append(_fill(sizes, DTYPES[match[1]], generator, requires_grad))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from bascule.dialect.ir import context
 from bascule.errors import BasculeError, UserError
@@ -24,9 +25,9 @@ from .example_inputs import parse_inputs
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bascule-import",
-        description="Prints the IR of a Python function (or nn.Module) at a stage of the compiler, as bascule-opt reads it.",
-        epilog="Example inputs come from --inputs, else from an attribute `example_inputs` of the function, else from a function "
-        "`example_inputs()` of its file: a list or tuple of tensors, or a callable that returns one.",
+        description="Prints the IR of a Python function (or nn.Module) at a stage of the compiler.",
+        epilog="Example inputs come from --inputs, else from an attribute `example_inputs` of the function, else from "
+        "a function `example_inputs()` of its file: a list or tuple of tensors, or a callable that returns one.",
     )
     parser.add_argument("function", help="file.py:name")
     parser.add_argument("--stage", choices=list(STAGES), default="torch", help="the stage to print (default: torch)")
@@ -34,7 +35,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--grad", action="store_true", help="the graphs of a training step: forward, then backward")
     parser.add_argument("--dynamic", action="store_true", help="sizes as symbols")
     parser.add_argument("--numerics", choices=("f32", "eager"), default="f32", help="see bascule.list_options()")
-    parser.add_argument("--print-debuginfo", action="store_true", help="print locations: operators and the user's lines")
+    parser.add_argument(
+        "--print-debuginfo", action="store_true", help="print locations: operators and the user's lines"
+    )
     parser.add_argument("-o", metavar="FILE", default="-", help="where to write (default: the standard output)")
     return parser.parse_args(argv)
 
@@ -86,9 +89,11 @@ def import_function(
     with torch.set_grad_enabled(grad):
         out = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic or None)(*inputs)
     if grad:  # a backward may be compiled only when it is first needed
-        leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(out) if getattr(leaf, "requires_grad", False)]
+        leaves = [leaf for leaf in tree_leaves(out) if getattr(leaf, "requires_grad", False)]
         if not leaves:
-            raise UserError("no output needs a gradient", hint="--grad wants floating-point inputs that require gradients")
+            raise UserError(
+                "no output needs a gradient", hint="--grad wants floating-point inputs that require gradients"
+            )
         torch.autograd.backward(leaves, [torch.ones_like(leaf) for leaf in leaves])
     return modules
 

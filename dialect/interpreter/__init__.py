@@ -1,9 +1,12 @@
 """The reference interpreter: runs IR of the tensor, kernel and program stages with torch on the CPU.
 
-Clear rather than fast. A region is evaluated for all of its points at once, so a sum over n x m points holds n x m numbers.
+Clear rather than fast. A region is evaluated for all of its points at once, so a sum over n x m points holds n x m
+numbers.
 """
 
+from .comparison import Comparison, compare
 from .entry import interpret
 from .errors import InterpreterError
+from .inputs import random_inputs
 
-__all__ = ["InterpreterError", "interpret"]
+__all__ = ["Comparison", "InterpreterError", "compare", "interpret", "random_inputs"]

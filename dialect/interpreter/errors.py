@@ -6,7 +6,7 @@ from ..mlir import ir
 
 
 class InterpreterError(UserError):
-    """IR whose execution is undefined (a read out of range, a division by zero), or that the interpreter does not know."""
+    """IR whose execution is undefined (a read out of range, a division by zero), or that is not known here."""
 
 
 def error(op: ir.Operation, message: str, hint: str | None = None) -> InterpreterError:

@@ -39,7 +39,7 @@ def _float(function: Rule) -> Rule:
 
 
 def _shift(function: Rule) -> Rule:
-    """Shifts take the number of bits as unsigned; as many as the width or more is poison in MLIR, here zero or the sign."""
+    """The number of bits is unsigned; as many as the width or more is poison in MLIR, here zero or the sign."""
     return lambda op, x, bits: ints.wrap(function(x, ints.widen_unsigned(bits)), result_dtype(op))
 
 
@@ -185,7 +185,7 @@ ARITH: dict[str, Rule] = {
     "arith.fptoui": lambda op, x: ints.wrap(ints.from_float_unsigned(x), result_dtype(op)),
 }
 
-# Undefined for some operands: zero divisors, and the smallest number by -1 (marked signed). `structure.py` checks them under the mask.
+# Undefined for zero divisors, and, where marked signed, for the smallest number by -1: `structure.py` checks that.
 DIVISIONS: dict[str, tuple[bool, Rule]] = {
     "arith.divsi": (True, _signed(ints.divide)),
     "arith.remsi": (True, _signed(ints.remainder)),

@@ -1,7 +1,8 @@
 """How IR values stand as torch values: element types, layouts, and what memory holds before it is written.
 
-A scalar of a region is a tensor with one axis a range around it, the innermost first, so that a value of an outer region broadcasts into
-an inner one as it is. A signless integer is signed in torch. A tensor value is a torch tensor of the same sizes and strides.
+A scalar of a region is a tensor with one axis a range around it, the innermost first, so that a value of an outer
+region broadcasts into an inner one as it is. A signless integer is signed in torch. A tensor value is a torch tensor of
+the same sizes and strides.
 """
 
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tensor made at every point of a kernel: `data` has the tensor's own `rank` axes, then the axes of the points."""
+    """A tensor made at every point of a kernel: `data` has the tensor's own `rank` axes, then those of the points."""
 
     data: torch.Tensor
     rank: int
@@ -103,6 +104,20 @@ def strides_of(layout: ir.AffineMap, symbols: Sequence[int]) -> tuple[list[int],
     if any(at(p) != offset + sum(i * s for i, s in zip(p, strides)) for p in probes):
         raise ValueError(f"layout {layout} is not strided")
     return strides, offset
+
+
+def layout_strides(type_: ir.Type, symbols: Sequence[int]) -> tuple[list[int], int]:
+    """Strides and offset, in elements, of a ranked tensor or memref type. Raises ValueError if it is not strided."""
+    if isinstance(type_, ir.MemRefType):
+        return strides_of(type_.affine_map, symbols)
+    if type_.encoding is not None:
+        return strides_of(ir.AffineMapAttr(type_.encoding.map).value, symbols)
+    return row_major(type_.shape), 0
+
+
+def row_major(sizes: Sequence[int]) -> list[int]:
+    """The strides of a contiguous tensor, as torch gives them."""
+    return list(torch.empty(tuple(sizes), device="meta").stride())
 
 
 def same_strides(tensor: torch.Tensor, strides: Sequence[int]) -> bool:

@@ -13,12 +13,16 @@ Size = int | ir.AffineExpr
 
 
 def expr(size: Size) -> ir.AffineExpr:
-    """`size` as an affine expression."""
-    return ir.AffineExpr.get_constant(size) if isinstance(size, int) else size
+    """`size` as an affine expression of its true class.
+
+    MLIR's bindings give a sum the class `AffineAddExpr` even where it folds (`0 + d0`): before `isinstance`, `lhs` or `rhs`, downcast.
+    """
+    return ir.AffineExpr.get_constant(size) if isinstance(size, int) else size.maybe_downcast()
 
 
 def constant(size: ir.AffineExpr) -> int | None:
     """The value of a constant expression, else None."""
+    size = size.maybe_downcast()
     return size.value if isinstance(size, ir.AffineConstantExpr) else None
 
 
@@ -26,7 +30,7 @@ def symbol_count(exprs: Sequence[ir.AffineExpr]) -> int:
     """One more than the largest symbol number in `exprs`."""
     most, todo = 0, list(exprs)
     while todo:
-        e = todo.pop()
+        e = todo.pop().maybe_downcast()
         if isinstance(e, ir.AffineSymbolExpr):
             most = max(most, e.position + 1)
         elif isinstance(e, ir.AffineBinaryExpr):
@@ -84,7 +88,7 @@ def tensor_type(
 
 def layout_of(type_: ir.RankedTensorType) -> ir.AffineMap:
     """The layout map of a tensor type (built for the types that carry none)."""
-    return type_.encoding.map.value if type_.encoding is not None else strided(row_major(type_.shape))
+    return ir.AffineMapAttr(type_.encoding.map).value if type_.encoding is not None else strided(row_major(type_.shape))
 
 
 def shape_of(value: ir.Value) -> list[ir.AffineExpr]:

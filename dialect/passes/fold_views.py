@@ -3,13 +3,84 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..mlir import ir
+from ..analysis.indexing import Indexing
+from ..analysis.simplification import Simplifier, compose
+from ..ir import builders
+from ..ir.functions import graph_functions
+from ..ir.shapes import layout_of, size_map
+from ..mlir import ir, tensor
 from .base import Pass
 
 
 @dataclass(frozen=True)
 class FoldViews(Pass):
+    """Takes the tensor stage; leaves no read of a `bascule.view`, and only views that alias their source.
+
+    A `tensor.extract` of a view becomes one of the source, at the composed and simplified index. A view of a view becomes one view.
+    What remains is used whole (by a call, a `copy_into`, a scatter, the return): where the source's layout after the map is the layout of the
+    view's type, it is an alias and stays; otherwise it becomes a compute that copies, of the same type. Views that nothing uses are erased.
+    """
+
     name: ClassVar[str] = "fold-views"
 
     def run(self, module: ir.Module) -> None:
-        pass
+        with module.context:
+            simplifier = Simplifier()
+            for graph in graph_functions(module):
+                _fold(graph, simplifier)
+
+
+def _fold(graph: ir.Operation, simplifier: Simplifier) -> None:
+    roots: dict[ir.Value, tuple[ir.Value, ir.AffineMap]] = {}  # of each view: the source that is no view, and the map to it
+    views: list[ir.Operation] = []
+    reads: list[ir.Operation] = []
+    indexing = Indexing(builders.symbols_of(graph), simplifier)
+
+    def visit(op) -> ir.WalkResult:
+        op = op.operation
+        if op.name == "tensor.extract":
+            if op.operands[0] in roots:
+                reads.append(op)
+        elif op.name == "bascule.view":
+            source, map_ = op.operands[0], op.attributes["map"].value
+            if source in roots:
+                source, outer = roots[source]
+                map_ = compose(outer, map_)
+            sizes = list(op.attributes["shape"].value.results)
+            roots[op.results[0]] = source, simplifier(map_, sizes)
+            views.append(op)
+        elif "ranges" in op.attributes:
+            indexing.enter(op)
+        return ir.WalkResult.ADVANCE
+
+    graph.walk(visit, ir.WalkOrder.PRE_ORDER)
+    for read in reads:
+        view, *indices = read.operands
+        source, map_ = roots[view]
+        with ir.InsertionPoint(read), read.location:
+            composed = [indexing.build(index) for index in indexing.at(map_, indices)]
+            read.results[0].replace_all_uses_with(tensor.extract(source, composed))
+    for read in reads:
+        read.erase()
+    for view in reversed(views):  # a view's users come after it
+        result = view.results[0]
+        if not any(True for _ in result.uses):
+            view.erase()
+            continue
+        source, map_ = roots[result]
+        sizes = list(view.attributes["shape"].value.results)
+        with ir.InsertionPoint(view), view.location:
+            if simplifier.equal(compose(layout_of(source.type), map_), layout_of(result.type), sizes):
+                if source == view.operands[0] and map_ == view.attributes["map"].value:
+                    continue
+                map_ = ir.AffineMap.get(len(sizes), size_map(list(map_.results)).n_symbols, list(map_.results))
+                replacement = builders.view(source, map_, sizes, result.type)
+            else:
+                replacement = builders.compute(result.type, sizes, _copy(source, map_, indexing))
+        result.replace_all_uses_with(replacement)
+        view.erase()
+
+
+def _copy(source: ir.Value, map_: ir.AffineMap, indexing: Indexing):
+    """The body that reads `source` through `map_`."""
+    return lambda indices: builders.read(source, builders.apply(map_, indices, indexing.symbols))

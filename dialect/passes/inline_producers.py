@@ -1,15 +1,140 @@
-"""The pass `inline-producers`: reads through views become reads of the source; views that stay are aliases."""
+"""The pass `inline-producers`: pointwise computes move into the bodies that read them."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..analysis.bodies import PRODUCERS, Body, Read, summarize, tensor_bytes
+from ..analysis.indexing import Indexing
+from ..analysis.simplification import Simplifier
+from ..fusion.inlining import Inliner
+from ..ir import builders
+from ..ir.functions import graph_functions
+from ..ir.types import byte_width
 from ..mlir import ir
 from .base import Pass
+
+CHEAP = 6  # work (additions) of a body that is worth repeating rather than keeping its result in memory
+BYTE = 1.0  # work that takes as long as moving a byte to or from memory
+SMALL = 1 << 18  # bytes of a tensor that stays in a cache: reading it again is free
 
 
 @dataclass(frozen=True)
 class InlineProducers(Pass):
+    """Takes the tensor stage; leaves fewer computes, with larger bodies.
+
+    A pointwise compute is inlined into its consumers where that is no loss: it has one consumer, which asks for each
+    element about once; or it is cheap to repeat, reading no more than one would read of its result. A compute whose result is needed in memory
+    anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. Computes that hold a reduction are left to
+    `form-kernels`, but for windows of up to `max-window` elements asked for once. No body grows beyond `max-ops` ops
+    or reads more than `max-reads` tensors.
+    """
+
     name: ClassVar[str] = "inline-producers"
+    max_ops: int = 600
+    max_reads: int = 32
+    max_window: int = 16
 
     def run(self, module: ir.Module) -> None:
-        pass
+        with module.context:
+            simplifier = Simplifier()
+            for graph in graph_functions(module):
+                _Graph(self, graph, simplifier).run()
+
+
+class _Graph:
+    """One graph function: its bodies as they would be after the inlining decided so far."""
+
+    def __init__(self, options: InlineProducers, graph: ir.Operation, simplifier: Simplifier):
+        self.options = options
+        self.indexing = Indexing(builders.symbols_of(graph), simplifier)
+        self.bodies: dict[ir.Value, Body] = {}  # by result, in program order
+        self.uses: dict[ir.Value, list[tuple[Body, Read]]] = {}
+        self.inlined: dict[ir.Value, ir.Operation] = {}
+        self.kept: set[ir.Value] = set()  # results that something uses other than by reading elements in a body
+        # Of each body with what is inlined into it so far: tensors read, with how often a point reads one.
+        self.reads: dict[ir.Value, Counter[ir.Value]] = {}
+        for view in graph.regions[0].blocks[0].operations:
+            op = view.operation
+            if op.name in PRODUCERS:
+                body = summarize(op)
+                self.bodies[body.result] = body
+                for read in body.reads:
+                    self.uses.setdefault(read.source, []).append((body, read))
+
+    def run(self) -> None:
+        for body in self.bodies.values():
+            reads = self.reads[body.result] = Counter()
+            for read in body.reads:
+                inner = self.bodies[read.source] if read.source in self.inlined else None
+                if inner is None:
+                    reads[read.source] += read.times
+                else:
+                    body.cost += read.times * inner.cost
+                    body.ops += inner.ops
+                    for source, times in self.reads[read.source].items():
+                        reads[source] += read.times * times
+            if sum(1 for _ in body.result.uses) > len(self.uses.get(body.result, ())):
+                self.kept.add(body.result)
+            if self._worth(body):
+                self.inlined[body.result] = body.op
+        if not self.inlined:
+            return
+        for body in self.bodies.values():
+            self._enter(body)
+        inliner = Inliner(self.indexing, self.inlined.get)
+        for body in self.bodies.values():
+            if body.result not in self.inlined or body.result in self.kept:
+                if any(read.source in self.inlined for read in body.reads):
+                    inliner.inline([read.op for read in body.reads])
+        inliner.finish()
+        for body in reversed(self.bodies.values()):
+            if body.result in self.inlined and body.result not in self.kept:
+                body.op.erase()
+
+    def _enter(self, body: Body) -> None:
+        self.indexing.enter(body.op)
+        for loop in body.loops:
+            self.indexing.enter(loop)
+
+    def _worth(self, body: Body) -> bool:
+        uses = self.uses.get(body.result, ())
+        if not uses or body.op.name != "bascule.compute":
+            return False
+        reads = self.reads[body.result]
+        if body.ops > self.options.max_ops // 2 or len(reads) > self.options.max_reads // 2:
+            return False
+        if body.loops and (body.steps > self.options.max_window or len(uses) > 1):
+            return False
+        asked = {}  # an element asked for at one index of one body is inlined once
+        for consumer, read in uses:
+            if consumer.ops + body.ops > self.options.max_ops:
+                return False
+            points = consumer.points * read.times
+            if read.guarded:
+                points = min(points, body.points)
+            asked[(consumer.result, *list(read.op.operands)[1:])] = points
+        times = sum(asked.values()) / max(1, body.points)  # that each element is computed
+        consumers = {consumer.result for consumer, _ in uses}
+        if body.result in self.kept:
+            return body.cost <= CHEAP and self._bytes(reads, body) <= body.bytes
+        if not reads:
+            return body.cost * times <= CHEAP * max(1, len(consumers)) or body.points * times * body.cost < SMALL
+        if len(consumers) == 1 and times <= 1.1:
+            return True
+        if body.loops:
+            return False
+        again = (times - 1) * (body.cost * body.points + BYTE * self._bytes(reads, body))
+        saved = BYTE * body.bytes * (1 + times)
+        if len(consumers) == 1 or times <= 1.1 * len(consumers):
+            return body.cost <= CHEAP and self._bytes(reads, body) <= 1.1 * body.bytes and again <= 4 * saved
+        return body.cost == 0 and again <= saved
+
+    def _bytes(self, reads: Counter[ir.Value], body: Body) -> int:
+        """Bytes read from memory to compute every element once. Smaller tensors that stay in a cache are not counted."""
+        total = 0
+        for source, times in reads.items():
+            whole = tensor_bytes(source)
+            if whole > SMALL or whole >= body.bytes:
+                total += min(whole, body.points * times * byte_width(source.type.element_type))
+        return total

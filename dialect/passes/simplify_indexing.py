@@ -1,15 +1,58 @@
-"""The pass `simplify-indexing`: reads through views become reads of the source; views that stay are aliases."""
+"""The pass `simplify-indexing`: index arithmetic in regions, composed and in simplest terms."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..analysis.indexing import Indexing
+from ..analysis.simplification import Simplifier
+from ..ir.builders import symbols_of
+from ..ir.functions import functions, is_extern
 from ..mlir import ir
 from .base import Pass
 
 
 @dataclass(frozen=True)
 class SimplifyIndexing(Pass):
+    """Takes any stage; leaves every `affine.apply` of a region over block indices and data-dependent indices only, in simplest terms.
+
+    Chains of applies become one map, simplified with 0 <= index < range (`analysis/affine_forms.py` lists the rules), so that
+    what a reshape divides and multiplies again disappears. Unused applies are erased.
+    """
+
     name: ClassVar[str] = "simplify-indexing"
 
     def run(self, module: ir.Module) -> None:
-        pass
+        with module.context:
+            simplifier = Simplifier()
+            for function in functions(module):
+                if not is_extern(function):
+                    simplify_indexing(function, simplifier)
+
+
+def simplify_indexing(function: ir.Operation, simplifier: Simplifier) -> None:
+    """Simplifies the index arithmetic of one function."""
+    applies: list[ir.Operation] = []
+    loops: list[ir.Operation] = []
+
+    def visit(op) -> ir.WalkResult:
+        op = op.operation
+        if op.name == "affine.apply":
+            applies.append(op)
+        elif "ranges" in op.attributes:
+            loops.append(op)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    indexing = Indexing(symbols_of(function), simplifier)
+    for loop in loops:
+        indexing.enter(loop)
+    dead = []
+    for apply in applies:
+        if indexing.is_simplest(apply):
+            continue
+        result = apply.results[0]
+        with ir.InsertionPoint(apply), apply.location:
+            result.replace_all_uses_with(indexing.build(indexing.resolve(result)))
+        dead.append(apply)
+    for apply in reversed(dead):
+        apply.erase()

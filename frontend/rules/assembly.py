@@ -5,27 +5,22 @@ Each is one `bascule.compute` whose body finds the index in the operand; a read 
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import Expr, dim, dims, same_size
-from .index_values import both, compare, constant, read, when
-from .scalars import Scalar, dtype_of, scalar_type
+from .index_values import both, compare, extent, when
+from .operands import dtype_of_result, index_constant, number_scalar, read, tensor_dtype
+from .scalars import Scalar, scalar_type
 from .views import counts_from_end, selected, slice_start, wrap_dim
 
 Value = ir.Value
 
 
-def result_dtype(c: Conversion, number: int = 0) -> torch.dtype:
-    return dtype_of(c.results[number].element_type)
-
-
 def element_scalar(c: Conversion) -> ir.Type:
-    return scalar_type(result_dtype(c))
+    return scalar_type(dtype_of_result(c))
 
 
 # -- cat and stack ------------------------------------------------------------------------------------------------------
@@ -52,7 +47,7 @@ def cat(c, tensors, number=0):
     parts = [x for x in tensors if not any(known(size) == 0 for size in shape_of(x))]
     if any(len(shape_of(x)) != rank for x in parts):
         raise NoRule("cat of a tensor of another rank, which may be empty")
-    dtype = result_dtype(c)
+    dtype = dtype_of_result(c)
     ends, end = [], expr(0)
     for x in parts:
         end = end + shape_of(x)[number]
@@ -68,7 +63,7 @@ def cat(c, tensors, number=0):
         return piece
 
     def body(at):
-        bounds = c.apply(ends[:-1], [])
+        bounds = [extent(c, e) for e in ends[:-1]]
         branches = [branch(x, start, at) for x, start in zip(parts, [expr(0), *ends])]
         return pick(at[number], bounds, scalar_type(dtype), branches)
 
@@ -77,11 +72,11 @@ def cat(c, tensors, number=0):
 
 @rule("aten.stack.default")
 def stack(c, tensors, number=0):
-    number, dtype = wrap_dim(number, len(c.result_sizes[0])), result_dtype(c)
+    number, dtype = wrap_dim(number, len(c.result_sizes[0])), dtype_of_result(c)
 
     def body(at):
         rest = [*at[:number], *at[number + 1 :]]
-        bounds = [constant(i) for i in range(1, len(tensors))]
+        bounds = [index_constant(i) for i in range(1, len(tensors))]
         branches = [lambda x=x: read(x, rest).to(dtype).value for x in tensors]
         return pick(at[number], bounds, scalar_type(dtype), branches)
 
@@ -97,14 +92,10 @@ def pad_widths(pad: Sequence[int | Expr], rank: int) -> list[tuple[Expr, Expr]]:
     return [(expr(0), expr(0))] * (rank - len(pairs)) + pairs[::-1]
 
 
-def never_negative(width: Expr) -> bool:
-    return not counts_from_end(width)
-
-
 @rule("aten.constant_pad_nd.default")
 def constant_pad_nd(c, x, pad, value=0):
     """`x` inside a border of `value`; a negative width cuts off."""
-    sizes, dtype = shape_of(x), result_dtype(c)
+    sizes, dtype = shape_of(x), dtype_of_result(c)
     widths = pad_widths(pad, len(sizes))
 
     def body(at):
@@ -114,9 +105,9 @@ def constant_pad_nd(c, x, pad, value=0):
             if before != expr(0) and not counts_from_end(before):
                 inside.append(compare("ge", place[i], 0))
             if after != expr(0) and not counts_from_end(after):
-                inside.append(compare("lt", place[i], c.apply([sizes[i]], [])[0]))
+                inside.append(compare("lt", place[i], extent(c, sizes[i])))
         return when(
-            both(inside), scalar_type(dtype), lambda: read(x, place).value, lambda: Scalar.constant(value, dtype).value
+            both(inside), scalar_type(dtype), lambda: read(x, place).value, lambda: number_scalar(c, value, dtype).value
         )
 
     return c.compute(body)
@@ -127,6 +118,7 @@ def constant_pad_nd(c, x, pad, value=0):
 
 def reading_at(c: Conversion, x: Value, index: Sequence[Expr]) -> Value:
     """A new tensor: the element of `x` at `index`, expressions of the result's dimensions."""
+    tensor_dtype(x)
     return c.compute(lambda at: read(x, c.apply(index, at)).value)
 
 
@@ -185,7 +177,7 @@ def repeat(c, x, repeats):
 
 
 @rule("aten.repeat_interleave.self_int")
-def repeat_interleave(c, x, repeats, number=None, *, output_size=None):
+def repeat_interleave(c, x, repeats, number=None, output_size=None):
     sizes = shape_of(x)
     if number is None and len(sizes) != 1:
         raise NoRule("repeat_interleave of the flattened tensor")
@@ -234,10 +226,10 @@ def inside_slice(c: Conversion, size: Expr, number: int, first: Expr, step: int,
         return None
     conditions, place = [], at[number]
     if first != expr(0):
-        conditions.append(compare("ge", place, c.apply([first], [])[0]))
+        conditions.append(compare("ge", place, extent(c, first)))
     last = first + (taken - 1) * step + 1
     if not same_size(last, size):
-        conditions.append(compare("lt", place, c.apply([last], [])[0]))
+        conditions.append(compare("lt", place, extent(c, last)))
     if step != 1:
         phase = c.apply([Expr.get_mod(dim(0) - first, step)], [place])[0]
         conditions.append(compare("eq", phase, 0))
@@ -245,7 +237,7 @@ def inside_slice(c: Conversion, size: Expr, number: int, first: Expr, step: int,
 
 
 def zero(c: Conversion) -> Callable[[list[Value]], Value]:
-    return lambda at: Scalar.constant(0, result_dtype(c)).value
+    return lambda at: Scalar.constant(0, dtype_of_result(c)).value
 
 
 def element_of(x: Value) -> Callable[[list[Value]], Value]:
@@ -284,7 +276,7 @@ def slice_backward(c, grad, sizes, number, start, end, step):
 def replace_selected(c, outside, source: Value, number: int, position: Expr) -> Value:
     def body(at):
         return when(
-            compare("eq", at[number], c.apply([position], [])[0]),
+            compare("eq", at[number], extent(c, position)),
             element_scalar(c),
             lambda: read(source, [*at[:number], *at[number + 1 :]]).value,
             lambda: outside(at),
@@ -348,21 +340,21 @@ def unfold_backward(c, grad, sizes, number, size, step):
 
 
 def filled(c: Conversion, number: bool | int | float) -> Value:
-    dtype = result_dtype(c)
-    return c.compute(lambda at: Scalar.constant(number, dtype).value)
+    dtype = dtype_of_result(c)
+    return c.compute(lambda at: number_scalar(c, number, dtype).value)
 
 
 @rule("aten.new_zeros.default", "aten.new_empty.default", "aten.new_empty_strided.default")
-def new_zeros(c, x, *_, **__):
+def new_zeros(c, x, *_):
     """Uninitialised memory is zeros here: a compiled graph computes the same every time."""
     return filled(c, 0)
 
 
 @rule("aten.new_ones.default")
-def new_ones(c, x, *_, **__):
+def new_ones(c, x, *_):
     return filled(c, 1)
 
 
 @rule("aten.new_full.default")
-def new_full(c, x, size, number, *_, **__):
+def new_full(c, x, size, number, *_):
     return filled(c, number)

@@ -1,25 +1,20 @@
-"""Indices and guards inside a region: constants of type index, comparisons, `scf.if`, places that come from data."""
+"""Indices and guards inside a region: comparisons, `scf.if`, places that come from data."""
 
 from collections.abc import Callable, Sequence
 
-from bascule.dialect.ir import builders
+from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import arith, ir, scf
 
-from .scalars import Scalar, dtype_of
+from ..conversion import Conversion
+from .operands import index_constant
 
 Value = ir.Value
 _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # signed, as indices are
 
 
-def constant(number: int) -> Value:
-    """`number` as an index."""
-    index = ir.IndexType.get()
-    return arith.ConstantOp(index, ir.IntegerAttr.get(index, number)).result
-
-
 def compare(predicate: str, a: Value, b: Value | int) -> Value:
     """i1: `a predicate b` of indices; "eq", "ne", "lt", "le", "gt" or "ge"."""
-    return arith.CmpIOp(_PREDICATES[predicate], a, constant(b) if isinstance(b, int) else b).result
+    return arith.CmpIOp(_PREDICATES[predicate], a, index_constant(b) if isinstance(b, int) else b).result
 
 
 def choose(condition: Value, yes: Value, no: Value) -> Value:
@@ -33,11 +28,6 @@ def both(conditions: Sequence[Value | None]) -> Value | None:
         if condition is not None:
             joined = condition if joined is None else arith.AndIOp(joined, condition).result
     return joined
-
-
-def read(x: Value, indices: Sequence[Value]) -> Scalar:
-    """The element of tensor `x` at `indices`, with its dtype."""
-    return Scalar(builders.read(x, indices), dtype_of(x.type.element_type))
 
 
 def when(condition: Value | None, type_: ir.Type, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
@@ -61,10 +51,15 @@ def as_integer(value: Value, width: int = 64) -> Value:
     return arith.IndexCastOp(ir.IntegerType.get_signless(width), value).result
 
 
-def clamped(index: Value, size: Value) -> Value:
-    """`index` moved into [0, size)."""
-    low = arith.MaxSIOp(index, constant(0)).result
-    return arith.MinSIOp(low, arith.SubIOp(size, constant(1)).result).result
+def extent(c: Conversion, e: ir.AffineExpr | int) -> Value:
+    """A size, or another expression of symbols only, as an index."""
+    known = constant(expr(e))
+    return index_constant(known) if known is not None else c.apply([e], [])[0]
+
+
+def clamped(index: Value, last: Value) -> Value:
+    """`index` moved into [0, last]."""
+    return arith.MinSIOp(arith.MaxSIOp(index, index_constant(0)).result, last).result
 
 
 def wrapped(index: Value, size: Value) -> Value:

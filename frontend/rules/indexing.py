@@ -4,18 +4,19 @@ Eager raises IndexError for an index out of range. A compiled kernel can't raise
 index is clamped into the dimension instead, so the result of a program that eager refuses is unspecified and nothing else happens.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
-from bascule.dialect.mlir import arith, ir
+from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
-from ..index_maps import delinearize, dim, element_count, linearize
-from .index_values import as_index, clamped, constant, read, when, wrapped
-from .scalars import Scalar, dtype_of, scalar_type
+from ..index_maps import delinearize, dim, element_count
+from .index_values import as_index, clamped, extent, when, wrapped
+from .operands import broadcast, number_scalar, tensor_dtype
+from .scalars import scalar_type
 from .views import wrap_dim
 
 Value = ir.Value
@@ -23,13 +24,13 @@ Value = ir.Value
 
 def position(c: Conversion, index: Value, size: ir.AffineExpr, *, wrap: bool) -> Value:
     """A scalar from an index tensor as an index into a dimension of `size`; `wrap`: a negative one counts from the end."""
-    extent = c.apply([size], [])[0]
     place = as_index(index)
-    return clamped(wrapped(place, extent) if wrap else place, extent)
+    return clamped(wrapped(place, extent(c, size)) if wrap else place, extent(c, size - 1))
 
 
 def readable(x: Value, dims: Sequence[int]) -> None:
-    """Refuses to index an empty dimension: every index of it is out of range."""
+    """Refuses complex elements, and to index an empty dimension: every index of it is out of range."""
+    tensor_dtype(x)
     sizes = shape_of(x)
     if any(known(sizes[i]) == 0 for i in dims):
         raise NoRule("an index into an empty dimension")
@@ -45,8 +46,8 @@ class AdvancedIndex:
     indices: dict[int, Value]  # indexed dimension of x -> its index tensor
     kept: dict[int, int]  # other dimension of x -> dimension of the value
     sizes: list[ir.AffineExpr]  # of the value
-    first: int  # the first of the dimensions that the index tensors share ...
-    count: int  # ... and how many they are
+    shared: list[ir.AffineExpr]  # what the index tensors broadcast to
+    first: int  # the first of their dimensions in the value
 
     @staticmethod
     def of(x: Value, indices: Sequence[Value | None]) -> "AdvancedIndex":
@@ -62,16 +63,18 @@ class AdvancedIndex:
         rest = [i for i in range(len(sizes)) if i not in given]
         kept = {i: k if k < first else k + len(shared) for k, i in enumerate(rest)}
         out = [sizes[i] for i in rest]
-        return AdvancedIndex(given, kept, out[:first] + shared + out[first:], first, len(shared))
+        return AdvancedIndex(given, kept, out[:first] + shared + out[first:], shared, first)
 
     def source(self, c: Conversion, x: Value, at: Sequence[Value]) -> list[Value]:
         """The index in `x` of the value's element at `at`."""
-        sizes, shared, result = shape_of(x), list(at[self.first : self.first + self.count]), []
-        for i, size in enumerate(sizes):
+        shared, result = at[self.first : self.first + len(self.shared)], []
+        for i, size in enumerate(shape_of(x)):
             if i in self.kept:
                 result.append(at[self.kept[i]])
             else:
-                result.append(position(c, read_broadcast(self.indices[i], shared), size, wrap=True))
+                index = self.indices[i]
+                place = builders.read(index, broadcast(index, self.shared)(shared))
+                result.append(position(c, place, size, wrap=True))
         return result
 
 
@@ -85,13 +88,6 @@ def broadcast_sizes(shapes: Sequence[Sequence[ir.AffineExpr]]) -> list[ir.Affine
     return result
 
 
-def read_broadcast(x: Value, indices: Sequence[Value]) -> Value:
-    """The element of `x`, broadcast to the rank of `indices`, there: an index along a size of 1 is 0."""
-    sizes = shape_of(x)
-    tail = indices[len(indices) - len(sizes) :]
-    return builders.read(x, [constant(0) if known(s) == 1 else i for s, i in zip(sizes, tail)])
-
-
 @rule("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index_tensor(c, x, indices):
     how = AdvancedIndex.of(x, indices)
@@ -102,14 +98,14 @@ def index_tensor(c, x, indices):
 @rule("aten._unsafe_masked_index.default")
 def masked_index(c, x, mask, indices, fill):
     how = AdvancedIndex.of(x, indices)
-    dtype = dtype_of(x.type.element_type)
+    dtype = tensor_dtype(x)
 
     def body(at):
         return when(
-            read_broadcast(mask, at),
+            builders.read(mask, broadcast(mask, how.sizes)(at)),
             scalar_type(dtype),
             lambda: builders.read(x, how.source(c, x, at)),
-            lambda: Scalar.constant(fill, dtype).value,
+            lambda: number_scalar(c, fill, dtype).value,
         )
 
     return c.compute(body)

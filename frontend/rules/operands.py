@@ -9,7 +9,7 @@ from bascule.dialect.ir import builders, shapes
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule
-from .scalars import Number, Scalar, create, dtype_of, opmath
+from .scalars import Number, Scalar, create, dtype_of, element_type, opmath
 
 
 
@@ -130,6 +130,11 @@ def elementwise(
     inside = opmath(dtype or result)
     readers = [reader(c, x, c.result_sizes[number], inside) for x in operands]
     return c.compute(lambda at: finish(c, emit(*(r(at) for r in readers)), result), number)
+
+
+def temporary(sizes: Sequence[shapes.Size], dtype: torch.dtype, body: Callable[[Sequence[ir.Value]], Scalar]) -> ir.Value:
+    """A row-major intermediate of `sizes`: at each index, what `body` gives in `dtype`."""
+    return builders.compute(shapes.tensor_type(sizes, element_type(dtype)), sizes, lambda at: body(at).value)
 
 
 def finish(c: Conversion, x: Scalar, dtype: torch.dtype) -> ir.Value:

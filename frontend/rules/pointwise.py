@@ -48,7 +48,6 @@ def angle(x: Scalar) -> Scalar:
 UNARY: dict[str, Emit] = {
     "abs": Scalar.abs,
     "neg": lambda x: -x,
-    "positive": lambda x: x,
     "sign": sign,
     "sgn": sgn,
     "square": lambda x: x * x,

@@ -6,18 +6,16 @@ An index out of range is clamped into the dimension, as `indexing.py` says. Sums
 from collections.abc import Callable, Sequence
 
 import torch
-
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import constant as known
-from bascule.dialect.ir.shapes import expr, layout_of, shape_of
-from bascule.dialect.ir.attributes import LayoutAttr
-from bascule.dialect.mlir import arith, ir
+from bascule.dialect.ir.shapes import expr, shape_of, tensor_type
+from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
-from .index_values import as_integer, as_index, compare, constant, read
-from .indexing import AdvancedIndex, position, read_broadcast, readable, with_place
-from .scalars import Scalar, dtype_of, element_type, opmath, scalar_type, select
+from .indexing import AdvancedIndex, position, readable, with_place
+from .operands import broadcast, finish, index_constant, number_scalar, read, tensor_dtype
+from .scalars import UNSIGNED, Scalar, dtype_of, element_type, opmath, select
 from .views import wrap_dim
 
 Value = ir.Value
@@ -44,13 +42,14 @@ def store_mode(mode: str, dtype: torch.dtype) -> str:
     """The mode of `bascule.store` for `mode` on elements of `dtype`: of booleans a sum is "or", a product "and"."""
     if dtype == torch.bool:
         return {"add": "maxu", "mul": "minu", "max": "maxu", "min": "minu"}.get(mode, mode)
-    if mode in ("max", "min") and dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64):
+    if mode in ("max", "min") and dtype in UNSIGNED:
         return mode + "u"
     return mode
 
 
 def converted(c: Conversion, x: Value, dtype: torch.dtype, type_: ir.RankedTensorType) -> Value:
-    return builders.compute(type_, shape_of(x), lambda at: read(x, at).to(dtype).value)
+    """`x` in `dtype`, as a tensor of `type_`."""
+    return builders.compute(type_, shape_of(x), lambda at: finish(c, read(x, at), dtype))
 
 
 def scattered(c: Conversion, init: Value, sizes: Sequence[ir.AffineExpr], write: Write, mode: str = "set") -> Value:
@@ -82,10 +81,10 @@ def filled(c: Conversion, number: bool | int | float, dtype: torch.dtype | None 
 def index_put(c, x, indices, values, accumulate=False, unsafe=False):
     how = AdvancedIndex.of(x, indices)
     readable(x, list(how.indices))
-    dtype = dtype_of(values.type.element_type)
+    value = broadcast(values, how.sizes)
 
     def write(at):
-        return how.source(c, x, at), Scalar(read_broadcast(values, at), dtype)
+        return how.source(c, x, at), read(values, value(at))
 
     return scattered(c, x, how.sizes, write, "add" if accumulate else "set")
 
@@ -93,11 +92,10 @@ def index_put(c, x, indices, values, accumulate=False, unsafe=False):
 @rule("aten._unsafe_masked_index_put_accumulate.default")
 def masked_index_put(c, x, mask, indices, values):
     how = AdvancedIndex.of(x, indices)
-    dtype = dtype_of(values.type.element_type)
+    value, chosen = broadcast(values, how.sizes), broadcast(mask, how.sizes)
 
     def write(at):
-        value = Scalar(read_broadcast(values, at), dtype)
-        return how.source(c, x, at), select(Scalar(read_broadcast(mask, at), torch.bool), value, 0)
+        return how.source(c, x, at), select(read(mask, chosen(at)), read(values, value(at)), 0)
 
     return scattered(c, x, how.sizes, write, "add")
 
@@ -123,18 +121,18 @@ def scatter_place(c: Conversion, x: Value, number: int, index: Value) -> Callabl
     return place
 
 
-def element_of(source: Value | bool | int | float, dtype: torch.dtype) -> Callable[[list[Value]], Scalar]:
+def element_of(c: Conversion, source: Value | bool | int | float, dtype: torch.dtype) -> Callable[[list[Value]], Scalar]:
     """Point -> the element of a tensor there, or a number."""
     if not isinstance(source, Value):
-        return lambda at: Scalar.constant(source, dtype)
+        return lambda at: number_scalar(c, source, dtype)
     rank = len(shape_of(source))
-    return lambda at: read(source, at[:rank] if len(at) >= rank else [constant(0)] * rank)
+    return lambda at: read(source, at[:rank] if len(at) >= rank else [index_constant(0)] * rank)
 
 
 @rule("aten.scatter.src", "aten.scatter.value", "aten.scatter.reduce", "aten.scatter.value_reduce")
 def scatter(c, x, number, index, source, reduce=None):
     place = scatter_place(c, x, number, index)
-    value = element_of(source, dtype_of(x.type.element_type))
+    value = element_of(c, source, tensor_dtype(x))
     mode = "set" if reduce is None else MODES[reduce]
     return scattered(c, x, scatter_domain(x, index), lambda at: (place(at), value(at)), mode)
 
@@ -146,13 +144,13 @@ def scatter_add(c, x, number, index, source):
 
 @rule("aten.scatter_reduce.two")
 def scatter_reduce(c, x, number, index, source, reduce, include_self=True):
-    value = element_of(source, dtype_of(x.type.element_type))
+    value = element_of(c, source, tensor_dtype(x))
     return reduced(c, x, scatter_domain(x, index), scatter_place(c, x, number, index), value, reduce, include_self)
 
 
 def reduced(c, x, sizes, place, value, reduce: str, include_self: bool) -> Value:
     """`x` combined by `reduce` with `value(point)` at `place(point)`; without `include_self`, elements written to start afresh."""
-    dtype = dtype_of(x.type.element_type)
+    dtype = tensor_dtype(x)
     mean, init = reduce == "mean", x
     counts = None
     if mean or not include_self:
@@ -228,30 +226,30 @@ def write_rows(c, x, number: int, index: Value, value: Callable, mode: str = "se
 
 
 @rule("aten.index_add.default")
-def index_add(c, x, number, index, source, *, alpha=1):
-    element = element_of(source, dtype_of(x.type.element_type))
+def index_add(c, x, number, index, source, alpha=1):
+    element = element_of(c, source, tensor_dtype(x))
     scale = (lambda v: v) if alpha == 1 else (lambda v: v.to(opmath(v.dtype)) * alpha)
     return write_rows(c, x, number, index, lambda at: scale(element(at)), "add")
 
 
 @rule("aten.index_copy.default")
 def index_copy(c, x, number, index, source):
-    return write_rows(c, x, number, index, element_of(source, dtype_of(x.type.element_type)))
+    return write_rows(c, x, number, index, element_of(c, source, tensor_dtype(x)))
 
 
 @rule("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
 def index_fill(c, x, number, index, value):
-    dtype = dtype_of(x.type.element_type)
+    dtype = tensor_dtype(x)
     if isinstance(value, Value):
         return write_rows(c, x, number, index, lambda at: read(value, []).to(dtype), wrap=True)
-    return write_rows(c, x, number, index, element_of(value, dtype), wrap=True)
+    return write_rows(c, x, number, index, element_of(c, value, dtype), wrap=True)
 
 
 @rule("aten.index_reduce.default")
-def index_reduce(c, x, number, index, source, reduce, *, include_self=True):
+def index_reduce(c, x, number, index, source, reduce, include_self=True):
     number = wrap_dim(number, len(shape_of(x)))
     place = row_place(c, x, number, index, wrap=False)
-    value = element_of(source, dtype_of(x.type.element_type))
+    value = element_of(c, source, tensor_dtype(x))
     return reduced(c, x, row_domain(x, number, index), place, value, reduce, include_self)
 
 
@@ -262,7 +260,7 @@ def put(c, x, index, source, accumulate=False):
 
     def write(at):
         place = position(c, builders.read(index, at), element_count(sizes), wrap=True)
-        value = read(source, at) if len(at) == len(shape) else read(source, [constant(0)] * len(shape))
+        value = read(source, at) if len(at) == len(shape) else read(source, [index_constant(0)] * len(shape))
         return c.apply(delinearize(dim(0), sizes, 1), [place]), value
 
     if len(shape_of(index)) != len(shape) and known(element_count(shape)) != 1:
@@ -272,12 +270,12 @@ def put(c, x, index, source, accumulate=False):
 
 @rule("aten.embedding_dense_backward.default")
 def embedding_dense_backward(c, grad, indices, num_weights, padding_idx, scale_grad_by_freq):
-    rows, dtype = c.result_sizes[0][0], dtype_of(grad.type.element_type)
+    rows, dtype = c.result_sizes[0][0], tensor_dtype(grad)
     domain = shape_of(grad)
     inner = opmath(dtype)
     counts = None
     if scale_grad_by_freq:
-        counts_type = builders.tensor_type([rows], element_type(torch.int64))
+        counts_type = tensor_type([rows], element_type(torch.int64))
         zero = builders.compute(counts_type, [rows], lambda at: Scalar.constant(0, torch.int64).value)
 
         def count(at, dest):

@@ -7,14 +7,13 @@ layout eager gives the result is not the source's layout seen through the map.
 from collections.abc import Sequence
 
 import torch
-
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import Size, constant, expr, index_map, layout_of, shape_of
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, dims, element_count, polynomial, reshape_map, same_size
-from .index_values import read
+from .operands import read, tensor_dtype
 from .scalars import dtype_of, scalar_type
 
 Value = ir.Value
@@ -119,6 +118,7 @@ def counts_from_end(place: Size) -> bool:
     """Whether a position is negative. One with symbols is when every term is: sizes are positive."""
     if isinstance(place, int):
         return place < 0
+    place = place.maybe_downcast()
     if isinstance(place, ir.AffineAddExpr):
         return counts_from_end(place.lhs) and counts_from_end(place.rhs)
     if isinstance(place, ir.AffineMulExpr):
@@ -129,17 +129,14 @@ def counts_from_end(place: Size) -> bool:
 
 def slice_start(size: Size, start: Size | None, end: Size | None, step: int, taken: Size) -> ir.AffineExpr:
     """The first element of `[start:end:step]` of `size` elements, `taken` of which are in the slice."""
-    start = 0 if start is None else start
-    if isinstance(start, ir.AffineConstantExpr):
-        start = start.value
-    if isinstance(start, int) and start == 0:
-        return expr(0)
+    start = expr(0 if start is None else start)
     if not counts_from_end(start):
-        return expr(start)  # past the end only if the slice is empty: then nothing reads it
+        return start  # past the end only if the slice is empty: then nothing reads it
     if same_size(size, taken) and step == 1:
         return expr(0)  # a negative start before the beginning
     first = expr(size) + start
-    return expr(max(0, first.value)) if isinstance(first, ir.AffineConstantExpr) else first
+    known = constant(first)
+    return first if known is None else expr(max(0, known))
 
 
 @rule("aten.slice.Tensor", "aten.slice_copy.Tensor")
@@ -286,6 +283,7 @@ def strides_of(layout: ir.AffineMap, rank: int) -> list[ir.AffineExpr]:
 
 @rule("aten.clone.default", "aten.contiguous.default")
 def copy(c, x, *_):
+    tensor_dtype(x)  # complex elements go to ATen
     return c.compute(builders.element_at(x))
 
 

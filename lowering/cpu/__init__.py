@@ -1,1 +1,58 @@
+"""Kernels to machine code for the CPU: scf and vector over memrefs, then LLVM by MLIR's own JIT. No C++ compiler."""
 
+from dataclasses import dataclass, field
+from typing import Any
+
+from bascule.dialect.ir.functions import functions, kernel_op
+from bascule.dialect.mlir import ir
+
+from .transcendental import Functions
+from .jit import compile_module, lower_to_llvm
+from .kernel import THREADS, KernelFunction
+from .target import Target, host
+
+
+@dataclass(frozen=True)
+class CompiledKernels:
+    """`addresses`: kernel name -> address of `void name(int64_t symbols.., void *buffers.., int64_t threads)`.
+
+    The code lives as long as this object.
+    """
+
+    addresses: dict[str, int]
+    engine: Any = field(repr=False)
+
+
+def lower_kernels(module: ir.Module, target: Target) -> tuple[ir.Module, list[str], list[str]]:
+    """A new module of upstream dialects with an entry a kernel; the kernels' names and those of the library functions called."""
+    kernels = [
+        KernelFunction(f.attributes["sym_name"].value, f, target) for f in functions(module) if kernel_op(f) is not None
+    ]
+    with module.context, ir.Location.unknown():
+        lowered = ir.Module.parse(THREADS + "".join(kernel.skeleton() for kernel in kernels))
+        table = ir.SymbolTable(lowered.operation)
+        called = Functions(target)
+        for kernel in kernels:
+            kernel.emit_tiles(table[f"{kernel.name}__tiles"].operation)
+            kernel.emit_part(table[f"{kernel.name}__part"].operation, called)
+        with ir.InsertionPoint.at_block_begin(lowered.body):
+            for name, type_ in called.declared.items():
+                attributes = {
+                    "sym_name": ir.StringAttr.get(name),
+                    "function_type": ir.TypeAttr.get(type_),
+                    "sym_visibility": ir.StringAttr.get("private"),
+                }
+                ir.Operation.create("func.func", attributes=attributes, regions=1)
+    return lowered, [kernel.name for kernel in kernels], list(called.declared)
+
+
+def compile_kernels(module: ir.Module, *, vector_bits: int | None = None) -> CompiledKernels:
+    """Compiles every kernel function of `module` (program stage). `vector_bits`: 512, 256, 128, or the machine's."""
+    target = Target(vector_bits) if vector_bits else host()
+    lowered, names, called = lower_kernels(module, target)
+    lower_to_llvm(lowered)
+    engine = compile_module(lowered, called)
+    return CompiledKernels({name: engine.raw_lookup(name) for name in names}, engine)
+
+
+__all__ = ["CompiledKernels", "compile_kernels", "lower_kernels"]

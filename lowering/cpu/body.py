@@ -101,6 +101,7 @@ def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
     for argument in arguments:
         number(argument)
     body = Body(block(kernel.regions[0].blocks[0]), numbers, types)
+    body.dependence.update({argument: {argument: 1} for argument in body.block.arguments})
     _Dependences(body).visit(body.block)
     return body
 
@@ -125,7 +126,7 @@ class _Dependences:
                 continue
             if node.name in READS:
                 node.address = self.address(node.operands[0], node.operands[1:])
-                self.known[node.results[0]] = dict.fromkeys(node.address)
+                self.known[node.results[0]] = dict.fromkeys({**node.address, **self.of(node.operands[0])})
                 continue
             if node.name == "bascule.store":
                 node.address = self.address(node.operands[1], node.operands[2:])

@@ -1,0 +1,124 @@
+"""Inlining: a `tensor.extract` of a compute becomes the compute's body at that index."""
+
+from collections.abc import Callable, Iterable
+
+from ..analysis.indexing import Index, Indexing
+from ..ir.structure import YieldOp
+from ..mlir import ir
+
+
+class Inliner:
+    """Replaces reads of computes by their bodies, in one function.
+
+    `producer(source)` is the compute to inline for a read of `source`, or None to leave the read. Within one consumer the same element
+    of the same compute is inlined once. Erasure waits for `finish`: values are remembered by identity.
+    """
+
+    def __init__(self, indexing: Indexing, producer: Callable[[ir.Value], ir.Operation | None]):
+        self.indexing = indexing
+        self.producer = producer
+        self._dead: list[ir.Operation] = []
+        self._known: dict[tuple[ir.Block, ir.Value, tuple[Index, ...]], ir.Value] = {}
+
+    def inline(self, reads: Iterable[ir.Operation]) -> list[ir.Operation]:
+        """Inlines at `reads`, which are in program order, and at the reads that this brings in; returns those left."""
+        kept = []
+        todo = list(reads)[::-1]
+        while todo:
+            read = todo.pop()
+            source = read.operands[0]
+            producer = self.producer(source)
+            if producer is None:
+                kept.append(read)
+                continue
+            indices = list(read.operands)[1:]
+            key = (source, tuple(map(self.indexing.resolve, indices)))
+            value = self._found(read.block, key)
+            if value is None:
+                value, inner = self.copy(producer, indices, read)
+                self._known[(read.block, *key)] = value
+                todo.extend(reversed(inner))
+            self._replace(read, value)
+        return kept
+
+    def copy(
+        self, producer: ir.Operation, indices: list[ir.Value], before: ir.Operation
+    ) -> tuple[ir.Value, list[ir.Operation]]:
+        """The body of `producer` at `indices`, copied before the op `before`: its value, and the reads in it."""
+        block = producer.regions[0].blocks[0]
+        inside: dict[ir.Value, ir.Value] = dict(zip(block.arguments, indices))
+        reads: list[ir.Operation] = []
+        point = ir.InsertionPoint(before)
+        for view in block.operations:
+            op = view.operation
+            name = op.name
+            if name == YieldOp.OPERATION_NAME:
+                value = op.operands[0]
+                return inside.get(value, value), reads
+            if name == "affine.apply":
+                with point, op.location:
+                    arguments = [inside.get(operand, operand) for operand in op.operands]
+                    (index,) = self.indexing.at(op.attributes["map"].value, arguments)
+                    inside[op.results[0]] = self.indexing.build(index)
+                continue
+            new = op.clone(point).operation
+            for i, operand in enumerate(op.operands):
+                mapped = inside.get(operand)
+                if mapped is not None:
+                    new.operands[i] = mapped
+            for old, result in zip(op.results, new.results):
+                inside[old] = result
+            if name == "tensor.extract":
+                reads.append(new)
+            elif len(new.regions):
+                _remap_inside(new, inside, reads, self.indexing)
+        raise AssertionError("a region without a yield")
+
+    def _found(self, block: ir.Block, key: tuple[ir.Value, tuple[Index, ...]]) -> ir.Value | None:
+        """The value of an earlier inlining in `block` or in a block around it."""
+        while True:
+            value = self._known.get((block, *key))
+            if value is not None:
+                return value
+            owner = block.owner.operation
+            if owner.name == "func.func":
+                return None
+            block = owner.block
+
+    def _replace(self, read: ir.Operation, value: ir.Value) -> None:
+        result = read.results[0]
+        if value.type != result.type:  # unsigned: the read is cast to the signless scalar that the body yields
+            for use in list(result.uses):
+                cast = use.owner.operation
+                cast.results[0].replace_all_uses_with(value)
+                self._dead.append(cast)
+        else:
+            result.replace_all_uses_with(value)
+        self._dead.append(read)
+
+    def finish(self) -> None:
+        """Erases the reads that were replaced."""
+        for op in self._dead:
+            op.erase()
+        self._dead.clear()
+        self._known.clear()
+
+
+def _remap_inside(op: ir.Operation, inside: dict[ir.Value, ir.Value], reads: list, indexing: Indexing) -> None:
+    """Points the ops in the regions of a copied op to the copies of what they use; collects the reads."""
+    if "ranges" in op.attributes:
+        indexing.enter(op)
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                nested = view.operation
+                for i, operand in enumerate(nested.operands):
+                    mapped = inside.get(operand)
+                    if mapped is not None:
+                        nested.operands[i] = mapped
+                if nested.name == "tensor.extract":
+                    reads.append(nested)
+                elif len(nested.regions):
+                    _remap_inside(nested, inside, reads, indexing)
+
+

@@ -1,0 +1,124 @@
+"""Calls of ATen functions: the operator, its arguments from `bascule.arguments`, and which results are returned."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..ir.attributes import OperandAttr
+from ..ir.functions import ARGUMENTS, EXTERN, RESULTS
+from ..mlir import ir
+from .errors import error
+from .maps import evaluate
+from .values import Buffer, dtype_of, layout_strides, same_strides
+
+OUT = "bascule.out"  # program stage: the overload that writes into given destinations
+
+# Numbers of c10::ScalarType, c10::MemoryFormat and c10::Layout: how the IR spells constants of these types.
+SCALAR_TYPES = dict(
+    enumerate(
+        (
+            *(
+                torch.uint8,
+                torch.int8,
+                torch.int16,
+                torch.int32,
+                torch.int64,
+                torch.float16,
+                torch.float32,
+                torch.float64,
+            ),
+            *(torch.complex32, torch.complex64, torch.complex128, torch.bool, None, None, None, torch.bfloat16),
+            *(None, None, None, None, None, None, None),
+            *(torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e5m2fnuz, torch.float8_e4m3fnuz),
+            *(torch.uint16, torch.uint32, torch.uint64),
+        )
+    )
+)
+MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+LAYOUTS = {0: torch.strided}
+CONSTANTS: dict[str, Callable[[int], Any]] = {
+    "ScalarType": SCALAR_TYPES.__getitem__,
+    "MemoryFormat": MEMORY_FORMATS.__getitem__,
+    "Layout": LAYOUTS.__getitem__,
+}
+
+
+def operator(name: str) -> torch._ops.OpOverload:
+    """The operator called `name` ("aten.mm.default"). Raises AttributeError if torch has none."""
+    namespace, packet, overload = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload)
+
+
+def decode(attribute: ir.Attribute, type_: str, tensors: Sequence[Any], symbols: Sequence[int]) -> Any:
+    """An entry of `bascule.arguments` as the Python value for a parameter of the schema type `type_`."""
+    if isinstance(attribute, OperandAttr):
+        return tensors[attribute.index.value]
+    if isinstance(attribute, ir.UnitAttr):
+        return None
+    if isinstance(attribute, ir.ArrayAttr):
+        return [decode(item, type_, tensors, symbols) for item in attribute]
+    if isinstance(attribute, ir.AffineMapAttr):
+        return int(evaluate(attribute.value.results[0], (), symbols))
+    if isinstance(attribute, ir.DenseF64ArrayAttr):
+        return complex(*attribute)
+    value = attribute.value
+    for name, convert in CONSTANTS.items():
+        if name in type_ and isinstance(value, int):
+            return convert(value)
+    return torch.device(value) if "Device" in type_ else value
+
+
+def call(
+    op: ir.Operation, function: ir.Operation, operands: Sequence[torch.Tensor | Buffer], symbols: Sequence[int]
+) -> list[torch.Tensor | Buffer]:
+    """Calls the operator of an ATen function at the func.call `op`; returns the outputs that the function returns.
+
+    In the program stage a function with `bascule.out` takes its destinations last and returns nothing.
+    """
+    attributes = function.attributes
+    tensors = [operand.tensor if isinstance(operand, Buffer) else operand for operand in operands]
+    name = attributes[OUT if OUT in attributes else EXTERN].value
+    try:
+        overload = operator(name)
+    except (AttributeError, ValueError):
+        raise error(op, f"calls the operator '{name}', which torch does not have") from None
+    parameters = [p for p in overload._schema.arguments if not p.is_out]
+    values = [
+        decode(attribute, str(parameter.real_type), tensors, symbols)
+        for attribute, parameter in zip(attributes[ARGUMENTS], parameters)
+    ]
+    positional = [value for value, parameter in zip(values, parameters) if not parameter.kwarg_only]
+    named = {parameter.name: value for value, parameter in zip(values, parameters) if parameter.kwarg_only}
+    if OUT in attributes:
+        outs = [p.name for p in overload._schema.arguments if p.is_out]
+        destinations = tensors[len(tensors) - len(outs) :]
+        overload(*positional, **named, **dict(zip(outs, destinations)))
+        return []
+    outputs = overload(*positional, **named)
+    outputs = _flat(outputs)
+    results = [outputs[i] for i in attributes[RESULTS]]
+    return [_result(op, type_.type, value, symbols) for type_, value in zip(op.results, results)]
+
+
+def _flat(outputs: Any) -> list[Any]:
+    """An operator's outputs in order, those of a list of tensors one by one."""
+    if isinstance(outputs, list | tuple):
+        return [part for output in outputs for part in _flat(output)]
+    return [outputs]
+
+
+def _result(op: ir.Operation, type_: ir.Type, value: torch.Tensor, symbols: Sequence[int]) -> torch.Tensor | Buffer:
+    """An output of an operator, which must have the dtype, sizes and strides that the IR states."""
+    if value.dtype != dtype_of(type_.element_type):
+        raise error(op, f"returns {value.dtype} for {type_}")
+    static = zip(value.shape, (None if type_.is_dynamic_dim(i) else type_.get_dim_size(i) for i in range(type_.rank)))
+    if value.dim() != type_.rank or any(want not in (None, got) for got, want in static):
+        raise error(op, f"returns sizes {list(value.shape)} for {type_}")
+    strides, _ = layout_strides(type_, symbols)
+    if not same_strides(value, strides):
+        raise error(op, f"returns strides {list(value.stride())} for {type_}")
+    return Buffer(value, value.storage_offset()) if isinstance(type_, ir.MemRefType) else value
+
+
+__all__ = ["call", "decode", "operator"]

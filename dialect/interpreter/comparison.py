@@ -1,0 +1,81 @@
+"""Whether two runs gave the same numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+# Relative to the size of the number, or to 1: what a different order of the same operations may change.
+TOLERANCES = {
+    torch.float64: 1e-10,
+    torch.float32: 2e-5,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+    torch.complex64: 2e-5,
+    torch.complex128: 1e-10,
+}
+NARROW_FLOAT = 0.15  # f8
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome: the largest error seen, and a line for each result that differs by more than its tolerance."""
+
+    max_error: float
+    differences: tuple[str, ...]
+
+    @property
+    def match(self) -> bool:
+        return not self.differences
+
+
+def compare(
+    expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor], tolerance: float | None = None
+) -> Comparison:
+    """Compares dtypes, sizes, integers and booleans exactly, floats by `TOLERANCES` (or `tolerance`); NaN equals NaN."""
+    if len(expected) != len(actual):
+        return Comparison(float("inf"), (f"{len(actual)} results for {len(expected)}",))
+    worst, differences = 0.0, []
+    for number, (want, got) in enumerate(zip(expected, actual)):
+        if want.dtype != got.dtype or want.shape != got.shape:
+            shapes = [f"{t.dtype}{list(t.shape)}".removeprefix("torch.") for t in (want, got)]
+            differences.append(f"result {number}: expected {shapes[0]}, got {shapes[1]}")
+            continue
+        errors = _errors(want, got)
+        if errors.numel() == 0:
+            continue
+        worst = max(worst, float(errors.max()))
+        if float(errors.max()) > (tolerance if tolerance is not None else _tolerance(want.dtype)):
+            differences.append(_describe(number, want, got, errors))
+    return Comparison(worst, tuple(differences))
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return 0.0
+    return TOLERANCES.get(dtype, NARROW_FLOAT)
+
+
+def _errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
+    """The relative error of each element (absolute below 1); infinite where one is special and the other is not."""
+    if not (want.dtype.is_floating_point or want.dtype.is_complex):
+        return torch.where(_integers(want) == _integers(got), 0.0, torch.inf)
+    wide = torch.complex128 if want.dtype.is_complex else torch.float64
+    want, got = want.to(wide), got.to(wide)
+    errors = (want - got).abs() / want.abs().clamp(min=1)
+    same = (want == got) | (torch.isnan(want) & torch.isnan(got))
+    return torch.where(same, 0.0, torch.nan_to_num(errors, nan=torch.inf, posinf=torch.inf))
+
+
+def _integers(x: torch.Tensor) -> torch.Tensor:
+    return x.view(torch.int64) if x.dtype == torch.uint64 else x.to(torch.int64)
+
+
+def _describe(number: int, want: torch.Tensor, got: torch.Tensor, errors: torch.Tensor) -> str:
+    index = [int(i) for i in torch.unravel_index(errors.argmax(), errors.shape)]
+    bad = int((errors > _tolerance(want.dtype)).sum())
+    at = tuple(index)
+    return (
+        f"result {number}: {bad} of {errors.numel()} elements differ, most at {index}: "
+        f"expected {want[at].item()}, got {got[at].item()}"
+    )

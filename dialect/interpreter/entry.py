@@ -1,0 +1,100 @@
+"""Running a function of a module."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..ir.functions import SHAPES, functions, graph_functions, is_extern
+from ..mlir import ir
+from . import aten, memory, random, structure  # noqa: F401  (importing registers the rules)
+from .errors import InterpreterError, error
+from .frame import Frame, Scope, rule
+from .values import Buffer, dtype_of, layout_strides, same_strides
+
+
+def interpret(
+    module: ir.Module, inputs: Sequence[torch.Tensor | int], function: str | None = None
+) -> list[torch.Tensor]:
+    """Runs a graph or kernel function of `module` and returns its results.
+
+    `inputs` are the function's arguments: an int for each symbol, then tensors with the dtypes, sizes and strides of
+    the arguments' types. Without `function` the module's only graph function runs, or the one called "main". Inputs
+    that the function mutates (`bascule.copy_into`, memref destinations) are mutated. Raises `InterpreterError`, with
+    the op's location.
+    """
+    with module.context:
+        return [_tensor(value) for value in _call(module, choose(module, function), list(inputs))]
+
+
+def choose(module: ir.Module, name: str | None) -> ir.Operation:
+    """The function called `name`, or the one that runs without a name. Raises `InterpreterError` if there is none."""
+    known = {f.attributes["sym_name"].value: f for f in functions(module) if not is_extern(f)}
+    if name is None:
+        graphs = [f.attributes["sym_name"].value for f in graph_functions(module)]
+        candidates = graphs if len(graphs) == 1 else list(known) if len(known) == 1 else ["main"]
+        name = candidates[0]
+    if name not in known:
+        raise InterpreterError(f"there is no function '{name}'", hint=f"functions: {', '.join(known) or 'none'}")
+    return known[name]
+
+
+def _tensor(value: Any) -> Any:
+    return value.tensor if isinstance(value, Buffer) else value
+
+
+def _call(module: ir.Module, function: ir.Operation, inputs: list) -> list:
+    block = function.regions[0].blocks[0]
+    if len(inputs) != len(block.arguments):
+        raise error(function, f"takes {len(block.arguments)} arguments, got {len(inputs)}")
+    symbols = []
+    for argument, value in zip(block.arguments, inputs):
+        if not isinstance(argument.type, ir.IndexType):
+            break
+        symbols.append(int(value))
+    shapes = function.attributes[SHAPES] if SHAPES in function.attributes else ()
+    frame = Frame(lambda op, operands: _call_op(module, op, operands, symbols), symbols, {}, [])
+    frame.sizes_of_results = [frame.sizes(shape.value) for shape in shapes]
+    arguments = [_argument(function, i, a.type, v, symbols) for i, (a, v) in enumerate(zip(block.arguments, inputs))]
+    _, results = frame.block(block, arguments, Scope())
+    return results
+
+
+def _argument(function: ir.Operation, number: int, type_: ir.Type, value: Any, symbols: list[int]) -> Any:
+    """The value of an argument, checked against its type: dtype, sizes and strides."""
+    if isinstance(type_, ir.IndexType):
+        return torch.tensor(int(value))
+    if not isinstance(type_, ir.RankedTensorType | ir.MemRefType):
+        return value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype_of(type_))
+    tensor, where = _tensor(value), f"argument {number} of '{function.attributes['sym_name'].value}'"
+    if not isinstance(tensor, torch.Tensor):
+        raise error(function, f"expects a tensor as {where}, got {type(value).__name__}")
+    if tensor.dtype != dtype_of(type_.element_type):
+        raise error(function, f"expects elements of type {type_.element_type} in {where}, got {tensor.dtype}")
+    sizes = [None if type_.is_dynamic_dim(i) else type_.get_dim_size(i) for i in range(type_.rank)]
+    if len(sizes) != tensor.dim() or any(want not in (None, got) for want, got in zip(sizes, tensor.shape)):
+        raise error(function, f"expects {type_} as {where}, got sizes {list(tensor.shape)}")
+    try:
+        strides, offset = layout_strides(type_, symbols)
+    except ValueError as reason:
+        raise error(function, str(reason)) from None
+    if not same_strides(tensor, strides):
+        raise error(function, f"expects strides {strides} in {where}, got {list(tensor.stride())}")
+    if isinstance(type_, ir.MemRefType) and not isinstance(value, Buffer):
+        return Buffer(tensor, tensor.storage_offset() - offset)
+    return value
+
+
+def _call_op(module: ir.Module, op: ir.Operation, operands: list, symbols: list[int]) -> list:
+    name = op.attributes["callee"].value
+    callee = next((f for f in functions(module) if f.attributes["sym_name"].value == name), None)
+    if callee is None:
+        raise error(op, f"calls '{name}', which is not in the module")
+    if not is_extern(callee):
+        return _call(module, callee, operands)
+    return aten.call(op, callee, operands, symbols)
+
+
+@rule("func.call")
+def func_call(frame, op, operands, scope):
+    return frame.call(op, operands)

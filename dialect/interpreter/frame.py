@@ -1,0 +1,102 @@
+"""Evaluating a block: the values of one function call, the points a region is evaluated for, and the table of rules."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..mlir import ir
+from .errors import error
+from .maps import evaluate
+
+# (frame, op, operands, scope) -> results. Filled by the modules of this package when it is imported.
+RULES: dict[str, Callable[["Frame", ir.Operation, list, "Scope"], Sequence[Any] | None]] = {}
+TERMINATORS = ("bascule.yield", "scf.yield", "scf.condition", "func.return")
+
+
+def rule(*names: str):
+    """Registers the rule for ops called `names`."""
+
+    def register(function):
+        RULES.update({name: function for name in names})
+        return function
+
+    return register
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The points a region is evaluated for: `axes` sizes, innermost region first, in groups of `ranks` axes.
+
+    `mask` (bool, broadcastable to the axes, or None for all) tells which of them are really run.
+    """
+
+    axes: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
+    mask: torch.Tensor | None = None
+
+    def inside(self, sizes: Sequence[int]) -> tuple["Scope", list[torch.Tensor]]:
+        """The scope of a region with ranges of `sizes`, and its indices."""
+        axes = (*sizes, *self.axes)
+        indices = []
+        for i, size in enumerate(sizes):
+            indices.append(torch.arange(size).reshape([size if k == i else 1 for k in range(i, len(axes))]))
+        return Scope(axes, (len(sizes), *self.ranks), self.mask), indices
+
+    def under(self, condition: torch.Tensor) -> "Scope":
+        """This scope where `condition` holds."""
+        return Scope(self.axes, self.ranks, condition if self.mask is None else self.mask & condition)
+
+    def live(self, condition: torch.Tensor) -> bool:
+        """Whether `condition` holds at any point that is run."""
+        if 0 in self.axes or not bool(condition.any()):
+            return False
+        return self.mask is None or bool((condition & self.mask).any())
+
+    def row_major(self) -> list[int]:
+        """The order of the axes in which the points follow each other: outer regions first."""
+        starts, position = [], 0
+        for rank in self.ranks:
+            starts.append(range(position, position + rank))
+            position += rank
+        return [axis for group in reversed(starts) for axis in group]
+
+    def spread(self, value: torch.Tensor) -> torch.Tensor:
+        """`value` with all axes, in row-major order of the points, as one axis."""
+        return value.expand(self.axes).permute(self.row_major()).reshape(-1)
+
+
+@dataclass
+class Frame:
+    """One call of a function: its symbols, and what its values are."""
+
+    call: Callable[[ir.Operation, list], list]  # calls another function of the module, by a func.call op
+    symbols: list[int]
+    values: dict[ir.Value, Any]
+    sizes_of_results: list[list[int]]
+
+    def sizes(self, map_: ir.AffineMap) -> list[int]:
+        """A map of the function's symbols."""
+        return [int(evaluate(result, (), self.symbols)) for result in map_.results]
+
+    def region(self, region: ir.Region, arguments: Sequence[Any], scope: Scope) -> list:
+        """Runs the one block of `region`; returns the operands of its terminator."""
+        return self.block(region.blocks[0], arguments, scope)[1]
+
+    def block(self, block: ir.Block, arguments: Sequence[Any], scope: Scope) -> tuple[ir.Operation, list]:
+        """Runs `block` with its arguments bound; returns its terminator and that one's operands."""
+        for argument, value in zip(block.arguments, arguments):
+            self.values[argument] = value
+        for view in block.operations:
+            op = view.operation
+            operands = [self.values[operand] for operand in op.operands]
+            if op.name in TERMINATORS:
+                return op, operands
+            function = RULES.get(op.name)
+            if function is None:
+                raise error(op, "is not an op of the tensor, kernel or program stage that the interpreter knows")
+            results = function(self, op, operands, scope) or ()
+            for result, value in zip(op.results, results):
+                self.values[result] = value
+        raise error(block.owner.operation, "has a block without a terminator")

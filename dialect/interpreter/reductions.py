@@ -1,0 +1,114 @@
+"""What `bascule.reduce` and `bascule.scan` combine by: one function a kind.
+
+Floats are summed in f64 and rounded once, so that the result is a reference whatever order a kernel takes.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from .integers import wrap
+
+Reduction = Callable[[torch.Tensor], torch.Tensor | tuple[torch.Tensor, ...]]  # over axis 0
+
+
+def _exact(x: torch.Tensor) -> torch.Tensor:
+    return x.double() if x.is_floating_point() else x.to(torch.int64)
+
+
+def _rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return x.to(dtype) if dtype.is_floating_point else wrap(x, dtype)
+
+
+def flip(x: torch.Tensor) -> torch.Tensor:
+    """Unsigned order as signed order, and back: the top bit is flipped."""
+    return ~x if x.dtype == torch.bool else x ^ torch.iinfo(x.dtype).min
+
+
+def _extreme(x: torch.Tensor, largest: bool) -> torch.Tensor:
+    if x.dtype == torch.bool:  # signed: true is -1
+        return ~_extreme((~x).to(torch.int8), largest).bool()
+    if x.shape[0] == 0:
+        limit = torch.inf if x.is_floating_point() else torch.iinfo(x.dtype).max
+        worst = (-limit if x.is_floating_point() else torch.iinfo(x.dtype).min) if largest else limit
+        return torch.full(x.shape[1:], worst, dtype=x.dtype)
+    return torch.amax(x, 0) if largest else torch.amin(x, 0)
+
+
+def _position(x: torch.Tensor, largest: bool) -> torch.Tensor:
+    """The first position of the best value; NaN is the best of all."""
+    if x.dtype == torch.bool:
+        x = (~x).to(torch.int8)
+    best = _extreme(x, largest)
+    hit = (x == best) | (torch.isnan(x) & torch.isnan(best)) if x.is_floating_point() else x == best
+    return torch.argmax(hit.to(torch.int8), 0)
+
+
+def _welford(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    wide, count = x.double(), x.shape[0]
+    mean = wide.mean(0) if count else wide.sum(0)
+    squares = (wide - mean).square().sum(0)
+    return mean.to(x.dtype), squares.to(x.dtype), torch.full(mean.shape, count, dtype=x.dtype)
+
+
+def _softmax(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    largest = _extreme(x, True)
+    return largest, torch.exp(x.double() - largest.double()).sum(0).to(x.dtype)
+
+
+def _xor(x: torch.Tensor) -> torch.Tensor:
+    result = torch.zeros(x.shape[1:], dtype=x.dtype)
+    for row in x:
+        result = result ^ row
+    return result
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    "sum": lambda x: _rounded(_exact(x).sum(0), x.dtype),
+    "prod": lambda x: _rounded(_exact(x).prod(0), x.dtype),
+    "max": lambda x: _extreme(x, True),
+    "min": lambda x: _extreme(x, False),
+    "maxu": lambda x: flip(_extreme(flip(x), True)),
+    "minu": lambda x: flip(_extreme(flip(x), False)),
+    "any": lambda x: x.any(0),
+    "all": lambda x: x.all(0),
+    "xor": _xor,
+    "argmax": lambda x: _position(x, True),
+    "argmin": lambda x: _position(x, False),
+    "welford": _welford,
+    "softmax": _softmax,
+}
+
+# Positions of a scan are those of the last of equal values, as in `torch.cummax`.
+SCANS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "sum": lambda x, dim: _rounded(torch.cumsum(_exact(x), dim), x.dtype),
+    "prod": lambda x, dim: _rounded(torch.cumprod(_exact(x), dim), x.dtype),
+    "max": lambda x, dim: torch.cummax(x, dim).values,
+    "min": lambda x, dim: torch.cummin(x, dim).values,
+    "maxu": lambda x, dim: flip(torch.cummax(flip(x), dim).values),
+    "minu": lambda x, dim: flip(torch.cummin(flip(x), dim).values),
+    "logaddexp": lambda x, dim: torch.logcumsumexp(x.double(), dim).to(x.dtype),
+    "argmax": lambda x, dim: torch.cummax(x, dim).indices,
+    "argmin": lambda x, dim: torch.cummin(x, dim).indices,
+}
+
+
+def combine(mode: str, elements: torch.Tensor, at: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """`elements` (one axis) after `values` were stored at the positions `at`, in order, by the store mode `mode`."""
+    if mode == "set":
+        order = torch.arange(len(at))
+        last = torch.full((len(elements),), -1).scatter_reduce(0, at, order, "amax")
+        winner = last[at] == order
+        result = elements.clone()
+        result[at[winner]] = values[winner]
+        return result
+    if mode in ("minu", "maxu"):
+        return flip(combine(mode[:3], flip(elements), at, flip(values)))
+    if elements.dtype == torch.bool:  # one bit: signed order, wrapping sums
+        result = combine(mode, -elements.to(torch.int64), at, -values.to(torch.int64))
+        return wrap(result, torch.bool)
+    wide, more = _exact(elements), _exact(values)
+    if mode == "add":
+        return _rounded(wide.index_put((at,), more, accumulate=True), elements.dtype)
+    reduction = {"mul": "prod", "min": "amin", "max": "amax"}[mode]
+    return _rounded(wide.scatter_reduce(0, at, more, reduction), elements.dtype)

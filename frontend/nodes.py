@@ -1,0 +1,265 @@
+"""Import of one operator node of a graph: `torch-mlir`'s `GraphNodeImporter`, made to take every functional ATen operator.
+
+An operator is `torch.aten.*` where the torch dialect has it in this form, and `torch.operator` otherwise: a number where the schema has a
+tensor, None among the results, a list result (which becomes one result an element).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.shapes import size_map
+from bascule.dialect.mlir import fx_importer, ir
+from torch.fx import Node
+
+from .locations import Locations
+from .symbols import Symbols, bounds
+from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
+from .torch_ops import EXPR, LAYOUTS, SHAPES
+
+base = fx_importer()
+
+Structure = ir.Value | list["Structure"] | None  # the results of a node, nested as its `meta["val"]` is
+
+
+class NodeImporter(base.GraphNodeImporter):
+    """Imports the nodes of one graph into the block of its function. Placeholders are bound by the caller."""
+
+    # constant or list of constants -> its value: each is made once a function
+    constants: dict[tuple, ir.Value]
+
+    def begin(self, symbols: Symbols, types: TensorTypes, locations: Locations) -> None:
+        """To be called before nodes are imported; the constructor's arguments are those of the base class."""
+        self.symbols, self.types, self.locations = symbols, types, locations
+        self.constants = {}
+        self.structures: dict[Node, Structure] = {}
+        self.torch_types = {
+            name: ir.Type.parse(f"!torch.{name}") for name in ("none", "bool", "int", "float", "str", "Device", "number")
+        }
+
+    # Nodes
+
+    def import_operators(self, nodes: Iterable[Node]) -> None:
+        """The nodes that compute tensors, in order; integers computed from sizes are imported where they are used."""
+        self.import_nodes(
+            [n for n in nodes if n.op == "call_function" and not _is_number(n.meta.get("val"))],
+            skip_placeholders_outputs=True,
+        )
+
+    def _import_torch_op_overload(
+        self, loc: ir.Location, node: Node, concrete_target: torch._ops.OpOverload | None = None
+    ) -> None:
+        target = node.target
+        schema = target._schema
+        loc = self.locations.of(node, str(target))
+        given, arguments = node.args, []
+        for i, parameter in enumerate(schema.arguments):
+            if i < len(given):
+                argument = given[i]
+            elif parameter.name in node.kwargs:
+                argument = node.kwargs[parameter.name]
+            else:
+                argument = parameter.default_value
+            arguments.append(argument)
+        if target in (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default):
+            arguments[3] = _offset_in(arguments[0].meta["val"], arguments[3])
+        operands = [self._argument(loc, a, p.type) for a, p in zip(arguments, schema.arguments)]
+        value = node.meta.get("val")
+        leaves = _leaves(value) if len(schema.returns) else []
+        lists = any(isinstance(result.type, torch.ListType) for result in schema.returns)
+        op = self._operator(loc, base._get_mlir_op_name_for_schema(schema), operands, leaves, registered=not lists)
+        results = iter(op.results)
+        self.structures[node] = _map_structure(value, lambda _: next(results)) if leaves else None
+
+    def _operator(
+        self, loc: ir.Location, name: str, operands: Sequence[ir.Value], leaves: Sequence[Any], *, registered: bool
+    ) -> ir.Operation:
+        """The op `name` where the torch dialect takes it, else `torch.operator`."""
+        types = [self._type(leaf) for leaf in leaves]
+        attributes = self._attributes(leaves)
+        if registered and self._c.is_registered_operation(name):
+            op = ir.Operation.create(name, results=types, operands=operands, attributes=attributes, loc=loc)
+            try:
+                op.verify()
+                return op
+            except ir.MLIRError:
+                op.erase()
+        attributes["name"] = ir.StringAttr.get(name)
+        return ir.Operation.create("torch.operator", results=types, operands=operands, attributes=attributes, loc=loc)
+
+    def _type(self, leaf: Any) -> ir.Type:
+        match leaf:
+            case torch.Tensor():
+                return self.types.type(leaf)
+            case bool() | torch.SymBool():
+                return self.torch_types["bool"]
+            case int() | torch.SymInt():
+                return self.torch_types["int"]
+            case float() | torch.SymFloat():
+                return self.torch_types["float"]
+            case None:
+                return self.torch_types["none"]
+        raise UnsupportedError(f"a result of type {type(leaf).__name__} is not taken")
+
+    def _attributes(self, leaves: Sequence[Any]) -> dict[str, ir.Attribute]:
+        """`bascule.layouts` and `bascule.shapes` where they say something."""
+        attributes, unit = {}, ir.UnitAttr.get()
+        layouts = [self.types.layout(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
+        if any(layout is not None for layout in layouts):
+            attributes[LAYOUTS] = ir.ArrayAttr.get([unit if layout is None else layout for layout in layouts])
+        sizes = [self.types.shape(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
+        if any(size is not None for size in sizes):
+            attributes[SHAPES] = ir.ArrayAttr.get([unit if size is None else size for size in sizes])
+        return attributes
+
+    def _import_getitem(self, loc: ir.Location, node: Node) -> None:
+        source, index = node.args
+        self.structures[node] = self.structures[source][index]
+
+    def _import_hop(self, loc: ir.Location, node: Node, hop: torch._ops.HigherOrderOperator) -> None:
+        raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken")
+
+    # Arguments
+
+    def value_of(self, node: Node) -> ir.Value:
+        """The tensor that `node` computes."""
+        found = self.structures[node]
+        if not isinstance(found, ir.Value):
+            raise UnsupportedError(f"{node} is not a tensor")
+        return found
+
+    def _argument(self, loc: ir.Location, argument: Any, type_: torch._C.Type) -> ir.Value:
+        """An FX argument as a value; `type_` is the schema's."""
+        if isinstance(argument, Node):
+            value = argument.meta.get("val")
+            if not _is_number(value):
+                return self.value_of(argument)
+            argument = value
+        if isinstance(argument, list | tuple):
+            return self._list(loc, argument, type_)
+        return self._constant(argument)
+
+    def _list(self, loc: ir.Location, arguments: Sequence[Any], type_: torch._C.Type) -> ir.Value:
+        while isinstance(type_, torch.OptionalType):
+            type_ = type_.getElementType()
+        element = type_.getElementType()
+        optional = isinstance(element, torch.OptionalType)
+        inner = element.getElementType() if optional else element
+        values = [self._argument(loc, argument, inner) for argument in arguments]
+        key = ("list", str(element), *values)
+        if key not in self.constants:
+            name = _LIST_ELEMENTS.get(inner.kind(), "number")
+            list_type = ir.Type.parse(f"!torch.list<{f'optional<{name}>' if optional else name}>")
+            op = ir.Operation.create("torch.prim.ListConstruct", results=[list_type], operands=values, loc=loc)
+            self.constants[key] = op.result
+        return self.constants[key]
+
+    def _constant(self, value: Any) -> ir.Value:
+        """A literal, or an integer computed from sizes."""
+        if isinstance(value, torch.SymInt):
+            affine = self.symbols.affine(value)
+            if not isinstance(affine, int):
+                return self._symbolic(affine, value)
+            value = affine
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            raise UnsupportedError(f"the number {value} is computed from sizes, and is not an integer")
+        key = (type(value), str(value))  # by text: 0.0 and -0.0 differ, and nan equals nan
+        if key not in self.constants:
+            self.constants[key] = self._literal(value)
+        return self.constants[key]
+
+    def _literal(self, value: Any) -> ir.Value:
+        match value:
+            case None:
+                return ir.Operation.create("torch.constant.none", results=[self.torch_types["none"]]).result
+            case bool():
+                return self._make("bool", ir.BoolAttr.get(value))
+            case int():
+                return self._make("int", ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value))
+            case float():
+                return self._make("float", ir.FloatAttr.get_f64(value))
+            case complex():
+                attributes = {
+                    "name": ir.StringAttr.get("torch.constant.complex"),
+                    "value": ir.DenseF64ArrayAttr.get([value.real, value.imag]),
+                }
+                return ir.Operation.create(
+                    "torch.operator", results=[self.torch_types["number"]], attributes=attributes
+                ).result
+            case str():
+                return self._make("str", ir.StringAttr.get(value))
+            case torch.device():
+                return self._make("device", ir.StringAttr.get(str(value)), "Device")
+            case torch.dtype():
+                return self._constant(SCALAR_TYPE_NUMBERS[value])
+            case torch.layout():
+                return self._constant(base.TORCH_LAYOUT_TO_INT[value])
+            case torch.memory_format():
+                return self._constant(base.TORCH_MEMORY_FORMAT_TO_INT[value])
+        raise UnsupportedError(f"an argument of type {type(value).__name__} is not taken")
+
+    def _make(self, kind: str, value: ir.Attribute, type_: str | None = None) -> ir.Value:
+        type_ = self.torch_types[type_ or kind]
+        return ir.Operation.create(f"torch.constant.{kind}", results=[type_], attributes={"value": value}).result
+
+    def _symbolic(self, affine: ir.AffineExpr, value: torch.SymInt) -> ir.Value:
+        """An integer expression of the symbols as a `!torch.int` with `bascule.expr`."""
+        key = ("symbolic", affine)
+        if key in self.constants:
+            return self.constants[key]
+        attributes = {EXPR: ir.AffineMapAttr.get(size_map([affine]))}
+        if isinstance(affine, ir.AffineConstantExpr):
+            return self._constant(affine.value)
+        if isinstance(affine, ir.AffineSymbolExpr):
+            name, operands, i64 = "torch.symbolic_int", [], ir.IntegerType.get_signless(64)
+            symbol = self.symbols.names[affine.position]
+            lower, upper = bounds(value, symbol)
+            attributes["symbol_name"] = ir.StringAttr.get(symbol)
+            attributes |= {"min_val": ir.IntegerAttr.get(i64, lower), "max_val": ir.IntegerAttr.get(i64, upper)}
+        else:
+            name = next(name for kind, name in _INTEGER_OPERATORS.items() if isinstance(affine, kind))
+            operands = [self._symbolic(part, value) for part in (affine.lhs, affine.rhs)]
+        op = ir.Operation.create(name, results=[self.torch_types["int"]], operands=operands, attributes=attributes)
+        self.constants[key] = op.result
+        return op.result
+
+
+_INTEGER_OPERATORS = {
+    ir.AffineAddExpr: "torch.aten.add.int",
+    ir.AffineMulExpr: "torch.aten.mul.int",
+    ir.AffineModExpr: "torch.aten.remainder.int",
+    ir.AffineFloorDivExpr: "torch.aten.floordiv.int",
+    ir.AffineCeilDivExpr: "torch.prim.ceil_div.int",
+}
+_LIST_ELEMENTS = {
+    "TensorType": "vtensor",
+    "IntType": "int",
+    "SymIntType": "int",
+    "FloatType": "float",
+    "BoolType": "bool",
+    "StringType": "str",
+    "NumberType": "number",
+}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _leaves(value: Any) -> list[Any]:
+    """The tensors, numbers and Nones of a node's `meta["val"]`, in order."""
+    if isinstance(value, list | tuple):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
+
+
+def _map_structure(value: Any, leaf: Any) -> Structure:
+    if isinstance(value, list | tuple):
+        return [_map_structure(part, leaf) for part in value]
+    return leaf(value)
+
+
+def _offset_in(source: torch.Tensor, offset: int | None) -> Any:
+    """`storage_offset` of `as_strided`, counted from the first element of `source`: where that lies in a storage is not ours to know."""
+    return 0 if offset is None else offset - source.storage_offset()

@@ -1,0 +1,34 @@
+"""Conversions. A rounding made here is the user's own: it is marked, and no pass removes it."""
+
+from bascule.dialect.mlir import ir
+
+from ..conversion import Conversion, rule
+from .operands import broadcast, dtype_of_result, read, tensor_dtype
+
+
+def convert(c: Conversion, x: ir.Value) -> ir.Value:
+    """`x`, broadcast to the result's sizes, in its dtype."""
+    dtype, _ = dtype_of_result(c), tensor_dtype(x)
+    indices = broadcast(x, c.result_sizes[0])
+    return c.compute(lambda at: read(x, indices(at)).to(dtype, rounding=True).value)
+
+
+@rule(
+    "aten._to_copy.default",
+    "aten.to.dtype",
+    "aten.to.dtype_layout",
+    "aten.to.device",
+    "aten.to.other",
+    "aten.to.prim_Device",
+    "aten.to.prim_dtype",
+    "aten.type_as.default",
+    "prims.convert_element_type.default",
+)
+def to(c, x, *_):
+    return convert(c, x)
+
+
+@rule("aten.copy.default")
+def copy(c, x, source, *_):
+    """`source` under the sizes and the dtype of `x`; a copy rounds as a cast does."""
+    return convert(c, source)

@@ -1,0 +1,83 @@
+"""Mean and variance in one pass by Welford's algorithm; log-sum-exp."""
+
+from bascule.dialect.mlir import ir
+
+from ..conversion import Conversion, rule
+from .axes import Axes
+from .operands import dtype_of_result, finish, number_scalar, read, temporary, tensor_dtype
+from .reductions import same, size_of
+from .scalars import opmath, select
+
+
+def variance(c: Conversion, axes: Axes, correction: float, *, root: bool = False, number: int = 0) -> ir.Value:
+    """Squared deviations from the mean over (count - correction), which is not below 0: then NaN or infinity, as in eager."""
+    dtype = dtype_of_result(c, number)
+    inside = opmath(dtype)
+
+    def body(at):
+        _, squares, _ = axes.reduce("welford", at, same, inside, inside)
+        degrees = (number_scalar(c, size_of(axes), inside) - float(correction)).maximum(0.0)
+        value = squares / degrees
+        return finish(c, value.sqrt() if root else value, dtype)
+
+    return c.compute(body, number)
+
+
+def mean(c: Conversion, axes: Axes, number: int) -> ir.Value:
+    """The mean, from the same pass as the variance."""
+    dtype = dtype_of_result(c, number)
+    inside = opmath(dtype)
+    return c.compute(lambda at: finish(c, axes.reduce("welford", at, same, inside, inside)[0], dtype), number)
+
+
+def _correction(correction: float | None) -> float:
+    return 1 if correction is None else correction
+
+
+for _name, _root in (("var", False), ("std", True)):
+
+    @rule(f"aten.{_name}.correction")
+    def variance_rule(c, x, dims=None, correction=None, keepdim=False, *, root=_root):
+        return variance(c, Axes.of(x, dims, keepdim), _correction(correction), root=root)
+
+    @rule(f"aten.{_name}.default")
+    def variance_of_all(c, x, unbiased=True, *, root=_root):
+        return variance(c, Axes.of(x, None), int(unbiased), root=root)
+
+    @rule(f"aten.{_name}.dim")
+    def variance_over(c, x, dims, unbiased=True, keepdim=False, *, root=_root):
+        return variance(c, Axes.of(x, dims, keepdim), int(unbiased), root=root)
+
+    @rule(f"aten.{_name}_mean.correction")
+    def variance_mean(c, x, dims=None, correction=None, keepdim=False, *, root=_root):
+        axes = Axes.of(x, dims, keepdim)
+        return [variance(c, axes, _correction(correction), root=root), mean(c, axes, number=1)]
+
+    @rule(f"aten.{_name}_mean.default")
+    def variance_mean_of_all(c, x, unbiased=True, *, root=_root):
+        axes = Axes.of(x, None)
+        return [variance(c, axes, int(unbiased), root=root), mean(c, axes, number=1)]
+
+    @rule(f"aten.{_name}_mean.dim")
+    def variance_mean_over(c, x, dims, unbiased=True, keepdim=False, *, root=_root):
+        axes = Axes.of(x, dims, keepdim)
+        return [variance(c, axes, int(unbiased), root=root), mean(c, axes, number=1)]
+
+
+@rule("aten.logsumexp.default")
+def logsumexp(c, x, dims, keepdim=False):
+    """max + log(sum(exp(x - max))); an infinite maximum is not subtracted."""
+    axes = Axes.of(x, dims, keepdim)
+    dtype = dtype_of_result(c)
+    inside = opmath(dtype)
+    tensor_dtype(x)
+
+    maximum = temporary(c.result_sizes[0], inside, lambda at: axes.reduce("max", at, same, inside, inside)[0])
+
+    def body(at):
+        largest = read(maximum, at)
+        shift = select(largest.isinf(), 0.0, largest)
+        (total,) = axes.reduce("sum", at, lambda x: (x - shift).exp(), inside, inside)
+        return finish(c, total.log() + shift, dtype)
+
+    return c.compute(body)

@@ -1,0 +1,57 @@
+"""What a fake tensor says about a value of the graph: its torch dialect type, its sizes, and the layout eager gives it."""
+
+import torch
+from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir import LayoutAttr
+from bascule.dialect.ir.scalar_types import SCALAR_TYPES
+from bascule.dialect.ir.shapes import Size, size_map, tensor_type
+from bascule.dialect.mlir import ir
+
+from .symbols import Symbols, sympy_of
+
+# dtype -> element type as the torch dialect writes it
+_ELEMENTS = {
+    getattr(torch, name): f"s{element}" if element[0] == "i" and element != "i1" else element
+    for name, (_, element) in SCALAR_TYPES.items()
+    if hasattr(torch, name)
+}
+SCALAR_TYPE_NUMBERS = {getattr(torch, name): n for name, (n, _) in SCALAR_TYPES.items() if hasattr(torch, name)}
+
+
+class TensorTypes:
+    """Types, sizes and layouts of fake tensors; equal ones are made once."""
+
+    def __init__(self, symbols: Symbols):
+        self.symbols = symbols
+        self.element = ir.F32Type.get()  # any: a layout does not depend on it
+        self.types: dict[tuple, ir.Type] = {}
+        self.layouts: dict[tuple, LayoutAttr | None] = {}
+
+    def type(self, value: torch.Tensor) -> ir.Type:
+        """`!torch.vtensor<[2,?],f32>`. Raises `UnsupportedError` for a sparse or quantized tensor."""
+        key = (value.dtype, *(size if isinstance(size, int) else None for size in value.shape))
+        if value.layout != torch.strided:
+            raise UnsupportedError(f"a tensor of layout {value.layout} is not taken")
+        if key not in self.types:
+            if value.dtype not in _ELEMENTS:
+                raise UnsupportedError(f"a tensor of dtype {value.dtype} is not taken")
+            sizes = ",".join("?" if size is None else str(size) for size in key[1:])
+            self.types[key] = ir.Type.parse(f"!torch.vtensor<[{sizes}],{_ELEMENTS[value.dtype]}>")
+        return self.types[key]
+
+    def layout(self, value: torch.Tensor) -> LayoutAttr | None:
+        """The layout of `value`; None where it is static and row-major."""
+        key = (*map(sympy_of, value.shape), *map(sympy_of, value.stride()))
+        if key not in self.layouts:
+            strides = [self.symbols.stride(stride) for stride in value.stride()]
+            self.layouts[key] = tensor_type(self.sizes(value), self.element, strides).encoding
+        return self.layouts[key]
+
+    def sizes(self, value: torch.Tensor) -> list[Size]:
+        return [self.symbols.affine(size) for size in value.shape]
+
+    def shape(self, value: torch.Tensor) -> ir.AffineMapAttr | None:
+        """The sizes as `affine_map<()[s0] -> (s0, 32)>`; None where they are static."""
+        if all(isinstance(size, int) for size in value.shape):
+            return None
+        return ir.AffineMapAttr.get(size_map(self.sizes(value)))

@@ -1,0 +1,289 @@
+"""Emits a kernel's body as upstream ops: the rules for scalar ops, by name, and for reads, stores and guards.
+
+Where lanes are in force (`lanes` > 1) an op is built on vectors as soon as one of its operands differs from lane to lane.
+"""
+
+from collections.abc import Callable, Sequence
+
+from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.mlir import ir
+
+from .body import READS, Block, Body, Node
+from .builder import Builder, Index, Scalar
+from .transcendental import Functions
+from .indexing import Indexing
+from .memory import Buffer, Memory
+from .plan import Plan
+from .scalars import NARROW, Scalars, element, like
+from .target import Target
+
+Item = Scalar | Index
+Rule = Callable[["Emitter", Node], None]
+RULES: dict[str, Rule] = {}
+DIVISIONS = {"arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui"}
+INDEX_RULES = {"arith.addi": "add", "arith.muli": "multiply", "arith.floordivsi": "floordiv"}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return register
+
+
+class Emitter:
+    """State of the emission of one function. `env` maps a value's number to what stands for it here."""
+
+    def __init__(self, builder: Builder, body: Body, plan: Plan, target: Target, functions: Functions):
+        self.b, self.body, self.plan, self.target, self.functions = builder, body, plan, target, functions
+        self.ix = Indexing(builder)
+        self.memory = Memory(builder, self.ix)
+        self.env: dict[int, Item] = {}
+        self.buffers: dict[int, Buffer] = {}
+        self.symbols: list[Index] = []
+        self.lane: int | None = None  # the loop index that the lanes run along
+
+    def varies(self, number: int) -> bool:
+        """Whether a value may differ from lane to lane."""
+        return self.lane is not None and self.lane in self.body.dependence.get(number, ())
+
+    @property
+    def lanes(self) -> int:
+        return self.ix.width
+
+    def size(self, expr: ir.AffineExpr) -> Index:
+        """A size, of the function's symbols."""
+        return self.ix.evaluate(expr, (), self.symbols)
+
+    # Items
+
+    def scalar(self, number: int) -> Scalar:
+        item = self.env[number]
+        return self.ix.value(item) if isinstance(item, Index) else item
+
+    def index(self, number: int) -> Index:
+        item = self.env[number]
+        return item if isinstance(item, Index) else self.ix.of(item)
+
+    def spread(self, x: Scalar) -> ir.Value:
+        """`x` with one value a lane."""
+        if x.lanes:
+            return x.value
+        b = self.b
+        type_ = ir.VectorType.get([self.lanes], x.value.type)
+        key = ("spread", x.value, self.lanes)
+        return b.cached(x.level, key, lambda: b.value("vector.broadcast", type_, [x.value], None, x.level))
+
+    def aligned(self, scalars: Sequence[Scalar]) -> tuple[list[ir.Value], bool, int]:
+        """The values all as vectors if one of them is, whether that is so, and the scope they are known in."""
+        lanes = any(x.lanes for x in scalars)
+        level = max((x.level for x in scalars), default=0)
+        return [self.spread(x) if lanes else x.value for x in scalars], lanes, level
+
+    def define(self, number: int, scalar: Scalar) -> None:
+        is_index = isinstance(element(scalar.value.type), ir.IndexType)
+        self.env[number] = self.ix.of(scalar) if is_index else scalar
+
+    # Emission
+
+    def emit(self, block: Block) -> list[Item]:
+        """Emits the ops of `block`; returns what it yields."""
+        for node in block.nodes:
+            self.b.loc = node.op.location
+            RULES.get(node.name, elementwise)(self, node)
+        return [self.env[number] for number in block.yielded]
+
+
+def elementwise(e: Emitter, node: Node) -> None:
+    """An op that computes each lane by itself, and that is the same op on vectors."""
+    dialect = node.name.split(".", 1)[0]
+    if dialect not in ("arith", "math") or len(node.results) != 1:
+        raise UnsupportedError(f"the CPU lowering has no rule for '{node.name}'", location=str(node.op.location))
+    if isinstance(node.types[0], ir.IndexType) and node.name in INDEX_RULES:
+        x, y = (e.index(number) for number in node.operands)
+        e.env[node.results[0]] = getattr(e.ix, INDEX_RULES[node.name])(x, y)
+        return
+    scalars = [e.scalar(number) for number in node.operands]
+    if node.name in DIVISIONS:
+        # A lane out of force may hold any divisor, and a division by zero ends the process.
+        scalars[1] = divisor(e, scalars[1])
+    operands, lanes, level = e.aligned(scalars)
+    type_ = ir.VectorType.get([e.lanes], node.types[0]) if lanes else node.types[0]
+    if node.name in DIVISIONS:
+        level = max(level, e.memory.floor)
+    if node.name in e.functions:
+        value = function(e, node.name, operands, level)
+    elif any(isinstance(element(t), NARROW) for t in (type_, *(v.type for v in operands))) and node.name != "arith.select":
+        value = Scalars(e.b, level).promoted(node.name, attributes_of(node), operands, type_)
+    else:
+        value = e.b.value(node.name, type_, operands, attributes_of(node), level)
+    e.define(node.results[0], Scalar(value, lanes, level))
+
+
+def attributes_of(node: Node) -> dict[str, ir.Attribute]:
+    return dict(node.op.attributes.items())
+
+
+def function(e: Emitter, name: str, operands: list[ir.Value], level: int) -> ir.Value:
+    """A transcendental function; of 16-bit floats by way of f32."""
+    s = Scalars(e.b, level)
+    narrow = element(operands[0].type)
+    if not isinstance(narrow, NARROW):
+        return e.functions.build(s, name, operands)
+    return s.narrow(e.functions.build(s, name, [s.widen(x) for x in operands]), narrow)
+
+
+def divisor(e: Emitter, x: Scalar) -> Scalar:
+    mask = e.memory.mask
+    if mask is None or not x.lanes:
+        return x
+    level = max(mask.level, x.level)
+    return Scalar(Scalars(e.b, level).select(mask.value, x.value, e.b.constant(x.value.type, 1)), True, level)
+
+
+@rule("arith.constant")
+def _constant(e: Emitter, node: Node) -> None:
+    attribute = node.op.attributes["value"]
+    if isinstance(node.types[0], ir.IndexType):
+        e.env[node.results[0]] = Index(offset=attribute.value)
+    else:
+        key = ("constant", attribute)
+        value = e.b.cached(0, key, lambda: e.b.value("arith.constant", node.types[0], [], {"value": attribute}, 0))
+        e.env[node.results[0]] = Scalar(value, False, 0)
+
+
+@rule("affine.apply")
+def _apply(e: Emitter, node: Node) -> None:
+    map_ = node.op.attributes["map"].value
+    values = [e.index(number) for number in node.operands]
+    e.env[node.results[0]] = e.ix.evaluate(map_.results[0], values[: map_.n_dims], values[map_.n_dims :])
+
+
+@rule("builtin.unrealized_conversion_cast")
+def _cast(e: Emitter, node: Node) -> None:
+    e.env[node.results[0]] = e.env[node.operands[0]]  # ui8 to i8: one value here
+
+
+@rule(*READS)
+def _load(e: Emitter, node: Node) -> None:
+    buffer = e.buffers[node.operands[0]]
+    place = e.memory.place(buffer, [e.index(i) for i in node.operands[1:]], e.symbols)
+    e.define(node.results[0], e.memory.load(buffer, place))
+
+
+@rule("arith.index_cast", "arith.index_castui")
+def _index_cast(e: Emitter, node: Node) -> None:
+    operand = e.env[node.operands[0]]
+    if isinstance(node.types[0], ir.IndexType) and isinstance(operand, Index):
+        e.env[node.results[0]] = operand
+        return
+    x = e.scalar(node.operands[0])
+    type_ = like(x.value.type, node.types[0])
+    e.define(node.results[0], Scalar(e.b.value(node.name, type_, [x.value], None, x.level), x.lanes, x.level))
+
+
+@rule("arith.subi")
+def _subtract(e: Emitter, node: Node) -> None:
+    if not isinstance(node.types[0], ir.IndexType):
+        return elementwise(e, node)
+    x, y = (e.index(number) for number in node.operands)
+    e.env[node.results[0]] = e.ix.add(x, e.ix.scale(y, -1))
+
+
+@rule("arith.extf", "arith.truncf")
+def _float_to_float(e: Emitter, node: Node) -> None:
+    x = e.scalar(node.operands[0])
+    e.define(node.results[0], Scalar(Scalars(e.b, x.level).to_float(x.value, node.types[0]), x.lanes, x.level))
+
+
+@rule("arith.sitofp", "arith.uitofp")
+def _integer_to_float(e: Emitter, node: Node) -> None:
+    x = e.scalar(node.operands[0])
+    s, to = Scalars(e.b, x.level), node.types[0]
+    value = s.convert(node.name, x.value, e.b.f32 if isinstance(to, NARROW) else to)
+    e.define(node.results[0], Scalar(s.to_float(value, to), x.lanes, x.level))
+
+
+@rule("arith.fptosi", "arith.fptoui")
+def _float_to_integer(e: Emitter, node: Node) -> None:
+    """Narrow integers keep the low bits of the 32-bit (unsigned 32: 64-bit) conversion, as the same cast in C++ does here."""
+    x = e.scalar(node.operands[0])
+    s, to = Scalars(e.b, x.level), node.types[0]
+    value = x.value
+    if isinstance(element(value.type), NARROW):
+        value = s.widen(value)
+    name, via = node.name, to
+    if to.width < 32:
+        name, via = "arith.fptosi", e.b.i32
+    elif to.width == 32 and name == "arith.fptoui":
+        name, via = "arith.fptosi", e.b.i64
+    value = s.convert(name, value, via)
+    e.define(node.results[0], Scalar(value if via == to else s.convert("arith.trunci", value, to), x.lanes, x.level))
+
+
+@rule("arith.bitcast")
+def _bitcast(e: Emitter, node: Node) -> None:
+    x = e.scalar(node.operands[0])
+    s = Scalars(e.b, x.level)
+    e.define(node.results[0], Scalar(s.convert("arith.bitcast", x.value, node.types[0]), x.lanes, x.level))
+
+
+@rule("arith.maximumf", "arith.minimumf")
+def _extreme(e: Emitter, node: Node) -> None:
+    operands, lanes, level = e.aligned([e.scalar(number) for number in node.operands])
+    s, type_ = Scalars(e.b, level), node.types[0]
+    narrow = isinstance(type_, NARROW)
+    if narrow:
+        operands = [s.widen(v) for v in operands]
+    value = s.extreme(operands[0], operands[1], node.name == "arith.maximumf")
+    e.define(node.results[0], Scalar(s.narrow(value, type_) if narrow else value, lanes, level))
+
+
+@rule("scf.if")
+def _if(e: Emitter, node: Node) -> None:
+    condition = e.scalar(node.operands[0])
+    if not condition.lanes:
+        _uniform_if(e, node, condition)
+        return
+    memory, outer, sparse = e.memory, e.memory.mask, e.memory.sparse
+    s = Scalars(e.b, condition.level)
+    branches = []
+    memory.sparse = True
+    for block, side in zip(node.blocks, (condition.value, None)):
+        if side is None:
+            side = s.invert(condition.value)
+        level = condition.level
+        if outer is not None:
+            level = max(level, outer.level)
+            side = Scalars(e.b, level).op("arith.andi", side, outer.value)
+        memory.mask = Scalar(side, True, level)
+        e.emit(block)
+        branches.append([e.scalar(number) for number in block.yielded])
+    memory.mask, memory.sparse = outer, sparse
+    for result, x, y in zip(node.results, *branches):
+        level = max(condition.level, x.level, y.level)
+        value = Scalars(e.b, level).select(condition.value, e.spread(x), e.spread(y))
+        e.define(result, Scalar(value, True, level))
+
+
+def _uniform_if(e: Emitter, node: Node, condition: Scalar) -> None:
+    """A real branch. A result differs from lane to lane if it does so in one of the branches."""
+    floor = e.memory.floor
+    lanes = [e.varies(number) for number in node.results]
+
+    def fill(block: Block) -> Callable[[], list[ir.Value]]:
+        def values() -> list[ir.Value]:
+            e.memory.floor = e.b.level
+            e.emit(block)
+            yielded = [e.scalar(number) for number in block.yielded]
+            return [e.spread(x) if vector else x.value for x, vector in zip(yielded, lanes)]
+
+        return values
+
+    blocks = [*node.blocks, Block([], [], [])][:2]
+    results = e.b.branch(condition.value, fill(blocks[0]), fill(blocks[1]))
+    e.memory.floor = floor
+    for number, value, vector in zip(node.results, results, lanes):
+        e.define(number, Scalar(value, vector, e.b.level))

@@ -1,0 +1,275 @@
+"""The loops inside a kernel: `reduce`, `foreach`, `compute` and `scan`, along lanes of their own or those of the loop around."""
+
+from collections.abc import Callable, Sequence
+
+from bascule.dialect.ir.shapes import constant
+from bascule.dialect.mlir import ir
+
+from .body import Block, Node
+from .builder import Index, Scalar
+from .emitter import Emitter, rule
+from .transcendental import extract, shuffle
+from .memory import Buffer, stored_type
+from .plan import LoopPlan, length
+from .reductions import Values, kinds
+from .scalars import Scalars, like
+
+Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
+STACK_BYTES = 1 << 16  # a scratch buffer no larger than this lives on the stack
+
+
+def group_size(e: Emitter, plan: LoopPlan, group: tuple[int, ...]) -> Index:
+    total = Index(offset=1)
+    for i in group:
+        total = e.ix.multiply(total, e.size(plan.sizes[i]))
+    return total
+
+
+def clear(e: Emitter, block: Block) -> None:
+    """All indices of a loop at 0: those of ranges of 1, and those walked as part of another, stay there."""
+    for argument in block.arguments:
+        e.env[argument] = Index()
+
+
+def serial_loop(e: Emitter, argument: int, size: Index, carried: list[ir.Value], step: Step) -> list[ir.Value]:
+    b = e.b
+
+    def body(iv: ir.Value, values: list[ir.Value]) -> Sequence[ir.Value]:
+        e.env[argument] = Index(iv, level=b.level, multiple=1)
+        return step(values)
+
+    zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
+    return b.loop(zero, e.ix.scalar(size), one, carried, body)
+
+
+def vector_loop(
+    e: Emitter,
+    argument: int,
+    bounds: tuple[Index, Index],
+    width: int,
+    carried: list[ir.Value],
+    step: Step,
+    *,
+    whole: bool = False,
+) -> list[ir.Value]:
+    """Lanes along `argument` from one bound to the other: whole vectors, then what is left under a mask.
+
+    The lower bound is a multiple of `width`; `whole` says that the distance is one too.
+    """
+    b, lower, upper = e.b, *bounds
+    lane, e.lane = e.lane, argument
+    known = upper.constant - lower.constant if upper.constant is not None and lower.constant is not None else None
+    rest = Index() if whole else Index(offset=known % width) if known is not None else None
+    start, stop = e.ix.scalar(lower), e.ix.scalar(upper)
+    if rest is None:
+        distance = b.value("arith.subi", b.index, [stop, start])
+        left = b.value("arith.andi", b.index, [distance, b.constant(b.index, width - 1)])
+        full = b.value("arith.subi", b.index, [stop, left])
+    else:
+        left = e.ix.scalar(rest)
+        full = stop if rest.constant == 0 else e.ix.scalar(e.ix.add(upper, Index(offset=-rest.offset)))
+
+    def body(iv: ir.Value, values: list[ir.Value]) -> Sequence[ir.Value]:
+        e.ix.width = width
+        e.env[argument] = Index(iv, stride=1, level=b.level, multiple=width)
+        results = step(values)
+        e.ix.width = 1
+        return results
+
+    if known is None or known >= width:
+        carried = b.loop(start, full, b.constant(b.index, width), carried, body)
+
+    def masked() -> Sequence[ir.Value]:
+        e.ix.width = width
+        level = b.level
+        count = b.value("arith.index_cast", b.i32, [left])
+        vector = ir.VectorType.get([width], b.i32)
+        numbers = ir.DenseElementsAttr.get([ir.IntegerAttr.get(b.i32, i) for i in range(width)], vector)
+        iota = b.value("arith.constant", vector, [], {"value": numbers}, 0)
+        mask = Scalars(b).compare("slt", iota, b.value("vector.broadcast", vector, [count]))
+        e.memory.mask = Scalar(mask, True, level)
+        e.env[argument] = Index(full, stride=1, level=level, multiple=width)
+        results = step(carried)
+        e.memory.mask = None
+        e.ix.width = 1
+        return results
+
+    if rest is None or rest.constant != 0:
+        some = b.value("arith.cmpi", b.i1, [left, b.constant(b.index, 0)], {"predicate": ir.IntegerAttr.get(b.i64, 1)})
+        outer = carried
+        carried = b.branch(some, masked, lambda: outer)
+    e.lane = lane
+    return carried
+
+
+def walk(e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step: Step) -> list[ir.Value]:
+    """All points of a loop, the vector group innermost; `step` emits the body and returns the next carried values."""
+    clear(e, block)
+    vector = plan.vector if e.lanes == 1 else -1
+    order = [g for g in range(len(plan.groups)) if g != vector]
+
+    def nest(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:
+        if k < len(order):
+            group = plan.groups[order[k]]
+            return serial_loop(e, block.arguments[group[-1]], group_size(e, plan, group), values, lambda v: nest(k + 1, v))
+        if vector < 0:
+            return step(values)
+        group = plan.groups[vector]
+        bounds = (Index(), group_size(e, plan, group))
+        return vector_loop(e, block.arguments[group[-1]], bounds, plan.width, values, step)
+
+    return list(nest(0, carried))
+
+
+@rule("bascule.foreach")
+def _foreach(e: Emitter, node: Node) -> None:
+    block = node.blocks[0]
+
+    def step(values: list[ir.Value]) -> list[ir.Value]:
+        e.emit(block)
+        return values
+
+    walk(e, block, e.plan.loops.get(node) or inner_plan(e, node), [], step)
+
+
+def inner_plan(e: Emitter, node: Node) -> LoopPlan:
+    """Of a loop that runs inside lanes: as its ranges stand."""
+    sizes = tuple(node.op.attributes["ranges"].value.results)
+    return LoopPlan(sizes, tuple((i,) for i in range(len(sizes)) if constant(sizes[i]) != 1), -1, 1)
+
+
+def position(e: Emitter, block: Block, plan: LoopPlan) -> Index:
+    """The row-major number of the point."""
+    total = Index()
+    for argument, size in zip(block.arguments, plan.sizes):
+        total = e.ix.add(e.ix.multiply(total, e.size(size)), e.index(argument))
+    return total
+
+
+@rule("bascule.reduce")
+def _reduce(e: Emitter, node: Node) -> None:
+    block, plan = node.blocks[0], e.plan.loops.get(node) or inner_plan(e, node)
+    kind = e.kinds[node.op.attributes["kind"].value]
+    type_ = e.body.types[block.yielded[0]]
+    own = e.lanes == 1 and plan.vector >= 0
+    lanes = plan.width if own else e.lanes if e.varies(node.results[0]) else 1
+    vector = ir.VectorType.get([lanes], type_) if lanes > 1 else type_
+
+    def step(values: list[ir.Value]) -> list[ir.Value]:
+        (item,) = e.emit(block)
+        x = e.scalar(block.yielded[0])
+        s = Scalars(e.b)
+        value = e.spread(x) if lanes > 1 else x.value
+        place = None
+        if kind.positions:
+            at = e.ix.value(position(e, block, plan))
+            place = e.spread(at) if lanes > 1 else at.value
+            place = e.b.value("arith.index_cast", like(place.type, e.b.i64), [place])
+        mask = e.memory.mask.value if own and e.memory.mask is not None else None
+        return kind.take(s, values, value, mask, place)
+
+    state = walk(e, block, plan, kind.start(Scalars(e.b), vector), step)
+    if own:
+        state = fold(Scalars(e.b), kind, state)
+    state = kind.finish(Scalars(e.b), state)
+    for number, value in zip(node.results, state):
+        e.env[number] = Scalar(value, lanes > 1 and not own, e.b.level)
+
+
+def fold(s: Scalars, kind, state: Values) -> Values:
+    """One set of accumulators from those of all lanes: halves are merged until one lane is left."""
+    width = state[0].type.shape[0]
+    while width > 1:
+        width //= 2
+        low, high = list(range(width)), list(range(width, 2 * width))
+        state = kind.merge(s, [shuffle(s, x, x, low) for x in state], [shuffle(s, x, x, high) for x in state])
+    return [extract(s, x, 0) for x in state]
+
+
+def scratch(e: Emitter, node: Node, sizes: Sequence[ir.AffineExpr]) -> Buffer:
+    """Memory of this thread for the result of a compute or scan, row-major over its ranges."""
+    b = e.b
+    type_ = node.types[0]
+    lanes = e.lanes if e.varies(node.results[0]) else 1
+    stored = stored_type(type_.element_type)
+    total = length(tuple(sizes), tuple(range(len(sizes))))
+    layout = row_major_layout(sizes)
+    if total is not None:
+        count = max(1, total * lanes)
+        width = max(8, stored.width) // 8
+        name = "memref.alloca" if count * width <= STACK_BYTES else "memref.alloc"
+        operands: list[ir.Value] = []
+        memref = ir.MemRefType.get([count], stored)
+    else:
+        size = Index(offset=lanes)
+        for expr in sizes:
+            size = e.ix.multiply(size, e.size(expr))
+        name, operands = "memref.alloc", [e.ix.scalar(size)]
+        memref = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored)
+    segments = ir.DenseI32ArrayAttr.get([len(operands), 0])
+    attributes = {"operandSegmentSizes": segments, "alignment": ir.IntegerAttr.get(b.i64, 64)}
+    value = b.value(name, memref, operands, attributes, 0)
+    if name == "memref.alloc":
+        e.allocated.append(value)
+    from bascule.dialect.ir.types import scalar_type
+
+    return Buffer(value, scalar_type(type_.element_type), layout, lanes)
+
+
+def row_major_layout(sizes: Sequence[ir.AffineExpr]) -> ir.AffineMap:
+    from bascule.dialect.ir.shapes import row_major, strided
+
+    return strided(row_major(list(sizes)))
+
+
+@rule("bascule.compute")
+def _compute(e: Emitter, node: Node) -> None:
+    block, plan = node.blocks[0], e.plan.loops.get(node) or inner_plan(e, node)
+    buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)
+
+    def step(values: list[ir.Value]) -> list[ir.Value]:
+        e.emit(block)
+        write(e, buffer, block, e.scalar(block.yielded[0]))
+        return values
+
+    walk(e, block, plan, [], step)
+
+
+def write(e: Emitter, buffer: Buffer, block: Block, value: Scalar) -> None:
+    place = e.memory.place(buffer, [e.index(a) for a in block.arguments], e.symbols)
+    if place.lanes and not value.lanes:
+        value = Scalar(e.spread(value), True, value.level)
+    e.memory.store(buffer, place, value)
+
+
+@rule("bascule.store")
+def _store(e: Emitter, node: Node) -> None:
+    buffer = e.buffers[node.operands[1]]
+    place = e.memory.place(buffer, [e.index(i) for i in node.operands[2:]], e.symbols)
+    value = e.scalar(node.operands[0])
+    if place.lanes and not value.lanes:
+        value = Scalar(e.spread(value), True, value.level)
+    elif e.lanes > 1 and not place.lanes:
+        raise AssertionError("a store that all lanes share")
+    if "mode" in node.op.attributes and node.op.attributes["mode"].value != "set":
+        value = combined(e, node.op.attributes["mode"].value, e.memory.load(buffer, place), value)
+    e.memory.store(buffer, place, value)
+
+
+MODES = {"add": "sum", "mul": "prod", "min": "min", "max": "max", "minu": "minu", "maxu": "maxu"}
+
+
+def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
+    """What a store of `mode` leaves; no other point writes the place meanwhile. 16-bit floats are combined in f32."""
+    s = Scalars(e.b)
+    kind, type_ = e.kinds[MODES[mode]], old.value.type
+    from .scalars import NARROW, element
+
+    if isinstance(element(type_), NARROW):
+        value = s.narrow(kind.combine(s, s.widen(old.value), s.widen(new.value)), element(type_))
+    else:
+        value = kind.combine(s, old.value, new.value)
+    return Scalar(value, old.lanes, e.b.level)
+
+
+__all__ = ["kinds"]

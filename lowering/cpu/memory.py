@@ -1,0 +1,119 @@
+"""Reads and writes of elements: contiguous, broadcast, strided or gathered, each with or without a mask.
+
+A buffer is a flat memref; an element's place in it is one `Index`, from the buffer's layout. A boolean is a byte.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bascule.dialect.ir.types import scalar_type
+from bascule.dialect.mlir import ir
+
+from .builder import Builder, Index, Scalar
+from .indexing import Indexing
+from .scalars import Scalars
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """`memref` is flat, of elements `stored` (an i1 is stored as i8); `layout` maps an index to an element offset.
+
+    `lanes`: of a scratch buffer made while lanes are in force, each element is a vector of that many.
+    """
+
+    memref: ir.Value
+    element: ir.Type
+    layout: ir.AffineMap
+    lanes: int = 1
+
+
+def stored_type(element: ir.Type) -> ir.Type:
+    """The element type of the memref that holds scalars of type `element`."""
+    signless = scalar_type(element)
+    if isinstance(signless, ir.IntegerType) and signless.width == 1:
+        return ir.IntegerType.get_signless(8)
+    return signless
+
+
+class Memory:
+    def __init__(self, builder: Builder, indexing: Indexing):
+        self.b, self.ix = builder, indexing
+        self.s = Scalars(builder)
+        self.mask: Scalar | None = None  # lanes in force, None: all
+        self.sparse = False  # whether no lane at all may be in force
+        self.floor = 0  # the outermost scope in which reads may be placed
+
+    def place(self, buffer: Buffer, indices: Sequence[Index], symbols: Sequence[Index]) -> Index:
+        place = self.ix.evaluate(buffer.layout.results[0], indices, symbols)
+        if buffer.lanes > 1:
+            place = self.ix.add(self.ix.scale(place, buffer.lanes), Index(stride=1))
+        return place
+
+    def load(self, buffer: Buffer, place: Index) -> Scalar:
+        b = self.b
+        level = max(place.level, self.floor)
+        stored = buffer.memref.type.element_type
+        if not place.lanes:
+            value = self._uniform(buffer, place, stored, level)
+            return Scalar(self._from_memory(value, buffer.element, level), False, level)
+        vector = ir.VectorType.get([self.ix.width], stored)
+        if self.mask is not None:
+            level = max(level, self.mask.level)
+        if place.vector is None and place.stride == 1:
+            operands = [buffer.memref, self.ix.scalar(place)]
+            if self.mask is None:
+                value = b.value("vector.load", vector, operands, None, level)
+            else:
+                zero = b.constant(vector, 0)
+                value = b.value("vector.maskedload", vector, [*operands, self.mask.value, zero], None, level)
+        else:
+            base, offsets = self._split(place)
+            mask = self._mask()
+            operands = [buffer.memref, base, offsets, mask, b.constant(vector, 0)]
+            value = b.value("vector.gather", vector, operands, None, level)
+        return Scalar(self._from_memory(value, buffer.element, level), True, level)
+
+    def _uniform(self, buffer: Buffer, place: Index, stored: ir.Type, level: int) -> ir.Value:
+        b = self.b
+        operands = [buffer.memref, self.ix.scalar(place)]
+        if self.mask is None or not self.sparse:
+            return b.value("memref.load", stored, operands, None, level)
+        # Read under a guard that may hold for no lane: the place may not exist.
+        some = b.value("vector.reduction", b.i1, [self.mask.value], {"kind": ir.Attribute.parse("#vector.kind<or>")})
+        return b.branch(
+            some, lambda: [b.value("memref.load", stored, operands)], lambda: [b.constant(stored, 0)]
+        )[0]
+
+    def store(self, buffer: Buffer, place: Index, value: Scalar) -> None:
+        b = self.b
+        stored = buffer.memref.type.element_type
+        content = value.value
+        if stored != buffer.element and buffer.element == b.i1:
+            content = self.s.convert("arith.extui", content, stored)
+        if not place.lanes:
+            b.op("memref.store", [], [content, buffer.memref, self.ix.scalar(place)])
+        elif place.vector is None and place.stride == 1:
+            operands = [buffer.memref, self.ix.scalar(place)]
+            if self.mask is None:
+                b.op("vector.store", [], [content, *operands])
+            else:
+                b.op("vector.maskedstore", [], [*operands, self.mask.value, content])
+        else:
+            base, offsets = self._split(place)
+            b.op("vector.scatter", [], [buffer.memref, base, offsets, self._mask(), content])
+
+    def _split(self, place: Index) -> tuple[ir.Value, ir.Value]:
+        """A uniform offset and a vector of offsets from it."""
+        if place.vector is not None:
+            return self.b.constant(self.b.index, 0), place.vector
+        return self.ix.scalar(place), self.ix.iota(place.stride)
+
+    def _mask(self) -> ir.Value:
+        if self.mask is not None:
+            return self.mask.value
+        return self.b.constant(ir.VectorType.get([self.ix.width], self.b.i1), -1)
+
+    def _from_memory(self, value: ir.Value, element: ir.Type, level: int) -> ir.Value:
+        if element != self.b.i1:
+            return value
+        return self.s.at(level).compare("ne", value, self.b.constant(value.type, 0))

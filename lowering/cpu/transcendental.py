@@ -1,0 +1,104 @@
+"""Transcendental functions: Sleef's vector functions, which torch's own library carries, by name.
+
+`math` ops that LLVM knows as instructions (sqrt, floor, fma, ...) are not here.
+"""
+
+from collections.abc import Sequence
+
+from bascule.dialect.mlir import ir
+
+from .scalars import Scalars, element
+from .target import Target
+
+# math op -> Sleef function and the suffix of its accuracy (units in the last place, times ten)
+SLEEF = {
+    "math.exp": ("exp", "_u10"),
+    "math.exp2": ("exp2", "_u10"),
+    "math.expm1": ("expm1", "_u10"),
+    "math.log": ("log", "_u10"),
+    "math.log2": ("log2", "_u10"),
+    "math.log10": ("log10", "_u10"),
+    "math.log1p": ("log1p", "_u10"),
+    "math.sin": ("sin", "_u10"),
+    "math.cos": ("cos", "_u10"),
+    "math.tan": ("tan", "_u10"),
+    "math.asin": ("asin", "_u10"),
+    "math.acos": ("acos", "_u10"),
+    "math.atan": ("atan", "_u10"),
+    "math.atan2": ("atan2", "_u10"),
+    "math.sinh": ("sinh", "_u10"),
+    "math.cosh": ("cosh", "_u10"),
+    "math.tanh": ("tanh", "_u10"),
+    "math.asinh": ("asinh", "_u10"),
+    "math.acosh": ("acosh", "_u10"),
+    "math.atanh": ("atanh", "_u10"),
+    "math.erf": ("erf", "_u10"),
+    "math.erfc": ("erfc", "_u15"),
+    "math.powf": ("pow", "_u10"),
+    "math.cbrt": ("cbrt", "_u10"),
+    "arith.remf": ("fmod", ""),
+}
+
+
+class Functions:
+    """Calls of vector functions; `declared` collects name -> type of what is called."""
+
+    def __init__(self, target: Target):
+        self.target = target
+        self.declared: dict[str, ir.FunctionType] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in SLEEF
+
+    def build(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:
+        """The function `name` (of `SLEEF`) of f32 or f64 values, all scalars or all vectors of one width."""
+        return self._call(s, name, operands)
+
+    def _call(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:
+        stem, accuracy = SLEEF[name]
+        type_ = operands[0].type
+        double = element(type_) == s.b.f64
+        # Sleef's narrowest vectors in torch's library are those of AVX.
+        lanes = max(self.target.vector_bits, 256) // (64 if double else 32)
+        native = ir.VectorType.get([lanes], element(type_))
+        callee = f"Sleef_{stem}{'d' if double else 'f'}{lanes}{accuracy}"
+        self.declared[callee] = ir.FunctionType.get([native] * len(operands), [native])
+        call = {"callee": ir.FlatSymbolRefAttr.get(callee)}
+
+        def called(parts: Sequence[ir.Value]) -> ir.Value:
+            return s.b.value("func.call", native, parts, call, s.level)
+
+        if not isinstance(type_, ir.VectorType):
+            spread = [s.b.value("vector.broadcast", native, [x], None, s.level) for x in operands]
+            return s.b.value("vector.extract", type_, [called(spread)], _position(0), s.level)
+        width = type_.shape[0]
+        if width == lanes:
+            return called(operands)
+        if width < lanes:
+            # The lanes beyond repeat the first.
+            pattern = [i if i < width else 0 for i in range(lanes)]
+            result = called([shuffle(s, x, x, pattern) for x in operands])
+            return shuffle(s, result, result, list(range(width)))
+        parts = []
+        for start in range(0, width, lanes):
+            pattern = list(range(start, start + lanes))
+            parts.append(called([shuffle(s, x, x, pattern) for x in operands]))
+        while len(parts) > 1:  # widths are powers of two
+            size = parts[0].type.shape[0]
+            parts = [shuffle(s, x, y, list(range(2 * size))) for x, y in zip(parts[::2], parts[1::2])]
+        return parts[0]
+
+
+def _position(at: int) -> dict[str, ir.Attribute]:
+    return {"static_position": ir.DenseI64ArrayAttr.get([at])}
+
+
+def extract(s: Scalars, x: ir.Value, at: int) -> ir.Value:
+    """Lane number `at` of a vector."""
+    return s.b.value("vector.extract", element(x.type), [x], _position(at), s.level)
+
+
+def shuffle(s: Scalars, x: ir.Value, y: ir.Value, pattern: list[int]) -> ir.Value:
+    """The lanes of `x` followed by `y` at the positions of `pattern`."""
+    type_ = ir.VectorType.get([len(pattern)], element(x.type))
+    return s.b.value("vector.shuffle", type_, [x, y], {"mask": ir.DenseI64ArrayAttr.get(pattern)}, s.level)

@@ -1,0 +1,85 @@
+"""The backend by name: modes, options, dynamic shapes, no import needed."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import bascule
+
+
+def gated(x, w):
+    return torch.softmax(torch.tanh(x) @ w, dim=-1) * x.shape[0]
+
+
+def test_found_by_name_without_an_import():
+    program = """
+import sys, torch
+out = torch.compile(lambda x: torch.sin(x) + 1, backend="bascule", options={"on_error": "raise"})(torch.ones(3))
+assert torch.allclose(out, torch.sin(torch.ones(3)) + 1)
+assert "torch._inductor.compile_fx" not in sys.modules, "importing Inductor costs a second"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_modes_of_torch_compile_are_taken(mode):
+    x, w = torch.randn(4, 8), torch.randn(8, 8)
+    torch.testing.assert_close(torch.compile(gated, backend="bascule", mode=mode)(x, w), gated(x, w))
+    assert bascule.counters()["graphs"] == {"compiled": 1}
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "says"),
+    [
+        ({"mode": "max-autotun"}, ["'max-autotun'", "did you mean 'max-autotune'", "reduce-overhead"]),
+        ({"options": {"fall_back": "error"}}, ["'fall_back'", "did you mean 'fallback'", "on_error"]),
+        ({"options": {"fallback": "eager"}}, ["option 'fallback'", "'eager'", "aten, error"]),
+        ({"options": {"verify": "yes"}}, ["option 'verify'", "bool", "'yes'"]),
+        ({"options": {"pipeline": "cse,form-kernel"}}, ["pipeline:5", "'form-kernel'", "form-kernels"]),
+        ({"options": {"pipeline": "cse,(fold-views"}}, ["pipeline", "bracket"]),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_is_known(kwargs, says):
+    with pytest.raises(bascule.UserError) as caught:
+        torch.compile(gated, backend="bascule", **kwargs)(torch.randn(4, 8), torch.randn(8, 8))
+    for part in says:
+        assert part in str(caught.value)
+    assert bascule.counters()["graphs"] == {}
+
+
+def test_every_option_is_described():
+    described = bascule.list_options()
+    assert set(described) >= {"pipeline", "fallback", "on_error", "numerics", "target", "dump"}
+    assert all("default:" in text for text in described.values())
+
+
+def test_one_compile_serves_many_sizes():
+    compiled = torch.compile(gated, backend="bascule", dynamic=True, options={"on_error": "raise"})
+    w = torch.randn(8, 8)
+    for rows in (2, 7, 64, 33):
+        x = torch.randn(rows, 8)
+        torch.testing.assert_close(compiled(x, w), gated(x, w))
+    assert bascule.counters()["graphs"] == {"compiled": 1}
+
+
+def test_dynamic_training_step():
+    compiled = torch.compile(gated, backend="bascule", dynamic=True, options={"on_error": "raise"})
+    w = torch.randn(8, 8, requires_grad=True)
+    for rows in (2, 7, 64):
+        x = torch.randn(rows, 8, requires_grad=True)
+        weights = torch.randn(rows, 8)
+        got = torch.autograd.grad((compiled(x, w) * weights).sum(), (x, w))
+        expected = torch.autograd.grad((gated(x, w) * weights).sum(), (x, w))
+        torch.testing.assert_close(got, expected)
+    assert bascule.counters()["graphs"] == {"compiled": 2}
+
+
+def test_a_dump_has_every_stage_and_the_wrapper(tmp_path):
+    compiled = torch.compile(gated, backend="bascule", options={"dump": str(tmp_path), "on_error": "raise"})
+    compiled(torch.randn(4, 8), torch.randn(8, 8))
+    (directory,) = tmp_path.iterdir()
+    names = sorted(path.name for path in directory.iterdir())
+    assert names[0] == "00-import.mlir" and names[-1] == "wrapper.py"
+    assert any("form-kernels" in name for name in names)

@@ -1,0 +1,88 @@
+"""Several threads, and processes made by fork."""
+
+import os
+import threading
+
+import pytest
+import torch
+
+import bascule
+from bascule import compile_graph
+from bascule.options import Options
+
+
+def graph(number):
+    """A functional graph, different for each number, and its inputs."""
+
+    def f(x, y):
+        for _ in range(number):
+            x = torch.ops.aten.add.Tensor(torch.ops.aten.mul.Tensor(x, y), y)
+        return (torch.ops.aten.tanh.default(x),)
+
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    inputs = [torch.randn(5, 7), torch.randn(5, 7)]
+    return make_fx(f, tracing_mode="fake")(*inputs), inputs, f
+
+
+def test_graphs_compiled_by_several_threads_at_once():
+    cases = [graph(number) for number in range(1, 9)]
+    outputs, failures = {}, []
+
+    def work(number):
+        gm, inputs, f = cases[number]
+        try:
+            fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
+            compiled = compile_graph(gm, fake, Options(on_error="raise"), name=f"thread{number}")
+            outputs[number] = compiled(list(inputs))
+        except Exception as error:  # handed to the main thread, which fails the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(cases))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    for number, (_, inputs, f) in enumerate(cases):
+        torch.testing.assert_close(outputs[number], f(*inputs))
+    assert bascule.counters()["graphs"] == {"compiled": len(cases)}
+
+
+def test_two_threads_through_torch_compile():
+    results = {}
+
+    def work(scale):
+        compiled = torch.compile(lambda x: torch.sin(x) * scale, backend="bascule", options={"on_error": "raise"})
+        results[scale] = compiled(torch.arange(6.0))
+
+    threads = [threading.Thread(target=work, args=(scale,)) for scale in (2.0, 3.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for scale in (2.0, 3.0):
+        torch.testing.assert_close(results[scale], torch.sin(torch.arange(6.0)) * scale)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_compiled_code_runs_and_compiles_after_a_fork():
+    def f(x):
+        return torch.softmax(x, -1)
+
+    compiled = torch.compile(f, backend="bascule", options={"on_error": "raise"})
+    x = torch.randn(4, 9)
+    expected = compiled(x)
+    child = os.fork()
+    if child == 0:
+        # As a DataLoader worker: one thread, for OpenMP's pool does not survive a fork. No pytest from here on.
+        status = 1
+        try:
+            torch.set_num_threads(1)
+            again = torch.compile(lambda x: torch.cos(x), backend="bascule", options={"on_error": "raise"})
+            same = torch.equal(compiled(x), expected) and torch.allclose(again(x), torch.cos(x))
+            status = 0 if same else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    torch.testing.assert_close(compiled(x), expected)

@@ -1,0 +1,436 @@
+"""The reference interpreter against Python's integers, against torch, and what it refuses."""
+
+import inspect
+import itertools
+import math
+import re
+
+import pytest
+import torch
+
+from bascule.dialect import mlir
+from bascule.dialect.interpreter import InterpreterError, interpret, random_inputs
+from bascule.dialect.interpreter.frame import RULES
+from bascule.dialect.interpreter.random import philox
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+
+
+def parse(text: str) -> ir.Module:
+    return ir.Module.parse(text, context())
+
+
+def run(text: str, *inputs, function: str | None = None) -> list[torch.Tensor]:
+    return interpret(parse(text), list(inputs), function)
+
+
+def over_scalars(op: str, operands: list[str], result: str, properties: str = "") -> str:
+    """A function that applies the op, in generic form, to each element of its arguments."""
+    arguments = ", ".join(
+        f"%x{i}: tensor<?x{t}, #bascule.layout<affine_map<(d0) -> (d0)>>>" for i, t in enumerate(operands)
+    )
+    shapes = arguments.replace(">>>", ">>> {bascule.shape = affine_map<()[s0] -> (s0)>}")
+    reads = "\n".join(
+        f"%e{i} = tensor.extract %x{i}[%i] : tensor<?x{t}, #bascule.layout<affine_map<(d0) -> (d0)>>>"
+        for i, t in enumerate(operands)
+    )
+    names, types = ", ".join(f"%e{i}" for i in range(len(operands))), ", ".join(operands)
+    type_ = f"tensor<?x{result}, #bascule.layout<affine_map<(d0) -> (d0)>>>"
+    return f"""
+    func.func @main(%n: index, {shapes}) -> {type_} attributes {{bascule.graph}} {{
+      %0 = "bascule.compute"() ({{
+      ^bb0(%i: index):
+        {reads}
+        %r = "{op}"({names}) {properties} : ({types}) -> {result}
+        "bascule.yield"(%r) : ({result}) -> ()
+      }}) {{ranges = affine_map<()[s0] -> (s0)>}} : () -> {type_}
+      return %0 : {type_}
+    }}"""
+
+
+def test_every_scalar_op_of_arith_and_math_has_a_rule():
+    known = set()
+    for dialect in (mlir.arith, mlir.math):
+        module = inspect.getmodule(dialect.ConstantOp.__mro__[1] if dialect is mlir.arith else dialect.ExpOp)
+        known |= set(re.findall(r'OPERATION_NAME = "(.*?)"', inspect.getsource(module)))
+    assert len(known) > 90
+    assert known - set(RULES) == set()
+
+
+WIDTHS = {"i1": 1, "i8": 8, "i64": 64}
+
+
+def samples(width: int) -> list[int]:
+    """Signed numbers of `width` bits: the extremes, and some between."""
+    low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
+    return (
+        sorted({low, low + 1, -7, -2, -1, 0, 1, 2, 3, 5, high - 1, high} & set(range(low, high + 1)))
+        if width < 64
+        else [low, low + 1, -(2**40) + 7, -2, -1, 0, 1, 3, 2**33 + 5, high - 1, high]
+    )
+
+
+def trunc_div(a, b):
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def u(x, width):
+    return x % 2**width
+
+
+# op -> (of signed a, b and of width); None where the result is undefined
+INTEGER_OPS = {
+    "arith.addi": lambda a, b, w: a + b,
+    "arith.subi": lambda a, b, w: a - b,
+    "arith.muli": lambda a, b, w: a * b,
+    "arith.andi": lambda a, b, w: a & b,
+    "arith.xori": lambda a, b, w: a ^ b,
+    "arith.maxsi": lambda a, b, w: max(a, b),
+    "arith.minsi": lambda a, b, w: min(a, b),
+    "arith.maxui": lambda a, b, w: max(u(a, w), u(b, w)),
+    "arith.minui": lambda a, b, w: min(u(a, w), u(b, w)),
+    "arith.divsi": lambda a, b, w: trunc_div(a, b) if b else None,
+    "arith.remsi": lambda a, b, w: a - b * trunc_div(a, b) if b else None,
+    "arith.floordivsi": lambda a, b, w: a // b if b else None,
+    "arith.ceildivsi": lambda a, b, w: -(-a // b) if b else None,
+    "arith.divui": lambda a, b, w: u(a, w) // u(b, w) if b else None,
+    "arith.remui": lambda a, b, w: u(a, w) % u(b, w) if b else None,
+    "arith.ceildivui": lambda a, b, w: -(-u(a, w) // u(b, w)) if b else None,
+    "arith.shli": lambda a, b, w: a << u(b, w) if u(b, w) < w else None,
+    "arith.shrsi": lambda a, b, w: a >> u(b, w) if u(b, w) < w else None,
+    "arith.shrui": lambda a, b, w: u(a, w) >> u(b, w) if u(b, w) < w else None,
+}
+
+
+def to_tensor(values: list[int], type_: str) -> torch.Tensor:
+    if type_ == "i1":
+        return torch.tensor([bool(v) for v in values])
+    width = WIDTHS[type_]
+    wrapped = [(v + 2 ** (width - 1)) % 2**width - 2 ** (width - 1) for v in values]
+    return torch.tensor(wrapped, dtype={8: torch.int8, 64: torch.int64}[width])
+
+
+@pytest.mark.parametrize("type_", WIDTHS)
+@pytest.mark.parametrize("op", INTEGER_OPS)
+def test_integer_arithmetic_is_that_of_two_complement(op, type_):
+    width = WIDTHS[type_]
+    cases = []
+    for a, b in itertools.product(samples(width), repeat=2):
+        overflow = op in ("arith.divsi", "arith.remsi", "arith.floordivsi", "arith.ceildivsi") and b == -1
+        want = INTEGER_OPS[op](a, b, width)
+        if want is not None and not (overflow and a == -(2 ** (width - 1)) and width > 1):
+            cases.append((a, b, want))
+    a, b, want = (to_tensor(list(column), type_) for column in zip(*cases))
+    (got,) = run(over_scalars(op, [type_, type_], type_), len(a), a, b)
+    assert got.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("type_", ["i8", "i64"])
+@pytest.mark.parametrize("op", ["arith.mulsi_extended", "arith.mului_extended"])
+def test_extended_products_have_both_halves(op, type_):
+    width = WIDTHS[type_]
+    a, b = zip(*itertools.product(samples(width), repeat=2))
+    text = (
+        over_scalars(op, [type_, type_], type_)
+        .replace("%r =", "%l, %r =")
+        .replace(f"-> {type_}\n", f"-> ({type_}, {type_})\n", 1)
+    )
+    (high,) = run(text, len(a), to_tensor(a, type_), to_tensor(b, type_))
+    read = (lambda x: x) if op == "arith.mulsi_extended" else (lambda x: u(x, width))
+    assert high.tolist() == to_tensor([(read(x) * read(y)) >> width for x, y in zip(a, b)], type_).tolist()
+
+
+@pytest.mark.parametrize(
+    "predicate, compare", enumerate(["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
+)
+def test_integer_comparison(predicate, compare):
+    a, b = zip(*itertools.product(samples(64), repeat=2))
+    python = {"eq": "__eq__", "ne": "__ne__", "lt": "__lt__", "le": "__le__", "gt": "__gt__", "ge": "__ge__"}[
+        compare[-2:]
+    ]
+    read = (lambda x: u(x, 64)) if compare[0] == "u" else (lambda x: x)
+    text = over_scalars("arith.cmpi", ["i64", "i64"], "i1", f"{{predicate = {predicate} : i64}}")
+    (got,) = run(text, len(a), torch.tensor(a), torch.tensor(b))
+    assert got.tolist() == [getattr(read(x), python)(read(y)) for x, y in zip(a, b)]
+
+
+def test_float_comparison_with_nan():
+    a = torch.tensor([1.0, 2.0, 2.0, math.nan])
+    b = torch.tensor([2.0, 2.0, 1.0, 1.0])
+    want = {2: [0, 0, 1, 0], 6: [1, 0, 1, 0], 7: [1, 1, 1, 0], 8: [0, 1, 0, 1], 13: [1, 0, 1, 1], 14: [0, 0, 0, 1]}
+    for predicate, expected in want.items():
+        text = over_scalars("arith.cmpf", ["f32", "f32"], "i1", f"{{predicate = {predicate} : i64}}")
+        assert run(text, 4, a, b)[0].int().tolist() == expected, predicate
+
+
+def test_conversions_between_integers_and_floats():
+    x = torch.tensor([-1, 2**63 - 1, -(2**63), 2**53 + 1])
+    (got,) = run(over_scalars("arith.uitofp", ["i64"], "f64"), 4, x)
+    assert got.tolist() == [float(v % 2**64) for v in x.tolist()]
+    (back,) = run(over_scalars("arith.fptoui", ["f64"], "i64"), 3, torch.tensor([2.0**63, 1.9, 2.0**64 - 2048]))
+    assert back.tolist() == [-(2**63), 1, -2048]
+    assert run(over_scalars("arith.sitofp", ["i1"], "f32"), 2, torch.tensor([True, False]))[0].tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize(
+    "op, function",
+    [
+        ("math.ctpop", lambda x: bin(x).count("1")),
+        ("math.ctlz", lambda x: 64 - x.bit_length()),
+        ("math.cttz", lambda x: (x & -x).bit_length() - 1 if x else 64),
+    ],
+)
+def test_bit_counts(op, function):
+    x = torch.tensor([0, 1, 6, -1, -(2**63), 2**40])
+    assert run(over_scalars(op, ["i64"], "i64"), 6, x)[0].tolist() == [function(v % 2**64) for v in x.tolist()]
+
+
+def test_philox_gives_the_published_words():
+    assert [int(w) for w in philox(torch.tensor(0), torch.tensor(0))] == [
+        0x6627E8D5,
+        0xE169C58D,
+        0xBC57AC4C,
+        0x9B00DBD8,
+    ]
+
+
+REDUCE = """
+func.func @main(%x: tensor<4x6xf32>) -> tensor<4xRESULT> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %r:COUNT = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %x[%i, %k] : tensor<4x6xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "KIND", ranges = affine_map<() -> (6)>} : () -> (TYPES)
+    "bascule.yield"(%r#WHICH) : (RESULT) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xRESULT>
+  return %0 : tensor<4xRESULT>
+}"""
+
+REDUCTIONS = [
+    ("sum", 1, 0, lambda x: x.double().sum(1).float()),
+    ("prod", 1, 0, lambda x: x.double().prod(1).float()),
+    ("max", 1, 0, lambda x: x.amax(1)),
+    ("min", 1, 0, lambda x: x.amin(1)),
+    ("argmax", 1, 0, lambda x: x.argmax(1)),
+    ("argmin", 1, 0, lambda x: x.argmin(1)),
+    ("welford", 3, 0, lambda x: x.double().mean(1).float()),
+    ("welford", 3, 1, lambda x: (x.double().var(1, correction=0) * 6).float()),
+    ("softmax", 2, 1, lambda x: (x - x.amax(1, keepdim=True)).double().exp().sum(1).float()),
+]
+
+
+@pytest.mark.parametrize("kind, count, which, reference", REDUCTIONS)
+def test_reductions(kind, count, which, reference):
+    x = torch.randn(4, 6)
+    x[1, 3] = math.nan
+    x[2, 2] = x[2, 5] = 9.0
+    result = "i64" if kind.startswith("arg") else "f32"
+    text = REDUCE.replace("COUNT", str(count)).replace("TYPES", ", ".join([result] * count))
+    text = text.replace("KIND", kind).replace("WHICH", str(which)).replace("RESULT", result)
+    torch.testing.assert_close(run(text, x)[0], reference(x), equal_nan=True)
+
+
+GUARDED = """
+func.func @main(%x: tensor<4xf32>) -> tensor<6xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %four = arith.constant 4 : index
+    %zero = arith.constant 0.0 : f32
+    %inside = arith.cmpi ult, %i, %four : index
+    %r = scf.if %inside -> f32 {
+      %e = tensor.extract %x[%i] : tensor<4xf32>
+      scf.yield %e : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (6)>} : () -> tensor<6xf32>
+  return %0 : tensor<6xf32>
+}"""
+
+
+def test_a_guarded_read_may_be_out_of_range():
+    x = torch.randn(4)
+    assert run(GUARDED, x)[0].tolist() == [*x.tolist(), 0, 0]
+
+
+def test_an_unguarded_read_out_of_range_is_refused_at_its_place():
+    with pytest.raises(
+        InterpreterError, match=r"'tensor.extract' reads out of range: index 4 of dimension 0 of size 4"
+    ) as error:
+        run(GUARDED.replace("ult", "ule"), torch.randn(4))
+    assert error.value.location.endswith(":9:12")
+
+
+def test_division_by_zero_is_refused():
+    with pytest.raises(InterpreterError, match="divides by zero"):
+        run(over_scalars("arith.divsi", ["i64", "i64"], "i64"), 2, torch.tensor([1, 2]), torch.tensor([1, 0]))
+    with pytest.raises(InterpreterError, match="overflows"):
+        run(over_scalars("arith.divsi", ["i8", "i8"], "i8"), 1, to_tensor([-128], "i8"), to_tensor([-1], "i8"))
+
+
+LOOPS = """
+func.func @main(%x: tensor<5xi64>) -> tensor<5xi64> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<5xi64>
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %two = arith.constant 2 : i64
+    %next = arith.addi %i, %one : index
+    %sum = scf.for %k = %zero to %next step %one iter_args(%s = %two) -> i64 {
+      %f = tensor.extract %x[%k] : tensor<5xi64>
+      %t = arith.addi %s, %f : i64
+      scf.yield %t : i64
+    }
+    %bound = arith.constant 100 : i64
+    %power = scf.while (%p = %sum) : (i64) -> i64 {
+      %small = arith.cmpi slt, %p, %bound : i64
+      scf.condition(%small) %p : i64
+    } do {
+    ^bb0(%p: i64):
+      %q = arith.muli %p, %two : i64
+      scf.yield %q : i64
+    }
+    "bascule.yield"(%power) : (i64) -> ()
+  }) {ranges = affine_map<() -> (5)>} : () -> tensor<5xi64>
+  return %0 : tensor<5xi64>
+}"""
+
+
+def test_loops_run_for_each_point_as_long_as_it_needs():
+    x = torch.tensor([1, 5, 100, 7, 2])
+    want = (x.cumsum(0) + 2).tolist()
+    assert run(LOOPS, x)[0].tolist() == [next(p for p in (v * 2**k for k in range(20)) if p >= 100) for v in want]
+
+
+SCATTER = """
+func.func @main(%x: tensor<3xf32>, %at: tensor<2x4xi64>, %v: tensor<2x4xf32>) -> tensor<3xf32> attributes {bascule.graph} {
+  %0 = "bascule.scatter"(%x) ({
+  ^bb0(%i: index, %j: index, %out: tensor<3xf32>):
+    %k = tensor.extract %at[%i, %j] : tensor<2x4xi64>
+    %n = arith.index_cast %k : i64 to index
+    %e = tensor.extract %v[%i, %j] : tensor<2x4xf32>
+    "bascule.store"(%e, %out, %n) MODE : (f32, tensor<3xf32>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (2, 4)>} : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}"""
+
+
+@pytest.mark.parametrize("mode", ["set", "add", "mul", "min", "max"])
+def test_scatter_modes(mode):
+    x, v = torch.randn(3), torch.randn(2, 4)
+    at = torch.tensor([[0, 1, 1, 0], [1, 1, 0, 0]])
+    want = x.clone()
+    combine = {"set": lambda a, b: b, "add": torch.add, "mul": torch.mul, "min": torch.minimum, "max": torch.maximum}
+    for k, e in zip(at.flatten().tolist(), v.flatten()):
+        want[k] = combine[mode](want[k], e)
+    before = x.clone()
+    torch.testing.assert_close(run(SCATTER.replace("MODE", f'{{mode = "{mode}"}}'), x, at, v)[0], want)
+    assert torch.equal(x, before)
+
+
+KERNEL = """
+func.func private @softmax(%n: index, %x: tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 + d1 * s0)>>>
+    {bascule.shape = affine_map<()[s0] -> (s0, 8)>})
+    -> tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 * 8 + d1)>>>
+    attributes {bascule.shapes = [affine_map<()[s0] -> (s0, 8)>]} {
+  %out = bufferization.alloc_tensor(%n) : tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 * 8 + d1)>>>
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %row = "bascule.compute"() ({
+    ^bb0(%j: index):
+      %e = tensor.extract %x[%i, %j] : tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 + d1 * s0)>>>
+      %f = math.exp %e : f32
+      "bascule.yield"(%f) : (f32) -> ()
+    }) {ranges = affine_map<() -> (8)>} : () -> tensor<8xf32>
+    %sum = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %row[%k] : tensor<8xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (8)>} : () -> f32
+    "bascule.foreach"() ({
+    ^bb0(%j: index):
+      %e = tensor.extract %row[%j] : tensor<8xf32>
+      %f = arith.divf %e, %sum : f32
+      "bascule.store"(%f, %out, %i, %j) : (f32, tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 * 8 + d1)>>>, index, index) -> ()
+      "bascule.yield"() : () -> ()
+    }) {ranges = affine_map<() -> (8)>} : () -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<()[s0] -> (s0)>} : () -> ()
+  return %out : tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 * 8 + d1)>>>
+}"""
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_a_kernel_function_with_a_tile_and_a_symbol(size):
+    x = torch.randn(8, size).T
+    (got,) = run(KERNEL, size, x)
+    assert got.shape == (size, 8) and got.stride() == (8, 1)
+    torch.testing.assert_close(got, x.softmax(1))
+
+
+def test_arguments_are_checked_against_their_types():
+    for bad, message in [
+        (torch.randn(8, 5).T.contiguous(), r"expects strides \[1, 5\]"),
+        (torch.randn(7, 5).T, "got sizes"),
+        (torch.randn(8, 5).double().T, "elements of type f32"),
+    ]:
+        with pytest.raises(InterpreterError, match=message):
+            run(KERNEL, 5, bad)
+
+
+PROGRAM = """
+func.func private @double(%x: memref<4xf32>, %out: memref<4xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %e = memref.load %x[%i] : memref<4xf32>
+    %f = arith.addf %e, %e : f32
+    "bascule.store"(%f, %out, %i) : (f32, memref<4xf32>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> ()
+  return
+}
+func.func @main(%x: memref<4xf32>) -> memref<4xf32> attributes {bascule.graph} {
+  %arena = memref.alloc() {bascule.arena} : memref<128xi8>
+  %a = arith.constant 0 : index
+  %b = arith.constant SECOND : index
+  %0 = memref.view %arena[%a][] : memref<128xi8> to memref<4xf32>
+  %1 = memref.view %arena[%b][] : memref<128xi8> to memref<4xf32>
+  %out = memref.alloc() : memref<4xf32>
+  call @double(%x, %0) : (memref<4xf32>, memref<4xf32>) -> ()
+  call @double(%x, %1) : (memref<4xf32>, memref<4xf32>) -> ()
+  call @double(%0, %1) : (memref<4xf32>, memref<4xf32>) -> ()
+  call @double(%0, %out) : (memref<4xf32>, memref<4xf32>) -> ()
+  DEALLOC
+  return %out : memref<4xf32>
+}"""
+
+
+def test_an_arena_whose_buffers_overlap_gives_wrong_numbers():
+    x = torch.randn(4)
+    right, wrong = (PROGRAM.replace("DEALLOC", "").replace("SECOND", str(b)) for b in (64, 8))
+    torch.testing.assert_close(run(right, x)[0], 4 * x)
+    assert not torch.allclose(run(wrong, x)[0], 4 * x)
+
+
+def test_memory_is_poison_before_it_is_written_and_after_it_is_freed():
+    x = torch.randn(4)
+    text = PROGRAM.replace("SECOND", "64")
+    assert run(text.replace("DEALLOC", "memref.dealloc %out : memref<4xf32>"), x)[0].isnan().all()
+    assert run(text.replace("call @double(%x, %0)", "call @double(%x, %1)").replace("DEALLOC", ""), x)[0].isnan().all()
+    with pytest.raises(InterpreterError, match="leaves a memref of 128 bytes"):
+        run(text.replace("DEALLOC", "").replace("64 : index", "116 : index"), x)
+
+
+def test_random_inputs_follow_types_ranges_and_layouts():
+    text = """func.func @main(%n: index, %a: tensor<?x4xbf16, #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 + d1 * s0)>>>
+        {bascule.shape = affine_map<()[s0] -> (s0, 4)>}, %b: tensor<90xi64> {bascule.range = [3, 5]}, %c: tensor<9xui8>)
+        attributes {bascule.graph, bascule.symbols = ["s7"]} { return }"""
+    n, a, b, c = random_inputs(parse(text), shapes={"s7": 6})
+    assert n == 6 and a.shape == (6, 4) and a.stride() == (1, 6) and a.dtype == torch.bfloat16
+    assert set(b.tolist()) == {3, 4} and c.dtype == torch.uint8
+    assert not torch.equal(random_inputs(parse(text), seed=1)[1], random_inputs(parse(text), seed=2)[1])

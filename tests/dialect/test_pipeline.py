@@ -1,0 +1,95 @@
+"""Pipelines: what parses, what is refused and where, and what runs in which order."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from bascule.dialect import passes
+from bascule.dialect.errors import UserError
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+from bascule.dialect.passes import Pass, Pipeline
+
+
+@dataclass(frozen=True)
+class Tag(Pass):
+    """Takes any module; leaves it with the attribute `tag`."""
+
+    name: ClassVar[str] = "tag"
+    value: str = "x"
+    times: int = 1
+    loud: bool = False
+
+    def run(self, module: ir.Module) -> None:
+        text = self.value * self.times
+        with module.context:
+            module.operation.attributes["tag"] = ir.StringAttr.get(text.upper() if self.loud else text)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tag():
+    passes.add(Tag)
+
+
+def run(text: str) -> str:
+    with context():
+        module = ir.Module.parse("func.func @f() { return }", ir.Context.current)
+        Pipeline.parse(text).run(module)
+        return module.operation.attributes["tag"].value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "builtin.module(canonicalize,tag{value=ab times=3},func.func(cse))",
+        "builtin.module(tag)",
+        "builtin.module(canonicalize{max-iterations=3},tag{loud=true})",
+    ],
+)
+def test_spelling_round_trips(text):
+    assert str(Pipeline.parse(text)) == text
+
+
+def test_options_reach_the_pass():
+    assert run("canonicalize, tag{ value=ab  times=2 loud }") == "ABAB"
+    assert run("tag{value=a},tag{value=b}") == "b"
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("builtin.module(cse,nosuch)", 20, "'nosuch' is not a pass"),
+        ("cse,tag{colour=red}", 5, "has no option 'colour'"),
+        ("tag{times=many}", 1, "takes a value of type int, got 'many'"),
+        ("cse,,tag", 5, "a pass name is missing"),
+        ("cse,func.func(cse", 18, "ends inside a bracket"),
+        ("cse),tag", 4, "unbalanced ')'"),
+        ("func.func(nosuch)", 1, "does not parse"),
+    ],
+)
+def test_refusals_name_the_column(text, column, message):
+    with pytest.raises(UserError) as error:
+        Pipeline.parse(text)
+    assert error.value.location == f"pipeline:{column}"
+    assert message in str(error.value)
+
+
+def test_names_cannot_be_taken():
+    class Taken(Pass):
+        name = "form-kernels"
+
+    with pytest.raises(UserError, match="exists already"):
+        passes.add(Taken)
+    with pytest.raises(UserError, match="not a subclass"):
+        passes.add(int)
+    with pytest.raises(UserError, match="cannot load the pass"):
+        passes.load("nothing.here:Pass")
+
+
+def test_observers_see_every_stage():
+    seen = []
+    with context():
+        module = ir.Module.parse("func.func @f() { return }")
+        Pipeline.parse("tag,cse").run(module, observers=[lambda when, stage, _: seen.append((when, stage.name))])
+    assert seen == [("before", "tag"), ("after", "tag"), ("before", "cse"), ("after", "cse")]
