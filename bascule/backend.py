@@ -1,14 +1,14 @@
 """The backend: what `torch.compile(f, backend="bascule")` calls with each graph that Dynamo captured."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import count
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
 
 from bascule.frontend.aot import compile_with_autograd
+from bascule.frontend.decompositions import decomposition_table
 
 from .compile import compile_graph
 from .dynamo_errors import raised_as_is
@@ -17,11 +17,6 @@ from .pipelines import pipeline_for
 from .record import Record
 
 _numbers = count()
-
-
-@cache
-def decompositions() -> dict:
-    return core_aten_decompositions()
 
 
 def bascule(
@@ -54,7 +49,7 @@ def compile_dynamo_graph(
         checked = make_options(mode, options)
         pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
         compiler = partial(_compile, f"graph{next(_numbers)}", checked, on_record)
-        return compile_with_autograd(gm, example_inputs, compiler, decompositions())
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
 
 
 def _compile(

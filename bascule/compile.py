@@ -5,6 +5,11 @@ from typing import Any
 
 import torch
 
+from bascule.frontend.importer import import_graph
+from bascule.lowering.cpu import compile_kernels
+from bascule.lowering.program import to_python
+from bascule.runtime import load
+
 from .counting import count
 from .dialect.ir import context
 from .errors import CompilerError, UnsupportedError, UserError
@@ -46,11 +51,6 @@ def compile_graph(
 def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record) -> Boxed:
     pipeline, snapshot = pipeline_for(options), None
     try:
-        from bascule.frontend.importer import import_graph
-        from bascule.lowering.cpu import compile_kernels
-        from bascule.lowering.program import to_python
-        from bascule.runtime import load
-
         with record.stage("import"):
             imported = import_graph(gm, example_inputs, context=context())
         record.module, snapshot = imported.module, Snapshot.of(imported.module)
@@ -60,9 +60,9 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
             kernels = compile_kernels(imported.module)
         with record.stage("wrapper"):
             record.wrapper = to_python(imported.module)
-        record.dump("wrapper.py", record.wrapper)
+        file = record.dump("wrapper.py", record.wrapper)
         with record.stage("load"):
-            return load(record.wrapper, kernels, imported.constants)
+            return load(record.wrapper, kernels, imported.constants, file=file)
     except UnsupportedError:
         raise
     except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer

@@ -55,11 +55,14 @@ class Record:
             self.dump(f"{self._written:02}-{stage}.mlir", text_of(module))
             self._written += 1
 
-    def dump(self, file: str, text: str) -> None:
-        if self.options.dump is not None:
-            directory = Path(self.options.dump) / self.name
-            directory.mkdir(parents=True, exist_ok=True)
-            (directory / file).write_text(text)
+    def dump(self, file: str, text: str) -> str | None:
+        """Writes `file`, if there is a directory for it; returns its path."""
+        if self.options.dump is None:
+            return None
+        path = Path(self.options.dump) / self.name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return str(path)
 
     def finished(self) -> None:
         total = sum(self.seconds.values())

@@ -2,6 +2,7 @@
 
 import shlex
 import tempfile
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from .dialect.passes import Pass, Pipeline
 from .errors import CompilerError
 from .graph_source import source_of_graph
 from .options import Options
-from .record import Record, text_of
+from .record import Record, log, text_of
 
 
 @dataclass
@@ -34,7 +35,8 @@ def compiler_error(
 ) -> CompilerError:
     """What to raise for `error`, which a stage raised that should not have; writes the reproducer."""
     told = error.message if isinstance(error, CompilerError) else f"{type(error).__name__}: {error}"
-    message = f"'{record.running}' failed on {record.name}: {told}"
+    message = f"'{record.running}' failed on {record.name}: {told}\n  in {_innermost(error)}"
+    log.debug(message, exc_info=error)
     passed = record.running in ("jit", "wrapper", "load")
     if passed and record.module is not None:
         text, command = text_of(record.module), ["bascule-run"]
@@ -42,11 +44,23 @@ def compiler_error(
         text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
     else:  # nothing was imported
         path = _directory(options) / f"{record.name}.py"
-        path.write_text(f"# RUN: bascule-import %s:graph\n# {message.splitlines()[0]}\n{source_of_graph(gm)}")
+        path.write_text(f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}")
         return CompilerError(message, reproducer=str(path), command=f"bascule-import {path}:graph")
     path = _directory(options) / f"{record.name}.mlir"
-    path.write_text(f"// RUN: {shlex.join(command)} %s\n// {message.splitlines()[0]}\n{text}")
+    path.write_text(f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}")
     return CompilerError(message, reproducer=str(path), command=shlex.join([*command, str(path)]))
+
+
+def _comment(mark: str, error: Exception) -> str:
+    """The traceback as comment lines: Dynamo drops it on the way to the user."""
+    text = "".join(traceback.format_exception(error))
+    return "\n".join(f"{mark} {line}" for line in text.splitlines())
+
+
+def _innermost(error: Exception) -> str:
+    """Where `error` was raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno} ({frame.name})"
 
 
 def _directory(options: Options) -> Path:

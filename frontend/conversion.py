@@ -8,7 +8,7 @@ number, as in `aten.add.Tensor(x, 2)`. It returns the converted result(s): a Val
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,7 +20,7 @@ from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import func, ir
 
 from . import aten_calls
-from .torch_ops import CONSTANTS, LIST, VTensors, has_effect, operator_name, symbolic_value, unsupported
+from .torch_ops import CONSTANTS, LIST, VTensors, full_name, has_effect, operator_name, symbolic_value, unsupported
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # "aten.add.Tensor" -> rule; filled when `rules/` is imported
@@ -39,10 +39,14 @@ FAMILIES = (
     "indexing",
     "scatter",
     "assembly",
+    "padding",
+    "rearrangements",
+    "regions",
     "scans",
     "random",
     "pooling",
     "adaptive_pooling",
+    "columns",
     "resampling",
     "effects",
     "foreach",
@@ -88,6 +92,7 @@ class Conversion:
     results: list[ir.RankedTensorType]  # the op's result types with eager's layouts
     result_sizes: list[list[ir.AffineExpr]]
     operator: str = ""  # "aten.add.Tensor"
+    shared: dict[str, Any] = field(default_factory=dict)  # what rules keep for the whole function
 
     @property
     def location(self) -> ir.Location:
@@ -133,6 +138,7 @@ class _Function:
     def __init__(self, source: ir.Operation, externs: Externs, fallback: str, eager_rounding: bool):
         self.source, self.externs, self.fallback, self.eager_rounding = source, externs, fallback, eager_rounding
         self.rules = load_rules()
+        self.shared: dict[str, Any] = {}
         self.types = VTensors()
         self.values: dict[ir.Value, Any] = {}  # a value of the torch stage -> what rules see for it
 
@@ -190,8 +196,8 @@ class _Function:
 
     def _convert(self, op: ir.Operation) -> None:
         results = list(op.results)
-        if op.name in CONSTANTS:
-            self.values[results[0]] = CONSTANTS[op.name](op)
+        if (name := full_name(op)) in CONSTANTS:
+            self.values[results[0]] = CONSTANTS[name](op)
         elif op.name == LIST:
             self.values[results[0]] = [self.values[operand] for operand in op.operands]
         elif (symbolic := symbolic_value(op)) is not None:
@@ -202,7 +208,7 @@ class _Function:
     def _operator(self, op: ir.Operation) -> Sequence[Any]:
         operator = operator_name(op)
         types, sizes = self.types.results(op)
-        c = Conversion(op, self.symbols, self.externs, self.eager_rounding, types, sizes, operator)
+        c = Conversion(op, self.symbols, self.externs, self.eager_rounding, types, sizes, operator, self.shared)
         arguments = [self.values[operand] for operand in op.operands]
         rule_ = self.rules.get(operator)
         reason = "no rule"

@@ -152,12 +152,12 @@ def _inputs(values: Sequence[Any], symbols: Symbols) -> list[str]:
 
 
 def _argument_attributes(types: TensorTypes, value: torch.Tensor, constant: Node | None) -> ir.DictAttr:
-    layout, shape = types.layout(value), types.shape(value)
+    layout = types.layout(value)
     attributes: dict[str, ir.Attribute] = {}
     if layout is not None:
         attributes["bascule.layout"] = layout
-    if shape is not None:
-        attributes["bascule.shape"] = shape
+    if any(isinstance(size, torch.SymInt) for size in value.shape):
+        attributes["bascule.shape"] = types.shape(value)
     if constant is not None:
         attributes[CONSTANT] = ir.StringAttr.get(constant.target)
     return ir.DictAttr.get(attributes)

@@ -16,7 +16,7 @@ from torch.fx import Node
 from .locations import Locations
 from .symbols import Symbols, bounds
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
-from .torch_ops import EXPR, LAYOUTS, SHAPES
+from .torch_ops import COMPLEX, EXPR, LAYOUTS, SHAPES
 
 base = fx_importer()
 
@@ -50,10 +50,16 @@ class NodeImporter(base.GraphNodeImporter):
     def _import_torch_op_overload(
         self, loc: ir.Location, node: Node, concrete_target: torch._ops.OpOverload | None = None
     ) -> None:
-        target = node.target
+        if node.target in _TOKENS:
+            self.structures[node] = None
+        else:
+            self.structures[node] = self._call(node, node.target, node.args, node.meta.get("val"))
+
+    def _call(self, node: Node, target: torch._ops.OpOverload, given: Sequence[Any], value: Any) -> Structure:
+        """A call of `target` with the arguments `given` and those of `node.kwargs`; `value` is what it returns, as fake tensors."""
         schema = target._schema
         loc = self.locations.of(node, str(target))
-        given, arguments = node.args, []
+        arguments = []
         for i, parameter in enumerate(schema.arguments):
             if i < len(given):
                 argument = given[i]
@@ -65,12 +71,11 @@ class NodeImporter(base.GraphNodeImporter):
         if target in (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default):
             arguments[3] = _offset_in(arguments[0].meta["val"], arguments[3])
         operands = [self._argument(loc, a, p.type) for a, p in zip(arguments, schema.arguments)]
-        value = node.meta.get("val")
         leaves = _leaves(value) if len(schema.returns) else []
         lists = any(isinstance(result.type, torch.ListType) for result in schema.returns)
         op = self._operator(loc, base._get_mlir_op_name_for_schema(schema), operands, leaves, registered=not lists)
         results = iter(op.results)
-        self.structures[node] = _map_structure(value, lambda _: next(results)) if leaves else None
+        return _map_structure(value, lambda _: next(results)) if leaves else None
 
     def _operator(
         self, loc: ir.Location, name: str, operands: Sequence[ir.Value], leaves: Sequence[Any], *, registered: bool
@@ -108,9 +113,11 @@ class NodeImporter(base.GraphNodeImporter):
         layouts = [self.types.layout(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
         if any(layout is not None for layout in layouts):
             attributes[LAYOUTS] = ir.ArrayAttr.get([unit if layout is None else layout for layout in layouts])
-        sizes = [self.types.shape(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
-        if any(size is not None for size in sizes):
-            attributes[SHAPES] = ir.ArrayAttr.get([unit if size is None else size for size in sizes])
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        if any(isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape):
+            attributes[SHAPES] = ir.ArrayAttr.get(
+                [self.types.shape(leaf) if isinstance(leaf, torch.Tensor) else unit for leaf in leaves]
+            )
         return attributes
 
     def _import_getitem(self, loc: ir.Location, node: Node) -> None:
@@ -118,7 +125,18 @@ class NodeImporter(base.GraphNodeImporter):
         self.structures[node] = self.structures[source][index]
 
     def _import_hop(self, loc: ir.Location, node: Node, hop: torch._ops.HigherOrderOperator) -> None:
-        raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken")
+        if hop is torch.ops.higher_order.with_effects:
+            self.structures[node] = self._with_effects(node)
+        else:
+            raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken", operator=hop.name())
+
+    def _with_effects(self, node: Node) -> Structure:
+        """`with_effects(token, operator, *arguments)`: the operator itself, since ops with effects keep their order here."""
+        _, target, *given = node.args
+        _, *values = node.meta["val"]
+        if len(target._schema.returns) == 1:
+            return [None, self._call(node, target, given, values[0])]
+        return [None, *(self._call(node, target, given, values) or ())]
 
     # Arguments
 
@@ -180,13 +198,10 @@ class NodeImporter(base.GraphNodeImporter):
             case float():
                 return self._make("float", ir.FloatAttr.get_f64(value))
             case complex():
-                attributes = {
-                    "name": ir.StringAttr.get("torch.constant.complex"),
-                    "value": ir.DenseF64ArrayAttr.get([value.real, value.imag]),
-                }
-                return ir.Operation.create(
-                    "torch.operator", results=[self.torch_types["number"]], attributes=attributes
-                ).result
+                parts = ir.DenseF64ArrayAttr.get([value.real, value.imag])
+                attributes = {"name": ir.StringAttr.get(COMPLEX), "value": parts}
+                type_ = self.torch_types["number"]
+                return ir.Operation.create("torch.operator", results=[type_], attributes=attributes).result
             case str():
                 return self._make("str", ir.StringAttr.get(value))
             case torch.device():
@@ -232,6 +247,8 @@ _INTEGER_OPERATORS = {
     ir.AffineFloorDivExpr: "torch.aten.floordiv.int",
     ir.AffineCeilDivExpr: "torch.prim.ceil_div.int",
 }
+# Operators about the tokens that order effects in FX; here the order of the ops does.
+_TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
 _LIST_ELEMENTS = {
     "TensorType": "vtensor",
     "IntType": "int",

@@ -50,8 +50,6 @@ class TensorTypes:
     def sizes(self, value: torch.Tensor) -> list[Size]:
         return [self.symbols.affine(size) for size in value.shape]
 
-    def shape(self, value: torch.Tensor) -> ir.AffineMapAttr | None:
-        """The sizes as `affine_map<()[s0] -> (s0, 32)>`; None where they are static."""
-        if all(isinstance(size, int) for size in value.shape):
-            return None
+    def shape(self, value: torch.Tensor) -> ir.AffineMapAttr:
+        """The sizes as `affine_map<()[s0] -> (s0, 32)>`."""
         return ir.AffineMapAttr.get(size_map(self.sizes(value)))

@@ -11,22 +11,27 @@ from bascule.dialect.mlir import ir
 
 EXPR, LAYOUTS, SHAPES = "bascule.expr", "bascule.layouts", "bascule.shapes"
 LIST = "torch.prim.ListConstruct"
-LITERAL = "torch.vtensor.literal"
+COMPLEX = "torch.constant.complex"
 
-# An op that holds one Python value -> how to read it.
+# An op that holds one Python value -> how to read it. The torch dialect has no complex numbers: theirs is a `torch.operator`.
 CONSTANTS: dict[str, Callable[[ir.Operation], Any]] = {
     "torch.constant.none": lambda op: None,
     **{
         f"torch.constant.{kind}": lambda op: op.attributes["value"].value
         for kind in ("int", "float", "bool", "str", "device", "number")
     },
+    COMPLEX: lambda op: complex(*op.attributes["value"]),
 }
+
+
+def full_name(op: ir.Operation) -> str:
+    """`torch.aten.add.Tensor`, whether it is an op of the torch dialect or a `torch.operator`."""
+    return op.attributes["name"].value if op.name == "torch.operator" else op.name
 
 
 def operator_name(op: ir.Operation) -> str:
     """`aten.add.Tensor` for `torch.aten.add.Tensor`, `aten.mm.default` for `torch.aten.mm`; the same through `torch.operator`."""
-    name = op.attributes["name"].value if op.name == "torch.operator" else op.name
-    name = name.removeprefix("torch.")
+    name = full_name(op).removeprefix("torch.")
     return name if name.count(".") >= 2 else f"{name}.default"
 
 
@@ -34,7 +39,7 @@ def has_effect(op: ir.Operation) -> bool:
     """Whether the op does something besides making its results: it returns nothing, or its operator's name ends in `_`."""
     if not len(op.results):
         return True
-    if op.name in CONSTANTS or op.name == LIST:
+    if op.name == LIST or full_name(op) in CONSTANTS:
         return False
     base = operator_name(op).split(".")[1]
     return base.endswith("_") and not base.endswith("__")
@@ -86,7 +91,8 @@ class VTensors:
         shapes = attributes[SHAPES] if SHAPES in attributes else None
         types, sizes = [], []
         for i, result in enumerate(op.results):
-            pair = self.tensor(result.type, layouts and layouts[i], shapes[i].value if shapes else None)
+            size = shapes[i].value if shapes and isinstance(shapes[i], ir.AffineMapAttr) else None
+            pair = self.tensor(result.type, layouts and layouts[i], size)
             types.append(pair and pair[0])
             sizes.append(pair and pair[1])
         return types, sizes

@@ -13,9 +13,9 @@ from torch.utils._pytree import tree_leaves
 from bascule.dialect.ir import context
 from bascule.errors import BasculeError, UserError
 from bascule.frontend.aot import compile_with_autograd
+from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 
-from ..backend import decompositions
 from ..fallback import operator_by_operator
 from ..options import Options
 from ..pipelines import STAGES, up_to
@@ -84,7 +84,7 @@ def import_function(
         return operator_by_operator(gm)
 
     def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
-        return compile_with_autograd(gm, example_inputs, compiler, decompositions())
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
 
     with torch.set_grad_enabled(grad):
         out = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic or None)(*inputs)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..ir import builders
 from ..ir.functions import SHAPES, is_extern
-from ..ir.shapes import constant, expr, layout_of
+from ..ir.shapes import constant, expr, row_major, strided, symbol_count
 from ..mlir import affine, ir, memref
 
 ALIASES = ("bascule.view", "memref.reinterpret_cast", "memref.view", "memref.cast")
@@ -25,13 +25,12 @@ def layout_map(type_: ir.MemRefType) -> ir.AffineMap:
     map_ = type_.affine_map
     if len(map_.results) == 1 and (type_.rank != 1 or not type_.has_static_shape or map_ != ir.AffineMap.get_identity(1)):
         return map_
-    return layout_of(ir.RankedTensorType.get(type_.shape, type_.element_type))
+    return strided(row_major(type_.shape))
 
 
 def at(map_: ir.AffineMap, index: Sequence[int]) -> ir.AffineExpr:
     """The result of a layout map at a constant index: an expression of symbols."""
-    point = ir.AffineMap.get(0, map_.n_symbols, [expr(i) for i in index])
-    return map_.results[0].compose(point)
+    return substitute(map_.results[0], [expr(i) for i in index]).maybe_downcast()
 
 
 def strides(type_: ir.MemRefType) -> list[ir.AffineExpr]:
@@ -41,8 +40,13 @@ def strides(type_: ir.MemRefType) -> list[ir.AffineExpr]:
     found = []
     for k in range(rank):
         step = at(map_, [int(i == k) for i in range(rank)])
-        found.append(step if first == expr(0) else step - first)
+        found.append(step if first == expr(0) else difference(step, first))
     return found
+
+
+def difference(a: ir.AffineExpr, b: ir.AffineExpr) -> ir.AffineExpr:
+    """`a - b`, simplified; over symbols only."""
+    return ir.AffineExpr.simplify_affine_expr(a - b, 0, symbol_count([a, b])).maybe_downcast()
 
 
 def extent(sizes: Sequence[ir.AffineExpr], steps: Sequence[ir.AffineExpr]) -> ir.AffineExpr:
@@ -91,7 +95,7 @@ class Sizes:
         map_ = op.attributes["map"].value
         operands = [self.expression(operand) for operand in op.operands]
         dims, symbols = operands[: map_.n_dims], operands[map_.n_dims :]
-        return _substitute(map_.results[0], dims, symbols)
+        return substitute(map_.results[0], dims, symbols)
 
     def of(self, value: ir.Value) -> list[ir.AffineExpr]:
         """The sizes of a memref."""
@@ -124,16 +128,18 @@ class Sizes:
         ]
 
 
-def _substitute(
-    e: ir.AffineExpr, dims: Sequence[ir.AffineExpr], symbols: Sequence[ir.AffineExpr]
+def substitute(
+    e: ir.AffineExpr, dims: Sequence[ir.AffineExpr], symbols: Sequence[ir.AffineExpr] | None = None
 ) -> ir.AffineExpr:
+    """`e` with expressions for its dimensions, and for its symbols if given."""
+    e = e.maybe_downcast()
     if isinstance(e, ir.AffineDimExpr):
         return dims[e.position]
     if isinstance(e, ir.AffineSymbolExpr):
-        return symbols[e.position]
+        return e if symbols is None else symbols[e.position]
     if isinstance(e, ir.AffineConstantExpr):
         return e
-    lhs, rhs = _substitute(e.lhs, dims, symbols), _substitute(e.rhs, dims, symbols)
+    lhs, rhs = substitute(e.lhs, dims, symbols), substitute(e.rhs, dims, symbols)
     if isinstance(e, ir.AffineAddExpr):
         return lhs + rhs
     if isinstance(e, ir.AffineMulExpr):

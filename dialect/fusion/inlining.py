@@ -11,13 +11,21 @@ class Inliner:
     """Replaces reads of computes by their bodies, in one function.
 
     `producer(source)` is the compute to inline for a read of `source`, or None to leave the read. Within one consumer the same element
-    of the same compute is inlined once. Erasure waits for `finish`: values are remembered by identity.
+    of the same compute is inlined once. `kept(source, indices)` may give the value in another way, built at the current insertion point.
+    Erasure waits for `finish`: values are remembered by identity.
     """
 
-    def __init__(self, indexing: Indexing, producer: Callable[[ir.Value], ir.Operation | None]):
+    def __init__(
+        self,
+        indexing: Indexing,
+        producer: Callable[[ir.Value], ir.Operation | None],
+        kept: Callable[[ir.Value, list[ir.Value]], ir.Value | None] = lambda source, indices: None,
+    ):
         self.indexing = indexing
         self.producer = producer
+        self.kept = kept
         self._dead: list[ir.Operation] = []
+        self._replaced: dict[ir.Value, ir.Value] = {}
         self._known: dict[tuple[ir.Block, ir.Value, tuple[Index, ...]], ir.Value] = {}
 
     def inline(self, reads: Iterable[ir.Operation]) -> list[ir.Operation]:
@@ -31,17 +39,36 @@ class Inliner:
             if producer is None:
                 kept.append(read)
                 continue
-            indices = list(read.operands)[1:]
-            key = (source, tuple(map(self.indexing.resolve, indices)))
-            value = self._found(read.block, key)
-            if value is None:
-                value, inner = self.copy(producer, indices, read)
-                self._known[(read.block, *key)] = value
-                todo.extend(reversed(inner))
+            value, inner = self._element(producer, source, list(read.operands)[1:], read)
+            todo.extend(reversed(inner))
             self._replace(read, value)
         return kept
 
-    def copy(
+    def element(self, source: ir.Value, indices: list[ir.Value], before: ir.Operation) -> ir.Value:
+        """The element of the compute result `source` at `indices`: a value known at the op `before`, or built there."""
+        producer = self.producer(source)
+        assert producer is not None
+        value, inner = self._element(producer, source, indices, before)
+        self.inline(inner)
+        return self._current(value)
+
+    def _element(
+        self, producer: ir.Operation, source: ir.Value, indices: list[ir.Value], before: ir.Operation
+    ) -> tuple[ir.Value, list[ir.Operation]]:
+        """The value of the element, and the reads in what was copied for it."""
+        key = (source, tuple(map(self.indexing.resolve, indices)))
+        value = self._found(before.block, key)
+        if value is not None:
+            return value, []
+        with ir.InsertionPoint(before), before.location:
+            value = self.kept(source, indices)
+        inner: list[ir.Operation] = []
+        if value is None:
+            value, inner = self._copy(producer, indices, before)
+        self._known[(before.block, *key)] = value
+        return value, inner
+
+    def _copy(
         self, producer: ir.Operation, indices: list[ir.Value], before: ir.Operation
     ) -> tuple[ir.Value, list[ir.Operation]]:
         """The body of `producer` at `indices`, copied before the op `before`: its value, and the reads in it."""
@@ -79,11 +106,17 @@ class Inliner:
         while True:
             value = self._known.get((block, *key))
             if value is not None:
-                return value
+                return self._current(value)
             owner = block.owner.operation
             if owner.name == "func.func":
                 return None
             block = owner.block
+
+    def _current(self, value: ir.Value) -> ir.Value:
+        """What stands now for a value that may have been a read."""
+        while value in self._replaced:
+            value = self._replaced[value]
+        return value
 
     def _replace(self, read: ir.Operation, value: ir.Value) -> None:
         result = read.results[0]
@@ -91,9 +124,11 @@ class Inliner:
             for use in list(result.uses):
                 cast = use.owner.operation
                 cast.results[0].replace_all_uses_with(value)
+                self._replaced[cast.results[0]] = value
                 self._dead.append(cast)
         else:
             result.replace_all_uses_with(value)
+            self._replaced[result] = value
         self._dead.append(read)
 
     def finish(self) -> None:
@@ -102,6 +137,7 @@ class Inliner:
             op.erase()
         self._dead.clear()
         self._known.clear()
+        self._replaced.clear()
 
 
 def _remap_inside(op: ir.Operation, inside: dict[ir.Value, ir.Value], reads: list, indexing: Indexing) -> None:

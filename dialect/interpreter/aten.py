@@ -53,7 +53,7 @@ def operator(name: str) -> torch._ops.OpOverload:
 def decode(attribute: ir.Attribute, type_: str, tensors: Sequence[Any], symbols: Sequence[int]) -> Any:
     """An entry of `bascule.arguments` as the Python value for a parameter of the schema type `type_`."""
     if isinstance(attribute, OperandAttr):
-        return tensors[attribute.index.value]
+        return tensors[ir.IntegerAttr(attribute.index).value]
     if isinstance(attribute, ir.UnitAttr):
         return None
     if isinstance(attribute, ir.ArrayAttr):

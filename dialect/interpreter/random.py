@@ -1,6 +1,7 @@
 """`bascule.random` in int64 arithmetic: Philox4x32-10 (Salmon et al., SC'11) and the distributions made of its words.
 
-Key: (low, high) 32 bits of the seed. Counter: (low, high) 32 bits of the offset, then two zeros.
+Key: (low, high) 32 bits of the seed. Counter: (low, high) 32 bits of the offset, then two zeros. Numbers of 32 bits are
+words 0 and 1, numbers of 64 bits (for i64 and f64) words (1, 0) and (3, 2), the high half first: as `expand-random` has it.
 """
 
 import math
@@ -8,6 +9,7 @@ import math
 import torch
 
 from .frame import rule
+from .integers import shift_right_unsigned
 from .values import dtype_of
 
 ROUNDS = 10
@@ -36,32 +38,27 @@ def philox(seed: torch.Tensor, offset: torch.Tensor) -> tuple[torch.Tensor, ...]
     return tuple(words)
 
 
-def _bits(words: tuple[torch.Tensor, ...]) -> dict[torch.dtype, torch.Tensor]:
-    return {torch.int32: words[0].to(torch.int32), torch.int64: words[0] | (words[1] << 32)}
+def _fraction(bits: torch.Tensor, width: int, dtype: torch.dtype) -> torch.Tensor:
+    """[0, 1) from the upper bits of a number of `width` bits, as many as the dtype holds exactly."""
+    digits = 53 if dtype == torch.float64 else 24
+    upper = shift_right_unsigned(bits, torch.tensor(width - digits))
+    return upper.to(dtype) * 2.0**-digits
 
 
-def _fraction(low: torch.Tensor, high: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A multiple of 2**-24 (f32, from `low`) or 2**-53 (f64) in [0, 1)."""
-    if dtype == torch.float32:
-        return (low >> 8).to(dtype) * 2.0**-24
-    return ((high << 21) | (low >> 11)).to(dtype) * 2.0**-53
-
-
-def _uniform(words: tuple[torch.Tensor, ...], dtype: torch.dtype) -> torch.Tensor:
-    return _fraction(words[0], words[1], dtype)
-
-
-def _normal(words: tuple[torch.Tensor, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Box-Muller: the radius from 1 - u, which is not zero."""
-    first, second = (words[:2], words[2:]) if dtype == torch.float64 else ((words[0], words[0]), (words[1], words[1]))
-    radius = torch.sqrt(-2 * torch.log(1 - _fraction(*first, dtype)))
-    return radius * torch.cos(2 * math.pi * _fraction(*second, dtype))
+def _normal(bits: torch.Tensor, turn: torch.Tensor, width: int, dtype: torch.dtype) -> torch.Tensor:
+    """Box-Muller: sqrt(-2 log u) * cos(2 pi v), u in (0, 1] from `bits`, v in [0, 1) from `turn`."""
+    u = (shift_right_unsigned(bits, torch.tensor(1)).to(dtype) + 1) * 2.0 ** (1 - width)
+    return torch.sqrt(-2 * torch.log(u)) * torch.cos(2 * math.pi * _fraction(turn, width, dtype))
 
 
 @rule("bascule.random")
 def random(frame, op, operands, scope):
     dtype, distribution = dtype_of(op.results[0].type), op.attributes["distribution"].value
     words = philox(*operands)
+    width = 64 if dtype.itemsize == 8 else 32
+    numbers = [words[0] | (words[1] << 32), words[2] | (words[3] << 32)] if width == 64 else words
     if distribution == "bits":
-        return [_bits(words)[dtype]]
-    return [{"uniform": _uniform, "normal": _normal}[distribution](words, dtype)]
+        return [numbers[0].to(dtype)]
+    if distribution == "uniform":
+        return [_fraction(numbers[0], width, dtype)]
+    return [_normal(numbers[0], numbers[1], width, dtype)]

@@ -26,7 +26,7 @@ class RandomOp(Bascule.Operation, name="random", traits=[ext.Pure]):
         name = self.distribution.value
         if name not in DISTRIBUTIONS:
             return fail(self, f"has the unknown distribution '{name}'; known: {', '.join(DISTRIBUTIONS)}")
-        i64 = ir.IntegerType.get_signless(64)
+        i64 = ir.IntegerType.get_signless(64, context=self.operation.context)
         if any(operand.type != i64 for operand in self.operation.operands):
             return fail(self, "takes a seed and an offset of type i64")
         result = self.operation.results[0].type

@@ -128,13 +128,13 @@ class ReduceOp(Bascule.Operation, name="reduce", traits=[ext.Pure]):
         if len(self.operation.results) != REDUCE_KINDS[kind]:
             return fail(self, f"of kind '{kind}' has {REDUCE_KINDS[kind]} result(s), got {len(self.operation.results)}")
         value = yielded(self)[0].type
-        want = ir.IntegerType.get_signless(64) if kind in POSITION_KINDS else value
+        want = ir.IntegerType.get_signless(64, context=value.context) if kind in POSITION_KINDS else value
         for result in self.operation.results:
             if result.type != want:
                 return fail(self, f"of kind '{kind}' yields {value}, so its results are {want}, got {result.type}")
         if kind in ("welford", "softmax") and not isinstance(value, ir.F32Type | ir.F64Type):
             return fail(self, f"of kind '{kind}' takes f32 or f64, got {value}")
-        if kind in ("any", "all") and value != ir.IntegerType.get_signless(1):
+        if kind in ("any", "all") and value != ir.IntegerType.get_signless(1, context=value.context):
             return fail(self, f"of kind '{kind}' takes i1, got {value}")
         return True
 
@@ -159,7 +159,7 @@ class ScanOp(Bascule.Operation, name="scan", traits=[ext.Pure]):
             return False
         got = scalar_type(self.operation.results[0].type.element_type)
         value = yielded(self)[0].type
-        want = ir.IntegerType.get_signless(64) if kind in POSITION_KINDS else value
+        want = ir.IntegerType.get_signless(64, context=value.context) if kind in POSITION_KINDS else value
         return got == want or fail(self, f"of kind '{kind}' yields {value}, so its elements are {want}, got {got}")
 
 

@@ -74,8 +74,6 @@ LIBRARY = {
         "aten.nanmedian.default",
         "aten.nanmedian.dim",
         "aten.mode.default",
-        "aten.searchsorted.Tensor",
-        "aten.searchsorted.Scalar",
         "aten.histc.default",
         "aten.histogram.bin_ct",
         "aten.histogram.bins_tensor",

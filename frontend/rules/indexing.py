@@ -4,19 +4,20 @@ Eager raises IndexError for an index out of range. A compiled kernel can't raise
 index is clamped into the dimension instead, so the result of a program that eager refuses is unspecified and nothing else happens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
-from bascule.dialect.mlir import ir
+from bascule.dialect.mlir import arith, ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
-from .index_values import as_index, clamped, extent, when, wrapped
-from .operands import broadcast, number_scalar, tensor_dtype
-from .scalars import scalar_type
+from .index_values import as_index, as_integer, choose, clamped, compare, extent, when, wrapped
+from .operands import broadcast, dtype_of_result, index_constant, number_scalar, promoted, read, reader, tensor_dtype
+from .scalars import Scalar, opmath, scalar_type
 from .views import wrap_dim
 
 Value = ir.Value
@@ -28,12 +29,24 @@ def position(c: Conversion, index: Value, size: ir.AffineExpr, *, wrap: bool) ->
     return clamped(wrapped(place, extent(c, size)) if wrap else place, extent(c, size - 1))
 
 
+def is_empty(sizes: Sequence[ir.AffineExpr]) -> bool:
+    return any(known(size) == 0 for size in sizes)
+
+
 def readable(x: Value, dims: Sequence[int]) -> None:
     """Refuses complex elements, and to index an empty dimension: every index of it is out of range."""
     tensor_dtype(x)
-    sizes = shape_of(x)
-    if any(known(sizes[i]) == 0 for i in dims):
+    if is_empty([shape_of(x)[i] for i in dims]):
         raise NoRule("an index into an empty dimension")
+
+
+def indexed(c: Conversion, x: Value, dims: Sequence[int], body: Callable[[list[Value]], Value]) -> Value:
+    """The result, whose elements `body` reads from `x` at indices into `dims` that come from data."""
+    if is_empty(c.result_sizes[0]):
+        dtype = tensor_dtype(x)
+        return c.compute(lambda at: number_scalar(c, 0, dtype).value)
+    readable(x, dims)
+    return c.compute(body)
 
 
 @dataclass(frozen=True)
@@ -91,8 +104,7 @@ def broadcast_sizes(shapes: Sequence[Sequence[ir.AffineExpr]]) -> list[ir.Affine
 @rule("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index_tensor(c, x, indices):
     how = AdvancedIndex.of(x, indices)
-    readable(x, list(how.indices))
-    return c.compute(lambda at: builders.read(x, how.source(c, x, at)))
+    return indexed(c, x, list(how.indices), lambda at: builders.read(x, how.source(c, x, at)))
 
 
 @rule("aten._unsafe_masked_index.default")
@@ -118,55 +130,100 @@ def with_place(indices: Sequence[Value], number: int, place: Value) -> list[Valu
 @rule("aten.gather.default")
 def gather(c, x, number, index, sparse_grad=False):
     sizes = shape_of(x)
-    number = wrap_dim(number, len(sizes))
     if not sizes:
-        return c.compute(lambda at: builders.read(x, []))
-    readable(x, [number])
+        return indexed(c, x, [], lambda at: builders.read(x, []))
+    number = wrap_dim(number, len(sizes))
 
     def body(at):
-        return builders.read(
-            x, with_place(at, number, position(c, builders.read(index, at), sizes[number], wrap=False))
-        )
+        place = position(c, builders.read(index, at), sizes[number], wrap=False)
+        return builders.read(x, with_place(at, number, place))
 
-    return c.compute(body)
+    return indexed(c, x, [number], body)
 
 
 @rule("aten.index_select.default")
 def index_select(c, x, number, index):
     sizes = shape_of(x)
-    number = wrap_dim(number, len(sizes))
     if not sizes:
-        return c.compute(lambda at: builders.read(x, []))
-    readable(x, [number])
+        return indexed(c, x, [], lambda at: builders.read(x, []))
+    number = wrap_dim(number, len(sizes))
 
     def body(at):
         place = builders.read(index, [at[number]] if shape_of(index) else [])
         return builders.read(x, with_place(at, number, position(c, place, sizes[number], wrap=False)))
 
-    return c.compute(body)
+    return indexed(c, x, [number], body)
 
 
 @rule("aten.take.default")
 def take(c, x, index):
     """Elements of `x`, seen as one row, at `index`."""
     sizes = shape_of(x)
-    readable(x, range(len(sizes)))
 
     def body(at):
         place = position(c, builders.read(index, at), element_count(sizes), wrap=True)
         return builders.read(x, c.apply(delinearize(dim(0), sizes, 1), [place]))
 
-    return c.compute(body)
+    return indexed(c, x, range(len(sizes)), body)
 
 
 @rule("aten.embedding.default")
 def embedding(c, weight, indices, *_):
     """Rows of `weight`. The padding index and the scaling of gradients concern the backward only."""
-    readable(weight, [0])
     rows = shape_of(weight)[0]
 
     def body(at):
         row = position(c, builders.read(indices, at[:-1]), rows, wrap=False)
         return builders.read(weight, [row, at[-1]])
 
+    return indexed(c, weight, [0], body)
+
+
+# -- positions in sorted rows -------------------------------------------------------------------------------------------
+
+
+def insertion_point(c: Conversion, boundaries: Value, row: Sequence[Value], x: Scalar, right: bool) -> Value:
+    """How many of the sorted `boundaries[row]` are below `x` (`right`: or equal), as an index, by bisection. NaN is above all."""
+    (count,) = [known(size) for size in shape_of(boundaries)[-1:]]
+    low, left = index_constant(0), count
+    # Invariant: the answer lies in [low, low + left].
+    while left:
+        half = left // 2
+        middle = c.apply([dim(0) + half], [low])[0]
+        # The last steps may look past the end, where nothing is below.
+        bound = read(boundaries, [*row, clamped(middle, index_constant(count - 1))]).to(x.dtype)
+        below = ~((bound > x) if right else (bound >= x))
+        inside = compare("lt", middle, count)
+        advance = arith.AndIOp(below.value, inside).result
+        low = choose(advance, c.apply([dim(0) + half + 1], [low])[0], low)
+        left = max(half, left - half - 1)
+    return low
+
+
+def sorted_search(c: Conversion, boundaries: Value, x, right: bool, same_row: bool) -> Value:
+    sizes = shape_of(boundaries)
+    if known(sizes[-1]) is None:
+        raise NoRule("a search among a number of boundaries that is not known")
+    wanted = promoted(boundaries, x)
+    dtype = dtype_of_result(c)
+    element = reader(c, x, c.result_sizes[0], opmath(wanted))
+
+    def body(at):
+        row = at[: len(sizes) - 1] if same_row else []
+        place = insertion_point(c, boundaries, row, element(at), right)
+        return Scalar(as_integer(place), torch.int64).to(dtype).value
+
     return c.compute(body)
+
+
+@rule("aten.bucketize.Tensor", "aten.bucketize.Scalar")
+def bucketize(c, x, boundaries, out_int32=False, right=False):
+    return sorted_search(c, boundaries, x, right, same_row=False)
+
+
+@rule("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
+def searchsorted(c, boundaries, x, out_int32=False, right=False, side=None, sorter=None):
+    if sorter is not None:
+        raise NoRule("searchsorted with a sorter")
+    same_row = len(shape_of(boundaries)) > 1
+    return sorted_search(c, boundaries, x, right or side == "right", same_row)

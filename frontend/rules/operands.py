@@ -86,9 +86,11 @@ def index_constant(number: int) -> ir.Value:
 
 def broadcast(x: ir.Value, sizes: Sequence[shapes.Size]) -> Callable[[Sequence[ir.Value]], list[ir.Value]]:
     """Index into a result of `sizes` -> index into `x`: dimensions align at the right, and a size of 1 is repeated."""
-    own = x.type.shape if x.type.has_static_shape else shapes.shape_of(x)
-    skip = len(sizes) - len(own)
-    repeated = [shapes.expr(size) == 1 and shapes.expr(whole) != 1 for size, whole in zip(own, sizes[skip:])]
+    skip = len(sizes) - x.type.rank
+    repeated = [
+        not x.type.is_dynamic_dim(i) and x.type.get_dim_size(i) == 1 and shapes.constant(shapes.expr(size)) != 1
+        for i, size in enumerate(sizes[skip:])
+    ]
 
     def indices(at: Sequence[ir.Value]) -> list[ir.Value]:
         return [index_constant(0) if repeat else i for repeat, i in zip(repeated, at[skip:])]

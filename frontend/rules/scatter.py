@@ -13,9 +13,10 @@ from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
-from .indexing import AdvancedIndex, position, readable, with_place
-from .operands import broadcast, finish, index_constant, number_scalar, read, tensor_dtype
-from .scalars import UNSIGNED, Scalar, dtype_of, element_type, opmath, select
+from .index_values import when
+from .indexing import AdvancedIndex, is_empty, position, readable, with_place
+from .operands import broadcast, dtype_of_result, finish, index_constant, number_scalar, read, tensor_dtype
+from .scalars import UNSIGNED, Scalar, element_type, opmath, scalar_type, select
 from .views import wrap_dim
 
 Value = ir.Value
@@ -54,8 +55,9 @@ def converted(c: Conversion, x: Value, dtype: torch.dtype, type_: ir.RankedTenso
 
 def scattered(c: Conversion, init: Value, sizes: Sequence[ir.AffineExpr], write: Write, mode: str = "set") -> Value:
     """The result of the op: `init` with what `write` says at every point of `sizes`, combined by `mode`."""
-    type_ = c.results[0]
-    dtype = dtype_of(type_.element_type)
+    type_, dtype = c.results[0], tensor_dtype(init)
+    if is_empty(sizes):
+        return c.compute(builders.element_at(init))
     inner = opmath(dtype) if mode in ("add", "mul") else dtype
     combine = store_mode(mode, dtype)
 
@@ -72,13 +74,16 @@ def scattered(c: Conversion, init: Value, sizes: Sequence[ir.AffineExpr], write:
 
 def filled(c: Conversion, number: bool | int | float, dtype: torch.dtype | None = None) -> Value:
     """A tensor of the result's sizes and layout, every element `number`."""
-    type_ = c.results[0] if dtype is None else with_element(c.results[0], dtype)
-    dtype = dtype or dtype_of(type_.element_type)
+    dtype = dtype or dtype_of_result(c)
+    type_ = with_element(c.results[0], dtype)
     return builders.compute(type_, c.result_sizes[0], lambda at: Scalar.constant(number, dtype).value)
 
 
 @rule("aten.index_put.default", "aten._unsafe_index_put.default", "aten._index_put_impl.default")
 def index_put(c, x, indices, values, accumulate=False, unsafe=False):
+    masked = mask_of(indices)
+    if masked is not None and not accumulate:
+        return put_where(c, x, *masked, values)
     how = AdvancedIndex.of(x, indices)
     readable(x, list(how.indices))
     value = broadcast(values, how.sizes)
@@ -87,6 +92,35 @@ def index_put(c, x, indices, values, accumulate=False, unsafe=False):
         return how.source(c, x, at), read(values, value(at))
 
     return scattered(c, x, how.sizes, write, "add" if accumulate else "set")
+
+
+def mask_of(indices: Sequence[Value | None]) -> tuple[int, Value] | None:
+    """The first dimension and the mask of an index that is one boolean tensor, else None."""
+    given = [(i, index) for i, index in enumerate(indices) if index is not None]
+    if len(given) == 1 and tensor_dtype(given[0][1]) in (torch.bool, torch.uint8):
+        return given[0]
+    return None
+
+
+def put_where(c: Conversion, x: Value, first: int, mask: Value, values: Value) -> Value:
+    """`x[:, mask] = values` for values that do not depend on which element of the mask is written."""
+    sizes, rank = shape_of(x), len(shape_of(mask))
+    after = len(sizes) - first - rank
+    own = shape_of(values)
+    if len(own) > after and known(own[len(own) - after - 1]) != 1:
+        raise NoRule("a value for each element of a mask: how many they are depends on data")
+    # The mask's dimensions are one in `x[mask]`, which `values` broadcasts to.
+    value = broadcast(values, [*sizes[:first], expr(1), *sizes[first + rank :]])
+    dtype = tensor_dtype(x)
+
+    def body(at):
+        chosen = read(mask, at[first : first + rank]).to(torch.bool)
+        place = value([*at[:first], index_constant(0), *at[first + rank :]])
+        return when(
+            chosen.value, scalar_type(dtype), lambda: read(values, place).value, lambda: read(x, at).value
+        )
+
+    return c.compute(body)
 
 
 @rule("aten._unsafe_masked_index_put_accumulate.default")

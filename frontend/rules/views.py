@@ -223,25 +223,25 @@ def unbind(c, x, number=0):
 
 @rule("aten.as_strided.default", "aten.as_strided_copy.default")
 def as_strided(c, x, size, stride, storage_offset=None):
-    """A view of the tensor that owns the storage, where that tensor fills its storage without gaps and starts it."""
-    root = storage_root(x)
-    if storage_offset is None:
-        if root != x:
-            raise NoRule("as_strided at the offset of a view")
-        storage_offset = 0
-    position = expr(storage_offset)
+    """A view of the tensor whose memory `x` is seen in, where that fills its memory without gaps.
+
+    In the torch stage `storage_offset` counts from the first element of `x`.
+    """
+    root, position = storage_root(x)
+    position = position + (storage_offset or 0)
     for i, step in enumerate(stride):
         position = position + dim(i) * step
     return view(c, root, storage_index(root, position, len(size)))
 
 
-def storage_root(x: Value) -> Value:
-    """The tensor whose memory `x` is seen in: through views, up to a tensor that an op makes."""
+def storage_root(x: Value) -> tuple[Value, ir.AffineExpr]:
+    """The tensor whose memory `x` is seen in, through views, and where in that memory the first element of `x` lies."""
+    index = [expr(0)] * x.type.rank
     while isinstance(x.owner, ir.Operation) and x.owner.name == "bascule.view":
+        map_ = x.owner.attributes["map"].value
+        index = [e.compose(index_map(0, index)) for e in map_.results]
         x = x.owner.operands[0]
-    if not isinstance(x.owner, ir.Operation):
-        raise NoRule("the place of an argument in its storage is not known")
-    return x
+    return x, layout_of(x.type).results[0].compose(index_map(0, index))
 
 
 def storage_index(root: Value, position: ir.AffineExpr, rank: int) -> list[ir.AffineExpr]:

@@ -8,7 +8,8 @@ from bascule.dialect.mlir import ir
 
 from .transcendental import Functions
 from .jit import compile_module, lower_to_llvm
-from .kernel import THREADS, KernelFunction
+from .entry import DECLARATIONS
+from .kernel import KernelFunction
 from .target import Target, host
 
 
@@ -25,16 +26,13 @@ class CompiledKernels:
 
 def lower_kernels(module: ir.Module, target: Target) -> tuple[ir.Module, list[str], list[str]]:
     """A new module of upstream dialects with an entry a kernel; the kernels' names and those of the library functions called."""
-    kernels = [
-        KernelFunction(f.attributes["sym_name"].value, f, target) for f in functions(module) if kernel_op(f) is not None
-    ]
     with module.context, ir.Location.unknown():
-        lowered = ir.Module.parse(THREADS + "".join(kernel.skeleton() for kernel in kernels))
+        kernels = [KernelFunction(f, target) for f in functions(module) if kernel_op(f) is not None]
+        lowered = ir.Module.parse(DECLARATIONS + "".join(kernel.skeleton() for kernel in kernels))
         table = ir.SymbolTable(lowered.operation)
         called = Functions(target)
         for kernel in kernels:
-            kernel.emit_tiles(table[f"{kernel.name}__tiles"].operation)
-            kernel.emit_part(table[f"{kernel.name}__part"].operation, called)
+            kernel.fill(table, called)
         with ir.InsertionPoint.at_block_begin(lowered.body):
             for name, type_ in called.declared.items():
                 attributes = {

@@ -14,6 +14,7 @@ from .transcendental import Functions
 from .indexing import Indexing
 from .memory import Buffer, Memory
 from .plan import Plan
+from .reductions import reductions, scans
 from .scalars import NARROW, Scalars, element, like
 from .target import Target
 
@@ -43,7 +44,13 @@ class Emitter:
         self.env: dict[int, Item] = {}
         self.buffers: dict[int, Buffer] = {}
         self.symbols: list[Index] = []
+        self.allocated: list[ir.Value] = []  # heap memory, to be freed where the function ends
+        self.reductions = reductions(self._function("math.exp"))
+        self.scans = scans(self._function("math.exp"), self._function("math.log1p"))
         self.lane: int | None = None  # the loop index that the lanes run along
+
+    def _function(self, name: str) -> Callable[[Scalars, ir.Value], ir.Value]:
+        return lambda s, x: self.functions.build(s, name, [x])
 
     def varies(self, number: int) -> bool:
         """Whether a value may differ from lane to lane."""

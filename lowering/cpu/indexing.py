@@ -156,6 +156,20 @@ class Indexing:
         quotient = self._elementwise("arith.floordivsi", x, y)
         return self._elementwise("arith.subi", x, self._elementwise("arith.muli", quotient, y))
 
+    def divide(self, x: Index, y: Index) -> tuple[Index, Index]:
+        """Quotient and remainder of two that are uniform and not negative, `y` positive."""
+        if y.constant == 1:
+            return x, Index()
+        level = max(x.level, y.level)
+        operands = [self.scalar(x), self.scalar(y)]
+        quotient = self.b.value("arith.divui", self.b.index, operands, None, level)
+        rest = self.b.value("arith.remui", self.b.index, operands, None, level)
+        return Index(quotient, level=level, multiple=1), Index(rest, level=level, multiple=1)
+
+    def least(self, x: Index, y: Index) -> Index:
+        """The smaller of two that are uniform."""
+        return self._elementwise("arith.minsi", x, y)
+
     def evaluate(self, expr: ir.AffineExpr, dims: Sequence[Index], symbols: Sequence[Index]) -> Index:
         """The value of an affine expression."""
         if isinstance(expr, ir.AffineConstantExpr):

@@ -1,8 +1,10 @@
 """The loops inside a kernel: `reduce`, `foreach`, `compute` and `scan`, along lanes of their own or those of the loop around."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from bascule.dialect.ir.shapes import constant
+from bascule.dialect.ir.shapes import constant, row_major, strided
+from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
 from .body import Block, Node
@@ -11,8 +13,8 @@ from .emitter import Emitter, rule
 from .transcendental import extract, shuffle
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
-from .reductions import Values, kinds
-from .scalars import Scalars, like
+from .reductions import Reduction, Values
+from .scalars import NARROW, Scalars, element, like
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
 STACK_BYTES = 1 << 16  # a scratch buffer no larger than this lives on the stack
@@ -31,15 +33,17 @@ def clear(e: Emitter, block: Block) -> None:
         e.env[argument] = Index()
 
 
-def serial_loop(e: Emitter, argument: int, size: Index, carried: list[ir.Value], step: Step) -> list[ir.Value]:
+def serial_loop(
+    e: Emitter, argument: int, bounds: tuple[Index, Index], carried: list[ir.Value], step: Step
+) -> list[ir.Value]:
+    """`argument` from one bound to the other, one by one."""
     b = e.b
 
     def body(iv: ir.Value, values: list[ir.Value]) -> Sequence[ir.Value]:
         e.env[argument] = Index(iv, level=b.level, multiple=1)
         return step(values)
 
-    zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
-    return b.loop(zero, e.ix.scalar(size), one, carried, body)
+    return b.loop(e.ix.scalar(bounds[0]), e.ix.scalar(bounds[1]), b.constant(b.index, 1), carried, body)
 
 
 def vector_loop(
@@ -111,7 +115,8 @@ def walk(e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step
     def nest(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:
         if k < len(order):
             group = plan.groups[order[k]]
-            return serial_loop(e, block.arguments[group[-1]], group_size(e, plan, group), values, lambda v: nest(k + 1, v))
+            bounds = (Index(), group_size(e, plan, group))
+            return serial_loop(e, block.arguments[group[-1]], bounds, values, lambda v: nest(k + 1, v))
         if vector < 0:
             return step(values)
         group = plan.groups[vector]
@@ -146,37 +151,57 @@ def position(e: Emitter, block: Block, plan: LoopPlan) -> Index:
     return total
 
 
+@dataclass
+class Reducing:
+    """A `reduce` under way: `lanes` accumulators of each sort (1: scalars), of lanes of its own or of the loop around."""
+
+    e: Emitter
+    node: Node
+    plan: LoopPlan
+
+    def __post_init__(self) -> None:
+        e, self.block = self.e, self.node.blocks[0]
+        self.kind: Reduction = e.reductions[self.node.op.attributes["kind"].value]
+        self.own = e.lanes == 1 and self.plan.vector >= 0
+        self.lanes = self.plan.width if self.own else e.lanes if e.varies(self.node.results[0]) else 1
+
+    def start(self) -> Values:
+        type_ = self.e.body.types[self.block.yielded[0]]
+        return self.kind.start(Scalars(self.e.b), ir.VectorType.get([self.lanes], type_) if self.lanes > 1 else type_)
+
+    def step(self, values: Values) -> Values:
+        e = self.e
+        e.emit(self.block)
+        x = e.scalar(self.block.yielded[0])
+        place = None
+        if self.kind.positions:
+            at = e.ix.value(position(e, self.block, self.plan))
+            place = e.spread(at) if self.lanes > 1 else at.value
+            place = e.b.value("arith.index_cast", like(place.type, e.b.i64), [place])
+        # Lanes of the loop around that are out of force may accumulate what they like.
+        mask = e.memory.mask.value if self.own and e.memory.mask is not None else None
+        return self.kind.take(Scalars(e.b), values, e.spread(x) if self.lanes > 1 else x.value, mask, place)
+
+    def folded(self, state: Values) -> Values:
+        return fold(Scalars(self.e.b), self.kind, state) if self.own else state
+
+    def merge(self, x: Values, y: Values) -> Values:
+        return self.kind.merge(Scalars(self.e.b), x, y)
+
+    def define(self, state: Values) -> None:
+        e = self.e
+        for number, value in zip(self.node.results, self.kind.finish(Scalars(e.b), state)):
+            e.env[number] = Scalar(value, self.lanes > 1 and not self.own, e.b.level)
+
+
 @rule("bascule.reduce")
 def _reduce(e: Emitter, node: Node) -> None:
-    block, plan = node.blocks[0], e.plan.loops.get(node) or inner_plan(e, node)
-    kind = e.kinds[node.op.attributes["kind"].value]
-    type_ = e.body.types[block.yielded[0]]
-    own = e.lanes == 1 and plan.vector >= 0
-    lanes = plan.width if own else e.lanes if e.varies(node.results[0]) else 1
-    vector = ir.VectorType.get([lanes], type_) if lanes > 1 else type_
-
-    def step(values: list[ir.Value]) -> list[ir.Value]:
-        (item,) = e.emit(block)
-        x = e.scalar(block.yielded[0])
-        s = Scalars(e.b)
-        value = e.spread(x) if lanes > 1 else x.value
-        place = None
-        if kind.positions:
-            at = e.ix.value(position(e, block, plan))
-            place = e.spread(at) if lanes > 1 else at.value
-            place = e.b.value("arith.index_cast", like(place.type, e.b.i64), [place])
-        mask = e.memory.mask.value if own and e.memory.mask is not None else None
-        return kind.take(s, values, value, mask, place)
-
-    state = walk(e, block, plan, kind.start(Scalars(e.b), vector), step)
-    if own:
-        state = fold(Scalars(e.b), kind, state)
-    state = kind.finish(Scalars(e.b), state)
-    for number, value in zip(node.results, state):
-        e.env[number] = Scalar(value, lanes > 1 and not own, e.b.level)
+    reducing = Reducing(e, node, e.plan.loops.get(node) or inner_plan(e, node))
+    state = walk(e, reducing.block, reducing.plan, reducing.start(), reducing.step)
+    reducing.define(reducing.folded(state))
 
 
-def fold(s: Scalars, kind, state: Values) -> Values:
+def fold(s: Scalars, kind: Reduction, state: Values) -> Values:
     """One set of accumulators from those of all lanes: halves are merged until one lane is left."""
     width = state[0].type.shape[0]
     while width > 1:
@@ -193,7 +218,7 @@ def scratch(e: Emitter, node: Node, sizes: Sequence[ir.AffineExpr]) -> Buffer:
     lanes = e.lanes if e.varies(node.results[0]) else 1
     stored = stored_type(type_.element_type)
     total = length(tuple(sizes), tuple(range(len(sizes))))
-    layout = row_major_layout(sizes)
+    layout = strided(row_major(list(sizes)))
     if total is not None:
         count = max(1, total * lanes)
         width = max(8, stored.width) // 8
@@ -211,15 +236,7 @@ def scratch(e: Emitter, node: Node, sizes: Sequence[ir.AffineExpr]) -> Buffer:
     value = b.value(name, memref, operands, attributes, 0)
     if name == "memref.alloc":
         e.allocated.append(value)
-    from bascule.dialect.ir.types import scalar_type
-
     return Buffer(value, scalar_type(type_.element_type), layout, lanes)
-
-
-def row_major_layout(sizes: Sequence[ir.AffineExpr]) -> ir.AffineMap:
-    from bascule.dialect.ir.shapes import row_major, strided
-
-    return strided(row_major(list(sizes)))
 
 
 @rule("bascule.compute")
@@ -262,9 +279,7 @@ MODES = {"add": "sum", "mul": "prod", "min": "min", "max": "max", "minu": "minu"
 def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
     """What a store of `mode` leaves; no other point writes the place meanwhile. 16-bit floats are combined in f32."""
     s = Scalars(e.b)
-    kind, type_ = e.kinds[MODES[mode]], old.value.type
-    from .scalars import NARROW, element
-
+    kind, type_ = e.reductions[MODES[mode]], old.value.type
     if isinstance(element(type_), NARROW):
         value = s.narrow(kind.combine(s, s.widen(old.value), s.widen(new.value)), element(type_))
     else:
@@ -272,4 +287,46 @@ def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
     return Scalar(value, old.lanes, e.b.level)
 
 
-__all__ = ["kinds"]
+@rule("bascule.scan")
+def _scan(e: Emitter, node: Node) -> None:
+    block, plan = node.blocks[0], e.plan.loops.get(node) or inner_plan(e, node)
+    dim = node.op.attributes["dim"].value
+    kind = e.scans[node.op.attributes["kind"].value]
+    buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)
+    type_ = e.body.types[block.yielded[0]]
+    along = next((g for g, group in enumerate(plan.groups) if dim in group), None)
+    others = LoopPlan(plan.sizes, tuple(g for i, g in enumerate(plan.groups) if i != along), _without(plan, along), plan.width)
+
+    def lines(values: list[ir.Value]) -> list[ir.Value]:
+        """One line along `dim`, or as many as there are lanes."""
+        lanes = e.lanes > 1 and (e.varies(node.results[0]) or e.lane in block.arguments)
+        vector = ir.VectorType.get([e.lanes], type_) if lanes else type_
+
+        def step(state: list[ir.Value]) -> list[ir.Value]:
+            e.emit(block)
+            x = e.scalar(block.yielded[0])
+            at = e.index(block.arguments[dim])
+            place = None
+            if kind.positions:
+                place = e.b.value("arith.index_cast", e.b.i64, [e.ix.scalar(at)])
+                place = e.spread(Scalar(place, False, e.b.level)) if lanes else place
+            state = kind.take(Scalars(e.b), state, e.spread(x) if lanes else x.value, None, place)
+            write(e, buffer, block, Scalar(kind.finish(Scalars(e.b), state)[0], lanes, e.b.level))
+            return state
+
+        start = kind.start(Scalars(e.b), vector)
+        if along is None:
+            step(start)
+        else:
+            bounds = (Index(), e.size(plan.sizes[dim]))
+            serial_loop(e, block.arguments[dim], bounds, start, step)
+        return values
+
+    walk(e, block, others, [], lines)
+
+
+def _without(plan: LoopPlan, along: int | None) -> int:
+    """The vector group's number once group `along` is taken out."""
+    if along is None or plan.vector < along:
+        return plan.vector
+    return plan.vector - 1

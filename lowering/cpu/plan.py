@@ -88,15 +88,11 @@ class Planner:
 
     def plan(self, kernel: ir.Operation) -> Plan:
         block, sizes = self.body.block, sizes_of(kernel)
-        serial = self._colliding(block)
-        total, plan = self._loop(block, sizes, None, serial)
-        points = 1.0
-        for size in sizes:
-            points *= DYNAMIC if constant(size) is None else max(1, constant(size))
-        self.cost = total / points
+        serial = self.colliding(block)
+        self.cost, plan = self.loop(block, sizes, None, serial)
         return Plan(plan, self.loops, {g for g, group in enumerate(plan.groups) if serial & {block.arguments[i] for i in group}})
 
-    def _colliding(self, block: Block) -> set[int]:
+    def colliding(self, block: Block) -> set[int]:
         """Indices of the domain of which two values may store to one place: those no index of a computed store is linear in."""
         colliding: set[int] = set()
         for node in block.walk():
@@ -109,16 +105,16 @@ class Planner:
             colliding.update(a for a in block.arguments if a not in distinct)
         return colliding
 
-    def _loop(
+    def loop(
         self, block: Block, sizes: tuple[ir.AffineExpr, ...], node: Node | None, serial: set[int]
     ) -> tuple[float, LoopPlan]:
-        """The cost of all points of a loop and its plan; plans of the loops inside are noted if they choose for themselves."""
+        """The cost of a point of a loop, and its plan; plans of the loops inside are noted if they choose for themselves."""
         groups = group_ranges(self.body, block, sizes)
-        if serial:
+        if serial or (node is not None and node.name == "bascule.scan"):
             groups = tuple((i,) for group in groups for i in group)
         points = 1.0
         for size in sizes:
-            points *= DYNAMIC if constant(size) is None else constant(size)
+            points *= DYNAMIC if constant(size) is None else max(1, constant(size))
         best, choice, width = float("inf"), -1, 1
         for g, group in enumerate(groups):
             lane = block.arguments[group[-1]]
@@ -140,7 +136,7 @@ class Planner:
             if alone < best:
                 self.loops.update(plans)
                 best, choice, width = alone, -1, 1
-        return best, LoopPlan(sizes, groups, choice, width)
+        return best / max(points, 1.0), LoopPlan(sizes, groups, choice, width)
 
     def _width(self, block: Block, size: int) -> int:
         """Lanes: several registers while the body is small, no more than the size asks for."""
@@ -184,9 +180,9 @@ class Planner:
         total = 0.0
         for node in block.nodes:
             if node.name in LOOPS:
-                cost, plan = self._loop(node.blocks[0], sizes_of(node.op), node, set())
+                cost, plan = self.loop(node.blocks[0], sizes_of(node.op), node, set())
                 self.loops[node] = plan
-                total += cost
+                total += cost * self._times(node)
             elif node.address is not None:
                 total += ACCESS
             elif node.name not in FREE:

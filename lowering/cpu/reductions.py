@@ -19,14 +19,14 @@ def lowest(type_: ir.Type, unsigned: bool = False) -> int | float:
     e = element(type_)
     if isinstance(e, ir.FloatType):
         return -inf
-    return 0 if unsigned or e.width == 1 else -(1 << (e.width - 1))
+    return 0 if unsigned else -(1 << (e.width - 1))
 
 
 def highest(type_: ir.Type, unsigned: bool = False) -> int | float:
     e = element(type_)
     if isinstance(e, ir.FloatType):
         return inf
-    return -1 if unsigned or e.width == 1 else (1 << (e.width - 1)) - 1  # -1: all bits set
+    return -1 if unsigned else (1 << (e.width - 1)) - 1  # -1: all bits set
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,10 @@ class Kind:
 
 @dataclass(frozen=True)
 class Position:
-    """argmax, argmin: the value and the position where it stands first; NaN wins."""
+    """argmax, argmin: the value and the position where it stands first (`last`: last, then there is no `merge`); NaN wins."""
 
     largest: bool
+    last: bool = False
     positions = True
 
     def start(self, s: Scalars, type_: ir.Type) -> Values:
@@ -68,12 +69,11 @@ class Position:
     def _better(self, s: Scalars, x: ir.Value, y: ir.Value) -> ir.Value:
         """Whether `x` comes before `y` by value alone."""
         if not is_float(x.type):
-            if element(x.type).width == 1:
-                better = s.op("arith.andi", x, s.invert(y)) if self.largest else s.op("arith.andi", y, s.invert(x))
-                return better
-            return s.compare("sgt" if self.largest else "slt", x, y)
-        better = s.compare("ogt" if self.largest else "olt", x, y)
-        nan = s.op("arith.andi", s.is_nan(x), s.compare("ord", y, y))
+            return s.compare(("sge" if self.last else "sgt") if self.largest else ("sle" if self.last else "slt"), x, y)
+        order = ("oge" if self.last else "ogt") if self.largest else ("ole" if self.last else "olt")
+        better, nan = s.compare(order, x, y), s.is_nan(x)
+        if not self.last:
+            nan = s.op("arith.andi", nan, s.compare("ord", y, y))
         return s.op("arith.ori", better, nan)
 
     def take(self, s, state, x, mask, position):
@@ -173,17 +173,19 @@ def _extreme(largest: bool) -> Callable:
     def combine(s: Scalars, x: ir.Value, y: ir.Value) -> ir.Value:
         if is_float(x.type):
             return s.extreme(y, x, largest)
-        if element(x.type).width == 1:
-            return s.op("arith.ori" if largest else "arith.andi", x, y)
         return s.op("arith.maxsi" if largest else "arith.minsi", x, y)
 
     return combine
 
 
-def kinds(exp: Callable[[Scalars, ir.Value], ir.Value]) -> dict[str, Kind | Position | Welford | Softmax]:
-    """Name -> kind. `exp` builds the exponential."""
+Reduction = Kind | Position | Welford | Softmax
+Function = Callable[[Scalars, ir.Value], ir.Value]
+
+
+def reductions(exp: Function) -> dict[str, Reduction]:
+    """Kinds of `bascule.reduce`, by name. `exp` builds the exponential."""
     return {
-        "sum": Kind(lambda t: -0.0 if is_float(t) else 0, _arithmetic("arith.addf", "arith.addi")),
+        "sum": Kind(lambda t: 0, _arithmetic("arith.addf", "arith.addi")),
         "prod": Kind(lambda t: 1, _arithmetic("arith.mulf", "arith.muli")),
         "max": Kind(lowest, _extreme(True)),
         "min": Kind(highest, _extreme(False)),
@@ -197,3 +199,25 @@ def kinds(exp: Callable[[Scalars, ir.Value], ir.Value]) -> dict[str, Kind | Posi
         "welford": Welford(),
         "softmax": Softmax(exp),
     }
+
+
+def scans(exp: Function, log1p: Function) -> dict[str, Reduction]:
+    """Kinds of `bascule.scan`, by name."""
+    shared = ("sum", "prod", "max", "min", "maxu", "minu")
+
+    def logaddexp(s: Scalars, x: ir.Value, y: ir.Value) -> ir.Value:
+        """log(exp(x) + exp(y)); of equal infinities, that infinity."""
+        largest, smallest = s.extreme(x, y, True), s.extreme(x, y, False)
+        sum_ = s.op("arith.addf", largest, log1p(s, exp(s, s.op("arith.subf", smallest, largest))))
+        return s.select(s.compare("oeq", x, y), s.select(_infinite(s, x), x, sum_), sum_)
+
+    return {
+        **{name: kind for name, kind in reductions(exp).items() if name in shared},
+        "logaddexp": Kind(lowest, logaddexp),
+        "argmax": Position(True, last=True),
+        "argmin": Position(False, last=True),
+    }
+
+
+def _infinite(s: Scalars, x: ir.Value) -> ir.Value:
+    return s.compare("oeq", s.b.value("math.absf", x.type, [x], None, s.level), s.constant(x.type, inf))

@@ -1,0 +1,46 @@
+"""Running an imported graph as its FX graph is called: placeholders in, FX outputs out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..ir.attributes import OperandAttr
+from ..mlir import ir
+from .entry import choose, interpret
+from .maps import evaluate
+
+
+def interpret_graph(module: ir.Module, inputs: Sequence[Any], constants: Sequence[torch.Tensor] = ()) -> list[Any]:
+    """Runs the graph function of `module` on a value for each placeholder (tensors and numbers); `constants` are the
+    tensors that the graph holds. Returns its outputs: tensors, numbers and None, as `bascule.outputs` says."""
+    with module.context:
+        attributes = choose(module, None).attributes
+        symbols = _symbols(attributes, inputs)
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        results = interpret(module, [*symbols, *tensors, *constants])
+        return [_output(entry, results, symbols) for entry in attributes["bascule.outputs"]]
+
+
+def _symbols(attributes: ir.OpAttributeMap, inputs: Sequence[Any]) -> list[int]:
+    """The value of each symbol: of the placeholder that is it, or solved from a size or a stride."""
+    if "bascule.symbol_sources" not in attributes:
+        places = [entry.value.split() for entry in attributes["bascule.inputs"]]
+        known = {int(place[1]): value for place, value in zip(places, inputs) if place[0] == "symbol"}
+        return [known[i] for i in range(len(known))]
+    values = []
+    for source in attributes["bascule.symbol_sources"]:
+        given, kind, dim = inputs[source["input"].value], source["kind"].value, source["dim"].value
+        found = given if kind == "value" else given.shape[dim] if kind == "size" else given.stride(dim)
+        values.append((found - source["offset"].value) // source["scale"].value)
+    return values
+
+
+def _output(entry: ir.Attribute, results: list[torch.Tensor], symbols: list[int]) -> Any:
+    if isinstance(entry, OperandAttr):
+        return results[ir.IntegerAttr(entry.index).value]
+    if isinstance(entry, ir.UnitAttr):
+        return None
+    if isinstance(entry, ir.AffineMapAttr):
+        return int(evaluate(entry.value.results[0], (), symbols))
+    return entry.value

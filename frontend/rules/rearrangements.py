@@ -1,0 +1,112 @@
+"""Copies whose elements stand at other indices: flip, roll, rot90, repeat, shuffles. Views cannot say these."""
+
+from collections.abc import Sequence
+
+from bascule.dialect.ir.shapes import constant as known
+from bascule.dialect.ir.shapes import expr, shape_of
+from bascule.dialect.mlir import ir
+
+from ..conversion import Conversion, NoRule, rule
+from ..index_maps import Expr, dim, dims, same_size
+from .operands import read, tensor_dtype
+from .views import wrap_dim
+
+Value = ir.Value
+
+
+def reading_at(c: Conversion, x: Value, index: Sequence[Expr]) -> Value:
+    """A new tensor: the element of `x` at `index`, expressions of the result's dimensions."""
+    tensor_dtype(x)
+    return c.compute(lambda at: read(x, c.apply(index, at)).value)
+
+
+@rule("aten.flip.default", "aten.fliplr.default", "aten.flipud.default")
+def flip(c, x, numbers):
+    sizes = shape_of(x)
+    index = dims(len(sizes))
+    for number in numbers:
+        number = wrap_dim(number, len(sizes))
+        if sizes:
+            index[number] = sizes[number] - 1 - index[number]
+    return reading_at(c, x, index)
+
+
+@rule("aten.roll.default")
+def roll(c, x, shifts, numbers=()):
+    sizes = shape_of(x)
+    if not numbers and len(sizes) != 1:
+        raise NoRule("roll of the flattened tensor")
+    if any(known(size) == 0 for size in sizes):
+        return reading_at(c, x, dims(len(sizes)))
+    index = dims(len(sizes))
+    for shift, number in zip(shifts, numbers or [0]):
+        number = wrap_dim(number, len(sizes))
+        # From the element `shift` before, around the end; affine remainders are never negative.
+        index[number] = Expr.get_mod(index[number] - shift, sizes[number])
+    return reading_at(c, x, index)
+
+
+@rule("aten.rot90.default")
+def rot90(c, x, k=1, numbers=(0, 1)):
+    sizes = shape_of(x)
+    a, b = (wrap_dim(number, len(sizes)) for number in numbers)
+    index = dims(len(sizes))
+    if k % 4 == 1:
+        index[a], index[b] = dim(b), sizes[b] - 1 - dim(a)
+    elif k % 4 == 2:
+        index[a], index[b] = sizes[a] - 1 - dim(a), sizes[b] - 1 - dim(b)
+    elif k % 4 == 3:
+        index[a], index[b] = sizes[a] - 1 - dim(b), dim(a)
+    return reading_at(c, x, index)
+
+
+@rule("aten.repeat.default", "aten.tile.default")
+def repeat(c, x, repeats):
+    sizes, result = shape_of(x), c.result_sizes[0]
+    lead, index = len(result) - len(sizes), []
+    for i, size in enumerate(sizes):
+        if known(size) == 1:
+            index.append(expr(0))
+        elif same_size(size, result[lead + i]):
+            index.append(dim(lead + i))
+        else:
+            index.append(Expr.get_mod(dim(lead + i), size) if known(size) != 0 else expr(0))
+    return reading_at(c, x, index)
+
+
+@rule("aten.repeat_interleave.self_int")
+def repeat_interleave(c, x, repeats, number=None, output_size=None):
+    sizes = shape_of(x)
+    if number is None and len(sizes) != 1:
+        raise NoRule("repeat_interleave of the flattened tensor")
+    number = wrap_dim(number or 0, len(sizes))
+    index = dims(len(sizes))
+    index[number] = Expr.get_floor_div(index[number], expr(repeats))
+    return reading_at(c, x, index)
+
+
+@rule("aten.pixel_shuffle.default")
+def pixel_shuffle(c, x, factor):
+    lead = len(c.result_sizes[0]) - 3
+    channel, row, column = dim(lead), dim(lead + 1), dim(lead + 2)
+    div, mod = Expr.get_floor_div, Expr.get_mod
+    source = (channel * factor + mod(row, factor)) * factor + mod(column, factor)
+    return reading_at(c, x, [*dims(lead), source, div(row, factor), div(column, factor)])
+
+
+@rule("aten.pixel_unshuffle.default")
+def pixel_unshuffle(c, x, factor):
+    lead = len(c.result_sizes[0]) - 3
+    channel, row, column = dim(lead), dim(lead + 1), dim(lead + 2)
+    div, mod = Expr.get_floor_div, Expr.get_mod
+    places = [row * factor + mod(div(channel, factor), factor), column * factor + mod(channel, factor)]
+    return reading_at(c, x, [*dims(lead), div(channel, factor * factor), *places])
+
+
+@rule("aten.channel_shuffle.default", "aten.native_channel_shuffle.default")
+def channel_shuffle(c, x, groups):
+    sizes = shape_of(x)
+    per_group = Expr.get_floor_div(sizes[1], expr(groups))
+    index = dims(len(sizes))
+    index[1] = Expr.get_mod(dim(1), expr(groups)) * per_group + Expr.get_floor_div(dim(1), expr(groups))
+    return reading_at(c, x, index)

@@ -1,0 +1,86 @@
+"""The tiles of a loop: what is shared among threads. A tile is one point of the loop's other groups and a block of one group.
+
+Tiles are numbered row-major, blocks innermost. The blocks do not depend on the number of threads, so neither do results.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bascule.dialect.mlir import ir
+
+from .body import Block
+from .builder import Index
+from .indexing import Indexing
+from .loops import Step, clear, group_size, serial_loop, vector_loop
+from .emitter import Emitter
+from .plan import LoopPlan
+
+
+@dataclass(frozen=True)
+class Domain:
+    """`blocked`: the group cut into blocks of `block` points, or -1; `serial`: groups walked in order inside every tile."""
+
+    body: Block
+    loop: LoopPlan
+    blocked: int
+    block: int
+    cost: float  # of a point, in vector ops
+    serial: frozenset[int] = field(default_factory=frozenset)
+
+    @property
+    def outer(self) -> list[int]:
+        """The groups of which a tile has one point."""
+        return [g for g in range(len(self.loop.groups)) if g != self.blocked and g not in self.serial]
+
+    def count(self, ix: Indexing, size: Callable[[tuple[int, ...]], Index]) -> tuple[Index, Index]:
+        """The number of tiles, and of points; `size` gives that of a group."""
+        tiles, points = Index(offset=1), Index(offset=1)
+        for g, group in enumerate(self.loop.groups):
+            points = ix.multiply(points, size(group))
+            if g == self.blocked:
+                tiles = ix.multiply(tiles, self._blocks(ix, size(group)))
+            elif g not in self.serial:
+                tiles = ix.multiply(tiles, size(group))
+        return tiles, points
+
+    def _blocks(self, ix: Indexing, size: Index) -> Index:
+        if size.constant is not None:
+            return Index(offset=-(-size.constant // self.block))
+        return ix.divide(ix.add(size, Index(offset=self.block - 1)), Index(offset=self.block))[0]
+
+    def run(self, e: Emitter, tile: Index, carried: list[ir.Value], step: Step) -> list[ir.Value]:
+        """The points of tile number `tile`: `step` emits the body, with the loop's indices set, and returns the carried values."""
+        clear(e, self.body)
+        groups = self.loop.groups
+        first, last = Index(), Index()
+        if self.blocked >= 0:
+            size = group_size(e, self.loop, groups[self.blocked])
+            last = size
+            blocks = self._blocks(e.ix, size)
+            if blocks.constant != 1:
+                tile, at = (tile, tile) if not self.outer else e.ix.divide(tile, blocks)
+                first = e.ix.scale(at, self.block)
+                last = e.ix.least(e.ix.add(first, Index(offset=self.block)), size)
+        for g in reversed(self.outer):
+            at = tile
+            if g != self.outer[0]:
+                tile, at = e.ix.divide(tile, group_size(e, self.loop, groups[g]))
+            e.env[self._argument(g)] = at
+        order = sorted(self.serial - {self.blocked})
+
+        def nest(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:
+            if k < len(order):
+                bounds = (Index(), group_size(e, self.loop, groups[order[k]]))
+                return serial_loop(e, self._argument(order[k]), bounds, values, lambda v: nest(k + 1, v))
+            if self.blocked < 0:
+                return step(values)
+            argument = self._argument(self.blocked)
+            if self.blocked != self.loop.vector:
+                return serial_loop(e, argument, (first, last), values, step)
+            whole = size.constant is not None and size.constant % self.loop.width == 0
+            return vector_loop(e, argument, (first, last), self.loop.width, values, step, whole=whole)
+
+        return list(nest(0, carried))
+
+    def _argument(self, g: int) -> int:
+        return self.body.arguments[self.loop.groups[g][-1]]

@@ -1,0 +1,98 @@
+"""Calls of ATen operators as Python text: arguments by the operator's schema."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from bascule.dialect.errors import UserError
+from bascule.dialect.ir import OperandAttr
+from bascule.dialect.ir.functions import ARGUMENTS, EXTERN
+from bascule.dialect.ir.locations import source_of
+from bascule.dialect.ir.scalar_types import scalar_type_name
+from bascule.dialect.mlir import ir
+
+from .expressions import python_of
+
+OUT = "bascule.out"
+
+# c10::MemoryFormat and c10::Layout by number
+_MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+_LAYOUTS = ("strided",)
+# word in a parameter's schema type -> how the number that stands for such a constant reads
+_NUMBERED = {
+    "ScalarType": lambda number: f"torch.{scalar_type_name(number)}",
+    "MemoryFormat": lambda number: f"torch.{_MEMORY_FORMATS[number]}",
+    "Layout": lambda number: f"torch.{_LAYOUTS[number]}",
+}
+
+
+class AtenFunction:
+    """An ATen function: the operator that is called for it, and its schema."""
+
+    def __init__(self, function: ir.Operation):
+        attributes = function.attributes
+        self.writes_out = OUT in attributes
+        self.operator = attributes[OUT if self.writes_out else EXTERN].value
+        self.arguments = list(attributes[ARGUMENTS])
+        self.schema = _overload(self.operator, function)._schema
+
+    @property
+    def path(self) -> str:
+        """`torch.ops.aten.mm.out`."""
+        return f"torch.ops.{self.operator}"
+
+    def call(self, name: str, tensors: Sequence[str], symbols: Sequence[str]) -> str:
+        """The text of a call of what is bound to `name`. `tensors`: the operands, destinations last."""
+        parameters = [p for p in self.schema.arguments if not p.is_out]
+        parts = []
+        for parameter, attribute in zip(parameters, self.arguments):
+            text = _argument(attribute, str(parameter.real_type), tensors, symbols)
+            parts.append(f"{parameter.name}={text}" if parameter.kwarg_only else text)
+        if self.writes_out:
+            outs = [p.name for p in self.schema.arguments if p.is_out]
+            parts += [f"{out}={tensor}" for out, tensor in zip(outs, tensors[len(tensors) - len(outs) :])]
+        return f"{name}({', '.join(parts)})"
+
+    @property
+    def returns_list(self) -> bool:
+        """Whether the operator returns one list of tensors."""
+        returns = self.schema.returns
+        return len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
+
+
+def _overload(name: str, function: ir.Operation) -> torch._ops.OpOverload:
+    try:
+        namespace, packet, overload = name.split(".")
+        return getattr(getattr(getattr(torch.ops, namespace), packet), overload)
+    except (AttributeError, ValueError):
+        raise UserError(f"torch has no operator '{name}'", location=source_of(function.location)) from None
+
+
+def _argument(attribute: ir.Attribute, type_: str, tensors: Sequence[str], symbols: Sequence[str]) -> str:
+    match attribute:
+        case OperandAttr():
+            return tensors[ir.IntegerAttr(attribute.index).value]
+        case ir.UnitAttr():
+            return "None"
+        case ir.ArrayAttr():
+            return f"[{', '.join(_argument(part, type_, tensors, symbols) for part in attribute)}]"
+        case ir.AffineMapAttr():
+            return python_of(attribute.value.results[0], symbols)
+        case ir.DenseF64ArrayAttr():
+            real, imaginary = attribute
+            return f"complex({number_text(real)}, {number_text(imaginary)})"
+    value = attribute.value
+    if isinstance(value, str):
+        return f"torch.device({value!r})" if "Device" in type_ else repr(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        for word, spelled in _NUMBERED.items():
+            if word in type_:
+                return spelled(value)
+    return number_text(value)
+
+
+def number_text(value: bool | int | float) -> str:
+    """A number as Python reads it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)

@@ -1,0 +1,40 @@
+"""Affine expressions of a graph's symbols as Python text."""
+
+from collections.abc import Sequence
+
+from bascule.dialect.mlir import ir
+
+
+def python_of(e: ir.AffineExpr | int, symbols: Sequence[str]) -> str:
+    """`e` over the symbols' names, with as few brackets as Python needs."""
+    return _text(e, symbols)[0]
+
+
+def sizes_of(exprs: Sequence[ir.AffineExpr], symbols: Sequence[str]) -> str:
+    """A tuple: `(s0, 32)`, `(4,)`, `()`."""
+    parts = [python_of(e, symbols) for e in exprs]
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+_ATOM, _PRODUCT, _SUM = 0, 1, 2  # what a text is, by how weakly it binds
+
+
+def _text(e: ir.AffineExpr | int, symbols: Sequence[str]) -> tuple[str, int]:
+    e = e if isinstance(e, int) else e.maybe_downcast()
+    if isinstance(e, int | ir.AffineConstantExpr):
+        value = e if isinstance(e, int) else e.value
+        return str(value), _ATOM if value >= 0 else _SUM
+    if isinstance(e, ir.AffineSymbolExpr):
+        return symbols[e.position], _ATOM
+    (lhs, left), (rhs, right) = _text(e.lhs, symbols), _text(e.rhs, symbols)
+    if isinstance(e, ir.AffineAddExpr):
+        negated = isinstance(e.rhs, ir.AffineConstantExpr) and e.rhs.value < 0
+        return f"{lhs} - {-e.rhs.value}" if negated else f"{lhs} + {rhs}", _SUM
+    lhs = f"({lhs})" if left == _SUM else lhs
+    if isinstance(e, ir.AffineCeilDivExpr):
+        return f"-(-{lhs if left == _ATOM else f'({lhs})'} // {rhs if right == _ATOM else f'({rhs})'})", _ATOM
+    if isinstance(e, ir.AffineMulExpr):
+        lhs = f"({lhs})" if "//" in lhs or "%" in lhs else lhs
+        return f"{lhs} * {rhs if right == _ATOM else f'({rhs})'}", _PRODUCT
+    operator = "//" if isinstance(e, ir.AffineFloorDivExpr) else "%"
+    return f"{lhs} {operator} {rhs if right == _ATOM else f'({rhs})'}", _PRODUCT

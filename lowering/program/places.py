@@ -1,0 +1,92 @@
+"""Where the memrefs of a program lie, as Python text: the pointer a kernel takes, the tensor an ATen operator takes."""
+
+from dataclasses import dataclass
+
+from bascule.dialect.analysis.buffers import Sizes, at, difference, layout_map, strides, substitute
+from bascule.dialect.ir.scalar_types import scalar_type_of
+from bascule.dialect.ir.shapes import expr
+from bascule.dialect.ir.types import byte_width
+from bascule.dialect.mlir import ir
+
+from .expressions import python_of, sizes_of
+from .source import Source
+
+ARENA = "bascule.arena"
+
+
+@dataclass(frozen=True)
+class Place:
+    """`offset` bytes from the first element of the tensor called `base`. `whole`: it is that tensor."""
+
+    base: str
+    offset: ir.AffineExpr
+    whole: bool
+
+
+class Places:
+    """Names and texts of a function's memrefs. Lines that make a pointer or a tensor are written where it is first needed."""
+
+    def __init__(self, source: Source, sizes: Sizes, symbols: list[str]):
+        self.source, self.sizes, self.symbols = source, sizes, symbols
+        self.known: dict[ir.Value, Place] = {}
+        self.pointers: set[str] = set()
+        self.typed: set[str] = set()  # views of the arena as another dtype
+        self.tensors: dict[ir.Value, str] = {}
+        self.derived: dict[str, list[str]] = {}  # base -> names of tensors that keep its memory
+
+    def own(self, value: ir.Value, name: str) -> None:
+        """`value` is the tensor called `name`."""
+        self.known[value] = Place(name, expr(0), True)
+        self.tensors[value] = name
+        self.derived.setdefault(name, [])
+
+    def alias(self, op: ir.Operation) -> None:
+        """The result of a `bascule.view`, `memref.view`, `memref.reinterpret_cast` lies in its source's memory."""
+        (result,) = op.results
+        source = op.operands[0]
+        place = self.known[source]
+        width = byte_width(result.type.element_type)
+        match op.name:
+            case "bascule.view":
+                map_ = op.attributes["map"].value
+                origin = [expr(0)] * map_.n_dims
+                layout, first = layout_map(source.type), [substitute(e, origin) for e in map_.results]
+                moved = difference(substitute(layout.results[0], first), at(layout, [0] * layout.n_dims))
+                moved = moved * width
+            case "memref.view":
+                moved = self.sizes.expression(op.operands[1])
+            case "memref.reinterpret_cast":
+                moved = expr(0)
+        self.known[result] = Place(place.base, place.offset + moved, False)
+
+    def pointer(self, value: ir.Value) -> str:
+        """The address of the first element."""
+        place = self.known[value]
+        name = f"{place.base}_p"
+        if name not in self.pointers:
+            self.source.line(f"    {name} = {place.base}.data_ptr()")
+            self.pointers.add(name)
+        return name if place.offset == expr(0) else f"{name} + {python_of(place.offset, self.symbols)}"
+
+    def tensor(self, value: ir.Value) -> str:
+        """The name of a tensor that is `value`."""
+        if value not in self.tensors:
+            place, type_ = self.known[value], value.type
+            base, offset = place.base, place.offset
+            dtype, width = scalar_type_of(type_.element_type), byte_width(type_.element_type)
+            if base == "arena" and dtype != "uint8":
+                base = f"arena_{dtype}"
+                if base not in self.typed:
+                    self.source.line(f"    {base} = arena.view(torch.{dtype})")
+                    self.typed.add(base)
+            elements = offset if width == 1 else ir.AffineExpr.get_floor_div(offset, width)
+            name = f"{place.base}_v{len(self.tensors)}"
+            shape = f"{sizes_of(self.sizes.of(value), self.symbols)}, {sizes_of(strides(type_), self.symbols)}"
+            self.source.line(f"    {name} = view({base}, {shape}, {python_of(elements, self.symbols)})")
+            self.tensors[value] = name
+            self.derived[place.base].append(name)
+        return self.tensors[value]
+
+    def layout(self, value: ir.Value) -> str:
+        """Sizes and strides: `(4, 8), (8, 1)`."""
+        return f"{sizes_of(self.sizes.of(value), self.symbols)}, {sizes_of(strides(value.type), self.symbols)}"

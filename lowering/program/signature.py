@@ -1,0 +1,58 @@
+"""How a call's arguments become symbols and tensors."""
+
+from bascule.dialect.ir import builders
+from bascule.dialect.mlir import ir
+
+from .places import Places
+from .source import Source
+
+CONSTANT = "bascule.constant"
+
+
+class Signature:
+    """The arguments of a graph function: symbols, inputs, constants; and the list of placeholders that a caller gives."""
+
+    def __init__(self, graph: ir.Operation):
+        attributes = graph.attributes
+        count = len(builders.symbols_of(graph))
+        self.symbols = [f"s{i}" for i in range(count)]
+        if "bascule.symbols" in attributes:
+            self.symbols = [name.value for name in attributes["bascule.symbols"]]
+        arguments = list(graph.regions[0].blocks[0].arguments)[count:]
+        kinds = list(attributes["arg_attrs"])[count:] if "arg_attrs" in attributes else [{}] * len(arguments)
+        self.constants = [a for a, kind in zip(arguments, kinds) if CONSTANT in kind]
+        self.tensors = [a for a, kind in zip(arguments, kinds) if CONSTANT not in kind]
+        self.inputs = [f"symbol {i}" for i in range(count)] + [f"tensor {i}" for i in range(len(self.tensors))]
+        if "bascule.inputs" in attributes:
+            self.inputs = [entry.value for entry in attributes["bascule.inputs"]]
+        self.sources = list(attributes["bascule.symbol_sources"]) if "bascule.symbol_sources" in attributes else []
+
+    def unpack(self, source: Source, places: Places) -> None:
+        """Writes the lines that name every argument and empty the caller's list."""
+        names = []
+        for number, entry in enumerate(self.inputs):
+            kind, _, index = entry.partition(" ")
+            needed = any(found["input"].value == number for found in self.sources)
+            if kind == "tensor":
+                names.append(f"in{index}")
+                places.own(self.tensors[int(index)], names[-1])
+            elif kind == "symbol" and not self.sources:
+                names.append(self.symbols[int(index)])
+            else:
+                names.append(f"int{number}" if needed else "_")
+        if names:
+            source.line(f"    {', '.join(names)}{',' if len(names) == 1 else ''} = args")
+        source.line("    args.clear()")
+        for symbol, found in zip(self.symbols, self.sources):
+            source.line(f"    {symbol} = {_found(found, names)}")
+        for number, value in enumerate(self.constants):
+            places.own(value, f"constant{number}")
+            source.line(f"    constant{number} = constants[{number}]")
+
+
+def _found(source: ir.DictAttr, names: list[str]) -> str:
+    name, kind, dim = names[source["input"].value], source["kind"].value, source["dim"].value
+    text = name if kind == "value" else f"{name}.{kind}({dim})"
+    scale, offset = source["scale"].value, source["offset"].value
+    text = text if offset == 0 else f"({text} - {offset})"
+    return text if scale == 1 else f"{text} // {scale}"

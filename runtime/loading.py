@@ -1,0 +1,65 @@
+"""A generated module, its compiled kernels and constants become a function."""
+
+import itertools
+import linecache
+from collections.abc import Callable, Sequence
+from ctypes import CFUNCTYPE, c_void_p
+from typing import Any, Protocol
+
+import torch
+
+_numbers = itertools.count()
+
+
+class Kernels(Protocol):
+    """Compiled kernels: `addresses` of C functions `void f(int64_t symbols.., void *buffers.., int64_t threads)`, by name.
+
+    Their code lives at least as long as this object.
+    """
+
+    addresses: dict[str, int]
+
+
+def load(
+    source: str, kernels: Kernels, constants: Sequence[torch.Tensor] = (), *, file: str | None = None
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """Runs the text of a generated module and returns its `call`, with the boxed calling convention.
+
+    `file` is where the text has been written, if it has: tracebacks name it. An error raised in a line that stands for one
+    of the user's gets a note that names it.
+    """
+    name = file or f"<bascule graph {next(_numbers)}>"
+    if file is None:
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    namespace = {
+        "__name__": "bascule.graph",
+        "kernel": lambda name, arguments: _function(kernels, name, arguments),
+        "constants": tuple(constants),
+    }
+    exec(compile(source, name, "exec"), namespace)
+    run, locations = namespace["call"], namespace["LOCATIONS"]
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        try:
+            return run(args)
+        except Exception as error:
+            _annotate(error, name, locations)
+            raise
+
+    call._boxed_call = True
+    call.kernels = kernels  # keeps their code
+    return call
+
+
+def _function(kernels: Kernels, name: str, arguments: int) -> Callable[..., None]:
+    """The kernel as a function of integers, all 64 bits wide: as pointers they pass through ctypes fastest."""
+    return CFUNCTYPE(None, *[c_void_p] * arguments)(kernels.addresses[name])
+
+
+def _annotate(error: Exception, file: str, locations: dict[int, str]) -> None:
+    """Adds the user's line to an error that left the generated module."""
+    frame = error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == file and frame.tb_lineno in locations:
+            error.add_note(f"in the operator called at {locations[frame.tb_lineno]}")
+        frame = frame.tb_next

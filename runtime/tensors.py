@@ -1,0 +1,28 @@
+"""What a generated module does with tensors.
+
+PyTorch's private functions for wrappers are named here and nowhere else. Checked on torch 2.13.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch._C._dynamo.guards import _empty_strided_cpu as empty
+from torch._C._dynamo.guards import _reinterpret_tensor as view
+from torch._C._dynamo.guards import assert_size_stride
+
+
+def new_arena(size: int) -> torch.Tensor:
+    """`size` bytes for the intermediates of one call."""
+    return empty((size,), (1,), torch.uint8)
+
+
+def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+    """`tensor`, or a copy of it with these strides: an operator may return others than it told the tracer."""
+    try:
+        assert_size_stride(tensor, sizes, strides)
+        return tensor
+    except AssertionError:
+        return empty(sizes, strides, tensor.dtype).copy_(tensor)
+
+
+__all__ = ["empty", "laid_out", "new_arena", "view"]
