@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from torch._dynamo.utils import detect_fake_mode
+from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 
@@ -19,5 +22,7 @@ def compile_with_inductor(
     from torch._inductor.compile_fx import compile_fx_inner
     from torch._inductor.decomposition import select_decomp_table
 
-    decomposed = make_fx(gm, select_decomp_table(), pre_dispatch=False)(*example_inputs)
+    mode = detect_fake_mode(example_inputs) or FakeTensorMode()
+    with mode, patch.object(mode, "allow_non_fake_inputs", True):  # constants of the graph are real tensors
+        decomposed = make_fx(gm, select_decomp_table())(*example_inputs)
     return compile_fx_inner(decomposed, example_inputs, is_backward=is_backward)

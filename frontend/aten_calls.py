@@ -10,6 +10,7 @@ import torch
 
 from bascule.dialect.ir import OperandAttr, builders
 from bascule.dialect.ir.functions import Externs
+from bascule.dialect.ir.scalar_types import scalar_type_number
 from bascule.dialect.ir.shapes import index_map, size_map, tensor_type
 from bascule.dialect.mlir import ir
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from .conversion import Conversion
 
 Tensors = list[ir.Value | None]
+# Their `storage_offset` counts from the argument's first element here and from the storage's in ATen.
+_OF_MEMORY = ("aten.as_strided.default", "aten.as_strided_copy.default", "aten.as_strided_scatter.default")
 
 
 def encode(argument: Any, operands: list[ir.Value]) -> ir.Attribute:
@@ -108,12 +111,32 @@ def _returns_view(operator: torch._ops.OpOverload) -> bool:
 
 def fall_back(c: "Conversion", arguments: Sequence[Any], reason: str) -> Tensors:
     """The op of `c` as a call of its operator, because of `reason`; one value a result."""
+    if c.operator in _OF_MEMORY:
+        raise unsupported(c.op, c.operator, "reads memory between the elements of its argument")
     operator = overload(c.operator)
-    if operator is not None and _returns_view(operator):
-        return _copied(c, arguments, reason)
-    if operator is not None and operator._schema.is_mutable:
-        raise unsupported(c.op, c.operator, "mutates its arguments")
+    if operator is not None:
+        if operator._schema.is_mutable:
+            raise unsupported(c.op, c.operator, "mutates its arguments")
+        arguments = _with_a_tensor(c, operator, arguments)
+        if _returns_view(operator):
+            return _copied(c, arguments, reason)
     return call(c.externs, c.operator, arguments, c.results, c.result_sizes, reason=reason)
+
+
+def _with_a_tensor(c: "Conversion", operator: torch._ops.OpOverload, arguments: Sequence[Any]) -> Sequence[Any]:
+    """`arguments`, where all tensors among them are numbers with those made tensors: ATen takes a number for a tensor only beside one."""
+    if any(isinstance(argument, ir.Value | list) for argument in arguments):
+        return arguments
+
+    def tensor(number: Any, parameter: torch._C.Argument) -> Any:
+        if number is None or not isinstance(parameter.type, torch.TensorType):
+            return number
+        element = c.results[0].element_type
+        wanted = [number, scalar_type_number(element), None, None, None]
+        (value,) = call(c.externs, "aten.scalar_tensor.default", wanted, [tensor_type([], element)], [[]], reason="a number")
+        return value
+
+    return [tensor(*pair) for pair in zip(arguments, operator._schema.arguments)]
 
 
 def _copied(c: "Conversion", arguments: Sequence[Any], reason: str) -> Tensors:

@@ -34,6 +34,7 @@ FAMILIES = (
     "creation",
     "reductions",
     "moments",
+    "special",
     "softmax",
     "views",
     "indexing",
@@ -49,6 +50,8 @@ FAMILIES = (
     "columns",
     "resampling",
     "effects",
+    "memory",
+    "numbers",
     "foreach",
     "externs",
 )

@@ -31,7 +31,6 @@ _MORE = (
     aten.adaptive_max_pool3d,
     aten.addmv,
     aten.alpha_dropout,
-    aten.as_strided_scatter,
     aten.batch_norm_backward,
     aten.bucketize,
     aten.cauchy,

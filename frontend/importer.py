@@ -156,7 +156,7 @@ def _argument_attributes(types: TensorTypes, value: torch.Tensor, constant: Node
     attributes: dict[str, ir.Attribute] = {}
     if layout is not None:
         attributes["bascule.layout"] = layout
-    if any(isinstance(size, torch.SymInt) for size in value.shape):
+    if types.is_dynamic(value):
         attributes["bascule.shape"] = types.shape(value)
     if constant is not None:
         attributes[CONSTANT] = ir.StringAttr.get(constant.target)

@@ -7,6 +7,7 @@ tensor, None among the results, a list result (which becomes one result an eleme
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.shapes import size_map
@@ -14,7 +15,7 @@ from bascule.dialect.mlir import fx_importer, ir
 from torch.fx import Node
 
 from .locations import Locations
-from .symbols import Symbols, bounds
+from .symbols import Symbols, bounds, number_operator
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
 from .torch_ops import COMPLEX, EXPR, LAYOUTS, SHAPES
 
@@ -68,8 +69,8 @@ class NodeImporter(base.GraphNodeImporter):
             else:
                 argument = parameter.default_value
             arguments.append(argument)
-        if target in (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default):
-            arguments[3] = _offset_in(arguments[0].meta["val"], arguments[3])
+        if (position := _STORAGE_OFFSETS.get(target)) is not None:
+            arguments[position] = _offset_in(arguments[0].meta["val"], arguments[position])
         operands = [self._argument(loc, a, p.type) for a, p in zip(arguments, schema.arguments)]
         leaves = _leaves(value) if len(schema.returns) else []
         lists = any(isinstance(result.type, torch.ListType) for result in schema.returns)
@@ -114,7 +115,7 @@ class NodeImporter(base.GraphNodeImporter):
         if any(layout is not None for layout in layouts):
             attributes[LAYOUTS] = ir.ArrayAttr.get([unit if layout is None else layout for layout in layouts])
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if any(isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape):
+        if any(map(self.types.is_dynamic, tensors)):
             attributes[SHAPES] = ir.ArrayAttr.get(
                 [self.types.shape(leaf) if isinstance(leaf, torch.Tensor) else unit for leaf in leaves]
             )
@@ -180,8 +181,10 @@ class NodeImporter(base.GraphNodeImporter):
             if not isinstance(affine, int):
                 return self._symbolic(affine, value)
             value = affine
-        if isinstance(value, torch.SymFloat | torch.SymBool):
-            raise UnsupportedError(f"the number {value} is computed from sizes, and is not an integer")
+        if isinstance(value, torch.SymFloat):
+            return self._number(value.node.expr, value)
+        if isinstance(value, torch.SymBool):
+            raise UnsupportedError(f"the condition {value} is computed from sizes")
         key = (type(value), str(value))  # by text: 0.0 and -0.0 differ, and nan equals nan
         if key not in self.constants:
             self.constants[key] = self._literal(value)
@@ -240,12 +243,36 @@ class NodeImporter(base.GraphNodeImporter):
         return op.result
 
 
+    def _number(self, found: sympy.Expr, value: torch.SymFloat) -> ir.Value:
+        """A number computed from sizes, as a tree of `torch.operator "torch.sym.*"` over integers of the symbols and constants."""
+        if found.is_integer:
+            affine = self.symbols.affine(found)
+            return self._constant(affine) if isinstance(affine, int) else self._symbolic(affine, value)
+        if found.is_number:
+            return self._constant(float(found))
+        name, parts = number_operator(found)
+        operands = [self._number(part, value) for part in parts]
+        key = (name, *operands)
+        if key not in self.constants:
+            attributes = {"name": ir.StringAttr.get(f"torch.sym.{name}")}
+            type_ = self.torch_types["float"]
+            op = ir.Operation.create("torch.operator", results=[type_], operands=operands, attributes=attributes)
+            self.constants[key] = op.result
+        return self.constants[key]
+
+
 _INTEGER_OPERATORS = {
     ir.AffineAddExpr: "torch.aten.add.int",
     ir.AffineMulExpr: "torch.aten.mul.int",
     ir.AffineModExpr: "torch.aten.remainder.int",
     ir.AffineFloorDivExpr: "torch.aten.floordiv.int",
     ir.AffineCeilDivExpr: "torch.prim.ceil_div.int",
+}
+# Operators on a tensor's memory -> where their `storage_offset` stands.
+_STORAGE_OFFSETS = {
+    torch.ops.aten.as_strided.default: 3,
+    torch.ops.aten.as_strided_copy.default: 3,
+    torch.ops.aten.as_strided_scatter.default: 4,
 }
 # Operators about the tokens that order effects in FX; here the order of the ops does.
 _TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)

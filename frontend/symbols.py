@@ -17,16 +17,20 @@ from torch.utils._sympy.functions import (
     CeilDiv,
     CeilToInt,
     CleanDiv,
+    FloatPow,
+    FloatTrueDiv,
     FloorDiv,
     FloorToInt,
     Identity,
     IntTrueDiv,
     Max,
+    Min,
     Mod,
     ModularIndexing,
     PowByNatural,
     PythonMod,
     ToFloat,
+    TruncToFloat,
     TruncToInt,
 )
 
@@ -167,6 +171,31 @@ class Symbols:
                     numerator, denominator = numerator * n, denominator * d
                 return numerator, denominator
         raise UnsupportedError(f"{found} is not a fraction of the graph's symbols")
+
+
+_NUMBER_OPERATORS = {
+    IntTrueDiv: "div",
+    FloatTrueDiv: "div",
+    FloatPow: "pow",
+    PowByNatural: "pow",
+    sympy.Pow: "pow",
+    Max: "maximum",
+    Min: "minimum",
+    TruncToFloat: "trunc",
+    ToFloat: "float",
+}
+
+
+def number_operator(found: sympy.Expr) -> tuple[str, Sequence[sympy.Expr]]:
+    """The operator and operands of a number that is computed from sizes and is not an integer."""
+    for kind, name in ((sympy.Add, "add"), (sympy.Mul, "mul")):
+        if isinstance(found, kind):
+            first, *rest = found.args
+            return name, (first, kind(*rest))
+    name = _NUMBER_OPERATORS.get(type(found)) or type(found).__name__.removeprefix("OpaqueUnaryFn_")
+    if name != type(found).__name__:
+        return name, found.args
+    raise UnsupportedError(f"the number {found} is computed from sizes in a way that is not taken")
 
 
 def _without_one(found: sympy.Expr) -> sympy.Expr:

@@ -29,13 +29,13 @@ class TensorTypes:
 
     def type(self, value: torch.Tensor) -> ir.Type:
         """`!torch.vtensor<[2,?],f32>`. Raises `UnsupportedError` for a sparse or quantized tensor."""
-        key = (value.dtype, *(size if isinstance(size, int) else None for size in value.shape))
         if value.layout != torch.strided:
             raise UnsupportedError(f"a tensor of layout {value.layout} is not taken")
+        sizes = ",".join(str(size) if isinstance(size, int) else "?" for size in map(sympy_of, value.shape))
+        key = (value.dtype, sizes)
         if key not in self.types:
             if value.dtype not in _ELEMENTS:
                 raise UnsupportedError(f"a tensor of dtype {value.dtype} is not taken")
-            sizes = ",".join("?" if size is None else str(size) for size in key[1:])
             self.types[key] = ir.Type.parse(f"!torch.vtensor<[{sizes}],{_ELEMENTS[value.dtype]}>")
         return self.types[key]
 
@@ -46,6 +46,11 @@ class TensorTypes:
             strides = [self.symbols.stride(stride) for stride in value.stride()]
             self.layouts[key] = tensor_type(self.sizes(value), self.element, strides).encoding
         return self.layouts[key]
+
+    @staticmethod
+    def is_dynamic(value: torch.Tensor) -> bool:
+        """Whether a size is symbolic. A `SymInt` need not be: guards taken after it was made may have fixed it."""
+        return any(not isinstance(sympy_of(size), int) for size in value.shape)
 
     def sizes(self, value: torch.Tensor) -> list[Size]:
         return [self.symbols.affine(size) for size in value.shape]

@@ -54,7 +54,10 @@ def symbolic_value(op: ir.Operation) -> int | ir.AffineExpr | None:
 
 
 class VTensors:
-    """Torch dialect types as (shape, element type): `!torch.vtensor<[2,?],si64>` is `([2, dynamic], i64)`. Parsed once a type."""
+    """Torch dialect types as (shape, element type): `!torch.vtensor<[2,?],si64>` is `([2, dynamic], i64)`. Parsed once a type.
+
+    A number computed when the graph runs, `!torch.float`, is a tensor of rank 0: `([], f64)`.
+    """
 
     _VTENSOR = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],(.*)>")
 
@@ -64,7 +67,10 @@ class VTensors:
     def parse(self, type_: ir.Type) -> tuple[list[int], ir.Type] | None:
         """The shape and element type of a tensor type; None for a type that is not a tensor's."""
         if type_ not in self.known:
-            match = self._VTENSOR.fullmatch(str(type_))
+            text = str(type_)
+            if text == "!torch.float":
+                text = "!torch.vtensor<[],f64>"
+            match = self._VTENSOR.fullmatch(text)
             dynamic = ir.ShapedType.get_dynamic_size()
             self.known[type_] = match and (
                 [dynamic if size == "?" else int(size) for size in match[1].split(",") if size],

@@ -207,7 +207,9 @@ class Atoms:
     def inside(self, form: Form, size: Form) -> bool:
         """Whether `0 <= form < size` is known."""
         ends = self.bounds(form)
-        return ends is not None and self.nonnegative(ends[0]) and self.nonnegative(subtract(subtract(size, ends[1]), ONE))
+        return (
+            ends is not None and self.nonnegative(ends[0]) and self.nonnegative(subtract(subtract(size, ends[1]), ONE))
+        )
 
     def floordiv(self, numerator: Form, denominator: Form) -> Form:
         """`numerator floordiv denominator` (> 0), simplified.
@@ -228,7 +230,7 @@ class Atoms:
         quotient = self._constant_quotient(rest, denominator)
         if quotient is not None:
             return constant(quotient)
-        for factor, scaled, smaller in self._common(rest, denominator):
+        for _, scaled, smaller in self._common(rest, denominator):
             return self.floordiv(scaled, smaller)
         single = [(self.keys[term[0]], c) for term, c in rest if len(term) == 1]
         if len(single) == len([term for term, _ in rest if term]) == 1 and single[0][1] == 1:
@@ -286,7 +288,7 @@ class Atoms:
         factors += [(((s,), g),) for s in dict.fromkeys(symbols) for g in sorted({*candidates, 1}, reverse=True)]
         factors += [constant(g) for g in sorted(candidates, reverse=True) if g > 1]
         for factor in factors:
-            if factor == denominator or factor == ONE:
+            if factor in (denominator, ONE):
                 continue
             scaled, left = split(rest, factor)
             smaller, remainder = split(denominator, factor)

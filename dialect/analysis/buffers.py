@@ -5,10 +5,13 @@ carries no offset: equal layouts are equal types wherever in memory they lie.
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import mul
 
 from ..ir import builders
 from ..ir.functions import SHAPES, is_extern
 from ..ir.shapes import constant, expr, row_major, strided, symbol_count
+from ..ir.types import byte_width
 from ..mlir import affine, ir, memref
 
 ALIASES = ("bascule.view", "memref.reinterpret_cast", "memref.view", "memref.cast")
@@ -23,7 +26,9 @@ def memref_type(type_: ir.RankedTensorType) -> ir.MemRefType:
 def layout_map(type_: ir.MemRefType) -> ir.AffineMap:
     """Index -> element offset from the memref's first element."""
     map_ = type_.affine_map
-    if len(map_.results) == 1 and (type_.rank != 1 or not type_.has_static_shape or map_ != ir.AffineMap.get_identity(1)):
+    if len(map_.results) == 1 and (
+        type_.rank != 1 or not type_.has_static_shape or map_ != ir.AffineMap.get_identity(1)
+    ):
         return map_
     return strided(row_major(type_.shape))
 
@@ -49,12 +54,21 @@ def difference(a: ir.AffineExpr, b: ir.AffineExpr) -> ir.AffineExpr:
     return ir.AffineExpr.simplify_affine_expr(a - b, 0, symbol_count([a, b])).maybe_downcast()
 
 
-def extent(sizes: Sequence[ir.AffineExpr], steps: Sequence[ir.AffineExpr]) -> ir.AffineExpr:
-    """Elements from the first to the last, both included; right where no size is 0."""
-    total = expr(1)
-    for size, step in zip(sizes, steps):
-        total = total + (size - 1) * step
-    return total
+def bytes_of(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], width: int | None = None) -> ir.AffineExpr:
+    """Bytes from the first element to the last, both included. With symbols it may be more, and is never negative.
+
+    `width`: the bytes of an element, if they are to be taken for others.
+    """
+    width = byte_width(type_.element_type) if width is None else width
+    steps = strides(type_)
+    known = [constant(size) for size in sizes], [constant(step) for step in steps]
+    if None not in known[0] + known[1]:
+        last = sum((size - 1) * step for size, step in zip(*known))
+        return expr(0 if 0 in known[0] else width * (1 + last))
+    if steps == row_major(sizes):
+        return reduce(mul, sizes) * width
+    # The exact (size - 1) * stride may be negative where a size is 0.
+    return sum((size * step for size, step in zip(sizes, steps)), expr(1)) * width
 
 
 def alloc(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], symbols: Sequence[ir.Value]) -> ir.Value:
@@ -156,6 +170,3 @@ def root_of(value: ir.Value) -> ir.Value:
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in ALIASES:
         value = value.owner.operation.operands[0]
     return value
-
-
-__all__ = ["Sizes", "alloc", "at", "constant", "extent", "layout_map", "memref_type", "root_of", "strides", "values_of"]

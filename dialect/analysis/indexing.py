@@ -106,7 +106,9 @@ def _is_one(size: Size | None) -> bool:
 def _symbols_as_dims(map_: ir.AffineMap) -> ir.AffineMap:
     dims = map_.n_dims + map_.n_symbols
     for k in range(map_.n_symbols):
-        map_ = map_.replace(ir.AffineExpr.get_symbol(k), ir.AffineExpr.get_dim(dims - map_.n_symbols + k), dims, map_.n_symbols)
+        map_ = map_.replace(
+            ir.AffineExpr.get_symbol(k), ir.AffineExpr.get_dim(dims - map_.n_symbols + k), dims, map_.n_symbols
+        )
     return ir.AffineMap.get(dims, 0, list(map_.results))
 
 

@@ -117,7 +117,9 @@ class _Writer:
         sizes = [member.sizes[d] for d in member.inner_dims]
         type_ = tensor_type(sizes, member.result.type.element_type)
         with ir.InsertionPoint(_end(self.point)), member.body.op.location:
-            tile = build(ComputeOp, results=[type_], attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes))}).operation
+            tile = build(
+                ComputeOp, results=[type_], attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes))}
+            ).operation
             index, loc = ir.IndexType.get(), tile.location
             block = ir.Block.create_at_start(tile.regions[0], [index] * len(sizes), [loc] * len(sizes))
             self.assembler.indexing.enter(tile)

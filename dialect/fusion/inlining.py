@@ -156,5 +156,3 @@ def _remap_inside(op: ir.Operation, inside: dict[ir.Value, ir.Value], reads: lis
                     reads.append(nested)
                 elif len(nested.regions):
                     _remap_inside(nested, inside, reads, indexing)
-
-

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from ..analysis.bodies import Body, Read, sizes_of
 from ..analysis.indexing import Indexing
-from ..ir.shapes import constant, layout_of
+from ..analysis.layouts import fastest_dim
+from ..ir.shapes import constant
 from ..mlir import ir
 
 # For each dimension of a tensor read: the dim of the reader's domain that indexes it (and nothing else does), or None.
@@ -66,27 +67,10 @@ class Member:
         return bool(self.body.loops)
 
     def reduces_columns(self) -> bool:
-        """Whether its largest read runs along memory with the domain, not with the reduction."""
-        best, along = 0, False
+        """Whether its largest reads run along memory with the domain, not with the reduction."""
+        votes = 0
         for read, pattern in self.patterns:
-            type_ = read.source.type
-            dims = [d for d in range(type_.rank) if type_.is_dynamic_dim(d) or type_.get_dim_size(d) != 1]
-            if not dims or read.times * len(dims) <= best:
-                continue
-            best = read.times * len(dims)
-            along = pattern[_fastest(type_, dims)] is not None
-        return along
-
-
-def _fastest(type_: ir.RankedTensorType, dims: list[int]) -> int:
-    """The dim of a tensor along which elements are next to each other; the last where no dim has stride 1."""
-    if type_.encoding is None:
-        return dims[-1]
-    todo = [layout_of(type_).results[0]]
-    while todo:
-        e = todo.pop()
-        if isinstance(e, ir.AffineDimExpr) and e.position in dims:
-            return e.position
-        if isinstance(e, ir.AffineAddExpr):
-            todo += [e.lhs, e.rhs]
-    return dims[-1]
+            dim = fastest_dim(read.source.type)
+            if dim is not None and (dims := sum(1 for d in read.source.type.shape if d != 1)) > 1:
+                votes += read.times * dims * (1 if pattern[dim] is not None else -1)
+        return votes > 0

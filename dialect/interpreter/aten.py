@@ -7,6 +7,7 @@ import torch
 
 from ..ir.attributes import OperandAttr
 from ..ir.functions import ARGUMENTS, EXTERN, RESULTS
+from ..ir.scalar_types import scalar_type_name
 from ..mlir import ir
 from .errors import error
 from .maps import evaluate
@@ -14,31 +15,11 @@ from .values import Buffer, dtype_of, layout_strides, same_strides
 
 OUT = "bascule.out"  # program stage: the overload that writes into given destinations
 
-# Numbers of c10::ScalarType, c10::MemoryFormat and c10::Layout: how the IR spells constants of these types.
-SCALAR_TYPES = dict(
-    enumerate(
-        (
-            *(
-                torch.uint8,
-                torch.int8,
-                torch.int16,
-                torch.int32,
-                torch.int64,
-                torch.float16,
-                torch.float32,
-                torch.float64,
-            ),
-            *(torch.complex32, torch.complex64, torch.complex128, torch.bool, None, None, None, torch.bfloat16),
-            *(None, None, None, None, None, None, None),
-            *(torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e5m2fnuz, torch.float8_e4m3fnuz),
-            *(torch.uint16, torch.uint32, torch.uint64),
-        )
-    )
-)
+# Numbers of c10::MemoryFormat and c10::Layout: how the IR spells constants of these types.
 MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 LAYOUTS = {0: torch.strided}
 CONSTANTS: dict[str, Callable[[int], Any]] = {
-    "ScalarType": SCALAR_TYPES.__getitem__,
+    "ScalarType": lambda number: getattr(torch, scalar_type_name(number)),
     "MemoryFormat": MEMORY_FORMATS.__getitem__,
     "Layout": LAYOUTS.__getitem__,
 }

@@ -10,34 +10,14 @@ from dataclasses import dataclass
 
 import torch
 
+from ..ir.scalar_types import SCALAR_TYPES
 from ..ir.types import byte_width
 from ..mlir import ir
 from .maps import evaluate
 
-# An unsigned element has torch's unsigned type in memory and the signed type of its width as a scalar.
-DTYPES = {
-    "i1": torch.bool,
-    "i8": torch.int8,
-    "i16": torch.int16,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "index": torch.int64,
-    "ui8": torch.uint8,
-    "ui16": torch.uint16,
-    "ui32": torch.uint32,
-    "ui64": torch.uint64,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "f8E4M3FN": torch.float8_e4m3fn,
-    "f8E5M2": torch.float8_e5m2,
-    "f8E4M3FNUZ": torch.float8_e4m3fnuz,
-    "f8E5M2FNUZ": torch.float8_e5m2fnuz,
-    "f8E8M0FNU": torch.float8_e8m0fnu,
-    "complex<f16>": torch.complex32,
-    "complex<f32>": torch.complex64,
-    "complex<f64>": torch.complex128,
+# Element or scalar type -> dtype. Unsigned elements have torch's unsigned dtypes in memory, and signed ones as scalars.
+DTYPES = {"index": torch.int64} | {
+    element: getattr(torch, name) for name, (_, element) in SCALAR_TYPES.items() if hasattr(torch, name)
 }
 
 SIGNED = {
@@ -109,6 +89,8 @@ def strides_of(layout: ir.AffineMap, symbols: Sequence[int]) -> tuple[list[int],
 def layout_strides(type_: ir.Type, symbols: Sequence[int]) -> tuple[list[int], int]:
     """Strides and offset, in elements, of a ranked tensor or memref type. Raises ValueError if it is not strided."""
     if isinstance(type_, ir.MemRefType):
+        if len(type_.affine_map.results) != 1:  # the identity: row-major
+            return row_major(type_.shape), 0
         return strides_of(type_.affine_map, symbols)
     if type_.encoding is not None:
         return strides_of(ir.AffineMapAttr(type_.encoding.map).value, symbols)

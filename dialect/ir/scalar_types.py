@@ -45,6 +45,11 @@ def scalar_type_name(number: int) -> str:
     return _NAMES[number]
 
 
+def scalar_type_number(element: ir.Type) -> int:
+    """6 for `f32`: what an operator takes as the `dtype` of tensors with elements of type `element`."""
+    return SCALAR_TYPES[_ELEMENTS[str(element)]][0]
+
+
 def scalar_type_of(element: ir.Type) -> str:
     """`float32` for `f32`: the dtype of tensors with elements of type `element`."""
     return _ELEMENTS[str(element)]

@@ -58,7 +58,11 @@ def _bufferize_kernel(function: ir.Operation) -> _Kernel:
     block = function.regions[0].blocks[0]
     arguments = list(block.arguments)
     end = block.operations[len(block.operations) - 1].operation
-    attributes = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else [ir.DictAttr.get({})] * len(arguments)
+    attributes = (
+        list(function.attributes["arg_attrs"])
+        if "arg_attrs" in function.attributes
+        else [ir.DictAttr.get({})] * len(arguments)
+    )
     shapes = function.attributes[SHAPES] if SHAPES in function.attributes else None
     destinations = []
     for number, value in enumerate(list(end.operands)):
@@ -105,7 +109,9 @@ def _bufferize_kernel(function: ir.Operation) -> _Kernel:
 def _load(op: ir.Operation) -> None:
     """Replaces a `tensor.extract` by a `memref.load`."""
     if op.name != "tensor.extract":
-        raise UserError(f"'{op.name}' reads a tensor in a kernel", location=source_of(op.location), hint="only tensor.extract does")
+        raise UserError(
+            f"'{op.name}' reads a tensor in a kernel", location=source_of(op.location), hint="only tensor.extract does"
+        )
     source, *indices = op.operands
     with ir.InsertionPoint(op), op.location:
         op.results[0].replace_all_uses_with(memref.load(source, indices))
@@ -142,7 +148,10 @@ class _Graph:
                     for result in op.results:
                         if isinstance(result.type, ir.RankedTensorType):
                             if op.name != "bascule.view":
-                                raise UserError(f"'{op.name}' makes a tensor, which only a call or a view does in the kernel stage", location=source_of(op.location))
+                                raise UserError(
+                                    f"'{op.name}' makes a tensor, which only a call or a view does in the kernel stage",
+                                    location=source_of(op.location),
+                                )
                             result.set_type(memref_type(result.type))
         types = [argument.type for argument in self.block.arguments], [value.type for value in ops[-1].operands]
         self.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))

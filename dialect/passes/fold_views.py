@@ -31,7 +31,9 @@ class FoldViews(Pass):
 
 
 def _fold(graph: ir.Operation, simplifier: Simplifier) -> None:
-    roots: dict[ir.Value, tuple[ir.Value, ir.AffineMap]] = {}  # of each view: the source that is no view, and the map to it
+    roots: dict[
+        ir.Value, tuple[ir.Value, ir.AffineMap]
+    ] = {}  # of each view: the source that is no view, and the map to it
     views: list[ir.Operation] = []
     reads: list[ir.Operation] = []
     indexing = Indexing(builders.symbols_of(graph), simplifier)

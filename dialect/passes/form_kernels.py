@@ -1,6 +1,7 @@
 """The pass `form-kernels`: computes, scans and scatters become kernel functions and calls of them."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from ..analysis.bodies import PRODUCERS, summarize
@@ -123,6 +124,6 @@ def _order(block: ir.Block) -> None:
             if not placed[i]:
                 placed[i] = True
                 order.append(i)
-    for last, i in zip(order, order[1:]):
+    for last, i in pairwise(order):
         if i != last + 1:
             ops[i].move_after(ops[last])

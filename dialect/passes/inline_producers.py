@@ -84,9 +84,9 @@ class _Graph:
             self._enter(body)
         inliner = Inliner(self.indexing, self.inlined.get)
         for body in self.bodies.values():
-            if body.result not in self.inlined or body.result in self.kept:
-                if any(read.source in self.inlined for read in body.reads):
-                    inliner.inline([read.op for read in body.reads])
+            stays = body.result not in self.inlined or body.result in self.kept
+            if stays and any(read.source in self.inlined for read in body.reads):
+                inliner.inline([read.op for read in body.reads])
         inliner.finish()
         for body in reversed(self.bodies.values()):
             if body.result in self.inlined and body.result not in self.kept:

@@ -1,17 +1,162 @@
-"""The pass `plan-memory`: intermediates share one arena."""
+"""The pass `plan-memory`: intermediates are placed in one arena, results over operands that die."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..mlir import ir
+from ..analysis.buffers import Sizes, bytes_of, root_of, strides, values_of
+from ..analysis.in_place import InPlace
+from ..analysis.liveness import Buffer, buffers_of
+from ..analysis.placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
+from ..ir import builders
+from ..ir.functions import graph_functions, kernel_op
+from ..ir.shapes import constant, expr, size_map
+from ..mlir import arith, ir, memref
 from .base import Pass
+
+ARENA, MEMORY = "bascule.arena", "bascule.memory"
 
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
-    """Takes the program stage with an allocation each buffer; leaves the intermediates in one arena."""
+    """Takes the program stage with an allocation each buffer; leaves the intermediates in one arena.
+
+    First, a kernel's result takes the memory of an operand that dies there, where the kernel reads each element before it
+    writes it. Then what is not returned gets a place in the arena: static sizes by best fit over their lives, sizes with symbols
+    behind them, one place for all buffers of one size that are never needed together. `bascule.memory` on the graph function has the bytes
+    `asked` for, those of the `arena`, and those of the largest set of static buffers `live` at one time, the least there can be.
+    """
 
     name: ClassVar[str] = "plan-memory"
 
     def run(self, module: ir.Module) -> None:
-        return
+        with module.context:
+            table = ir.SymbolTable(module.operation)
+            for graph in graph_functions(module):
+                _plan(graph, table)
+
+
+def _plan(graph: ir.Operation, table: ir.SymbolTable) -> None:
+    ops = [op.operation for op in graph.regions[0].blocks[0].operations]
+    buffers, sizes = buffers_of(ops), Sizes(graph, table)
+    size = {buffer.value: bytes_of(buffer.value.type, sizes.of(buffer.value)) for buffer in buffers}
+    asked = sum((size[b.value] for b in buffers if not b.escapes), expr(0))
+    buffers = [b for b in _reuse(ops, buffers, table) if not b.escapes]
+
+    static = [b for b in buffers if constant(size[b.value]) is not None]
+    intervals = [Interval(b.first, b.last, aligned(size[b.value].value)) for b in static]
+    offsets, end = place(intervals)
+    places: dict[ir.Value, ir.AffineExpr] = {b.value: expr(offset) for b, offset in zip(static, offsets)}
+    total = expr(end)
+    for bytes_, group in _by_size(buffers, size).items():
+        numbers, count = color([Interval(b.first, b.last, 0) for b in group])
+        step = ir.AffineExpr.get_ceil_div(bytes_, expr(ALIGNMENT)) * ALIGNMENT
+        places.update({b.value: total + step * number for b, number in zip(group, numbers)})
+        total = total + step * count
+
+    if places:
+        arena = _Arena(graph, total)
+        for buffer in buffers:
+            arena.put(buffer, places[buffer.value], sizes.of(buffer.value))
+    report = {"asked": asked, "arena": total, "live": expr(largest_live_set(intervals))}
+    graph.attributes[MEMORY] = ir.DictAttr.get({name: _number(e) for name, e in report.items()})
+
+
+def _by_size(buffers: Sequence[Buffer], size: dict[ir.Value, ir.AffineExpr]) -> dict[ir.AffineExpr, list[Buffer]]:
+    """The buffers whose sizes have symbols, by size."""
+    groups: dict[ir.AffineExpr, list[Buffer]] = {}
+    for buffer in buffers:
+        if constant(size[buffer.value]) is None:
+            groups.setdefault(size[buffer.value], []).append(buffer)
+    return groups
+
+
+def _number(e: ir.AffineExpr) -> ir.Attribute:
+    value = constant(e)
+    if value is None:
+        return ir.AffineMapAttr.get(size_map([e]))
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def _reuse(ops: Sequence[ir.Operation], buffers: Sequence[Buffer], table: ir.SymbolTable) -> list[Buffer]:
+    """Puts kernels' results over operands that die; the buffers that remain."""
+    known = {buffer.value: buffer for buffer in buffers}
+    kernels: dict[str, InPlace] = {}
+    dead: list[ir.Operation] = []
+    for number, op in enumerate(ops):
+        if op.name != "func.call":
+            continue
+        operands = list(op.operands)
+        made = {i: known[v] for i, v in enumerate(operands) if v in known and known[v].written == number}
+        dying = {i: known[v] for i, v in enumerate(operands) if v in known and known[v].read == number}
+        name = op.attributes["callee"].value
+        if len(made) == 0 or len(dying) == 0 or kernel_op(table[name].operation) is None:
+            continue
+        if name not in kernels:
+            kernels[name] = InPlace(table[name].operation)
+        seen = [root_of(v) for v in operands if isinstance(v.type, ir.MemRefType)]
+        for i, old in dying.items():
+            if i in made or seen.count(old.value) > 1:
+                continue
+            j = next((j for j in made if kernels[name].allows(i, j)), None)
+            if j is not None:
+                new = made.pop(j)
+                del known[new.value]
+                dead += [*old.frees, new.value.owner.operation]
+                new.value.replace_all_uses_with(old.value)
+                old.last, old.read, old.escapes, old.frees = new.last, new.read, new.escapes, new.frees
+    for op in dead:
+        op.erase()
+    return list(known.values())
+
+
+class _Arena:
+    """The arena, made at the start of the graph function, and the buffers in it."""
+
+    def __init__(self, graph: ir.Operation, size: ir.AffineExpr):
+        self.block = graph.regions[0].blocks[0]
+        self.symbols = builders.symbols_of(graph)
+        self.offsets: dict[ir.AffineExpr, ir.Value] = {}
+        self.i8 = ir.IntegerType.get_signless(8)
+        self.start = ir.InsertionPoint.at_block_begin(self.block)
+        with self.start, graph.location:
+            count = constant(size)
+            dynamic = [] if count is not None else values_of([size], self.symbols)
+            type_ = ir.MemRefType.get([ir.ShapedType.get_dynamic_size() if count is None else count], self.i8)
+            self.value = memref.AllocOp(type_, dynamic, []).result
+            self.value.owner.attributes[ARENA] = ir.UnitAttr.get()
+
+    def put(self, buffer: Buffer, offset: ir.AffineExpr, sizes: list[ir.AffineExpr]) -> None:
+        """Replaces the allocation of `buffer`, of `sizes`, by a view of the arena at byte `offset`."""
+        alloc = buffer.value.owner.operation
+        with self.start, alloc.location:
+            if offset not in self.offsets:
+                index = ir.IndexType.get()
+                number = constant(offset)
+                self.offsets[offset] = (
+                    values_of([offset], self.symbols)[0] if number is None else arith.constant(index, number)
+                )
+        with ir.InsertionPoint(alloc), alloc.location:
+            view = self._view(buffer.value.type, self.offsets[offset], sizes)
+        for op in buffer.frees:
+            op.erase()
+        buffer.value.replace_all_uses_with(view)
+        alloc.erase()
+
+    def _view(self, type_: ir.MemRefType, offset: ir.Value, sizes: list[ir.AffineExpr]) -> ir.Value:
+        if type_.has_static_shape and type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank)):
+            return memref.view(type_, self.value, offset, [])
+        steps = strides(type_)
+        length = bytes_of(type_, sizes, width=1)
+        count = constant(length)
+        flat = ir.MemRefType.get([ir.ShapedType.get_dynamic_size() if count is None else count], type_.element_type)
+        whole = memref.view(flat, self.value, offset, [] if count is not None else values_of([length], self.symbols))
+        dynamic = ir.ShapedType.get_dynamic_size()
+
+        def split(exprs: list[ir.AffineExpr]) -> tuple[list[ir.Value], list[int]]:
+            known = [constant(e) for e in exprs]
+            values = values_of([e for e, k in zip(exprs, known) if k is None], self.symbols)
+            return values, [dynamic if k is None else k for k in known]
+
+        (size_values, static_sizes), (stride_values, static_strides) = split(sizes), split(steps)
+        return memref.reinterpret_cast(type_, whole, [], size_values, stride_values, [0], static_sizes, static_strides)

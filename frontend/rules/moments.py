@@ -1,5 +1,7 @@
 """Mean and variance in one pass by Welford's algorithm; log-sum-exp."""
 
+import math
+
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, rule
@@ -24,10 +26,17 @@ def variance(c: Conversion, axes: Axes, correction: float, *, root: bool = False
 
 
 def mean(c: Conversion, axes: Axes, number: int) -> ir.Value:
-    """The mean, from the same pass as the variance."""
+    """The mean, from the same pass as the variance; of nothing, NaN."""
     dtype = dtype_of_result(c, number)
     inside = opmath(dtype)
-    return c.compute(lambda at: finish(c, axes.reduce("welford", at, same, inside, inside)[0], dtype), number)
+    size = size_of(axes)
+
+    def body(at):
+        value, _, count = axes.reduce("welford", at, same, inside, inside)
+        empty = size == 0 or not isinstance(size, int)
+        return finish(c, select(count.eq(0.0), math.nan, value) if empty else value, dtype)
+
+    return c.compute(body, number)
 
 
 def _correction(correction: float | None) -> float:

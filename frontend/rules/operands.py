@@ -100,6 +100,8 @@ def broadcast(x: ir.Value, sizes: Sequence[shapes.Size]) -> Callable[[Sequence[i
 
 def number_scalar(c: Conversion, x: Number | ir.AffineExpr, dtype: torch.dtype) -> Scalar:
     """A Python number, or an integer computed from symbols, as a scalar of `dtype`."""
+    if isinstance(x, ir.Value):  # a number that was computed from sizes: `numbers.py`
+        return read(x, []).to(dtype)
     if not isinstance(x, ir.AffineExpr):
         return Scalar.constant(x, dtype)
     (value,) = c.apply([x], [])

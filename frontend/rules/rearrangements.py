@@ -6,8 +6,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
-from ..index_maps import Expr, dim, dims, same_size
+from ..conversion import Conversion, rule
+from ..index_maps import Expr, delinearize, dim, dims, element_count, linearize, same_size
 from .operands import read, tensor_dtype
 from .views import wrap_dim
 
@@ -33,15 +33,17 @@ def flip(c, x, numbers):
 
 @rule("aten.roll.default")
 def roll(c, x, shifts, numbers=()):
+    """Each element from `shift` places before it, around the end; without `numbers`, in the flattened tensor."""
     sizes = shape_of(x)
-    if not numbers and len(sizes) != 1:
-        raise NoRule("roll of the flattened tensor")
+    index, rank = dims(len(sizes)), len(sizes)
     if any(known(size) == 0 for size in sizes):
-        return reading_at(c, x, dims(len(sizes)))
-    index = dims(len(sizes))
-    for shift, number in zip(shifts, numbers or [0]):
-        number = wrap_dim(number, len(sizes))
-        # From the element `shift` before, around the end; affine remainders are never negative.
+        return reading_at(c, x, index)
+    # An affine remainder is never negative.
+    if not numbers:
+        place = Expr.get_mod(linearize(index, sizes) - shifts[0], element_count(sizes))
+        return reading_at(c, x, delinearize(place, sizes, rank))
+    for shift, number in zip(shifts, numbers):
+        number = wrap_dim(number, rank)
         index[number] = Expr.get_mod(index[number] - shift, sizes[number])
     return reading_at(c, x, index)
 
@@ -77,9 +79,9 @@ def repeat(c, x, repeats):
 @rule("aten.repeat_interleave.self_int")
 def repeat_interleave(c, x, repeats, number=None, output_size=None):
     sizes = shape_of(x)
-    if number is None and len(sizes) != 1:
-        raise NoRule("repeat_interleave of the flattened tensor")
-    number = wrap_dim(number or 0, len(sizes))
+    if number is None:
+        return reading_at(c, x, delinearize(Expr.get_floor_div(dim(0), expr(repeats)), sizes, 1))
+    number = wrap_dim(number, len(sizes))
     index = dims(len(sizes))
     index[number] = Expr.get_floor_div(index[number], expr(repeats))
     return reading_at(c, x, index)

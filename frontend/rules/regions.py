@@ -56,9 +56,7 @@ def replace_slice(c, outside, source: Value, number: int, start, end, step: int)
 
     def body(at):
         condition = inside_slice(c, sizes[number], number, first, step, taken, at)
-        return when(
-            condition, element_scalar(c), lambda: read(source, c.apply(index, at)).value, lambda: outside(at)
-        )
+        return when(condition, element_scalar(c), lambda: read(source, c.apply(index, at)).value, lambda: outside(at))
 
     return c.compute(body)
 

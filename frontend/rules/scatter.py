@@ -116,9 +116,7 @@ def put_where(c: Conversion, x: Value, first: int, mask: Value, values: Value) -
     def body(at):
         chosen = read(mask, at[first : first + rank]).to(torch.bool)
         place = value([*at[:first], index_constant(0), *at[first + rank :]])
-        return when(
-            chosen.value, scalar_type(dtype), lambda: read(values, place).value, lambda: read(x, at).value
-        )
+        return when(chosen.value, scalar_type(dtype), lambda: read(values, place).value, lambda: read(x, at).value)
 
     return c.compute(body)
 
@@ -155,7 +153,9 @@ def scatter_place(c: Conversion, x: Value, number: int, index: Value) -> Callabl
     return place
 
 
-def element_of(c: Conversion, source: Value | bool | int | float, dtype: torch.dtype) -> Callable[[list[Value]], Scalar]:
+def element_of(
+    c: Conversion, source: Value | bool | int | float, dtype: torch.dtype
+) -> Callable[[list[Value]], Scalar]:
     """Point -> the element of a tensor there, or a number."""
     if not isinstance(source, Value):
         return lambda at: number_scalar(c, source, dtype)
@@ -239,7 +239,9 @@ def row_domain(x: Value, number: int, index: Value) -> list[ir.AffineExpr]:
     return [*sizes[:number], count, *sizes[number + 1 :]] if sizes else [count]
 
 
-def row_place(c: Conversion, x: Value, number: int, index: Value, *, wrap: bool) -> Callable[[list[Value]], list[Value]]:
+def row_place(
+    c: Conversion, x: Value, number: int, index: Value, *, wrap: bool
+) -> Callable[[list[Value]], list[Value]]:
     """Point of `row_domain` -> where in `x` it writes."""
     sizes, rank = shape_of(x), len(shape_of(index))
     if not sizes:

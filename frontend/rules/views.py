@@ -23,7 +23,7 @@ def view(c: Conversion, x: Value, index: Sequence[Size] | ir.AffineMap, number: 
     """Result `number` as a view of `x` at `index`; `x` itself where that changes nothing."""
     sizes, type_ = c.result_sizes[number], c.results[number]
     map_ = index if isinstance(index, ir.AffineMap) else index_map(len(sizes), index)
-    if x.type == type_ and map_.n_dims == len(map_.results) and list(map_.results) == dims(len(sizes)):
+    if x.type == type_ and list(map_.results) == dims(len(sizes)) and shape_of(x) == sizes:
         return x
     return builders.view(x, map_, sizes, type_)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from bascule.dialect.mlir import ir
 
+from .target import Target
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
@@ -45,7 +47,9 @@ class Index:
 class Builder:
     """Makes ops in a function whose innermost open scope is `scopes[-1]`."""
 
-    def __init__(self, block: ir.Block, loc: ir.Location):
+    def __init__(self, block: ir.Block, loc: ir.Location, target: Target):
+        self.fuses = target.vector_bits >= 256  # multiply-add in one instruction
+        self.scales = target.vector_bits >= 512  # x * 2**n in one instruction
         self.scopes = [ir.InsertionPoint(block)]
         self.caches: list[dict[Any, Any]] = [{}]
         self.loc = loc

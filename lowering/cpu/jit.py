@@ -20,7 +20,8 @@ def torch_library() -> ctypes.CDLL:
 
 
 def lower_to_llvm(module: ir.Module) -> None:
-    passmanager.PassManager.parse(TO_LLVM).run(module.operation)
+    with module.context:
+        passmanager.PassManager.parse(TO_LLVM).run(module.operation)
 
 
 def compile_module(module: ir.Module, functions: list[str], *, keep_object: bool = False):

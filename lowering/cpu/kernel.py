@@ -190,7 +190,7 @@ class KernelFunction:
 
     def _open(self, function: ir.Operation) -> Builder:
         block = function.regions[0].blocks.append(*function.attributes["function_type"].value.inputs)
-        return Builder(block, self.kernel.location)
+        return Builder(block, self.kernel.location, self.target)
 
     def _unpack(self, e: Emitter, data: ir.Value, segment: Segment) -> None:
         """Arguments and kept scalars from the words."""

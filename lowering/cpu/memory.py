@@ -54,6 +54,8 @@ class Memory:
         level = max(place.level, self.floor)
         stored = buffer.memref.type.element_type
         if not place.lanes:
+            if self.mask is not None and self.sparse:
+                level = b.level  # it stands in a branch of its own
             value = self._uniform(buffer, place, stored, level)
             return Scalar(self._from_memory(value, buffer.element, level), False, level)
         vector = ir.VectorType.get([self.ix.width], stored)

@@ -16,6 +16,7 @@ from .target import Target
 DYNAMIC = 512  # the size assumed of a dynamic range
 # Costs are in scalar ops; that of a vector op is one for all lanes of a register.
 ACCESS, OP, CALL, UNIFORM, GATHER = 1.0, 0.3, 6.0, 0.1, 1.2
+CHEAP = ("math.absf", "math.sqrt", "math.rsqrt", "math.floor", "math.ceil", "math.roundeven", "math.trunc", "math.fma", "math.copysign")
 FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
 
 
@@ -145,7 +146,7 @@ class Planner:
             if node.name in FREE:
                 continue
             ops += 1
-            calls += node.name.startswith("math.")
+            calls += node.name.startswith("math.") and node.name not in CHEAP
             for type_ in node.types:
                 wide |= not isinstance(type_, ir.IndexType | ir.MemRefType) and _bits(type_) == 64
         load = ops + 8 * calls
@@ -170,7 +171,7 @@ class Planner:
                 else:
                     total += GATHER * lanes
             elif node.name not in FREE:
-                total += (CALL if node.name.startswith("math.") else OP) * registers
+                total += _op(node) * registers
             for inner in node.blocks:
                 total += self._times(node) * self._cost(inner, lane, registers, lanes)
         return total
@@ -186,7 +187,7 @@ class Planner:
             elif node.address is not None:
                 total += ACCESS
             elif node.name not in FREE:
-                total += CALL if node.name.startswith("math.") else OP
+                total += _op(node)
                 total += sum(self._scalar(inner) for inner in node.blocks)
         return total
 
@@ -196,6 +197,10 @@ class Planner:
             for size in sizes_of(node.op):
                 times *= DYNAMIC if constant(size) is None else constant(size)
         return times
+
+
+def _op(node: Node) -> float:
+    return CALL if node.name.startswith("math.") and node.name not in CHEAP else OP
 
 
 def _bits(type_: ir.Type) -> int:

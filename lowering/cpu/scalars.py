@@ -41,6 +41,23 @@ class Scalars:
     def op(self, name: str, *operands: ir.Value) -> ir.Value:
         return self.b.value(name, operands[0].type, operands, None, self.level)
 
+    unary = op
+
+    def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+        """x * y + z, rounded once where the machine does that in one instruction."""
+        if self.b.fuses:
+            return self.op("math.fma", x, y, z)
+        return self.op("arith.addf", self.op("arith.mulf", x, y), z)
+
+    def intrinsic(self, name: str, *operands: ir.Value) -> ir.Value:
+        """A call of an LLVM intrinsic of the first operand's type."""
+        attributes = {
+            "intrin": ir.StringAttr.get(name),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+        }
+        return self.b.value("llvm.call_intrinsic", operands[0].type, operands, attributes, self.level)
+
     def convert(self, name: str, x: ir.Value, to: ir.Type) -> ir.Value:
         """A one-operand op from the type of `x` to the element type `to`."""
         return self.b.value(name, like(x.type, to), [x], None, self.level)

@@ -1,4 +1,4 @@
-"""Transcendental functions: Sleef's vector functions, which torch's own library carries, by name.
+"""Transcendental functions: in line (`polynomials.py`), or Sleef's vector functions, which torch's own library carries, by name.
 
 `math` ops that LLVM knows as instructions (sqrt, floor, fma, ...) are not here.
 """
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bascule.dialect.mlir import ir
 
+from .polynomials import INLINE
 from .scalars import Scalars, element
 from .target import Target
 
@@ -52,6 +53,8 @@ class Functions:
 
     def build(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:
         """The function `name` (of `SLEEF`) of f32 or f64 values, all scalars or all vectors of one width."""
+        if name in INLINE and element(operands[0].type) == s.b.f32:
+            return INLINE[name](s, *operands)
         return self._call(s, name, operands)
 
     def _call(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:

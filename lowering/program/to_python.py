@@ -71,7 +71,11 @@ class _Program:
         line(f'"""{self.graph.attributes["sym_name"].value}: {len(kernels)} kernels, {len(externs)} ATen functions.')
         for function in kernels:
             operators = ", ".join(dict.fromkeys(operators_of(function.location)))
-            line(f"    {function.attributes['sym_name'].value}: {operators}" if operators else f"    {function.attributes['sym_name'].value}")
+            line(
+                f"    {function.attributes['sym_name'].value}: {operators}"
+                if operators
+                else f"    {function.attributes['sym_name'].value}"
+            )
         line('"""')
         line()
         line("import torch")
@@ -130,7 +134,9 @@ class _Program:
         name, places = op.attributes["callee"].value, self.places
         if name not in self.externs:
             arguments = [
-                python_of(places.sizes.expression(v), self.symbols) if isinstance(v.type, ir.IndexType) else places.pointer(v)
+                python_of(places.sizes.expression(v), self.symbols)
+                if isinstance(v.type, ir.IndexType)
+                else places.pointer(v)
                 for v in op.operands
             ]
             self.source.line(f"    {self.names[name]}({', '.join([*arguments, 'threads'])})")

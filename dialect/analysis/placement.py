@@ -1,0 +1,114 @@
+"""Placing buffers of known life and size in one block of memory. Pure arithmetic: no IR here."""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A buffer that is needed from time `first` to time `last`, both included."""
+
+    first: int
+    last: int
+    size: int  # bytes
+
+
+def aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def largest_live_set(intervals: Sequence[Interval]) -> int:
+    """The most bytes needed at one time: no placement takes less."""
+    events = sorted([(i.first, 0, i.size) for i in intervals] + [(i.last, 1, -i.size) for i in intervals])
+    live = most = 0
+    for _, _, change in events:
+        live += change
+        most = max(most, live)
+    return most
+
+
+def place(intervals: Sequence[Interval]) -> tuple[list[int], int]:
+    """An offset for each interval, and the size of the whole. Offsets and sizes are multiples of `ALIGNMENT`.
+
+    Best fit: in order of time, each buffer takes the smallest gap that holds it. n log n.
+    """
+    events = sorted(
+        [(i.first, 1, number) for number, i in enumerate(intervals)]
+        + [(i.last + 1, 0, number) for number, i in enumerate(intervals)]
+    )
+    gaps, offsets = _Gaps(), [0] * len(intervals)
+    for _, starts, number in events:
+        size = aligned(intervals[number].size)
+        if starts:
+            offsets[number] = gaps.take(size)
+        else:
+            gaps.give(offsets[number], size)
+    return offsets, gaps.end
+
+
+def color(intervals: Sequence[Interval]) -> tuple[list[int], int]:
+    """A number for each interval, such that intervals of one number never meet, and how many numbers there are."""
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []  # (last, number), a heap
+    numbers, count = [0] * len(intervals), 0
+    for k in sorted(range(len(intervals)), key=lambda k: intervals[k].first):
+        while busy and busy[0][0] < intervals[k].first:
+            free.append(heappop(busy)[1])
+        if not free:
+            free.append(count)
+            count += 1
+        numbers[k] = free.pop()
+        heappush(busy, (intervals[k].last, numbers[k]))
+    return numbers, count
+
+
+class _Gaps:
+    """The free ranges below `end`. No two of them touch."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.by_size: list[tuple[int, int]] = []  # (size, start), sorted
+        self.starts: dict[int, int] = {}  # start -> size
+        self.ends: dict[int, int] = {}  # end -> start
+
+    def take(self, size: int) -> int:
+        if size == 0:
+            return 0
+        found = bisect_left(self.by_size, (size, -1))
+        if found < len(self.by_size):
+            have, start = self.by_size[found]
+            self._remove(start)
+            if have > size:
+                self._add(start + size, have - size)
+            return start
+        start = self.ends.get(self.end, self.end)  # the gap at the end, if there is one, is widened
+        if start != self.end:
+            self._remove(start)
+        self.end = start + size
+        return start
+
+    def give(self, start: int, size: int) -> None:
+        if size == 0:
+            return
+        after = self.starts.get(start + size)
+        if after is not None:
+            self._remove(start + size)
+            size += after
+        before = self.ends.get(start)
+        if before is not None:
+            self._remove(before)
+            start, size = before, size + start - before
+        self._add(start, size)
+
+    def _add(self, start: int, size: int) -> None:
+        insort(self.by_size, (size, start))
+        self.starts[start], self.ends[start + size] = size, start
+
+    def _remove(self, start: int) -> None:
+        size = self.starts.pop(start)
+        del self.ends[start + size]
+        del self.by_size[bisect_left(self.by_size, (size, start))]

@@ -1,0 +1,32 @@
+"""Which overload of an operator writes its results into given tensors.
+
+The private functions of PyTorch's dispatcher are named here and nowhere else. Checked on torch 2.13.
+"""
+
+from functools import cache
+
+import torch
+
+
+@cache
+def out_overload(operator: str) -> str | None:
+    """ "aten.mm.out" for "aten.mm.default". None where there is none, or one that computes elsewhere and then copies."""
+    namespace, name, _ = operator.split(".")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    functional = getattr(packet, operator.split(".")[2], None)
+    if functional is None:
+        return None
+    for overload in packet.overloads():
+        candidate = getattr(packet, overload)
+        if _writes_results_of(candidate._schema, functional._schema):
+            own = torch._C._dispatch_has_kernel_for_dispatch_key(candidate.name(), "CPU")
+            return f"{namespace}.{name}.{overload}" if own else None
+    return None
+
+
+def _writes_results_of(out: torch._C.FunctionSchema, functional: torch._C.FunctionSchema) -> bool:
+    destinations = [a for a in out.arguments if a.is_out]
+    given = [(a.name, str(a.type), a.kwarg_only) for a in out.arguments if not a.is_out]
+    wanted = [(a.name, str(a.type), a.kwarg_only) for a in functional.arguments]
+    tensors = all(isinstance(a.type, torch.TensorType) for a in [*destinations, *functional.returns])
+    return bool(destinations) and tensors and given == wanted and len(destinations) == len(functional.returns)

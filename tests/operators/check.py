@@ -1,0 +1,155 @@
+"""One case: compiled against eager, forward and backward."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from .compilers import Compiled, Compiler
+from .exceptions import NUMBERS_DIFFER
+from .opinfo import Case, Sample, samples, tensor_leaves
+
+# Largest relative error (absolute below 1) against eager where there is no better reference.
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}
+WIDER = {torch.float32: torch.float64, torch.bfloat16: torch.float32, torch.float16: torch.float32}
+
+
+class Wrong(AssertionError):
+    """A result that differs from eager's."""
+
+
+@dataclass
+class Outcome:
+    """What a case came to: `aten`: operators that were called, with the reason; `kernels`: functions generated."""
+
+    samples: int = 0
+    kernels: int = 0
+    aten: dict[str, str] = field(default_factory=dict)
+
+
+def check(case: Case, compiler: Compiler, count: int) -> Outcome:
+    """Runs the first `count` samples of a case. Raises `Wrong`, or what the compiler raises."""
+    outcome = Outcome()
+    for number, sample in enumerate(samples(case, count)):
+        compiled = Compiled()
+        try:
+            check_sample(sample, compiler, compiled, numbers=case.operator not in NUMBERS_DIFFER)
+        except Exception as error:
+            error.add_note(f"in sample {number} of {case}")
+            raise
+        outcome.samples += 1
+        outcome.kernels += compiled.kernels()
+        outcome.aten |= compiled.aten()
+    return outcome
+
+
+def check_sample(sample: Sample, compiler: Compiler, compiled: Compiled, *, numbers: bool) -> None:
+    inputs = sample.copies()
+    expected = tensor_leaves(sample.function(*inputs))
+    given = sample.copies()
+    run = compiler(sample.function, given, compiled)
+    actual = run(*given)
+    compare_metadata(expected, actual)
+    if not numbers:
+        return
+    reference = Reference(sample)
+    compare("result", expected, actual, reference.outputs)
+    compare("input (after the call)", inputs, given, lambda: [None] * len(inputs))
+    wanted = [i for i, tensor in enumerate(inputs) if tensor.requires_grad]
+    targets = [i for i, tensor in enumerate(expected) if tensor.requires_grad]
+    if wanted and targets:
+        gradients = [
+            backward([outputs[i] for i in targets], [tensors[i] for i in wanted])
+            for outputs, tensors in ((expected, inputs), (actual, given))
+        ]
+        compare("gradient", *gradients, lambda: reference.gradients(targets, wanted))
+
+
+def backward(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients of the inputs (zero where nothing depends on them) for seeded cotangents."""
+    generator = torch.Generator().manual_seed(1)
+    cotangents = [
+        torch.randn(o.shape, generator=generator, dtype=torch.complex128 if o.is_complex() else torch.float64).to(
+            o.dtype
+        )
+        for o in outputs
+    ]
+    found = torch.autograd.grad(list(outputs), list(inputs), cotangents, allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
+
+
+class Reference:
+    """The sample in eager at a wider dtype, computed when first asked for; Nones where the operator does not take it."""
+
+    def __init__(self, sample: Sample):
+        self.sample, self.inputs, self.results = sample, [], None
+
+    def outputs(self) -> list[torch.Tensor | None]:
+        wider = next((WIDER[t.dtype] for t in self.sample.tensors if t.dtype in WIDER), None)
+        if self.results is None and wider is not None:
+            try:
+                self.inputs = self.sample.copies(wider)
+                self.results = tensor_leaves(self.sample.function(*self.inputs))
+            except (RuntimeError, TypeError, ValueError, NotImplementedError):  # not at this dtype
+                self.results = None
+        return self.results or [None] * 1000
+
+    def gradients(self, targets: list[int], wanted: list[int]) -> list[torch.Tensor | None]:
+        results = self.outputs()
+        if self.results is None or any(results[i] is None or not results[i].requires_grad for i in targets):
+            return [None] * len(wanted)
+        return backward([results[i] for i in targets], [self.inputs[i] for i in wanted])
+
+
+def compare_metadata(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> None:
+    """Sizes, dtypes, strides (where they say something), and whether gradients flow."""
+    if len(expected) != len(actual):
+        raise Wrong(f"{len(actual)} results for {len(expected)}")
+    for i, (want, got) in enumerate(zip(expected, actual)):
+        if (want.dtype, want.shape) != (got.dtype, got.shape):
+            raise Wrong(f"result {i} is {got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}")
+        if want.layout == torch.strided and want.numel():
+            strides = [(s, t) for n, s, t in zip(want.shape, want.stride(), got.stride()) if n > 1]
+            if any(s != t for s, t in strides):
+                raise Wrong(f"result {i} of sizes {list(want.shape)} has strides {got.stride()} for {want.stride()}")
+        if want.requires_grad != got.requires_grad:
+            raise Wrong(f"result {i} has requires_grad {got.requires_grad} for {want.requires_grad}")
+
+
+def compare(what, expected, actual, reference) -> None:
+    """Elementwise; where an element differs by more than the tolerance, it may if it is no farther from the reference than
+    eager (twice over, plus the tolerance of the wider dtype's rounding)."""
+    for i, (want, got) in enumerate(zip(expected, actual)):
+        if want.layout != torch.strided:
+            want, got = want.to_dense(), got.to_dense()
+        want, got = want.detach(), got.detach()
+        if want.numel() == 0:
+            continue
+        if not (want.is_floating_point() or want.is_complex()):
+            if not torch.equal(want, got):
+                raise Wrong(f"{what} {i}: {int((want != got).sum())} of {want.numel()} elements differ")
+            continue
+        errors = relative_errors(want, got)
+        tolerance = TOLERANCES.get(want.dtype, 2e-5)
+        if float(errors.max()) <= tolerance:
+            continue
+        exact = reference()[i]
+        if exact is not None and exact.shape == want.shape and not exact.dtype.is_complex:
+            mine, eager = relative_errors(exact, got.to(exact.dtype)), relative_errors(exact, want.to(exact.dtype))
+            if bool((mine <= 2 * eager + tolerance).all()):
+                continue
+        worst = int(errors.argmax())
+        raise Wrong(
+            f"{what} {i}: error {float(errors.max()):.1e} in {want.dtype}{list(want.shape)}: "
+            f"expected {want.flatten()[worst].item()}, got {got.flatten()[worst].item()}"
+        )
+
+
+def relative_errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
+    """Of each element; absolute where the number is below 1, infinite where only one of the two is special."""
+    want, got = want.detach(), got.detach()
+    wide = torch.complex128 if want.is_complex() else torch.float64
+    a, b = want.to(wide), got.to(wide)
+    same = (a == b) | (torch.isnan(a) & torch.isnan(b))
+    errors = (a - b).abs() / a.abs().clamp(min=1)
+    return torch.where(same, 0.0, torch.nan_to_num(errors, nan=torch.inf, posinf=torch.inf))

@@ -1,0 +1,105 @@
+"""PyTorch's operator database, as a list of cases.
+
+The private module of PyTorch that holds it is named here and nowhere else. Checked on torch 2.13.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
+SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator of the database (by its name and variant) on inputs of one dtype."""
+
+    operator: str
+    dtype: torch.dtype
+
+    def __str__(self) -> str:
+        return f"{self.operator}-{str(self.dtype).removeprefix('torch.')}"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of an operator: `function(*tensors)`, with the numbers and options of the sample inside."""
+
+    function: Callable[..., Any]
+    tensors: list[torch.Tensor]
+    differentiable: bool
+
+    def copies(self, dtype: torch.dtype | None = None) -> list[torch.Tensor]:
+        """The inputs anew, the same strides; floating-point ones in `dtype` if it is given."""
+        return [_copy(tensor, dtype) for tensor in self.tensors]
+
+
+@cache
+def operators() -> dict[str, Any]:
+    """Name and variant -> entry of the database. A name that occurs again gets a number."""
+    found: dict[str, Any] = {}
+    for entry in op_db:
+        name, number = entry.formatted_name, 2
+        while name in found:
+            name, number = f"{entry.formatted_name}_{number}", number + 1
+        found[name] = entry
+    return found
+
+
+def cases(names: Sequence[str] | None = None) -> list[Case]:
+    """Every operator with every dtype of `DTYPES` that it supports."""
+    return [
+        Case(name, dtype)
+        for name, entry in operators().items()
+        if names is None or name in names
+        for dtype in DTYPES
+        if dtype in entry.dtypes
+    ]
+
+
+def samples(case: Case, count: int = SAMPLES) -> Iterator[Sample]:
+    """The first samples of a case, always the same ones."""
+    entry = operators()[case.operator]
+    differentiable = case.dtype.is_floating_point and entry.supports_autograd and case.dtype in entry.backward_dtypes
+    torch.manual_seed(0)
+    for sample in islice(entry.sample_inputs("cpu", case.dtype, requires_grad=differentiable), count):
+        leaves, structure = tree_flatten((sample.input, sample.args, sample.kwargs))
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+        def function(*tensors, entry=entry, leaves=leaves, structure=structure, places=places):
+            filled = list(leaves)
+            for place, tensor in zip(places, tensors):
+                filled[place] = tensor
+            first, args, kwargs = tree_unflatten(filled, structure)
+            return entry.op(first, *args, **kwargs)
+
+        yield Sample(function, [leaves[i] for i in places], differentiable)
+
+
+def _copy(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    if tensor.layout != torch.strided:
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    with torch.no_grad():
+        convert = dtype is not None and tensor.is_floating_point()
+        new = torch.empty_strided(
+            tensor.shape, tensor.stride(), dtype=dtype if convert else tensor.dtype, device=tensor.device
+        )
+        if tensor.numel():
+            storage = new.untyped_storage()
+            whole = torch.empty(0, dtype=new.dtype).set_(storage)
+            source = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+            start = tensor.storage_offset()
+            whole.copy_(source[start : start + len(whole)])
+        return new.requires_grad_(tensor.requires_grad)
+
+
+def tensor_leaves(value: Any) -> list[torch.Tensor]:
+    """The tensors in an operator's result, in order."""
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]

@@ -1,0 +1,55 @@
+"""Runs cases in a process of its own: a compiler that takes the process down takes one case with it.
+
+    python -m tests.operators.worker COMPILER SAMPLES      (cases on the standard input, one `operator<TAB>dtype` a line)
+
+COMPILER is `backend`, `dynamo`, or a pipeline whose IR the reference interpreter runs. Answers a line of JSON a case.
+"""
+
+import json
+import sys
+import warnings
+
+import torch
+
+from .check import Wrong, check
+from .compilers import Compiler, interpreted, with_dynamo, without_dynamo
+from .exceptions import THROUGH_DYNAMO
+from .opinfo import Case
+
+
+def compiler_for(name: str, case: Case) -> Compiler:
+    if name == "dynamo" or (name == "backend" and case.operator in THROUGH_DYNAMO):
+        return with_dynamo
+    return without_dynamo if name == "backend" else interpreted(name)
+
+
+def outcome(case: Case, compiler: str, count: int) -> dict:
+    """What `check` says: status `generated` (nothing went to ATen), `aten`, `wrong` or `error`."""
+    try:
+        found = check(case, compiler_for(compiler, case), count)
+    except Exception as error:  # whatever it is, it is the outcome of this case
+        cause = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        status = "wrong" if isinstance(error, Wrong) else "error"
+        lines = [line for line in str(cause).splitlines() if line.strip()][:3]
+        return {"status": status, "message": f"{type(cause).__name__}: {' | '.join(lines)}"[:400]}
+    finally:
+        torch._dynamo.reset()
+    return {"status": "aten" if found.aten else "generated", "aten": found.aten, "kernels": found.kernels}
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # what an operator prints is no answer
+    compiler, count = sys.argv[1], int(sys.argv[2])
+    for line in sys.stdin:
+        operator, dtype = line.rstrip("\n").split("\t")
+        answer = outcome(Case(operator, getattr(torch, dtype)), compiler, count)
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
