@@ -11,6 +11,7 @@ from bascule.lowering.program import to_python
 from bascule.runtime import load
 
 from .counting import count
+from .devices import check_devices
 from .dialect.ir import context
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
@@ -52,6 +53,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
     pipeline, snapshot = pipeline_for(options), None
     try:
         with record.stage("import"):
+            check_devices(gm, options.target)
             imported = import_graph(gm, example_inputs, context=context())
         record.module, snapshot = imported.module, Snapshot.of(imported.module)
         record.dump_module("import", imported.module)

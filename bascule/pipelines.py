@@ -18,6 +18,7 @@ DEFAULT = (
     "cse",
     # -> the kernel stage
     "form-kernels",
+    "cse",
     "schedule-kernels",
     # -> the program stage
     "order-program",

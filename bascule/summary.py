@@ -3,9 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from .dialect.fusion.kernel_functions import OPERATORS
 from .dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op
 from .dialect.ir.locations import operators_of
 from .dialect.mlir import ir
+from .dialect.passes.plan_memory import MEMORY
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,31 @@ class AtenCall:
     reason: str
 
 
+@dataclass(frozen=True)
+class Memory:
+    """The bytes of intermediates, as `plan-memory` left them; expressions of the symbols where sizes are dynamic."""
+
+    asked: str  # of all buffers, had each its own
+    arena: str  # of the arena that they share
+    live: str  # of the largest set of static buffers that is needed at one time: the least an arena can have
+
+    def __str__(self) -> str:
+        return f"an arena of {self.arena} bytes for {self.asked} bytes of intermediates, {self.live} live at one time"
+
+
+def memory(module: ir.Module) -> Memory | None:
+    """What the plan of a module of the program stage says; None without a plan."""
+    for graph in graph_functions(module):
+        if MEMORY in graph.attributes:
+            report = graph.attributes[MEMORY]
+            return Memory(*(_number(report[name]) for name in ("asked", "arena", "live")))
+    return None
+
+
+def _number(attribute: ir.Attribute) -> str:
+    return str(attribute.value.results[0] if isinstance(attribute, ir.AffineMapAttr) else attribute.value)
+
+
 def aten_calls(module: ir.Module) -> list[AtenCall]:
     """The ATen operators that a module calls, with the reasons why they are not generated."""
     calls = _calls(module)
@@ -46,7 +73,7 @@ def kernels(module: ir.Module) -> list[Kernel]:
         kernel = kernel_op(function)
         if kernel is not None:
             name = function.attributes["sym_name"].value
-            found.append(Kernel(name, calls[name], domain_of(kernel), _operators(kernel)))
+            found.append(Kernel(name, calls[name], domain_of(kernel), _operators(function, kernel)))
     return found
 
 
@@ -66,7 +93,9 @@ def domain_of(kernel: ir.Operation) -> str:
     return " + ".join(domain_of(loop) for loop in loops) or "1"
 
 
-def _operators(kernel: ir.Operation) -> tuple[str, ...]:
+def _operators(function: ir.Operation, kernel: ir.Operation) -> tuple[str, ...]:
+    if OPERATORS in function.attributes:
+        return tuple(name.value for name in function.attributes[OPERATORS])
     found: dict[str, None] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-
 from bascule.dialect.ir import OperandAttr, builders
 from bascule.dialect.ir.functions import Externs
 from bascule.dialect.ir.scalar_types import scalar_type_number
 from bascule.dialect.ir.shapes import index_map, size_map, tensor_type
 from bascule.dialect.mlir import ir
 
+from .out_overloads import out_overload
 from .torch_ops import unsupported
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def call(
         mutates=mutates,
         shapes=[size_map(sizes[i]) for i in positions] if dynamic else None,
         reason=reason,
+        out=out_overload(operator) if None not in types and not mutates else None,
+        effects=_has_effects(operator),
     )
     results: Tensors = [None] * len(types)
     for position, value in zip(positions, values):
@@ -102,6 +104,12 @@ def overload(operator: str) -> torch._ops.OpOverload | None:
     namespace, name, kind = operator.split(".")
     packet = getattr(getattr(torch.ops, namespace), name, None)
     return getattr(packet, kind, None)
+
+
+def _has_effects(operator: str) -> bool:
+    """Whether a call does what its results do not show: it draws from a generator, or returns nothing."""
+    found = overload(operator)
+    return found is not None and (torch.Tag.nondeterministic_seeded in found.tags or not found._schema.returns)
 
 
 def _returns_view(operator: torch._ops.OpOverload) -> bool:
@@ -133,7 +141,9 @@ def _with_a_tensor(c: "Conversion", operator: torch._ops.OpOverload, arguments: 
             return number
         element = c.results[0].element_type
         wanted = [number, scalar_type_number(element), None, None, None]
-        (value,) = call(c.externs, "aten.scalar_tensor.default", wanted, [tensor_type([], element)], [[]], reason="a number")
+        (value,) = call(
+            c.externs, "aten.scalar_tensor.default", wanted, [tensor_type([], element)], [[]], reason="a number"
+        )
         return value
 
     return [tensor(*pair) for pair in zip(arguments, operator._schema.arguments)]

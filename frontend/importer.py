@@ -35,8 +35,8 @@ class ImportedGraph:
 def import_graph(gm: GraphModule, example_inputs: Sequence[Any], *, context: ir.Context) -> ImportedGraph:
     """Imports the functional ATen graph of `gm`. `example_inputs` stand for placeholders that have no `meta["val"]`.
 
-    Raises `UnsupportedError` at the user's line for what the IR cannot say: sizes that are no affine expressions of the inputs' symbols, higher-order
-    operators, sparse or quantized tensors.
+    Raises `UnsupportedError` at the user's line for what the IR cannot say: sizes that are no affine expressions of the inputs'
+    symbols, higher-order operators, sparse or quantized tensors.
     """
     with context, ir.Location.unknown():
         return _GraphImporter(context).import_functional(gm, example_inputs)
@@ -75,7 +75,9 @@ class _GraphImporter(base.FxImporter):
         function.attributes["bascule.symbols"] = _strings(symbols.names)
         function.attributes["bascule.inputs"] = _strings(_inputs(values, symbols))
         function.attributes["bascule.outputs"] = ir.ArrayAttr.get(results.outputs)
-        if any(source.kind != "value" or (source.scale, source.offset) != (1, 0) for source in symbols.sources.values()):
+        if any(
+            source.kind != "value" or (source.scale, source.offset) != (1, 0) for source in symbols.sources.values()
+        ):
             sources = [source.attribute() for source in symbols.sources.values()]
             function.attributes["bascule.symbol_sources"] = ir.ArrayAttr.get(sources)
         return ImportedGraph(self.module, tuple(constants.values()))

@@ -77,12 +77,17 @@ def element_count(sizes: Sequence[Size]) -> Expr:
     return reduce(lambda a, b: a * b, (expr(size) for size in sizes), expr(1))
 
 
-def _running_products(sizes: Sequence[Expr]) -> list[frozenset]:
-    total: Polynomial = {(): 1}
-    products = []
+def _running_products(sizes: Sequence[Expr]) -> list[int | frozenset]:
+    """For each leading part of `sizes` its element count, as a key that equal counts share."""
+    factor, symbolic, products = 1, {(): 1}, []
     for size in sizes:
-        total = _times(total, polynomial(size))
-        products.append(frozenset(total.items()))
+        number = constant(size)
+        if number is not None:
+            factor *= number
+        else:
+            symbolic = _times(symbolic, polynomial(size))
+        plain = symbolic.keys() == {()}
+        products.append(factor if plain else frozenset((key, n * factor) for key, n in symbolic.items()))
     return products
 
 
@@ -108,11 +113,14 @@ def reshape_map(source: Sequence[Size], result: Sequence[Size]) -> ir.AffineMap:
     one dimension of the result crosses several of the source.
     """
     source, result, rank = [expr(s) for s in source], [expr(s) for s in result], len(result)
-    index = [expr(0)] * len(source)
-    if 0 not in [constant(s) for s in source]:
-        kept = [i for i, s in enumerate(source) if constant(s) != 1]
-        shown = [i for i, s in enumerate(result) if constant(s) != 1]
+    index, one, zero = [expr(0)] * len(source), expr(1), expr(0)
+    if zero not in source:
+        kept = [i for i, s in enumerate(source) if s != one]
+        shown = [i for i, s in enumerate(result) if s != one]
         for group, parts in reshape_groups([source[i] for i in kept], [result[i] for i in shown]):
+            if len(group) == len(parts) == 1:
+                index[kept[group[0]]] = dim(shown[parts[0]])
+                continue
             numbers = [shown[i] for i in parts]
             position = linearize([dim(i) for i in numbers], [result[i] for i in numbers])
             places = [kept[i] for i in group]

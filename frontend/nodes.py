@@ -36,7 +36,8 @@ class NodeImporter(base.GraphNodeImporter):
         self.constants = {}
         self.structures: dict[Node, Structure] = {}
         self.torch_types = {
-            name: ir.Type.parse(f"!torch.{name}") for name in ("none", "bool", "int", "float", "str", "Device", "number")
+            name: ir.Type.parse(f"!torch.{name}")
+            for name in ("none", "bool", "int", "float", "str", "Device", "number")
         }
 
     # Nodes
@@ -241,7 +242,6 @@ class NodeImporter(base.GraphNodeImporter):
         op = ir.Operation.create(name, results=[self.torch_types["int"]], operands=operands, attributes=attributes)
         self.constants[key] = op.result
         return op.result
-
 
     def _number(self, found: sympy.Expr, value: torch.SymFloat) -> ir.Value:
         """A number computed from sizes, as a tree of `torch.operator "torch.sym.*"` over integers of the symbols and constants."""

@@ -89,7 +89,11 @@ class Symbols:
         """
         self.sources: dict[sympy.Symbol, Source] = {}
         needed: dict[sympy.Symbol, None] = {}
-        for kind in ("value", "size", "stride"):  # an integer is the cheapest to read, a stride may be arbitrary where a size is 1
+        for kind in (
+            "value",
+            "size",
+            "stride",
+        ):  # an integer is the cheapest to read, a stride may be arbitrary where a size is 1
             for number, value in enumerate(placeholders):
                 for dim, found in enumerate(_observed(value, kind)):
                     needed.update(dict.fromkeys(sorted(found.free_symbols, key=str)))
@@ -125,7 +129,9 @@ class Symbols:
             case sympy.Integer():
                 return expr(int(found))
             case sympy.Symbol():
-                what = "is only known when the graph runs" if str(found).startswith("u") else "is not given by any input"
+                what = (
+                    "is only known when the graph runs" if str(found).startswith("u") else "is not given by any input"
+                )
                 raise UnsupportedError(f"the symbol {found} {what}")
             case sympy.Add():
                 return reduce(lambda a, b: a + b, map(self._expr, found.args))

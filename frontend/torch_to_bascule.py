@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from bascule.dialect.errors import UserError
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pass
 
 from .conversion import convert_module
+
+FALLBACKS = ("aten", "error")
+NUMERICS = ("f32", "eager")
 
 
 @dataclass(frozen=True)
@@ -15,11 +19,17 @@ class TorchToBascule(Pass):
 
     Each torch op is rewritten by the rule for its operator (`rules/`, one file a family). With `fallback=aten` an operator that has no
     rule becomes a call of its ATen function; with `fallback=error` it is an error that names the operator and the user's line.
+    With `numerics=eager` every operator rounds its result as eager does, and no pass removes that.
     """
 
     name: ClassVar[str] = "torch-to-bascule"
     fallback: str = "aten"
     numerics: str = "f32"
+
+    def __post_init__(self) -> None:
+        for option, value, known in (("fallback", self.fallback, FALLBACKS), ("numerics", self.numerics, NUMERICS)):
+            if value not in known:
+                raise UserError(f"option '{option}' of pass '{self.name}' is {' or '.join(known)}, got '{value}'")
 
     def run(self, module: ir.Module) -> None:
         convert_module(module, fallback=self.fallback, eager_rounding=self.numerics == "eager")

@@ -38,6 +38,14 @@ def at(map_: ir.AffineMap, index: Sequence[int]) -> ir.AffineExpr:
     return substitute(map_.results[0], [expr(i) for i in index]).maybe_downcast()
 
 
+def from_first(layout: ir.AffineMap) -> ir.AffineMap:
+    """`layout`, counted from the element at index 0."""
+    first = at(layout, [0] * layout.n_dims)
+    if first == expr(0):
+        return layout
+    return ir.AffineMap.get(layout.n_dims, layout.n_symbols, [layout.results[0] - first])
+
+
 def strides(type_: ir.MemRefType) -> list[ir.AffineExpr]:
     """The strides of a memref, in elements, as expressions of symbols."""
     map_, rank = layout_map(type_), type_.rank
@@ -82,6 +90,7 @@ def values_of(exprs: Sequence[ir.AffineExpr], symbols: Sequence[ir.Value]) -> li
     """Expressions of symbols as `index` values at the insertion point."""
     values = []
     for e in exprs:
+        e = e.maybe_downcast()
         if isinstance(e, ir.AffineSymbolExpr):
             values.append(symbols[e.position])
         else:

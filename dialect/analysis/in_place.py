@@ -89,9 +89,9 @@ class InPlace:
 
     def _one_place_a_point(self, write: _Access) -> bool:
         """Each index is an index of a loop, and those of all loops around are there: no two points store to one place."""
-        if any(index is None or not isinstance(index, ir.Value) for index in write.indices):
+        if any(index is None or index[0] != "index" for index in write.indices):
             return False
-        return write.loops <= set(write.indices)
+        return write.loops <= {index for _, index in write.indices}
 
     def _before(self, read: _Access, write: _Access) -> bool:
         if read.number > write.number:
@@ -102,7 +102,7 @@ class InPlace:
             return False
         # An earlier loop of the same point of the domain: whatever it reads there is of this point alone.
         pairs = zip(read.indices, write.indices)
-        return bool(self.domain) and all(r == w for r, w in pairs if w in self.domain)
+        return bool(self.domain) and all(r == w for r, w in pairs if w[1] in self.domain)
 
 
 def _indices(loop: ir.Operation) -> set[ir.Value]:
@@ -111,12 +111,12 @@ def _indices(loop: ir.Operation) -> set[ir.Value]:
     return {i for i, size in zip(loop.regions[0].blocks[0].arguments, sizes) if constant(size) != 1}
 
 
-def _key(index: ir.Value):
-    """An index as something equal for equal indices: the loop's index, or an `affine.apply` of some; else None."""
+def _key(index: ir.Value) -> tuple | None:
+    """Equal for indices that are equal: the index of a loop, or an `affine.apply` of some. None for others."""
     if isinstance(index.owner, ir.Block):
-        return index
+        return "index", index
     op = index.owner.operation
     if op.name != "affine.apply":
         return None
     keys = tuple(map(_key, op.operands))
-    return None if None in keys else (op.attributes["map"], keys)
+    return None if None in keys else ("apply", op.attributes["map"], keys)

@@ -127,4 +127,4 @@ def _compressed(expression: ir.AffineExpr, values: tuple[ir.Value, ...]) -> Inde
     order = sorted(used)
     place = {old: new for new, old in enumerate(order)}
     dims = [ir.AffineExpr.get_dim(place.get(i, 0)) for i in range(len(values))]
-    return expression.compose(ir.AffineMap.get(len(order), 0, dims)), tuple(values[i] for i in order)
+    return expression.compose(ir.AffineMap.get(len(order), 0, dims)).maybe_downcast(), tuple(values[i] for i in order)

@@ -16,6 +16,18 @@ from .members import Member
 
 TILE = 1 << 16  # bytes of a row that is kept near the processor
 
+INNER_LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute")
+# Ops that `_hoist` leaves: effects, and what must not run where the loop has no iteration.
+STAYS = (
+    "bascule.store",
+    "bascule.yield",
+    "arith.divsi",
+    "arith.divui",
+    "arith.remsi",
+    "arith.remui",
+    "arith.floordivsi",
+)
+
 Destinations = dict[ir.Value, ir.Value]  # a value of the graph function -> its destination in the kernel function
 
 
@@ -65,11 +77,14 @@ class _Writer:
                 sizes = tuple(member.sizes[d] for d in member.inner_dims)
                 later.setdefault(sizes, []).append(member)
         for sizes, members in later.items():
-            _, block = self.assembler.loop(ForeachOp, sizes, ir.InsertionPoint(_end(self.point)))
+            _, block = self.assembler.loop(ForeachOp, sizes, ir.InsertionPoint(end_of(self.point)))
             inner = list(block.arguments)
             for member in members:
                 self._store(member, self._value(member, block, inner), block, inner)
         self.inliner.finish()
+        for view in list(self.point.operations):
+            if view.operation.name in INNER_LOOPS:
+                _hoist(view.operation)
 
     def _indices(self, member: Member, inner: Sequence[ir.Value]) -> list[ir.Value]:
         """The index of the member's domain at this point, and `inner` along its inner dims."""
@@ -87,13 +102,13 @@ class _Writer:
     def _value(self, member: Member, block: ir.Block, inner: Sequence[ir.Value]) -> ir.Value:
         """The member's element at this point, computed before the end of `block`, or before where it is already known."""
         with member.body.op.location:
-            return self.inliner.element(member.result, self._indices(member, inner), _end(block))
+            return self.inliner.element(member.result, self._indices(member, inner), end_of(block))
 
     def _store(self, member: Member, value: ir.Value, block: ir.Block, inner: Sequence[ir.Value]) -> None:
         out = self.destinations.get(member.result)
         if out is not None:
             indices = self._indices(member, inner)
-            with ir.InsertionPoint(_end(block)), member.body.op.location:
+            with ir.InsertionPoint(end_of(block)), member.body.op.location:
                 builders.store(value, out, indices)
 
     # -- rows kept near the processor --------------------------------------------------------------------------------
@@ -116,7 +131,7 @@ class _Writer:
     def _tile(self, member: Member) -> None:
         sizes = [member.sizes[d] for d in member.inner_dims]
         type_ = tensor_type(sizes, member.result.type.element_type)
-        with ir.InsertionPoint(_end(self.point)), member.body.op.location:
+        with ir.InsertionPoint(end_of(self.point)), member.body.op.location:
             tile = build(
                 ComputeOp, results=[type_], attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes))}
             ).operation
@@ -139,7 +154,20 @@ class _Writer:
         return builders.read(tile[0], [indices[d] for d in tile[1].inner_dims])
 
 
-def _end(block: ir.Block) -> ir.Operation:
+def _hoist(loop: ir.Operation) -> None:
+    """Moves ops that are the same at every index of `loop` before it: reads of row values, what is computed from them."""
+    block = loop.regions[0].blocks[0]
+    varying = set(block.arguments)
+    for view in list(block.operations):
+        op = view.operation
+        fixed = len(op.regions) == 0 and op.name not in STAYS and not any(operand in varying for operand in op.operands)
+        if fixed:
+            op.move_before(loop)
+        else:
+            varying.update(op.results)
+
+
+def end_of(block: ir.Block) -> ir.Operation:
     """The yield that ends a block."""
     return block.operations[len(block.operations) - 1].operation
 
@@ -155,7 +183,7 @@ def write_scan(op: ir.Operation, out: ir.Value, into: ir.Block, assembler: Assem
     row = tensor_type([sizes[dim]], op.results[0].type.element_type)
     first = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
     attributes = {"kind": op.attributes["kind"], "dim": first, "ranges": ir.AffineMapAttr.get(size_map([sizes[dim]]))}
-    with ir.InsertionPoint(_end(point)):
+    with ir.InsertionPoint(end_of(point)):
         scan = build(ScanOp, results=[row], attributes=attributes).operation
         block = op.regions[0].blocks[0]
         block.append_to(scan.regions[0])

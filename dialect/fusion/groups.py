@@ -11,7 +11,7 @@ from .members import Member, Pattern
 FEW_ROWS = 8  # fewer rows than this leave processors idle ...
 LONG_ROW = 1 << 14  # ... if each has more elements than this
 LONG_COLUMN = 1 << 12  # elements of a column that a tile of columns still keeps in a cache
-SHARED = 1 << 15  # bytes of a tensor that are worth reading once for two computes that do not depend on each other
+SHARED = 1 << 10  # bytes of a tensor that are worth reading once for two computes that do not depend on each other
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Grouping:
         if member.fuses:
             for number, links in self._candidates(member, needed):
                 group = self.groups[number]
-                fit = self._fit(member, group, number, links, needed)
+                fit = self._fit(member, group, number, links, needed - {joined})
                 if isinstance(fit, Fit):
                     if joined is None:
                         self._join(member, number, fit, needed)

@@ -38,7 +38,7 @@ class KernelFunctions:
 
     def share(self, function: ir.Operation, operators: Sequence[str]) -> str:
         """The name of `function`, or of an equal one that exists: then `function` is erased."""
-        text = function.get_asm(assume_verified=True)
+        text = function.get_asm(assume_verified=True, use_local_scope=True)
         name = self._known.get(text)
         if name is not None:
             function.erase()

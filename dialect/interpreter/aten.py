@@ -6,14 +6,13 @@ from typing import Any
 import torch
 
 from ..ir.attributes import OperandAttr
-from ..ir.functions import ARGUMENTS, EXTERN, RESULTS
+from ..ir.functions import ARGUMENTS, EXTERN, OUT, RESULTS
 from ..ir.scalar_types import scalar_type_name
 from ..mlir import ir
 from .errors import error
 from .maps import evaluate
 from .values import Buffer, dtype_of, layout_strides, same_strides
 
-OUT = "bascule.out"  # program stage: the overload that writes into given destinations
 
 # Numbers of c10::MemoryFormat and c10::Layout: how the IR spells constants of these types.
 MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
@@ -59,7 +58,8 @@ def call(
     """
     attributes = function.attributes
     tensors = [operand.tensor if isinstance(operand, Buffer) else operand for operand in operands]
-    name = attributes[OUT if OUT in attributes else EXTERN].value
+    writes = OUT in attributes and len(op.results) == 0
+    name = attributes[OUT if writes else EXTERN].value
     try:
         overload = operator(name)
     except (AttributeError, ValueError):
@@ -71,7 +71,7 @@ def call(
     ]
     positional = [value for value, parameter in zip(values, parameters) if not parameter.kwarg_only]
     named = {parameter.name: value for value, parameter in zip(values, parameters) if parameter.kwarg_only}
-    if OUT in attributes:
+    if writes:
         outs = [p.name for p in overload._schema.arguments if p.is_out]
         destinations = tensors[len(tensors) - len(outs) :]
         overload(*positional, **named, **dict(zip(outs, destinations)))

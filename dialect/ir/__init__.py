@@ -1,5 +1,7 @@
 """The `bascule` dialect: `context()` makes an MLIR context that has it."""
 
+from threading import Lock
+
 from ..mlir import ir, torch_dialect
 from .attributes import LayoutAttr, OperandAttr, ScheduleAttr
 from .definition import Bascule, build
@@ -7,11 +9,13 @@ from .memory import CopyIntoOp, ScatterOp, StoreOp, ViewOp
 from .random import RandomOp
 from .structure import ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
 
+_loading = Lock()  # the bindings' loading of a dialect is not safe in several threads at once
+
 
 def context() -> ir.Context:
     """A new MLIR context with this dialect, the torch dialect and all upstream dialects."""
     ctx = ir.Context()
-    with ctx:
+    with ctx, _loading:
         Bascule.load()
         torch_dialect.register_dialect(ctx)
     return ctx

@@ -5,10 +5,11 @@
   destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
   function, in the same order, so symbol numbers mean the same in both.
 - ATen function (`bascule.extern = "aten.mm.default"`): a private declaration; `bascule.arguments` is the operator's argument
-  list in schema order: `#bascule.operand<k>` a tensor operand, `unit` None, i64 / f64 / bool / string constants, lists, an
-  `affine_map<()[s0] -> (..)>` an integer computed from symbols. `bascule.results` (i64 array) are the positions of the operator's outputs
-  that the function returns; `bascule.mutates` (i64 array) the tensor operands that it writes, `bascule.reason` why the operator is not generated. An ATen function takes no symbols;
-  none of its results shares memory with an operand.
+  list in schema order: `#bascule.operand<k>` a tensor operand, `unit` None, i64 / f64 / bool / string constants, `array<f64: re, im>` a
+  complex one, lists, an `affine_map<()[s0] -> (..)>` an integer computed from symbols. `bascule.results` (i64 array) are the positions of the
+  operator's outputs that the function returns; `bascule.mutates` (i64 array) the tensor operands that the operator writes: the function returns
+  their new contents after those, and the caller's tensors stay as they are. `bascule.reason` says why the operator is not generated.
+  An ATen function takes no symbols, and none of its results shares memory with an operand.
 Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic.
 """
 
@@ -16,8 +17,9 @@ from collections.abc import Sequence
 
 from ..mlir import func, ir
 
-GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, REASON = (
-    f"bascule.{name}" for name in ("graph", "extern", "arguments", "results", "mutates", "shapes", "reason")
+GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, REASON, OUT, EFFECTS = (
+    f"bascule.{name}"
+    for name in ("graph", "extern", "arguments", "results", "mutates", "shapes", "reason", "out", "effects")
 )
 
 
@@ -83,10 +85,12 @@ class Externs:
         mutates: Sequence[int] = (),
         shapes: Sequence[ir.AffineMap] | None = None,
         reason: str | None = None,
+        out: str | None = None,
+        effects: bool = False,
     ) -> list[ir.Value]:
         """Calls the operator `callee` ("aten.mm.default") at the current insertion point; returns the tensor results.
 
-        `reason` (`bascule.reason` of the function) says why the operator is not generated.
+        `reason`, `out` and `effects` are the function's `bascule.reason`, `bascule.out` and `bascule.effects`.
         """
         type_ = ir.FunctionType.get([operand.type for operand in operands], list(results))
         attributes = {
@@ -104,8 +108,11 @@ class Externs:
                 function = func.FuncOp(callee.removesuffix(".default"), type_, visibility="private").operation
             for name, attribute in attributes.items():
                 function.attributes[name] = attribute
-            if reason is not None:
-                function.attributes[REASON] = ir.StringAttr.get(reason)
+            if effects:
+                function.attributes[EFFECTS] = ir.UnitAttr.get()
+            for name, text in ((REASON, reason), (OUT, out)):
+                if text is not None:
+                    function.attributes[name] = ir.StringAttr.get(text)
             self.table.insert(function)  # makes the name unique
             self.known[key] = function.attributes["sym_name"].value
         return list(func.CallOp(list(results), self.known[key], list(operands)).operation.results)

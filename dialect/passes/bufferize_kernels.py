@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..analysis.buffers import alloc, memref_type, root_of
+from ..analysis.destinations import Destination, Destinations, KernelCalls
 from ..errors import UserError
 from ..ir import builders
-from ..ir.functions import EXTERN, SHAPES, functions, graph_functions, is_extern, kernel_op
+from ..ir.functions import OUT, RESULTS, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ..ir.locations import source_of
 from ..ir.shapes import expr, size_map
 from ..mlir import func, ir, memref
 from .base import Pass
-
-OUT = "bascule.out"
 
 
 @dataclass(frozen=True)
@@ -39,22 +38,7 @@ class BufferizeKernels(Pass):
                 _Graph(graph, table, kernels).bufferize()
 
 
-@dataclass(frozen=True)
-class _Kernel:
-    """How calls of a kernel function change. `kept`: the operands it still takes; a destination each result."""
-
-    kept: list[int]
-    destinations: list["_Destination"]
-
-
-@dataclass(frozen=True)
-class _Destination:
-    type: ir.MemRefType
-    sizes: list[ir.AffineExpr] | None  # None: those of operand `init`
-    init: int | None  # the operand whose contents it starts from
-
-
-def _bufferize_kernel(function: ir.Operation) -> _Kernel:
+def _bufferize_kernel(function: ir.Operation) -> KernelCalls:
     block = function.regions[0].blocks[0]
     arguments = list(block.arguments)
     end = block.operations[len(block.operations) - 1].operation
@@ -75,7 +59,7 @@ def _bufferize_kernel(function: ir.Operation) -> _Kernel:
         attributes.append(ir.DictAttr.get({} if type_.has_static_shape else {"bascule.shape": shape}))
         value.replace_all_uses_with(argument)
         make.erase()
-        destinations.append(_Destination(type_, list(shape.value.results), init))
+        destinations.append(Destination(type_, list(shape.value.results), init))
     with ir.InsertionPoint(end), end.location:
         func.ReturnOp([])
     end.erase()
@@ -103,7 +87,7 @@ def _bufferize_kernel(function: ir.Operation) -> _Kernel:
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
     if shapes is not None:
         del function.attributes[SHAPES]
-    return _Kernel(kept, destinations)
+    return KernelCalls(function, kept, destinations)
 
 
 def _load(op: ir.Operation) -> None:
@@ -126,65 +110,86 @@ def _bufferize_extern(function: ir.Operation) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
 
 
+def _sizes(callee: ir.Operation, number: int) -> list[ir.AffineExpr]:
+    """The sizes of a result of an ATen function with destinations, which has its memref type by now."""
+    if SHAPES in callee.attributes:
+        return list(callee.attributes[SHAPES][number].value.results)
+    inputs = callee.attributes["function_type"].value.inputs
+    count = len(callee.attributes[RESULTS])
+    return [expr(size) for size in inputs[len(inputs) - count + number].shape]
+
+
+def _retype(op: ir.Operation) -> None:
+    """Makes an op's tensor results memrefs."""
+    for result in op.results:
+        if isinstance(result.type, ir.RankedTensorType):
+            if op.name not in ("bascule.view", "func.call"):
+                where = source_of(op.location)
+                raise UserError(
+                    f"'{op.name}' makes a tensor; at the kernel stage only calls and views do", location=where
+                )
+            result.set_type(memref_type(result.type))
+
+
 class _Graph:
-    def __init__(self, function: ir.Operation, table: ir.SymbolTable, kernels: dict[str, _Kernel]):
+    """A graph function on its way into memory."""
+
+    def __init__(self, function: ir.Operation, table: ir.SymbolTable, kernels: dict[str, KernelCalls]):
         self.function, self.table, self.kernels = function, table, kernels
         self.symbols = builders.symbols_of(function)
         self.block = function.regions[0].blocks[0]
+        self.memory: dict[ir.Value, ir.Value] = {}  # result of a call -> its memref
+        self.dead: list[ir.Operation] = []  # erased at the end: values are told apart by their address
 
     def bufferize(self) -> None:
+        ops = [op.operation for op in self.block.operations]
+        destinations = Destinations(ops, self.table, self.kernels)
+        self.given = destinations.given
         for argument in self.block.arguments:
             if isinstance(argument.type, ir.RankedTensorType):
                 argument.set_type(memref_type(argument.type))
-        ops = [op.operation for op in self.block.operations]
-        for op in ops[:-1]:
+        for number, op in enumerate(ops[:-1]):
             with ir.InsertionPoint(op), op.location:
                 if op.name == "func.call":
                     self._call(op)
                 elif op.name == "bascule.copy_into":
-                    memref.CopyOp(*op.operands)
-                    op.erase()
+                    if number not in destinations.done:
+                        memref.CopyOp(*op.operands)
+                    self.dead.append(op)
                 else:
-                    for result in op.results:
-                        if isinstance(result.type, ir.RankedTensorType):
-                            if op.name != "bascule.view":
-                                raise UserError(
-                                    f"'{op.name}' makes a tensor, which only a call or a view does in the kernel stage",
-                                    location=source_of(op.location),
-                                )
-                            result.set_type(memref_type(result.type))
+                    _retype(op)
         types = [argument.type for argument in self.block.arguments], [value.type for value in ops[-1].operands]
         self.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+        for op in reversed(self.dead):
+            op.erase()
         self._free()
 
     def _call(self, op: ir.Operation) -> None:
-        name = op.attributes["callee"].value
-        operands = list(op.operands)
+        name, operands = op.attributes["callee"].value, list(op.operands)
         callee = self.table[name].operation
         if name in self.kernels:
             kernel = self.kernels[name]
-            outs = []
-            for destination in kernel.destinations:
-                out = alloc(destination.type, destination.sizes, self.symbols)
-                if destination.init is not None:
-                    memref.CopyOp(operands[destination.init], out)
-                outs.append(out)
+            made = [(destination.type, destination.sizes) for destination in kernel.destinations]
+            inits = [None if d.init is None else operands[d.init] for d in kernel.destinations]
             operands = [operands[i] for i in kernel.kept]
         elif OUT in callee.attributes:
-            shapes = callee.attributes[SHAPES] if SHAPES in callee.attributes else None
-            outs = []
-            for i, result in enumerate(op.results):
-                type_ = memref_type(result.type)
-                sizes = shapes[i].value.results if shapes is not None else map(expr, type_.shape)
-                outs.append(alloc(type_, list(sizes), self.symbols))
+            made = [(memref_type(result.type), _sizes(callee, i)) for i, result in enumerate(op.results)]
+            inits = [None] * len(made)
         else:
-            for result in op.results:
-                result.set_type(memref_type(result.type))
+            _retype(op)
             return
+        outs = []
+        for result, (type_, sizes), init in zip(op.results, made, inits):
+            given = self.given.get(result)
+            out = alloc(type_, sizes, self.symbols) if given is None else self.memory.get(given, given)
+            if init is not None and init != out:
+                memref.CopyOp(init, out)
+            self.memory[result] = out
+            outs.append(out)
         func.CallOp([], name, [*operands, *outs])
         for result, out in zip(list(op.results), outs):
             result.replace_all_uses_with(out)
-        op.erase()
+        self.dead.append(op)
 
     def _free(self) -> None:
         """A `memref.dealloc` after the last use of what is not returned."""
@@ -202,6 +207,3 @@ class _Graph:
             if value not in kept and not isinstance(value.owner, ir.Block):
                 with ir.InsertionPoint.after(op), op.location:
                     memref.DeallocOp(value)
-
-
-__all__ = ["EXTERN", "BufferizeKernels"]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..analysis.buffers import from_first
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier, compose
 from ..ir import builders
@@ -17,7 +18,7 @@ class FoldViews(Pass):
     """Takes the tensor stage; leaves no read of a `bascule.view`, and only views that alias their source.
 
     A `tensor.extract` of a view becomes one of the source, at the composed and simplified index. A view of a view becomes one view.
-    What remains is used whole (by a call, a `copy_into`, a scatter, the return): where the source's layout after the map is the layout of the
+    What remains is used whole (by a call, a `copy_into`, a scatter, the return): where the source's layout after the map, counted from the view's first element, is the layout of the
     view's type, it is an alias and stays; otherwise it becomes a compute that copies, of the same type. Views that nothing uses are erased.
     """
 
@@ -72,7 +73,8 @@ def _fold(graph: ir.Operation, simplifier: Simplifier) -> None:
         source, map_ = roots[result]
         sizes = list(view.attributes["shape"].value.results)
         with ir.InsertionPoint(view), view.location:
-            if simplifier.equal(compose(layout_of(source.type), map_), layout_of(result.type), sizes):
+            seen = from_first(compose(layout_of(source.type), map_))
+            if simplifier.equal(seen, layout_of(result.type), sizes):
                 if source == view.operands[0] and map_ == view.attributes["map"].value:
                     continue
                 map_ = ir.AffineMap.get(len(sizes), size_map(list(map_.results)).n_symbols, list(map_.results))

@@ -1,22 +1,24 @@
 """The pass `form-kernels`: computes, scans and scatters become kernel functions and calls of them."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from ..analysis.bodies import PRODUCERS, summarize
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
-from ..fusion.assembly import ALONE, Assembler
+from ..fusion.assembly import ALONE, Assembler, end_of
 from ..fusion.groups import Group, Grouping
 from ..fusion.kernel_functions import REMARKS, KernelFunctions
 from ..fusion.members import Member
 from ..ir import builders
 from ..ir.functions import graph_functions
+from ..ir.memory import CopyIntoOp
 from ..ir.shapes import shape_of
-from ..ir.structure import KernelOp
+from ..ir.structure import ForeachOp, KernelOp
 from ..mlir import ir
 from .base import Pass
+
+SMALL = 1 << 20  # bytes of results below which a kernel's launch is worth saving
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,14 @@ class FormKernels(Pass):
     - computes that read the same tensor over one domain join without depending on each other (two sums of the same columns).
     Values that only the kernel's own members read never reach memory: they are recomputed where they are read, or, if costly and a
     row of them is small, kept as a row (`bascule.compute` in the kernel). Equal kernels share one function. Why a producer is not in the
-    kernel of its consumer is noted on the call, as `bascule.remarks`.
+    kernel of its consumer is noted on the call, as `bascule.remarks`. Up to `max-parts` small kernels of which nothing in the graph
+    reads the results (an optimizer's step) become one launch, a kernel without ranges and a foreach for each.
     """
 
     name: ClassVar[str] = "form-kernels"
     max_reads: int = 32
     max_ops: int = 1500
+    max_parts: int = 16
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -60,12 +64,44 @@ def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
         else:
             grouping.add_other(op)
     kernels, assembler = KernelFunctions(module, graph), Assembler(indexing)
-    for group in grouping.groups:
-        if group is not None:
-            _write(group, kernels, assembler)
-    for op in reversed(originals):
-        op.erase()
+    for launch in _launches(options, grouping.groups):
+        _write(launch, kernels, assembler)
+    for op in [*reversed(originals), *kernels.scalars.values()]:
+        if not any(True for result in op.results for _ in result.uses):
+            op.erase()
     _order(block)
+
+
+def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Group]]:
+    """Groups, one a launch, but for small ones whose results nothing in the graph reads: several of a kind make one launch."""
+    launches, small = [], []
+    for group in groups:
+        if group is None:
+            continue
+        if options.max_parts > 1 and group.members[0].fuses and _is_last(group) and _bytes(group) <= SMALL:
+            small.append(group)
+        else:
+            launches.append([group])
+    small.sort(key=lambda group: (str(group.rows), group.ops))  # equal ones together, so that equal launches share code
+    for start in range(0, len(small), options.max_parts):
+        launches.append(small[start : start + options.max_parts])
+    return launches
+
+
+def _is_last(group: Group) -> bool:
+    """Whether what leaves the group leaves the graph: then no dependency arises from running it with others."""
+    names = {use.owner.operation.name for m in group.members for use in m.result.uses} - {"tensor.extract"}
+    return names <= {"func.return", "bascule.copy_into"} and not any(_is_read(m, group) for m in group.members)
+
+
+def _is_read(member: Member, group: Group) -> bool:
+    """Whether a body outside the group reads the member's result."""
+    inside = sum(m.operands.get(member.result, 0) for m in group.members)
+    return sum(1 for use in member.result.uses if use.owner.operation.name == "tensor.extract") > inside
+
+
+def _bytes(group: Group) -> int:
+    return sum(member.body.bytes for member in group.members)
 
 
 def _copy_of_init(op: ir.Operation) -> ir.Operation | None:
@@ -79,24 +115,31 @@ def _copy_of_init(op: ir.Operation) -> ir.Operation | None:
     return copy.owner.operation
 
 
-def _write(group: Group, kernels: KernelFunctions, assembler: Assembler) -> None:
-    """The kernel function of a group and the call of it."""
-    last = group.members[-1].body.op
-    escaping = [m for m in group.members if _escapes(m, group)]
-    function = kernels.begin(ir.Location.fused([m.body.op.location for m in group.members]))
+def _write(launch: list[Group], kernels: KernelFunctions, assembler: Assembler) -> None:
+    """The kernel function of one group, or of several that do not depend on each other, and the call of it."""
+    members = [member for group in launch for member in group.members]
+    last = max(members, key=lambda m: m.number).body.op
+    function = kernels.begin(ir.Location.fused([m.body.op.location for m in members]))
     if last.name in ALONE:
         init = last.operands[0] if last.name == "bascule.scatter" else None
         out = function.destination(last.results[0], init)
         with last.location:
             kernel = ALONE[last.name](last, out, function.entry, assembler)
     else:
-        destinations = {m.result: function.destination(m.result) for m in escaping}
+        destinations = {
+            m.result: function.destination(m.result) for group in launch for m in group.members if _escapes(m, group)
+        }
         with function.location:
-            kernel, point = assembler.loop(KernelOp, group.rows, ir.InsertionPoint(function.entry))
-            assembler.write(group, point, destinations)
+            rows = launch[0].rows if len(launch) == 1 else []
+            kernel, point = assembler.loop(KernelOp, rows, ir.InsertionPoint(function.entry))
+            for group in launch:
+                part = point
+                if len(launch) > 1:
+                    _, part = assembler.loop(ForeachOp, group.rows, ir.InsertionPoint(end_of(point)))
+                assembler.write(group, part, destinations)
     call = function.finish(kernel, last)
-    if group.remarks:
-        remarks = dict.fromkeys(str(remark) for remark in group.remarks)
+    remarks = dict.fromkeys(str(remark) for group in launch for remark in group.remarks)
+    if remarks:
         call.attributes[REMARKS] = ir.ArrayAttr.get([ir.StringAttr.get(remark) for remark in remarks])
 
 
@@ -107,8 +150,11 @@ def _escapes(member: Member, group: Group) -> bool:
 
 
 def _order(block: ir.Block) -> None:
-    """Puts the ops of a block after those that they use, and otherwise as they stand."""
+    """Puts the ops of a block after those that they use, and otherwise as they stand; copies into arguments come last."""
     ops = [view.operation for view in block.operations]
+    ops = [op for op in ops[:-1] if op.name != CopyIntoOp.OPERATION_NAME] + [
+        op for op in ops if op.name == CopyIntoOp.OPERATION_NAME
+    ]
     position = {result: i for i, op in enumerate(ops) for result in op.results}
     placed = [False] * len(ops)
     order: list[int] = []
@@ -124,6 +170,6 @@ def _order(block: ir.Block) -> None:
             if not placed[i]:
                 placed[i] = True
                 order.append(i)
-    for last, i in pairwise(order):
-        if i != last + 1:
-            ops[i].move_after(ops[last])
+    end = end_of(block)
+    for i in order:
+        ops[i].move_before(end)

@@ -118,24 +118,25 @@ class _Arena:
         self.symbols = builders.symbols_of(graph)
         self.offsets: dict[ir.AffineExpr, ir.Value] = {}
         self.i8 = ir.IntegerType.get_signless(8)
-        self.start = ir.InsertionPoint.at_block_begin(self.block)
-        with self.start, graph.location:
+        with ir.InsertionPoint.at_block_begin(self.block), graph.location:
             count = constant(size)
             dynamic = [] if count is not None else values_of([size], self.symbols)
             type_ = ir.MemRefType.get([ir.ShapedType.get_dynamic_size() if count is None else count], self.i8)
             self.value = memref.AllocOp(type_, dynamic, []).result
             self.value.owner.attributes[ARENA] = ir.UnitAttr.get()
+        self.last = self.value.owner.operation  # the offsets follow it
 
     def put(self, buffer: Buffer, offset: ir.AffineExpr, sizes: list[ir.AffineExpr]) -> None:
         """Replaces the allocation of `buffer`, of `sizes`, by a view of the arena at byte `offset`."""
         alloc = buffer.value.owner.operation
-        with self.start, alloc.location:
-            if offset not in self.offsets:
-                index = ir.IndexType.get()
+        if offset not in self.offsets:
+            with ir.InsertionPoint.after(self.last), self.last.location:
                 number = constant(offset)
-                self.offsets[offset] = (
-                    values_of([offset], self.symbols)[0] if number is None else arith.constant(index, number)
-                )
+                if number is None:
+                    (value,) = values_of([offset], self.symbols)
+                else:
+                    value = arith.constant(ir.IndexType.get(), number)
+            self.offsets[offset], self.last = value, value.owner.operation
         with ir.InsertionPoint(alloc), alloc.location:
             view = self._view(buffer.value.type, self.offsets[offset], sizes)
         for op in buffer.frees:

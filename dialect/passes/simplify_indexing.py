@@ -46,13 +46,11 @@ def simplify_indexing(function: ir.Operation, simplifier: Simplifier) -> None:
     indexing = Indexing(symbols_of(function), simplifier)
     for loop in loops:
         indexing.enter(loop)
-    dead = []
     for apply in applies:
-        if indexing.is_simplest(apply):
-            continue
-        result = apply.results[0]
-        with ir.InsertionPoint(apply), apply.location:
-            result.replace_all_uses_with(indexing.build(indexing.resolve(result)))
-        dead.append(apply)
-    for apply in reversed(dead):
-        apply.erase()
+        if not indexing.is_simplest(apply):
+            result = apply.results[0]
+            with ir.InsertionPoint(apply), apply.location:
+                result.replace_all_uses_with(indexing.build(indexing.resolve(result)))
+    for apply in reversed(applies):  # only now: the indexing knows values by identity
+        if not any(True for _ in apply.results[0].uses):
+            apply.erase()

@@ -247,7 +247,7 @@ def logit(c, x, eps=None):
 @rule("aten.logit_backward.default")
 def logit_backward(c, grad, x, eps=None):
     def emit(grad: Scalar, x: Scalar) -> Scalar:
-        slope = grad / (x * (1.0 - x))
+        slope = grad / (x * (1.0 - x)).abs()  # of -0.0 too an infinity of grad's sign
         if eps is None:
             return select((x < 0.0) | (x > 1.0), math.nan, slope)
         return select((x < eps) | (x > 1.0 - eps), 0.0, slope)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import reduce as fold
 
 import torch
-
 from bascule.dialect.ir import builders, shapes
 from bascule.dialect.ir.structure import POSITION_KINDS
 from bascule.dialect.mlir import ir
@@ -30,7 +29,9 @@ class Axes:
     keepdim: bool
 
     @staticmethod
-    def of(x: ir.Value, dims: int | Sequence[int] | None, keepdim: bool = False, *, empty_is_all: bool = True) -> "Axes":
+    def of(
+        x: ir.Value, dims: int | Sequence[int] | None, keepdim: bool = False, *, empty_is_all: bool = True
+    ) -> "Axes":
         """`dims` as ATen gives them: a number, a list, None for all; an empty list is all unless said otherwise."""
         rank = x.type.rank
         if dims is None or (empty_is_all and isinstance(dims, list | tuple) and not dims):

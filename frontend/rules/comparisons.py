@@ -4,7 +4,6 @@ import math
 from functools import partial
 
 import torch
-
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, rule

@@ -1,7 +1,6 @@
 """Tensors made of nothing or of their indices: constants, ranges, triangles."""
 
 import torch
-
 from bascule.dialect.ir import builders
 from bascule.dialect.mlir import ir
 

@@ -3,7 +3,6 @@
 An operator in no table of `rules/` goes there too, but for want of a rule: `fallback="error"` refuses that, and not these.
 """
 
-from collections.abc import Callable
 
 from ..aten_calls import fall_back
 from ..conversion import Rule, rule
@@ -74,7 +73,6 @@ LIBRARY = {
         "aten.nanmedian.default",
         "aten.nanmedian.dim",
         "aten.mode.default",
-        "aten.histc.default",
         "aten.histogram.bin_ct",
         "aten.histogram.bins_tensor",
         "aten._histogramdd_bin_edges.default",

@@ -10,7 +10,22 @@ _EACH = {
     **{
         f"aten._foreach_{name}.default": f"aten.{name}.default"
         for name in (
-            *("abs", "acos", "asin", "atan", "ceil", "clone", "copy", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor"),
+            *(
+                "abs",
+                "acos",
+                "asin",
+                "atan",
+                "ceil",
+                "clone",
+                "copy",
+                "cos",
+                "cosh",
+                "erf",
+                "erfc",
+                "exp",
+                "expm1",
+                "floor",
+            ),
             *("frac", "lgamma", "log", "log10", "log1p", "log2", "max", "mm", "neg", "reciprocal", "round", "rsqrt"),
             *("sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "zero"),
         )

@@ -10,7 +10,10 @@ from .views import storage_index
 
 @rule("aten.as_strided_scatter.default")
 def as_strided_scatter(c, x, source, size, stride, storage_offset=None):
-    """Where two elements of `source` go to one place, the last wins. In the torch stage `storage_offset` counts from the first element of `x`."""
+    """Where two elements of `source` go to one place, the last wins.
+
+    In the torch stage `storage_offset` counts from the first element of `x`.
+    """
     position = expr(storage_offset or 0)
     for i, step in enumerate(stride):
         position = position + dim(i) * step

@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-
 from bascule.dialect.ir import builders, shapes
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule
 from .scalars import Number, Scalar, create, dtype_of, element_type, opmath
-
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,9 @@ def elementwise(
     return c.compute(lambda at: finish(c, emit(*(r(at) for r in readers)), result), number)
 
 
-def temporary(sizes: Sequence[shapes.Size], dtype: torch.dtype, body: Callable[[Sequence[ir.Value]], Scalar]) -> ir.Value:
+def temporary(
+    sizes: Sequence[shapes.Size], dtype: torch.dtype, body: Callable[[Sequence[ir.Value]], Scalar]
+) -> ir.Value:
     """A row-major intermediate of `sizes`: at each index, what `body` gives in `dtype`."""
     return builders.compute(shapes.tensor_type(sizes, element_type(dtype)), sizes, lambda at: body(at).value)
 

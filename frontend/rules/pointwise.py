@@ -27,10 +27,6 @@ def sign(x: Scalar) -> Scalar:
     return positive - (x < 0).to(x.dtype) if is_float(x.dtype) or is_signed(x.dtype) else positive
 
 
-def sgn(x: Scalar) -> Scalar:
-    return sign(x)
-
-
 def sigmoid(x: Scalar) -> Scalar:
     return 1.0 / ((-x).exp() + 1.0)
 
@@ -49,7 +45,7 @@ UNARY: dict[str, Emit] = {
     "abs": Scalar.abs,
     "neg": lambda x: -x,
     "sign": sign,
-    "sgn": sgn,
+    "sgn": sign,
     "square": lambda x: x * x,
     "reciprocal": lambda x: 1.0 / x,
     "sqrt": Scalar.sqrt,

@@ -38,12 +38,20 @@ class Streams:
     def __init__(self, c: Conversion):
         self.used = 0
         block = c.op.block
-        self.count = sum(op.operation.name.startswith("torch.") and operator_name(op.operation) in _OPERATORS for op in block.operations)
+        self.count = sum(
+            op.operation.name.startswith("torch.") and operator_name(op.operation) in _OPERATORS
+            for op in block.operations
+        )
         type_ = shapes.tensor_type([self.count], element_type(torch.int64))
         with ir.InsertionPoint.at_block_begin(ir.InsertionPoint.current.block):
             arguments = [INT64.min, INT64.max, [self.count], 4, None, None, None]
             (self.seeds,) = aten_calls.call(
-                c.externs, "aten.randint.low", arguments, [type_], [[shapes.expr(self.count)]], reason="seeds of random numbers"
+                c.externs,
+                "aten.randint.low",
+                arguments,
+                [type_],
+                [[shapes.expr(self.count)]],
+                reason="seeds of random numbers",
             )
 
     def take(self) -> int:
@@ -73,7 +81,9 @@ class Stream:
 Emit = Callable[..., Scalar]
 
 
-def drawn(c: Conversion, distribution: str, emit: Emit, *operands: Operand, generator=None, number: int = 0) -> ir.Value:
+def drawn(
+    c: Conversion, distribution: str, emit: Emit, *operands: Operand, generator=None, number: int = 0
+) -> ir.Value:
     """Result `number`: at each index `emit(number drawn, *operands)`, both in the opmath dtype of the result, f32 or f64."""
     if generator is not None:
         raise NoRule("a generator of the user's own")
@@ -187,7 +197,9 @@ def native_dropout(c, x, p, train=True):
 # -- integers -----------------------------------------------------------------------------------------------------------
 
 
-def integers(c: Conversion, low: Number | ir.AffineExpr, high: Number | ir.AffineExpr | ir.Value, generator=None) -> ir.Value:
+def integers(
+    c: Conversion, low: Number | ir.AffineExpr, high: Number | ir.AffineExpr | ir.Value, generator=None
+) -> ir.Value:
     """Whole numbers from `low` to `high` - 1; some are likelier than others by a part in 2**32 at most."""
     if generator is not None:
         raise NoRule("a generator of the user's own")

@@ -7,10 +7,9 @@ import math
 from collections.abc import Callable
 
 import torch
-
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion import Conversion, rule
 from .axes import Axes
 from .operands import dtype_of_result, finish, number_scalar, tensor_dtype
 from .scalars import UNSIGNED, Scalar, is_float, opmath, select
@@ -205,7 +204,9 @@ def norm(c: Conversion, x: ir.Value, order: float, axes: Axes) -> ir.Value:
     if order == 2:
         return reduce(c, "sum", axes, lambda x: x * x, Scalar.sqrt)
     power = float(order)
-    return reduce(c, "sum", axes, lambda x: x.abs().call("math.powf", power), lambda s: s.call("math.powf", 1.0 / power))
+    return reduce(
+        c, "sum", axes, lambda x: x.abs().call("math.powf", power), lambda s: s.call("math.powf", 1.0 / power)
+    )
 
 
 @rule("aten.linalg_vector_norm.default")
@@ -221,5 +222,3 @@ def norm_of_all(c, x, order=2, *_):
 @rule("aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dim_dtype")
 def norm_over(c, x, order, dims, keepdim=False, *_):
     return norm(c, x, 2 if order is None else order, Axes.of(x, dims, keepdim))
-
-

@@ -2,7 +2,7 @@
 
 MLIR's integers have no sign and its i1 is not a number; torch's have and is. `Scalar` keeps the dtype beside the value, so that
 `x + 1`, `x < y` or `x.to(torch.uint8)` pick the op, the predicate and the extension that torch means. Both operands of an
-operator have the same dtype (or one is a Python number): promotion happened before, in `promotion.py`.
+operator have the same dtype (or one is a Python number): promotion happened before, in `operands.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 
 import torch
-
 from bascule.dialect.mlir import ir
 
 Number = bool | int | float
@@ -103,7 +102,7 @@ def create(name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attr
 class Scalar:
     """A value of a region with its torch dtype. Immutable."""
 
-    __slots__ = ("value", "dtype")
+    __slots__ = ("dtype", "value")
 
     def __init__(self, value: ir.Value, dtype: torch.dtype):
         self.value, self.dtype = value, dtype

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import torch
-
 from bascule.dialect.ir import builders, shapes
 from bascule.dialect.mlir import ir
 

@@ -13,10 +13,10 @@ from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
-from .index_values import when
 from .indexing import AdvancedIndex, is_empty, position, readable, with_place
+from .masks import mask_of, put_where
 from .operands import broadcast, dtype_of_result, finish, index_constant, number_scalar, read, tensor_dtype
-from .scalars import UNSIGNED, Scalar, element_type, opmath, scalar_type, select
+from .scalars import UNSIGNED, Scalar, element_type, opmath, select
 from .views import wrap_dim
 
 Value = ir.Value
@@ -92,33 +92,6 @@ def index_put(c, x, indices, values, accumulate=False, unsafe=False):
         return how.source(c, x, at), read(values, value(at))
 
     return scattered(c, x, how.sizes, write, "add" if accumulate else "set")
-
-
-def mask_of(indices: Sequence[Value | None]) -> tuple[int, Value] | None:
-    """The first dimension and the mask of an index that is one boolean tensor, else None."""
-    given = [(i, index) for i, index in enumerate(indices) if index is not None]
-    if len(given) == 1 and tensor_dtype(given[0][1]) in (torch.bool, torch.uint8):
-        return given[0]
-    return None
-
-
-def put_where(c: Conversion, x: Value, first: int, mask: Value, values: Value) -> Value:
-    """`x[:, mask] = values` for values that do not depend on which element of the mask is written."""
-    sizes, rank = shape_of(x), len(shape_of(mask))
-    after = len(sizes) - first - rank
-    own = shape_of(values)
-    if len(own) > after and known(own[len(own) - after - 1]) != 1:
-        raise NoRule("a value for each element of a mask: how many they are depends on data")
-    # The mask's dimensions are one in `x[mask]`, which `values` broadcasts to.
-    value = broadcast(values, [*sizes[:first], expr(1), *sizes[first + rank :]])
-    dtype = tensor_dtype(x)
-
-    def body(at):
-        chosen = read(mask, at[first : first + rank]).to(torch.bool)
-        place = value([*at[:first], index_constant(0), *at[first + rank :]])
-        return when(chosen.value, scalar_type(dtype), lambda: read(values, place).value, lambda: read(x, at).value)
-
-    return c.compute(body)
 
 
 @rule("aten._unsafe_masked_index_put_accumulate.default")

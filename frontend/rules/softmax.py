@@ -3,22 +3,44 @@
 import math
 from collections.abc import Callable
 
+from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, rule
 from .axes import Axes
-from .operands import dtype_of_result, finish, read, tensor_dtype
+from .operands import dtype_of_result, finish, read, temporary, tensor_dtype
 from .reductions import same
 from .scalars import Scalar, opmath, select
 
 
-def _softmax(c: Conversion, x: ir.Value, dim: int, element: Callable[[Scalar, Scalar], Scalar]) -> ir.Value:
-    """`element(x - max, sum of exp(x - max))` along `dim`, computed in f32 for narrower floats."""
+def _maximum(c: Conversion, x: ir.Value, dim: int) -> tuple[Axes, ir.Value]:
+    """The axes along `dim`, and the maximum there, in f32 for narrower floats."""
+    tensor_dtype(x)
+    inside = opmath(dtype_of_result(c))
+    axes = Axes.of(x, dim, keepdim=True)
+    return axes, axes.kept(inside, lambda at: axes.reduce("max", at, same, inside, inside)[0])
+
+
+@rule("aten._softmax.default", "aten.softmax.int")
+def softmax(c, x, dim, *_):
+    """The exponentials are a compute of their own, so that a kernel can keep a row of them and not compute them twice."""
+    axes, maximum = _maximum(c, x, dim)
     dtype = dtype_of_result(c)
     inside = opmath(dtype)
-    tensor_dtype(x)
-    axes = Axes.of(x, dim, keepdim=True)
-    maximum = axes.kept(inside, lambda at: axes.reduce("max", at, same, inside, inside)[0])
+
+    def power(at) -> Scalar:
+        return (read(x, at).to(inside) - read(maximum, axes.kept_index(at))).exp()
+
+    powers = temporary(shape_of(x), inside, power)
+    totals = axes.kept(inside, lambda at: axes.fold("sum", at, lambda index: read(powers, index), inside)[0])
+    return c.compute(lambda at: finish(c, read(powers, at) / read(totals, axes.kept_index(at)), dtype))
+
+
+@rule("aten._log_softmax.default", "aten.log_softmax.int")
+def log_softmax(c, x, dim, *_):
+    axes, maximum = _maximum(c, x, dim)
+    dtype = dtype_of_result(c)
+    inside = opmath(dtype)
 
     def total(at) -> Scalar:
         largest = read(maximum, at)
@@ -28,19 +50,9 @@ def _softmax(c: Conversion, x: ir.Value, dim: int, element: Callable[[Scalar, Sc
 
     def body(at):
         place = axes.kept_index(at)
-        return finish(c, element(read(x, at).to(inside) - read(maximum, place), read(totals, place)), dtype)
+        return finish(c, read(x, at).to(inside) - read(maximum, place) - read(totals, place).log(), dtype)
 
     return c.compute(body)
-
-
-@rule("aten._softmax.default", "aten.softmax.int")
-def softmax(c, x, dim, *_):
-    return _softmax(c, x, dim, lambda shifted, total: shifted.exp() / total)
-
-
-@rule("aten._log_softmax.default", "aten.log_softmax.int")
-def log_softmax(c, x, dim, *_):
-    return _softmax(c, x, dim, lambda shifted, total: shifted - total.log())
 
 
 @rule("aten._safe_softmax.default")
@@ -70,9 +82,7 @@ def safe_softmax(c, x, dim, *_):
     return c.compute(body)
 
 
-def _backward(
-    c: Conversion, grad: ir.Value, output: ir.Value, dim: int, term: Callable, element: Callable
-) -> ir.Value:
+def _backward(c: Conversion, grad: ir.Value, output: ir.Value, dim: int, term: Callable, element: Callable) -> ir.Value:
     """`element(grad, output, total)` with `total` the sum of `term(grad, output)` along `dim`."""
     dtype = dtype_of_result(c)
     inside = opmath(dtype)

@@ -153,8 +153,8 @@ def ndtri(p: Scalar) -> Scalar:
         tail = y.call("math.erfc")
         y = (y + (tail.log() - target) * tail * (y * y).exp() * (math.sqrt(math.pi) / 2.0)).maximum(0.0)
     x = y * math.sqrt(2.0)
-    x = select(q.eq(0.0), math.inf, select(q.eq(1.0), 0.0, x))
-    x = select(upper, x, -x)
+    x = select(q.eq(0.0), math.inf, x)
+    x = select(q.eq(1.0), 0.0, select(upper, x, -x))
     return select((p >= 0.0) & (p <= 1.0), x, math.nan)
 
 

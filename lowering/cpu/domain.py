@@ -14,6 +14,8 @@ from .indexing import Indexing
 from .loops import Step, clear, group_size, serial_loop, vector_loop
 from .emitter import Emitter
 from .plan import LoopPlan
+from .scalars import Scalars
+from .transposition import ROWS, Transposed
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Domain:
     block: int
     cost: float  # of a point, in vector ops
     serial: frozenset[int] = field(default_factory=frozenset)
+    transposed: Transposed | None = None
 
     @property
     def outer(self) -> list[int]:
@@ -40,13 +43,18 @@ class Domain:
             if g == self.blocked:
                 tiles = ix.multiply(tiles, self._blocks(ix, size(group)))
             elif g not in self.serial:
-                tiles = ix.multiply(tiles, size(group))
+                tiles = ix.multiply(tiles, self._points(ix, g, size(group)))
         return tiles, points
 
-    def _blocks(self, ix: Indexing, size: Index) -> Index:
+    def _blocks(self, ix: Indexing, size: Index, block: int = 0) -> Index:
+        block = block or self.block
         if size.constant is not None:
-            return Index(offset=-(-size.constant // self.block))
-        return ix.divide(ix.add(size, Index(offset=self.block - 1)), Index(offset=self.block))[0]
+            return Index(offset=-(-size.constant // block))
+        return ix.divide(ix.add(size, Index(offset=block - 1)), Index(offset=block))[0]
+
+    def _points(self, ix: Indexing, g: int, size: Index) -> Index:
+        """Tiles along an outer group: one a point, or one for every `ROWS` where reads are transposed."""
+        return self._blocks(ix, size, ROWS) if self.transposed is not None and g == self.transposed.group else size
 
     def run(self, e: Emitter, tile: Index, carried: list[ir.Value], step: Step) -> list[ir.Value]:
         """The points of tile number `tile`: `step` emits the body, with the loop's indices set, and returns the carried values."""
@@ -64,7 +72,7 @@ class Domain:
         for g in reversed(self.outer):
             at = tile
             if g != self.outer[0]:
-                tile, at = e.ix.divide(tile, group_size(e, self.loop, groups[g]))
+                tile, at = e.ix.divide(tile, self._points(e.ix, g, group_size(e, self.loop, groups[g])))
             e.env[self._argument(g)] = at
         order = sorted(self.serial - {self.blocked})
 
@@ -75,12 +83,55 @@ class Domain:
             if self.blocked < 0:
                 return step(values)
             argument = self._argument(self.blocked)
+            if self.transposed is not None:
+                return self._transposed(e, (first, last), step)
             if self.blocked != self.loop.vector:
                 return serial_loop(e, argument, (first, last), values, step)
             whole = size.constant is not None and size.constant % self.loop.width == 0
             return vector_loop(e, argument, (first, last), self.loop.width, values, step, whole=whole)
 
         return list(nest(0, carried))
+
+    def _transposed(self, e: Emitter, bounds: tuple[Index, Index], step: Step) -> list[ir.Value]:
+        """`ROWS` points of the transposed group: whole tiles first, then what is left over without them."""
+        b, ix, width = e.b, e.ix, self.loop.width
+        across, along = self._argument(self.transposed.group), self._argument(self.loop.vector)
+        rows = group_size(e, self.loop, self.loop.groups[self.transposed.group])
+        first = ix.scale(e.index(across), ROWS)
+        end = ix.least(ix.add(first, Index(offset=ROWS)), rows)
+        start, stop = bounds
+        even = all(
+            size.constant is not None and size.constant % step == 0
+            for size, step in ((rows, ROWS), (group_size(e, self.loop, self.loop.groups[self.loop.vector]), width))
+        )
+        tiled = stop
+        if not even:
+            points = ix.add(stop, ix.scale(start, -1))
+            whole = ix.add(start, ix.scale(ix.divide(points, Index(offset=width))[0], width))
+            full = Scalars(b).compare("eq", ix.scalar(ix.add(first, Index(offset=ROWS))), ix.scalar(end))
+            tiled = Index(Scalars(b).select(full, ix.scalar(whole), ix.scalar(start)), level=b.level, multiple=width)
+
+        def tile(iv: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+            column = Index(iv, level=b.level, multiple=width)
+            self.transposed.fill(e, self.body, (across, first), (along, column), width)
+
+            def row(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+                e.row = Index(number, level=b.level, multiple=1)
+                e.env[across] = ix.add(first, e.row)
+                e.env[along] = Index(iv, stride=1, level=column.level, multiple=width)
+                ix.width, e.lane = width, along
+                results = step(values)
+                ix.width, e.lane = 1, None
+                return results
+
+            zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
+            return b.loop(zero, b.constant(b.index, ROWS), one, values, row)
+
+        b.loop(ix.scalar(start), ix.scalar(tiled), b.constant(b.index, width), [], tile)
+        e.tiles.clear()
+        if not even:
+            serial_loop(e, across, (first, end), [], lambda v: vector_loop(e, along, (tiled, stop), width, v, step))
+        return []
 
     def _argument(self, g: int) -> int:
         return self.body.arguments[self.loop.groups[g][-1]]

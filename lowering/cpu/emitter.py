@@ -4,12 +4,14 @@ Where lanes are in force (`lanes` > 1) an op is built on vectors as soon as one 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.mlir import ir
 
 from .body import READS, Block, Body, Node
 from .builder import Builder, Index, Scalar
+from .conditions import Both, Comparison, Condition, comparison
 from .transcendental import Functions
 from .indexing import Indexing
 from .memory import Buffer, Memory
@@ -18,7 +20,7 @@ from .reductions import reductions, scans
 from .scalars import NARROW, Scalars, element, like
 from .target import Target
 
-Item = Scalar | Index
+Item = Scalar | Index | Condition
 Rule = Callable[["Emitter", Node], None]
 RULES: dict[str, Rule] = {}
 DIVISIONS = {"arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui"}
@@ -47,6 +49,8 @@ class Emitter:
         self.allocated: list[ir.Value] = []  # heap memory, to be freed where the function ends
         self.reductions = reductions(self._function("math.exp"))
         self.scans = scans(self._function("math.exp"), self._function("math.log1p"))
+        self.tiles: dict[Node, ir.Value] = {}  # reads that are taken from a transposed tile, at its row `row`
+        self.row = Index()
         self.lane: int | None = None  # the loop index that the lanes run along
 
     def _function(self, name: str) -> Callable[[Scalars, ir.Value], ir.Value]:
@@ -68,7 +72,9 @@ class Emitter:
 
     def scalar(self, number: int) -> Scalar:
         item = self.env[number]
-        return self.ix.value(item) if isinstance(item, Index) else item
+        if isinstance(item, Scalar):
+            return item
+        return self.ix.value(item) if isinstance(item, Index) else item.mask(self.b, self.ix)
 
     def index(self, number: int) -> Index:
         item = self.env[number]
@@ -176,7 +182,11 @@ def _cast(e: Emitter, node: Node) -> None:
 @rule(*READS)
 def _load(e: Emitter, node: Node) -> None:
     buffer = e.buffers[node.operands[0]]
-    place = e.memory.place(buffer, [e.index(i) for i in node.operands[1:]], e.symbols)
+    if node in e.tiles:
+        buffer = replace(buffer, memref=e.tiles[node])
+        place = e.ix.add(e.ix.scale(e.row, e.lanes), Index(stride=1))
+    else:
+        place = e.memory.place(buffer, [e.index(i) for i in node.operands[1:]], e.symbols)
     e.define(node.results[0], e.memory.load(buffer, place))
 
 
@@ -197,6 +207,26 @@ def _subtract(e: Emitter, node: Node) -> None:
         return elementwise(e, node)
     x, y = (e.index(number) for number in node.operands)
     e.env[node.results[0]] = e.ix.add(x, e.ix.scale(y, -1))
+
+
+@rule("arith.cmpi")
+def _compare(e: Emitter, node: Node) -> None:
+    if e.lanes > 1 and isinstance(e.body.types[node.operands[0]], ir.IndexType):
+        x, y = (e.index(number) for number in node.operands)
+        condition = comparison(node.op.attributes["predicate"].value, x, y, e.ix)
+        if condition is not None:
+            e.env[node.results[0]] = condition
+            return
+    elementwise(e, node)
+
+
+@rule("arith.andi", "arith.ori")
+def _logical(e: Emitter, node: Node) -> None:
+    x, y = (e.env[number] for number in node.operands)
+    if isinstance(x, Comparison | Both) and isinstance(y, Comparison | Both):
+        e.env[node.results[0]] = Both(x, y, node.name == "arith.ori")
+    else:
+        elementwise(e, node)
 
 
 @rule("arith.extf", "arith.truncf")
@@ -250,14 +280,54 @@ def _extreme(e: Emitter, node: Node) -> None:
 
 @rule("scf.if")
 def _if(e: Emitter, node: Node) -> None:
+    item = e.env[node.operands[0]]
+    if isinstance(item, Comparison | Both):
+        if e.memory.mask is None and _reads(node.blocks):
+            _unanimous_if(e, node, item)
+        else:
+            _masked_if(e, node)
+    elif item.lanes:
+        _masked_if(e, node)
+    else:
+        _uniform_if(e, node, item)
+
+
+def _reads(blocks: Sequence[Block]) -> bool:
+    return any(node.address is not None for block in blocks for node in block.walk())
+
+
+def _unanimous_if(e: Emitter, node: Node, condition: Condition) -> None:
+    """One branch without masks where all lanes agree; both, under masks, in the vector across the boundary."""
+    b = e.b
+    everyone, nobody = condition.unanimous(b, e.ix)
+    blocks = [*node.blocks, Block([], [], [])][:2]
+    floor = e.memory.floor
+
+    def one(block: Block) -> Callable[[], list[ir.Value]]:
+        def values() -> list[ir.Value]:
+            e.memory.floor = b.level
+            e.emit(block)
+            return [e.spread(e.scalar(number)) for number in block.yielded]
+
+        return values
+
+    def both() -> list[ir.Value]:
+        e.memory.floor = b.level
+        _masked_if(e, node)
+        return [e.spread(e.scalar(number)) for number in node.results]
+
+    results = b.branch(everyone, one(blocks[0]), lambda: b.branch(nobody, one(blocks[1]), both))
+    e.memory.floor = floor
+    for number, value in zip(node.results, results):
+        e.define(number, Scalar(value, True, b.level))
+
+
+def _masked_if(e: Emitter, node: Node) -> None:
+    """Both branches, each under its mask; then each lane takes its value."""
     condition = e.scalar(node.operands[0])
-    if not condition.lanes:
-        _uniform_if(e, node, condition)
-        return
     memory, outer, sparse = e.memory, e.memory.mask, e.memory.sparse
     s = Scalars(e.b, condition.level)
     branches = []
-    memory.sparse = True
     for block, side in zip(node.blocks, (condition.value, None)):
         if side is None:
             side = s.invert(condition.value)
@@ -266,13 +336,36 @@ def _if(e: Emitter, node: Node) -> None:
             level = max(level, outer.level)
             side = Scalars(e.b, level).op("arith.andi", side, outer.value)
         memory.mask = Scalar(side, True, level)
-        e.emit(block)
-        branches.append([e.scalar(number) for number in block.yielded])
-    memory.mask, memory.sparse = outer, sparse
+        if _reads([block]):
+            branches.append(_where_any(e, block, memory.mask))
+        else:
+            memory.sparse = True
+            e.emit(block)
+            branches.append([e.scalar(number) for number in block.yielded])
+        memory.mask, memory.sparse = outer, sparse
     for result, x, y in zip(node.results, *branches):
         level = max(condition.level, x.level, y.level)
         value = Scalars(e.b, level).select(condition.value, e.spread(x), e.spread(y))
         e.define(result, Scalar(value, True, level))
+
+
+def _where_any(e: Emitter, block: Block, mask: Scalar) -> list[Scalar]:
+    """The values of a branch that touches memory: skipped where no lane takes it, so that it costs no traffic."""
+    b = e.b
+    some = b.value("vector.reduction", b.i1, [mask.value], {"kind": ir.Attribute.parse("#vector.kind<or>")})
+    floor, sparse = e.memory.floor, e.memory.sparse
+
+    def values() -> list[ir.Value]:
+        e.memory.floor, e.memory.sparse = b.level, False
+        e.emit(block)
+        return [e.spread(e.scalar(number)) for number in block.yielded]
+
+    def nothing() -> list[ir.Value]:
+        return [b.constant(ir.VectorType.get([e.lanes], e.body.types[n]), 0) for n in block.yielded]
+
+    results = b.branch(some, values, nothing)
+    e.memory.floor, e.memory.sparse = floor, sparse
+    return [Scalar(value, True, b.level) for value in results]
 
 
 def _uniform_if(e: Emitter, node: Node, condition: Scalar) -> None:

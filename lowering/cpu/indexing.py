@@ -45,6 +45,17 @@ class Indexing:
 
         return b.cached(0, ("iota", width, stride), make)
 
+    def iota32(self, stride: int) -> ir.Value:
+        """The same in 32 bits."""
+        b, width = self.b, self.width
+
+        def make() -> ir.Value:
+            type_ = ir.VectorType.get([width], b.i32)
+            values = [ir.IntegerAttr.get(b.i32, lane * stride) for lane in range(width)]
+            return b.value("arith.constant", type_, [], {"value": ir.DenseElementsAttr.get(values, type_)}, 0)
+
+        return b.cached(0, ("iota32", width, stride), make)
+
     def vector(self, index: Index) -> ir.Value:
         """The index of each lane, as a vector."""
         if index.vector is not None:

@@ -25,6 +25,7 @@ from .memory import Buffer, stored_type
 from .plan import LoopPlan, Planner, length, sizes_of
 from .target import Target
 from .transcendental import Functions
+from .transposition import transposed_reads
 
 BLOCK = 8192  # points of the blocked group in a tile
 REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
@@ -67,7 +68,8 @@ class KernelFunction:
             loop = self.plan.kernel
             keeps = any(node.name in LOOPS for node in block.nodes) or bool(self.plan.serial)
             size = loop.width if keeps else -(-BLOCK // loop.width) * loop.width
-            domain = Domain(block, loop, loop.vector, size, planner.cost, frozenset(self.plan.serial))
+            transposed = None if keeps else transposed_reads(self.body, block, loop)
+            domain = Domain(block, loop, loop.vector, size, planner.cost, frozenset(self.plan.serial), transposed)
             return [Segment(block.nodes, [domain])]
         segments = [Segment([])]
         for node in block.nodes:

@@ -1,7 +1,7 @@
 """The loops inside a kernel: `reduce`, `foreach`, `compute` and `scan`, along lanes of their own or those of the loop around."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bascule.dialect.ir.shapes import constant, row_major, strided
 from bascule.dialect.ir.types import scalar_type
@@ -88,9 +88,7 @@ def vector_loop(
         level = b.level
         count = b.value("arith.index_cast", b.i32, [left])
         vector = ir.VectorType.get([width], b.i32)
-        numbers = ir.DenseElementsAttr.get([ir.IntegerAttr.get(b.i32, i) for i in range(width)], vector)
-        iota = b.value("arith.constant", vector, [], {"value": numbers}, 0)
-        mask = Scalars(b).compare("slt", iota, b.value("vector.broadcast", vector, [count]))
+        mask = Scalars(b).compare("slt", e.ix.iota32(1), b.value("vector.broadcast", vector, [count]))
         e.memory.mask = Scalar(mask, True, level)
         e.env[argument] = Index(full, stride=1, level=level, multiple=width)
         results = step(carried)
@@ -236,7 +234,7 @@ def scratch(e: Emitter, node: Node, sizes: Sequence[ir.AffineExpr]) -> Buffer:
     value = b.value(name, memref, operands, attributes, 0)
     if name == "memref.alloc":
         e.allocated.append(value)
-    return Buffer(value, scalar_type(type_.element_type), layout, lanes)
+    return Buffer(value, scalar_type(type_.element_type), layout, lanes, b.level)
 
 
 @rule("bascule.compute")
@@ -269,7 +267,9 @@ def _store(e: Emitter, node: Node) -> None:
     elif e.lanes > 1 and not place.lanes:
         raise AssertionError("a store that all lanes share")
     if "mode" in node.op.attributes and node.op.attributes["mode"].value != "set":
-        value = combined(e, node.op.attributes["mode"].value, e.memory.load(buffer, place), value)
+        # Read where it stands: another point of a loop around may have stored there.
+        now = replace(buffer, level=e.b.level)
+        value = combined(e, node.op.attributes["mode"].value, e.memory.load(now, place), value)
     e.memory.store(buffer, place, value)
 
 

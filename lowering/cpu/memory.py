@@ -25,6 +25,7 @@ class Buffer:
     element: ir.Type
     layout: ir.AffineMap
     lanes: int = 1
+    level: int = 0  # the scope in which its contents are written
 
 
 def stored_type(element: ir.Type) -> ir.Type:
@@ -51,7 +52,7 @@ class Memory:
 
     def load(self, buffer: Buffer, place: Index) -> Scalar:
         b = self.b
-        level = max(place.level, self.floor)
+        level = max(place.level, self.floor, buffer.level)
         stored = buffer.memref.type.element_type
         if not place.lanes:
             if self.mask is not None and self.sparse:

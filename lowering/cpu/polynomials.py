@@ -84,8 +84,8 @@ def tanh(s: Scalars, x: ir.Value) -> ir.Value:
     bounded = s.select(s.compare("olt", ten, size), ten, size)
     e = _exp_bounded(s, s.op("arith.addf", bounded, bounded))
     large = s.op("arith.subf", one, s.op("arith.divf", two, s.op("arith.addf", e, one)))
-    large = s.op("math.copysign", large, x)
-    return s.select(s.compare("olt", size, s.constant(x.type, TANH_SMALL)), small, large)
+    value = s.select(s.compare("olt", size, s.constant(x.type, TANH_SMALL)), small, large)
+    return s.op("math.copysign", value, x)  # of -0 as well
 
 
 def erf(s: Scalars, x: ir.Value) -> ir.Value:

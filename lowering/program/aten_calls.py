@@ -6,14 +6,12 @@ from collections.abc import Sequence
 import torch
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import ARGUMENTS, EXTERN
+from bascule.dialect.ir.functions import ARGUMENTS, EXTERN, OUT
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.scalar_types import scalar_type_name
 from bascule.dialect.mlir import ir
 
 from .expressions import python_of
-
-OUT = "bascule.out"
 
 # c10::MemoryFormat and c10::Layout by number
 _MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
@@ -31,7 +29,7 @@ class AtenFunction:
 
     def __init__(self, function: ir.Operation):
         attributes = function.attributes
-        self.writes_out = OUT in attributes
+        self.writes_out = OUT in attributes and not len(attributes["function_type"].value.results)
         self.operator = attributes[OUT if self.writes_out else EXTERN].value
         self.arguments = list(attributes[ARGUMENTS])
         self.schema = _overload(self.operator, function)._schema

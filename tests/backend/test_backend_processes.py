@@ -51,12 +51,16 @@ def test_graphs_compiled_by_several_threads_at_once():
 
 def test_two_threads_through_torch_compile():
     results = {}
+    # PyTorch's look-up of a backend by name is not for several threads: it is done here.
+    functions = {
+        scale: torch.compile(lambda x, scale=scale: torch.sin(x) * scale, backend="bascule", options={"on_error": "raise"})
+        for scale in (2.0, 3.0)
+    }
 
     def work(scale):
-        compiled = torch.compile(lambda x: torch.sin(x) * scale, backend="bascule", options={"on_error": "raise"})
-        results[scale] = compiled(torch.arange(6.0))
+        results[scale] = functions[scale](torch.arange(6.0))
 
-    threads = [threading.Thread(target=work, args=(scale,)) for scale in (2.0, 3.0)]
+    threads = [threading.Thread(target=work, args=(scale,)) for scale in functions]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -46,8 +46,10 @@ class Interpreted:
         return {f.attributes["bascule.extern"].value for f in functions if "bascule.extern" in f.attributes}
 
 
-def compiled(function: Callable, *, dynamic: bool | None = False, **options: Any) -> tuple[Callable, Interpreted]:
+def compiled(
+    function: Callable, *, dynamic: bool | None = False, fullgraph: bool = True, **options: Any
+) -> tuple[Callable, Interpreted]:
     """`function` compiled by a backend of its own, and the backend."""
     torch._dynamo.reset()
     backend = Interpreted(**options)
-    return torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=True), backend
+    return torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph), backend

@@ -97,6 +97,7 @@ INDEXED = {
     "put rows": lambda x: torch.index_put(x, (ROWS,), x[:2, None, :, :] * torch.ones(2, 1, 1)),
     "accumulate": lambda x: torch.ops.aten.index_put(x, [None, torch.tensor([1, 1, 2])], x[:, :3] * 2, True),
     "where mask": lambda x: torch.index_put(x, (x > 0,), torch.tensor(7.0)),
+    "masked_scatter": lambda x: x.masked_scatter(x > 0, x.flip(1) * 2),
     "scatter": lambda x: x.scatter(1, PLACES, 2.5),
     "scatter_add": lambda x: x.scatter_add(1, PLACES, x[:, :3].exp()),
     "index_add": lambda x: x.index_add(1, torch.tensor([2, 0, 2]), x[:, 3:] * 2, alpha=1.5),
@@ -124,9 +125,13 @@ IMAGES = {
     "circular": lambda x: F.pad(x, (2, 1, 0, 3), mode="circular"),
     "im2col": lambda x: F.unfold(x, (2, 3), 2, 1, (1, 2)),
     "col2im": lambda x: F.fold(F.unfold(x, (2, 3), 1, 1, 2), (7, 9), (2, 3), 1, 1, 2),
+    "grid_sample": lambda x: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1) * 0.8, align_corners=False),
+    "grid_sample border": lambda x: F.grid_sample(
+        x, x[:, :2].permute(0, 2, 3, 1), "bicubic", "border", align_corners=True
+    ),
+    "grid_sample reflected": lambda x: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1), "bilinear", "reflection", False),
     "pixel_shuffle": lambda x: F.pixel_unshuffle(F.pixel_shuffle(x.repeat(1, 4, 1, 1), 2)[:, :, :, 2:], 2),
 }
-GRADIENTS_TO_ATEN = frozenset()
 
 
 @pytest.mark.parametrize("name", VIEWS | REARRANGED | INDEXED)

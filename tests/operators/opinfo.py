@@ -73,12 +73,14 @@ def samples(case: Case, count: int = SAMPLES) -> Iterator[Sample]:
         leaves, structure = tree_flatten((sample.input, sample.args, sample.kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-        def function(*tensors, entry=entry, leaves=leaves, structure=structure, places=places):
+        process = sample.output_process_fn_grad  # to what is unique, of eigenvectors for example
+
+        def function(*tensors, leaves=leaves, structure=structure, places=places, process=process):
             filled = list(leaves)
             for place, tensor in zip(places, tensors):
                 filled[place] = tensor
             first, args, kwargs = tree_unflatten(filled, structure)
-            return entry.op(first, *args, **kwargs)
+            return process(entry.op(first, *args, **kwargs))
 
         yield Sample(function, [leaves[i] for i in places], differentiable)
 

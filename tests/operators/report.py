@@ -17,7 +17,7 @@ from .exceptions import NUMBERS_DIFFER, SKIPPED, THROUGH_DYNAMO
 from .opinfo import DTYPES, SAMPLES, Case, cases
 
 SECONDS = 120  # for one case
-GOOD = ("generated", "aten")
+GOOD = ("generated", "aten", "refused", "skipped")
 
 
 class Worker:
@@ -66,7 +66,7 @@ def run(chosen: list[Case], compiler: str, samples: int) -> Iterator[tuple[Case,
 
 def table(results: dict[str, dict]) -> str:
     """Counts by dtype, and by operator over all its dtypes."""
-    statuses = ("generated", "aten", "wrong", "error", "crash", "skipped")
+    statuses = ("generated", "aten", "refused", "skipped", "wrong", "error", "crash")
     lines = [f"{'':12}" + "".join(f"{status:>11}" for status in statuses)]
     for dtype in (str(d).removeprefix("torch.") for d in DTYPES):
         counts = Counter(r["status"] for name, r in results.items() if name.endswith(f"-{dtype}"))
@@ -102,13 +102,13 @@ def main() -> int:
     results = {}
     for case, outcome in run(chosen, arguments.compiler, arguments.samples):
         results[str(case)] = outcome
-        if arguments.show and outcome["status"] not in (*GOOD, "skipped"):
+        if arguments.show and outcome["status"] not in GOOD:
             print(f"{outcome['status']:6} {case}: {outcome['message']}", flush=True)
     print(table(results))
     print(f"{len(NUMBERS_DIFFER)} operators compared without numbers, {len(THROUGH_DYNAMO)} run through Dynamo")
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(results, indent=1))
-    return int(any(result["status"] not in (*GOOD, "skipped") for result in results.values()))
+    return int(any(result["status"] not in GOOD for result in results.values()))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""MLIR's bindings import this when they first meet an op of the `bascule` dialect; its classes are in `dialect/ir`."""

@@ -1,0 +1,85 @@
+"""The decomposition table: what it leaves whole, and that what it takes apart computes the same."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from bascule.frontend.conversion import load_rules
+from bascule.frontend.decompositions import decomposition_table
+from interpreted import compiled
+
+
+def test_an_operator_with_a_rule_is_not_decomposed():
+    rules = load_rules()
+    assert not [operator for operator in decomposition_table() if str(operator) in rules]
+
+
+def test_what_a_library_does_stays_whole():
+    aten = torch.ops.aten
+    for operator in (
+        aten.addmm.default,
+        aten.baddbmm.default,
+        aten.convolution.default,
+        aten._scaled_dot_product_flash_attention_for_cpu.default,
+    ):
+        assert operator not in decomposition_table()
+
+
+LOSSES = {
+    "layer_norm": lambda x, w: F.layer_norm(x, (6,), w[0], w[1]),
+    "rms_norm": lambda x, w: F.rms_norm(x, (6,), w[0]),
+    "group_norm": lambda x, w: F.group_norm(x, 2, w[0], w[1]),
+    "batch_norm": lambda x, w: F.batch_norm(x, None, None, w[0], w[1], training=True),
+    "cross_entropy": lambda x, w: F.cross_entropy(x, torch.tensor([1, 0, 5, 2]), label_smoothing=0.1),
+    "mse": lambda x, w: F.mse_loss(x, w),
+    "bce": lambda x, w: F.binary_cross_entropy_with_logits(x, w.sigmoid()),
+    "huber": lambda x, w: F.huber_loss(x, w) + F.smooth_l1_loss(x, w),
+    "mv": lambda x, w: x @ w[0],
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_values_and_gradients(name):
+    torch.manual_seed(0)
+    inputs = [torch.randn(4, 6, requires_grad=True) for _ in range(2)]
+    mine = [x.detach().clone().requires_grad_() for x in inputs]
+    precise = [x.detach().double().requires_grad_() for x in inputs]
+    fast, backend = compiled(LOSSES[name])
+    for function, arguments in ((fast, mine), (LOSSES[name], precise)):
+        out = function(*arguments)
+        (out * torch.arange(1, out.numel() + 1).reshape(out.shape).cos()).sum().backward()
+    torch.testing.assert_close(fast(*mine).double(), LOSSES[name](*precise), rtol=1e-5, atol=1e-6)
+    for x, y in zip(mine, precise):
+        if y.grad is not None:
+            torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=1e-6)
+    assert not backend.called()
+
+
+OPTIMIZERS = {
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.1, fused=True),
+    "adam_amsgrad": lambda p: torch.optim.Adam(p, lr=0.1, fused=True, amsgrad=True, weight_decay=0.1),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, fused=True, momentum=0.9, nesterov=True, weight_decay=0.1),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1, fused=True, lr_decay=0.1),
+    "adamw_foreach": lambda p: torch.optim.AdamW(p, lr=0.1, foreach=True),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers(name):
+    torch.manual_seed(0)
+    first = [torch.randn(3, 4), torch.randn(5)]
+    gradients = [[torch.randn_like(p) for p in first] for _ in range(3)]
+    finals, called = [], set()
+    for is_compiled in (False, True):
+        params = [p.clone().requires_grad_() for p in first]
+        optimizer = OPTIMIZERS[name](params)
+        step = optimizer.step
+        if is_compiled:
+            step, backend = compiled(optimizer.step, fullgraph=False)
+        for step_gradients in gradients:
+            for p, g in zip(params, step_gradients):
+                p.grad = g.clone()
+            step()
+        finals.append(params)
+    called |= backend.called()
+    torch.testing.assert_close(*finals)
+    assert not called
