@@ -27,7 +27,11 @@ def compiled(case: Case, backend: str):
 
 
 def agree(got: object, want: object) -> None:
-    torch.testing.assert_close(got, want, rtol=2e-3, atol=2e-3)
+    """Fails where results differ by more than the rounding of eager's intermediate bf16 values, or of f32 sums, allows."""
+    got, want = ([x] if isinstance(x, torch.Tensor) else list(x or []) for x in (got, want))
+    for a, b in zip(got, want, strict=True):
+        tolerance = 2e-2 if b.dtype == torch.bfloat16 else 2e-3
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
 def measure_steps(cases: list[Case], backends: list[str], seconds: float) -> list[dict]:

@@ -124,11 +124,25 @@ def fall_back(c: "Conversion", arguments: Sequence[Any], reason: str) -> Tensors
     operator = overload(c.operator)
     if operator is not None:
         if operator._schema.is_mutable:
-            raise unsupported(c.op, c.operator, "mutates its arguments")
+            return _functional(c, operator, arguments, reason)
         arguments = _with_a_tensor(c, operator, arguments)
         if _returns_view(operator):
             return _copied(c, arguments, reason)
     return call(c.externs, c.operator, arguments, c.results, c.result_sizes, reason=reason)
+
+
+def _functional(c: "Conversion", operator: torch._ops.OpOverload, arguments: Sequence[Any], reason: str) -> Tensors:
+    """An operator that writes to arguments, whose op has a result more for each tensor written: the new contents."""
+    pairs = zip(operator._schema.arguments, arguments)
+    written = [x for p, x in pairs if p.alias_info is not None and p.alias_info.is_write and x is not None]
+    tensors = [tensor for x in written for tensor in (x if isinstance(x, list) else [x])]
+    if len(c.results) < len(operator._schema.returns) + len(tensors):
+        raise unsupported(c.op, c.operator, "mutates its arguments")
+    operands: list[ir.Value] = []
+    for argument in arguments:
+        encode(argument, operands)
+    mutates = [operands.index(tensor) for tensor in tensors]
+    return call(c.externs, c.operator, arguments, c.results, c.result_sizes, reason=reason, mutates=mutates)
 
 
 def _with_a_tensor(c: "Conversion", operator: torch._ops.OpOverload, arguments: Sequence[Any]) -> Sequence[Any]:

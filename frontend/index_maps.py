@@ -52,7 +52,7 @@ def _times(a: Polynomial, b: Polynomial) -> Polynomial:
     return product
 
 
-def polynomial(e: Expr) -> Polynomial:
+def polynomial(e: ir.AffineExpr) -> Polynomial:
     """`e` multiplied out, so that equal sizes compare equal however they are written. Atoms are symbols, quotients and remainders."""
     e = e.maybe_downcast()
     if isinstance(e, ir.AffineConstantExpr):
@@ -79,7 +79,8 @@ def element_count(sizes: Sequence[Size]) -> Expr:
 
 def _running_products(sizes: Sequence[Expr]) -> list[int | frozenset]:
     """For each leading part of `sizes` its element count, as a key that equal counts share."""
-    factor, symbolic, products = 1, {(): 1}, []
+    factor, products = 1, []
+    symbolic: Polynomial = {(): 1}
     for size in sizes:
         number = constant(size)
         if number is not None:

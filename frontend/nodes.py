@@ -4,16 +4,19 @@ An operator is `torch.aten.*` where the torch dialect has it in this form, and `
 tensor, None among the results, a list result (which becomes one result an element).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import fx_importer, ir
 from torch.fx import Node
 
+from .functionalized import import_functionalized
 from .locations import Locations
 from .symbols import Symbols, bounds, number_operator
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
@@ -52,28 +55,35 @@ class NodeImporter(base.GraphNodeImporter):
     def _import_torch_op_overload(
         self, loc: ir.Location, node: Node, concrete_target: torch._ops.OpOverload | None = None
     ) -> None:
-        if node.target in _TOKENS:
-            self.structures[node] = None
-        else:
-            self.structures[node] = self._call(node, node.target, node.args, node.meta.get("val"))
+        with self._at(node):
+            token = node.target in _TOKENS
+            value = node.meta.get("val")
+            self.structures[node] = None if token else self.call(node, node.target, node.args, node.kwargs, value)
 
-    def _call(self, node: Node, target: torch._ops.OpOverload, given: Sequence[Any], value: Any) -> Structure:
-        """A call of `target` with the arguments `given` and those of `node.kwargs`; `value` is what it returns, as fake tensors."""
+    @contextmanager
+    def _at(self, node: Node) -> Iterator[None]:
+        """Gives the user's line to an error about `node`."""
+        try:
+            yield
+        except UnsupportedError as error:
+            operator = error.operator or str(node.target)
+            where = source_of(self.locations.source(node))
+            raise UnsupportedError(error.message, operator=operator, location=where, hint=error.hint) from error
+
+    def call(
+        self, node: Node, target: torch._ops.OpOverload, given: Sequence[Any], named: Mapping[str, Any], value: Any
+    ) -> Structure:
+        """A call of `target`, on behalf of `node`, with FX arguments (or values); `value` is what it returns, as fake tensors."""
         schema = target._schema
         loc = self.locations.of(node, str(target))
-        arguments = []
-        for i, parameter in enumerate(schema.arguments):
-            if i < len(given):
-                argument = given[i]
-            elif parameter.name in node.kwargs:
-                argument = node.kwargs[parameter.name]
-            else:
-                argument = parameter.default_value
-            arguments.append(argument)
-        if (position := _STORAGE_OFFSETS.get(target)) is not None:
+        arguments = [
+            given[i] if i < len(given) else named.get(parameter.name, parameter.default_value)
+            for i, parameter in enumerate(schema.arguments)
+        ]
+        if (position := _STORAGE_OFFSETS.get(target)) is not None and isinstance(arguments[0], Node):
             arguments[position] = _offset_in(arguments[0].meta["val"], arguments[position])
         operands = [self._argument(loc, a, p.type) for a, p in zip(arguments, schema.arguments)]
-        leaves = _leaves(value) if len(schema.returns) else []
+        leaves = [] if value is None and not schema.returns else _leaves(value)
         lists = any(isinstance(result.type, torch.ListType) for result in schema.returns)
         op = self._operator(loc, base._get_mlir_op_name_for_schema(schema), operands, leaves, registered=not lists)
         results = iter(op.results)
@@ -127,18 +137,21 @@ class NodeImporter(base.GraphNodeImporter):
         self.structures[node] = self.structures[source][index]
 
     def _import_hop(self, loc: ir.Location, node: Node, hop: torch._ops.HigherOrderOperator) -> None:
-        if hop is torch.ops.higher_order.with_effects:
-            self.structures[node] = self._with_effects(node)
-        else:
-            raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken", operator=hop.name())
+        with self._at(node):
+            if hop is torch.ops.higher_order.with_effects:
+                self.structures[node] = self._with_effects(node)
+            elif hop is torch.ops.higher_order.auto_functionalized_v2:
+                self.structures[node] = import_functionalized(self, node)
+            else:
+                raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken")
 
     def _with_effects(self, node: Node) -> Structure:
         """`with_effects(token, operator, *arguments)`: the operator itself, since ops with effects keep their order here."""
         _, target, *given = node.args
         _, *values = node.meta["val"]
         if len(target._schema.returns) == 1:
-            return [None, self._call(node, target, given, values[0])]
-        return [None, *(self._call(node, target, given, values) or ())]
+            return [None, self.call(node, target, given, node.kwargs, values[0])]
+        return [None, *(self.call(node, target, given, node.kwargs, values if target._schema.returns else None) or ())]
 
     # Arguments
 
@@ -151,6 +164,8 @@ class NodeImporter(base.GraphNodeImporter):
 
     def _argument(self, loc: ir.Location, argument: Any, type_: torch._C.Type) -> ir.Value:
         """An FX argument as a value; `type_` is the schema's."""
+        if isinstance(argument, ir.Value):
+            return argument
         if isinstance(argument, Node):
             value = argument.meta.get("val")
             if not _is_number(value):

@@ -6,13 +6,12 @@ from typing import Any
 import torch
 
 from ..ir.attributes import OperandAttr
-from ..ir.functions import ARGUMENTS, EXTERN, OUT, RESULTS
+from ..ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT, RESULTS
 from ..ir.scalar_types import scalar_type_name
 from ..mlir import ir
 from .errors import error
 from .maps import evaluate
 from .values import Buffer, dtype_of, layout_strides, same_strides
-
 
 # Numbers of c10::MemoryFormat and c10::Layout: how the IR spells constants of these types.
 MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
@@ -58,6 +57,8 @@ def call(
     """
     attributes = function.attributes
     tensors = [operand.tensor if isinstance(operand, Buffer) else operand for operand in operands]
+    for number in attributes[MUTATES] if MUTATES in attributes else ():
+        tensors[number] = tensors[number].clone()  # the operator writes it; the caller's stays as it is
     writes = OUT in attributes and len(op.results) == 0
     name = attributes[OUT if writes else EXTERN].value
     try:
@@ -76,10 +77,11 @@ def call(
         destinations = tensors[len(tensors) - len(outs) :]
         overload(*positional, **named, **dict(zip(outs, destinations)))
         return []
+    written = attributes[MUTATES] if MUTATES in attributes else ()
     outputs = overload(*positional, **named)
-    outputs = _flat(outputs)
+    outputs = (_flat(outputs) if overload._schema.returns else []) + [tensors[k] for k in written]
     results = [outputs[i] for i in attributes[RESULTS]]
-    return [_result(op, type_.type, value, symbols) for type_, value in zip(op.results, results)]
+    return [_result(op, result, value, symbols) for result, value in zip(op.results, results)]
 
 
 def _flat(outputs: Any) -> list[Any]:
@@ -89,8 +91,11 @@ def _flat(outputs: Any) -> list[Any]:
     return [outputs]
 
 
-def _result(op: ir.Operation, type_: ir.Type, value: torch.Tensor, symbols: Sequence[int]) -> torch.Tensor | Buffer:
-    """An output of an operator, which must have the dtype, sizes and strides that the IR states."""
+def _result(op: ir.Operation, result: ir.Value, value: torch.Tensor, symbols: Sequence[int]) -> torch.Tensor | Buffer:
+    """An output of an operator, which must have the dtype, sizes and strides that the IR states if anything uses it."""
+    type_ = result.type
+    if not list(result.uses):
+        return value
     if value.dtype != dtype_of(type_.element_type):
         raise error(op, f"returns {value.dtype} for {type_}")
     static = zip(value.shape, (None if type_.is_dynamic_dim(i) else type_.get_dim_size(i) for i in range(type_.rank)))

@@ -16,8 +16,6 @@ from .operands import finish, read, tensor_dtype
 from .pooling import divided, lowest, max_kind, product, sum_over_windows, where_chosen
 from .scalars import Scalar, opmath, scalar_type
 
-Value = ir.Value
-
 
 @dataclass(frozen=True)
 class AdaptiveWindows:
@@ -47,7 +45,7 @@ class AdaptiveWindows:
     def end(self, o: Expr) -> Expr:
         return Expr.get_ceil_div((o + 1) * self.size, self.count)
 
-    def guards(self, c: Conversion, o: Value, place: Value) -> list[Value]:
+    def guards(self, c: Conversion, o: ir.Value, place: ir.Value) -> list[ir.Value]:
         """What must hold for `place`, at or after the start of window `o`, to be in it."""
         return [] if self.exact else [compare("lt", place, c.apply([self.end(dim(0))], [o])[0])]
 
@@ -56,7 +54,7 @@ def windows_of(sizes: Sequence[Expr], counts: Sequence[Expr], rank: int) -> list
     return [AdaptiveWindows(size, count) for size, count in zip(sizes[-rank:], counts[-rank:])]
 
 
-def element(c, x: Value, windows, at, k, inner: torch.dtype, outside: float | int) -> Value:
+def element(c, x: ir.Value, windows, at, k, inner: torch.dtype, outside: float | int) -> ir.Value:
     """Element `k` of window `at` of `x`, and `outside` past the window's end."""
     rank, lead = len(windows), len(at) - len(windows)
     places = c.apply([w.start(dim(lead + i)) + dim(lead + rank + i) for i, w in enumerate(windows)], [*at, *k])
@@ -69,9 +67,9 @@ def element(c, x: Value, windows, at, k, inner: torch.dtype, outside: float | in
     )
 
 
-def count_of(c: Conversion, windows: Sequence[AdaptiveWindows], at: Sequence[Value]) -> Value | int:
+def count_of(c: Conversion, windows: Sequence[AdaptiveWindows], at: Sequence[ir.Value]) -> ir.Value | int:
     """How many elements window `at` has."""
-    count: Value | int = 1
+    count: ir.Value | int = 1
     for w, o in zip(windows, at):
         length = known(w.longest) if w.exact else None
         if length is None:
@@ -91,7 +89,7 @@ def adaptive_avg_pool3d(c, x, _):
     return adaptive_average(c, x, 3)
 
 
-def adaptive_average(c: Conversion, x: Value, rank: int) -> Value:
+def adaptive_average(c: Conversion, x: ir.Value, rank: int) -> ir.Value:
     dtype, windows = tensor_dtype(x), windows_of(shape_of(x), c.result_sizes[0], rank)
     inner = opmath(dtype)
 
@@ -114,7 +112,7 @@ def adaptive_max_pool3d(c, x, _):
     return adaptive_max(c, x, 3)
 
 
-def adaptive_max(c: Conversion, x: Value, rank: int) -> list[Value]:
+def adaptive_max(c: Conversion, x: ir.Value, rank: int) -> list[ir.Value]:
     """The largest elements, and their places as row-major positions in the pooled dimensions."""
     sizes, dtype = shape_of(x), tensor_dtype(x)
     windows, inner, lead = windows_of(sizes, c.result_sizes[0], rank), opmath(dtype), len(sizes) - rank
@@ -137,7 +135,7 @@ def adaptive_max(c: Conversion, x: Value, rank: int) -> list[Value]:
     return [c.compute(value), c.compute(position, 1)]
 
 
-def adaptive_sum(c: Conversion, grad: Value, rank: int, value: Callable) -> Value:
+def adaptive_sum(c: Conversion, grad: ir.Value, rank: int, value: Callable) -> ir.Value:
     """Each element of the input: the sum of `value` over its windows, which are adaptive windows with sizes exchanged."""
     windows = windows_of(c.result_sizes[0], shape_of(grad), rank)
     exchanged = {w: AdaptiveWindows(w.count, w.size) for w in windows}
@@ -161,7 +159,7 @@ def adaptive_avg_pool3d_backward(c, grad, x):
     return adaptive_average_backward(c, grad, 3)
 
 
-def adaptive_average_backward(c: Conversion, grad: Value, rank: int) -> Value:
+def adaptive_average_backward(c: Conversion, grad: ir.Value, rank: int) -> ir.Value:
     windows, inner = windows_of(c.result_sizes[0], shape_of(grad), rank), opmath(tensor_dtype(grad))
 
     def value(window, at):

@@ -16,13 +16,12 @@ from .operands import dtype_of_result, index_constant, number_scalar, read
 from .scalars import Scalar, scalar_type
 from .views import wrap_dim
 
-Value = ir.Value
-
-
 # -- cat and stack ------------------------------------------------------------------------------------------------------
 
 
-def pick(k: Value, bounds: Sequence[Value], type_: ir.Type, branches: Sequence[Callable[[], Value]]) -> Value:
+def pick(
+    k: ir.Value, bounds: Sequence[ir.Value], type_: ir.Type, branches: Sequence[Callable[[], ir.Value]]
+) -> ir.Value:
     """`branches[i]()` for the i with bounds[i-1] <= k < bounds[i], by bisection; `bounds` are between the branches."""
     if len(branches) == 1:
         return branches[0]()
@@ -51,7 +50,7 @@ def cat(c, tensors, number=0):
     if not parts:
         return c.compute(lambda at: Scalar.constant(0, dtype).value)
 
-    def branch(x: Value, start: Expr, at: Sequence[Value]) -> Callable[[], Value]:
+    def branch(x: ir.Value, start: Expr, at: Sequence[ir.Value]) -> Callable[[], ir.Value]:
         def piece():
             place = c.apply([dim(0) - start], [at[number]])
             return read(x, [*at[:number], *place, *at[number + 1 :]]).to(dtype).value
@@ -82,7 +81,7 @@ def stack(c, tensors, number=0):
 # -- new tensors like another ---------------------------------------------------------------------------------------------
 
 
-def filled(c: Conversion, number: bool | int | float) -> Value:
+def filled(c: Conversion, number: bool | int | float) -> ir.Value:
     dtype = dtype_of_result(c)
     return c.compute(lambda at: number_scalar(c, number, dtype).value)
 

@@ -2,7 +2,6 @@
 
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import expr, shape_of
-from bascule.dialect.mlir import ir
 
 from ..conversion import rule
 from ..index_maps import Expr, delinearize, dim, dims, linearize
@@ -11,8 +10,6 @@ from .operands import finish, read, tensor_dtype
 from .pooling import Windows
 from .scalars import Scalar, opmath, scalar_type
 from .views import wrap_dim
-
-Value = ir.Value
 
 
 def windows_of(sizes, kernel, dilation, padding, stride) -> list[Windows]:

@@ -6,6 +6,7 @@ tap outside the input counts nothing. `grid[..., 0]` is the place along the inpu
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 
 import torch
@@ -21,7 +22,6 @@ from .resampling import cubic_weights, number
 from .scalars import Scalar, opmath, scalar_type, select
 from .scatter import converted, with_element
 
-Value = ir.Value
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 
@@ -30,10 +30,10 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 class Tap:
     """One element that a place reads along one dimension; `slope` is the derivative of `weight` by the place."""
 
-    place: Value
+    place: ir.Value
     weight: Scalar
     slope: Scalar
-    inside: Value  # i1: whether `place` is in the input
+    inside: ir.Value  # i1: whether `place` is in the input
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,9 @@ class Sampler:
         inside = both([compare("ge", place, 0), compare("lt", place, extent(c, size))])
         return Tap(place, weight, slope, inside)
 
-    def all_taps(self, c: Conversion, grid: Value, lead: Sequence[Value], sizes: Sequence[Expr]) -> list[list[Tap]]:
+    def all_taps(
+        self, c: Conversion, grid: ir.Value, lead: Sequence[ir.Value], sizes: Sequence[Expr]
+    ) -> list[list[Tap]]:
         """The taps of the grid's point at `lead`, for each of the input's `sizes`."""
         rank = len(sizes)
         numbers = (extent(c, rank - 1 - i) for i in range(rank))
@@ -126,7 +128,7 @@ def cubic_slopes(t: Scalar) -> list[Scalar]:
     return [far(t + 1.0), near(t), -near(1.0 - t), -far(2.0 - t)]
 
 
-def element(x: Value, lead: Sequence[Value], taps: Sequence[Tap], dtype: torch.dtype) -> Scalar:
+def element(x: ir.Value, lead: Sequence[ir.Value], taps: Sequence[Tap], dtype: torch.dtype) -> Scalar:
     """The input's element at one tap a dimension; zero outside."""
     value = when(
         both([tap.inside for tap in taps]),
@@ -139,16 +141,16 @@ def element(x: Value, lead: Sequence[Value], taps: Sequence[Tap], dtype: torch.d
 
 def weighted_sum(taps: Sequence[list[Tap]], value: Callable, along: int | None = None) -> Scalar:
     """The sum of `value(taps)` times their weights, over all choices of taps; along dimension `along`, times the slope instead."""
-    total = None
+    terms = []
     for choice in product(*taps):
         term = value(choice)
         for i, tap in enumerate(choice):
             term = term * (tap.slope if i == along else tap.weight)
-        total = term if total is None else total + term
-    return total
+        terms.append(term)
+    return reduce(Scalar.__add__, terms)
 
 
-def sampler(x: Value, interpolation: int, padding: int, align_corners: bool) -> Sampler:
+def sampler(x: ir.Value, interpolation: int, padding: int, align_corners: bool) -> Sampler:
     dtype = tensor_dtype(x)
     if not dtype.is_floating_point:
         raise NoRule("a grid sampler of integers")
@@ -173,7 +175,7 @@ def grid_sampler_backward(c, grad, x, grid, interpolation, padding, align_corner
     return [of_input, grid_gradient(c, how, grad, x, grid) if wanted[1] else None]
 
 
-def input_gradient(c: Conversion, how: Sampler, grad: Value, grid: Value) -> Value:
+def input_gradient(c: Conversion, how: Sampler, grad: ir.Value, grid: ir.Value) -> ir.Value:
     """Adds each gradient, weighted, to the elements that were read; sums are of `how.dtype`."""
     dtype, sizes = tensor_dtype(grad), c.result_sizes[0][2:]
     wide = with_element(c.results[0], how.dtype)
@@ -192,7 +194,7 @@ def input_gradient(c: Conversion, how: Sampler, grad: Value, grid: Value) -> Val
     return sums if how.dtype == dtype else converted(c, sums, dtype, c.results[0])
 
 
-def grid_gradient(c: Conversion, how: Sampler, grad: Value, x: Value, grid: Value) -> Value:
+def grid_gradient(c: Conversion, how: Sampler, grad: ir.Value, x: ir.Value, grid: ir.Value) -> ir.Value:
     """For each point of the grid and each coordinate: the sum over channels of gradient times the slope there."""
     dtype, sizes = tensor_dtype(grid), shape_of(x)
     rank, channels = len(sizes) - 2, sizes[1]
@@ -200,7 +202,7 @@ def grid_gradient(c: Conversion, how: Sampler, grad: Value, x: Value, grid: Valu
     def body(at):
         taps = how.all_taps(c, grid, at[:-1], sizes[2:])
 
-        def along(number: int, channel: Value) -> Scalar:
+        def along(number: int, channel: ir.Value) -> Scalar:
             lead = [at[0], channel]
             return weighted_sum(taps, lambda chosen: element(x, lead, chosen, how.dtype), number)
 

@@ -8,20 +8,19 @@ from bascule.dialect.mlir import arith, ir, scf
 from ..conversion import Conversion
 from .operands import index_constant
 
-Value = ir.Value
 _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # signed, as indices are
 
 
-def compare(predicate: str, a: Value, b: Value | int) -> Value:
+def compare(predicate: str, a: ir.Value, b: ir.Value | int) -> ir.Value:
     """i1: `a predicate b` of indices; "eq", "ne", "lt", "le", "gt" or "ge"."""
     return arith.CmpIOp(_PREDICATES[predicate], a, index_constant(b) if isinstance(b, int) else b).result
 
 
-def choose(condition: Value, yes: Value, no: Value) -> Value:
+def choose(condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
     return arith.SelectOp(condition, yes, no).result
 
 
-def both(conditions: Sequence[Value | None]) -> Value | None:
+def both(conditions: Sequence[ir.Value | None]) -> ir.Value | None:
     """The conjunction of `conditions`, where None holds always; None for none."""
     joined = None
     for condition in conditions:
@@ -30,7 +29,9 @@ def both(conditions: Sequence[Value | None]) -> Value | None:
     return joined
 
 
-def when(condition: Value | None, type_: ir.Type, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
+def when(
+    condition: ir.Value | None, type_: ir.Type, yes: Callable[[], ir.Value], no: Callable[[], ir.Value]
+) -> ir.Value:
     """`scf.if` that yields a scalar of `type_`, so that only the branch taken reads; without a condition, `yes()` itself."""
     if condition is None:
         return yes()
@@ -41,27 +42,27 @@ def when(condition: Value | None, type_: ir.Type, yes: Callable[[], Value], no: 
     return op.results[0]
 
 
-def as_index(value: Value) -> Value:
+def as_index(value: ir.Value) -> ir.Value:
     """A scalar integer (signed) as an index."""
     return arith.IndexCastOp(ir.IndexType.get(), value).result
 
 
-def as_integer(value: Value, width: int = 64) -> Value:
+def as_integer(value: ir.Value, width: int = 64) -> ir.Value:
     """An index as a scalar integer of `width` bits."""
     return arith.IndexCastOp(ir.IntegerType.get_signless(width), value).result
 
 
-def extent(c: Conversion, e: ir.AffineExpr | int) -> Value:
+def extent(c: Conversion, e: ir.AffineExpr | int) -> ir.Value:
     """A size, or another expression of symbols only, as an index."""
     known = constant(expr(e))
     return index_constant(known) if known is not None else c.apply([e], [])[0]
 
 
-def clamped(index: Value, last: Value) -> Value:
+def clamped(index: ir.Value, last: ir.Value) -> ir.Value:
     """`index` moved into [0, last]."""
     return arith.MinSIOp(arith.MaxSIOp(index, index_constant(0)).result, last).result
 
 
-def wrapped(index: Value, size: Value) -> Value:
+def wrapped(index: ir.Value, size: ir.Value) -> ir.Value:
     """`index`, where a negative one counts from the end."""
     return choose(compare("lt", index, 0), arith.AddIOp(index, size).result, index)

@@ -20,10 +20,8 @@ from .operands import broadcast, dtype_of_result, index_constant, number_scalar,
 from .scalars import Scalar, opmath, scalar_type
 from .views import wrap_dim
 
-Value = ir.Value
 
-
-def position(c: Conversion, index: Value, size: ir.AffineExpr, *, wrap: bool) -> Value:
+def position(c: Conversion, index: ir.Value, size: ir.AffineExpr, *, wrap: bool) -> ir.Value:
     """A scalar from an index tensor as an index into a dimension of `size`; `wrap`: a negative one counts from the end."""
     place = as_index(index)
     return clamped(wrapped(place, extent(c, size)) if wrap else place, extent(c, size - 1))
@@ -33,14 +31,14 @@ def is_empty(sizes: Sequence[ir.AffineExpr]) -> bool:
     return any(known(size) == 0 for size in sizes)
 
 
-def readable(x: Value, dims: Sequence[int]) -> None:
+def readable(x: ir.Value, dims: Sequence[int]) -> None:
     """Refuses complex elements, and to index an empty dimension: every index of it is out of range."""
     tensor_dtype(x)
     if is_empty([shape_of(x)[i] for i in dims]):
         raise NoRule("an index into an empty dimension")
 
 
-def indexed(c: Conversion, x: Value, dims: Sequence[int], body: Callable[[list[Value]], Value]) -> Value:
+def indexed(c: Conversion, x: ir.Value, dims: Sequence[int], body: Callable[[list[ir.Value]], ir.Value]) -> ir.Value:
     """The result, whose elements `body` reads from `x` at indices into `dims` that come from data."""
     if is_empty(c.result_sizes[0]):
         dtype = tensor_dtype(x)
@@ -56,14 +54,14 @@ class AdvancedIndex:
     The index tensors broadcast against each other. Their dimensions stand where the first of them stood if they are adjacent, else first.
     """
 
-    indices: dict[int, Value]  # indexed dimension of x -> its index tensor
+    indices: dict[int, ir.Value]  # indexed dimension of x -> its index tensor
     kept: dict[int, int]  # other dimension of x -> dimension of the value
     sizes: list[ir.AffineExpr]  # of the value
     shared: list[ir.AffineExpr]  # what the index tensors broadcast to
     first: int  # the first of their dimensions in the value
 
     @staticmethod
-    def of(x: Value, indices: Sequence[Value | None]) -> "AdvancedIndex":
+    def of(x: ir.Value, indices: Sequence[ir.Value | None]) -> "AdvancedIndex":
         sizes = shape_of(x)
         given = {i: index for i, index in enumerate(indices) if index is not None}
         for index in given.values():
@@ -78,7 +76,7 @@ class AdvancedIndex:
         out = [sizes[i] for i in rest]
         return AdvancedIndex(given, kept, out[:first] + shared + out[first:], shared, first)
 
-    def source(self, c: Conversion, x: Value, at: Sequence[Value]) -> list[Value]:
+    def source(self, c: Conversion, x: ir.Value, at: Sequence[ir.Value]) -> list[ir.Value]:
         """The index in `x` of the value's element at `at`."""
         shared, result = at[self.first : self.first + len(self.shared)], []
         for i, size in enumerate(shape_of(x)):
@@ -123,7 +121,7 @@ def masked_index(c, x, mask, indices, fill):
     return c.compute(body)
 
 
-def with_place(indices: Sequence[Value], number: int, place: Value) -> list[Value]:
+def with_place(indices: Sequence[ir.Value], number: int, place: ir.Value) -> list[ir.Value]:
     return [*indices[:number], place, *indices[number + 1 :]]
 
 
@@ -182,7 +180,7 @@ def embedding(c, weight, indices, *_):
 # -- positions in sorted rows -------------------------------------------------------------------------------------------
 
 
-def insertion_point(c: Conversion, boundaries: Value, row: Sequence[Value], x: Scalar, right: bool) -> Value:
+def insertion_point(c: Conversion, boundaries: ir.Value, row: Sequence[ir.Value], x: Scalar, right: bool) -> ir.Value:
     """How many of the sorted `boundaries[row]` are below `x` (`right`: or equal), as an index, by bisection. NaN is above all."""
     (count,) = [known(size) for size in shape_of(boundaries)[-1:]]
     low, left = index_constant(0), count
@@ -200,7 +198,7 @@ def insertion_point(c: Conversion, boundaries: Value, row: Sequence[Value], x: S
     return low
 
 
-def sorted_search(c: Conversion, boundaries: Value, x, right: bool, same_row: bool) -> Value:
+def sorted_search(c: Conversion, boundaries: ir.Value, x, right: bool, same_row: bool) -> ir.Value:
     sizes = shape_of(boundaries)
     if known(sizes[-1]) is None:
         raise NoRule("a search among a number of boundaries that is not known")

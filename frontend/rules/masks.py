@@ -15,10 +15,8 @@ from .indexing import is_empty
 from .operands import broadcast, dtype_of_result, index_constant, read, tensor_dtype
 from .scalars import Scalar, scalar_type, select
 
-Value = ir.Value
 
-
-def mask_of(indices: Sequence[Value | None]) -> tuple[int, Value] | None:
+def mask_of(indices: Sequence[ir.Value | None]) -> tuple[int, ir.Value] | None:
     """The first dimension and the mask of an index that is one boolean tensor, else None."""
     given = [(i, index) for i, index in enumerate(indices) if index is not None]
     if len(given) == 1 and tensor_dtype(given[0][1]) in (torch.bool, torch.uint8):
@@ -26,7 +24,7 @@ def mask_of(indices: Sequence[Value | None]) -> tuple[int, Value] | None:
     return None
 
 
-def put_where(c: Conversion, x: Value, first: int, mask: Value, values: Value) -> Value:
+def put_where(c: Conversion, x: ir.Value, first: int, mask: ir.Value, values: ir.Value) -> ir.Value:
     """`x[:, mask] = values` for values that do not depend on which element of the mask is written."""
     sizes, rank = shape_of(x), len(shape_of(mask))
     after = len(sizes) - first - rank
@@ -45,7 +43,7 @@ def put_where(c: Conversion, x: Value, first: int, mask: Value, values: Value) -
     return c.compute(body)
 
 
-def set_so_far(c: Conversion, mask: Value, sizes: Sequence[ir.AffineExpr]) -> Value:
+def set_so_far(c: Conversion, mask: ir.Value, sizes: Sequence[ir.AffineExpr]) -> ir.Value:
     """For each element of `mask`, broadcast to `sizes` and in row-major order, how many up to it are set: one row of i64."""
     count, i64 = element_count(sizes), ir.IntegerType.get_signless(64)
     own = broadcast(mask, sizes)
@@ -58,8 +56,8 @@ def set_so_far(c: Conversion, mask: Value, sizes: Sequence[ir.AffineExpr]) -> Va
 
 
 def rank_in_mask(
-    c: Conversion, counts: Value, sizes: Sequence[ir.AffineExpr], at: Sequence[Value], last: Value
-) -> Value:
+    c: Conversion, counts: ir.Value, sizes: Sequence[ir.AffineExpr], at: Sequence[ir.Value], last: ir.Value
+) -> ir.Value:
     """Which of the set elements the one at `at` is, as an index in [0, last]."""
     (place,) = c.apply([linearize(dims(len(sizes)), sizes)], at)
     (number,) = c.apply([dim(0) - 1], [as_index(builders.read(counts, [place]))])

@@ -15,8 +15,6 @@ from .scalars import scalar_type
 from .scatter import filled, scattered
 from .views import counts_from_end
 
-Value = ir.Value
-
 
 def pad_widths(pad: Sequence[int | Expr], rank: int) -> list[tuple[Expr, Expr]]:
     """(before, after) for each of `rank` dimensions, from a list that starts with the last one."""
@@ -48,21 +46,21 @@ def constant_pad_nd(c, x, pad, value=0):
     return c.compute(body)
 
 
-Border = Callable[[Conversion, Value, Expr], Value]  # a place, perhaps outside, and the size -> the element taken
+Border = Callable[[Conversion, ir.Value, Expr], ir.Value]  # a place, perhaps outside, and the size -> the element taken
 
 
-def reflected(c: Conversion, place: Value, size: Expr) -> Value:
+def reflected(c: Conversion, place: ir.Value, size: Expr) -> ir.Value:
     """Mirrored at the first and at the last element."""
     before, after = c.apply([dim(0) * -1, (size - 1) * 2 - dim(0)], [place])
     place = choose(compare("lt", place, 0), before, place)
     return choose(compare("ge", place, extent(c, size)), after, place)
 
 
-def replicated(c: Conversion, place: Value, size: Expr) -> Value:
+def replicated(c: Conversion, place: ir.Value, size: Expr) -> ir.Value:
     return clamped(place, extent(c, size - 1))
 
 
-def padded_places(c: Conversion, sizes: Sequence[Expr], pad, border: Border, at: Sequence[Value]) -> list[Value]:
+def padded_places(c: Conversion, sizes: Sequence[Expr], pad, border: Border, at: Sequence[ir.Value]) -> list[ir.Value]:
     """The index in the input, of `sizes`, of the padded tensor's element at `at`."""
     places = []
     for i, (before, after) in enumerate(pad_widths(pad, len(sizes))):

@@ -18,7 +18,6 @@ from .index_values import as_index, as_integer, both, clamped, compare, extent, 
 from .operands import dtype_of_result, finish, read, tensor_dtype
 from .scalars import UNSIGNED, Scalar, opmath, scalar_type
 
-Value = ir.Value
 Ints = Sequence[int]
 
 
@@ -51,7 +50,7 @@ class Windows:
         """The input's index of element `k` of a window."""
         return window * self.stride + k * self.dilation - self.padding
 
-    def guards(self, c: Conversion, place: Value) -> list[Value]:
+    def guards(self, c: Conversion, place: ir.Value) -> list[ir.Value]:
         """What must hold for `place` to be in the input; nothing where all windows lie inside."""
         conditions = [compare("ge", place, 0)] if self.padding else []
         over = known((self.count - 1) * self.stride + self.reach - self.padding - self.size)
@@ -68,7 +67,7 @@ class Windows:
         """Window number `number` of those that may hold `place`, the last of them first."""
         return Expr.get_floor_div(place + self.padding, self.stride) - number
 
-    def covers(self, c: Conversion, window: Value, place: Value) -> list[Value]:
+    def covers(self, c: Conversion, window: ir.Value, place: ir.Value) -> list[ir.Value]:
         """What must hold for `window`, from `covering`, to exist and to reach `place`."""
         end = c.apply([dim(0) * self.stride - self.padding + self.reach], [window])[0]
         exists = [compare("ge", window, 0), compare("lt", window, extent(c, self.count))]
@@ -103,14 +102,14 @@ def max_pool3d(c, x, kernel, stride=(), padding=(0,), dilation=(1,), ceil_mode=F
     return max_pool(c, x, kernel, stride, padding, dilation, 3)
 
 
-def max_pool(c: Conversion, x: Value, kernel, stride, padding, dilation, rank: int) -> list[Value]:
+def max_pool(c: Conversion, x: ir.Value, kernel, stride, padding, dilation, rank: int) -> list[ir.Value]:
     """The largest elements, and their places as row-major positions in the pooled dimensions."""
     sizes, dtype = shape_of(x), tensor_dtype(x)
     windows = windows_of(sizes, c.result_sizes[0], kernel, stride, padding, dilation, rank)
     lead = len(sizes) - rank
     inner = opmath(dtype)
 
-    def window(at: Sequence[Value]) -> Callable[[list[Value]], Value]:
+    def window(at: Sequence[ir.Value]) -> Callable[[list[ir.Value]], ir.Value]:
         def element(k):
             index = [w.place(dim(lead + i), dim(lead + rank + i)) for i, w in enumerate(windows)]
             places = c.apply(index, [*at, *k])
@@ -158,7 +157,7 @@ def windows_of_grad(c, grad, kernel, stride, padding, dilation, rank: int) -> li
 
 def sum_over_windows(
     c: Conversion, windows: Sequence, cover: Sequence[Expr | int], covering, covers, value: Callable
-) -> Value:
+) -> ir.Value:
     """Each element of the input: the sum of `value(window index, element index)` over the windows that hold it."""
     rank = len(windows)
     dtype = dtype_of_result(c)
@@ -182,7 +181,7 @@ def sum_over_windows(
     return c.compute(body)
 
 
-def sliding_sum(c: Conversion, windows: Sequence[Windows], value: Callable) -> Value:
+def sliding_sum(c: Conversion, windows: Sequence[Windows], value: Callable) -> ir.Value:
     return sum_over_windows(
         c,
         windows,
@@ -193,7 +192,7 @@ def sliding_sum(c: Conversion, windows: Sequence[Windows], value: Callable) -> V
     )
 
 
-def where_chosen(c: Conversion, grad: Value, indices: Value, rank: int) -> Callable:
+def where_chosen(c: Conversion, grad: ir.Value, indices: ir.Value, rank: int) -> Callable:
     """The gradient of a window where the element at hand is the one that it chose."""
     sizes = c.result_sizes[0][-rank:]
 
@@ -206,7 +205,7 @@ def where_chosen(c: Conversion, grad: Value, indices: Value, rank: int) -> Calla
     return value
 
 
-def max_pool_backward(c: Conversion, grad: Value, indices: Value, windows: Sequence[Windows]) -> Value:
+def max_pool_backward(c: Conversion, grad: ir.Value, indices: ir.Value, windows: Sequence[Windows]) -> ir.Value:
     return sliding_sum(c, windows, where_chosen(c, grad, indices, len(windows)))
 
 
@@ -223,17 +222,19 @@ def avg_pool3d(c, x, kernel, stride=(), padding=(0,), ceil_mode=False, count_inc
     return avg_pool(c, x, kernel, stride, padding, count_include_pad, divisor_override, 3)
 
 
-def divisor(c: Conversion, windows: Sequence[Windows], at: Sequence[Value], include_pad: bool, override) -> Value | int:
+def divisor(
+    c: Conversion, windows: Sequence[Windows], at: Sequence[ir.Value], include_pad: bool, override
+) -> ir.Value | int:
     """How many elements the average over window `at` counts, as an index or a number."""
     if override is not None:
         return override
-    count: Value | int = 1
+    count: ir.Value | int = 1
     for w, o in zip(windows, at):
         last = known((w.count - 1) * w.stride + w.kernel - w.padding - w.size)
         # Without `include_pad` elements outside the input do not count, with it those beyond the border do not.
         border = w.padding if include_pad else 0
         if last is not None and last <= border and (include_pad or not w.padding):
-            factor: Value | int = w.kernel
+            factor: ir.Value | int = w.kernel
         else:
             start, end = c.apply([dim(0) * w.stride - w.padding, dim(0) * w.stride - w.padding + w.kernel], [o])
             end = arith.MinSIOp(end, extent(c, w.size + border)).result
@@ -243,20 +244,20 @@ def divisor(c: Conversion, windows: Sequence[Windows], at: Sequence[Value], incl
     return count
 
 
-def product(c: Conversion, a: Value | int, b: Value | int) -> Value | int:
+def product(c: Conversion, a: ir.Value | int, b: ir.Value | int) -> ir.Value | int:
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     a, b = (extent(c, x) if isinstance(x, int) else x for x in (a, b))
     return arith.MulIOp(a, b).result
 
 
-def divided(total: Scalar, count: Value | int) -> Scalar:
+def divided(total: Scalar, count: ir.Value | int) -> Scalar:
     """`total / count`; integers are rounded towards zero."""
     by = total.like(count) if isinstance(count, int) else Scalar(as_integer(count), torch.int64).to(total.dtype)
     return total / by if total.dtype.is_floating_point else total.quotient(by)
 
 
-def avg_pool(c: Conversion, x: Value, kernel, stride, padding, include_pad, override, rank: int) -> Value:
+def avg_pool(c: Conversion, x: ir.Value, kernel, stride, padding, include_pad, override, rank: int) -> ir.Value:
     sizes, dtype = shape_of(x), tensor_dtype(x)
     windows = windows_of(sizes, c.result_sizes[0], kernel, stride, padding, [1], rank)
     lead, inner = len(sizes) - rank, opmath(dtype)
@@ -290,7 +291,9 @@ def avg_pool3d_backward(c, grad, x, kernel, stride, padding, ceil_mode, count_in
     return avg_pool_backward(c, grad, kernel, stride, padding, count_include_pad, divisor_override, 3)
 
 
-def avg_pool_backward(c: Conversion, grad: Value, kernel, stride, padding, include_pad, override, rank: int) -> Value:
+def avg_pool_backward(
+    c: Conversion, grad: ir.Value, kernel, stride, padding, include_pad, override, rank: int
+) -> ir.Value:
     windows = windows_of_grad(c, grad, kernel, stride, padding, [1], rank)
     inner = opmath(tensor_dtype(grad))
 

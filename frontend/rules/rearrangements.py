@@ -11,10 +11,8 @@ from ..index_maps import Expr, delinearize, dim, dims, element_count, linearize,
 from .operands import read, tensor_dtype
 from .views import wrap_dim
 
-Value = ir.Value
 
-
-def reading_at(c: Conversion, x: Value, index: Sequence[Expr]) -> Value:
+def reading_at(c: Conversion, x: ir.Value, index: Sequence[Expr]) -> ir.Value:
     """A new tensor: the element of `x` at `index`, expressions of the result's dimensions."""
     tensor_dtype(x)
     return c.compute(lambda at: read(x, c.apply(index, at)).value)

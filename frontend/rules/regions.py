@@ -13,14 +13,12 @@ from .operands import dtype_of_result, read
 from .scalars import Scalar, scalar_type
 from .views import selected, slice_start, wrap_dim
 
-Value = ir.Value
-
 
 def element_scalar(c: Conversion) -> ir.Type:
     return scalar_type(dtype_of_result(c))
 
 
-def inside_slice(c: Conversion, size: Expr, number: int, first: Expr, step: int, taken: Expr, at) -> Value | None:
+def inside_slice(c: Conversion, size: Expr, number: int, first: Expr, step: int, taken: Expr, at) -> ir.Value | None:
     """i1: whether index `number` of the point is one of `first, first + step, ...`, of which there are `taken`; None: always."""
     if same_size(size, taken):
         return None
@@ -36,15 +34,15 @@ def inside_slice(c: Conversion, size: Expr, number: int, first: Expr, step: int,
     return both(conditions)
 
 
-def zero(c: Conversion) -> Callable[[list[Value]], Value]:
+def zero(c: Conversion) -> Callable[[list[ir.Value]], ir.Value]:
     return lambda at: Scalar.constant(0, dtype_of_result(c)).value
 
 
-def element_of(x: Value) -> Callable[[list[Value]], Value]:
+def element_of(x: ir.Value) -> Callable[[list[ir.Value]], ir.Value]:
     return lambda at: read(x, at).value
 
 
-def replace_slice(c, outside, source: Value, number: int, start, end, step: int) -> Value:
+def replace_slice(c, outside, source: ir.Value, number: int, start, end, step: int) -> ir.Value:
     sizes = c.result_sizes[0]
     number = wrap_dim(number, len(sizes))
     taken = shape_of(source)[number]
@@ -71,7 +69,7 @@ def slice_backward(c, grad, sizes, number, start, end, step):
     return replace_slice(c, zero(c), grad, number, start, end, step)
 
 
-def replace_selected(c, outside, source: Value, number: int, position: Expr) -> Value:
+def replace_selected(c, outside, source: ir.Value, number: int, position: Expr) -> ir.Value:
     def body(at):
         return when(
             compare("eq", at[number], extent(c, position)),
@@ -93,7 +91,7 @@ def select_backward(c, grad, sizes, number, place):
     return replace_selected(c, zero(c), grad, *selected(c.result_sizes[0], number, place))
 
 
-def replace_diagonal(c, outside, source: Value, offset: int, dim1: int, dim2: int) -> Value:
+def replace_diagonal(c, outside, source: ir.Value, offset: int, dim1: int, dim2: int) -> ir.Value:
     rank = len(c.result_sizes[0])
     dim1, dim2 = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
     if any(known(size) == 0 for size in shape_of(source)):

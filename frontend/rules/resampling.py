@@ -6,6 +6,7 @@ same weights, to the taps. Places and weights are computed as eager computes the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 
 import torch
@@ -21,8 +22,7 @@ from .operands import dtype_of_result, finish, read, tensor_dtype
 from .scalars import Scalar, opmath, scalar_type
 from .scatter import converted, filled, with_element
 
-Value = ir.Value
-Tap = tuple[Value, Scalar]  # an index of the input along one dimension, and its weight
+Tap = tuple[ir.Value, Scalar | None]  # an index of the input along one dimension, and its weight (None: 1)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def number(c: Conversion, size: Size, dtype: torch.dtype) -> Scalar:
     return Scalar(as_integer(extent(c, size)), torch.int64).to(dtype)
 
 
-def as_float(index: Value, dtype: torch.dtype) -> Scalar:
+def as_float(index: ir.Value, dtype: torch.dtype) -> Scalar:
     return Scalar(as_integer(index), torch.int64).to(dtype)
 
 
@@ -84,7 +84,7 @@ def whole_step(axis: Axis, exact: bool) -> tuple[int, int] | None:
     return (up, down) if torch.equal(places, torch.arange(count) * down // up) else None
 
 
-def nearest_place(c: Conversion, axis: Axis, o: Value, exact: bool) -> Value:
+def nearest_place(c: Conversion, axis: Axis, o: ir.Value, exact: bool) -> ir.Value:
     """The input's index that output `o` takes."""
     whole = whole_step(axis, exact)
     if whole is not None:
@@ -95,7 +95,7 @@ def nearest_place(c: Conversion, axis: Axis, o: Value, exact: bool) -> Value:
     return clamped(as_index(scaled.floor().to(torch.int64).value), extent(c, axis.size - 1))
 
 
-def nearest(c: Conversion, x: Value, factors, rank: int, exact: bool) -> Value:
+def nearest(c: Conversion, x: ir.Value, factors, rank: int, exact: bool) -> ir.Value:
     axes = axes_of(shape_of(x), c.result_sizes[0], factors, rank)
     tensor_dtype(x)
 
@@ -105,15 +105,16 @@ def nearest(c: Conversion, x: Value, factors, rank: int, exact: bool) -> Value:
     return c.compute(body)
 
 
-def nearest_backward(c: Conversion, grad: Value, factors, rank: int, exact: bool) -> Value:
+def nearest_backward(c: Conversion, grad: ir.Value, factors, rank: int, exact: bool) -> ir.Value:
     axes = axes_of(c.result_sizes[0], shape_of(grad), factors, rank)
     repeats = [whole_step(a, exact) for a in axes]
-    if all(r is not None and r[1] == 1 and known(a.size) is not None for r, a in zip(repeats, axes)):
-        return block_sum(c, grad, [r[0] for r in repeats])
+    blocks = [r[0] for r, a in zip(repeats, axes) if r is not None and r[1] == 1 and known(a.size) is not None]
+    if len(blocks) == rank:
+        return block_sum(c, grad, blocks)
     return spread(c, grad, lambda at: [[(nearest_place(c, a, o, exact), None)] for a, o in zip(axes, at)], rank)
 
 
-def block_sum(c: Conversion, grad: Value, blocks: list[int]) -> Value:
+def block_sum(c: Conversion, grad: ir.Value, blocks: list[int]) -> ir.Value:
     """Each element of the input: the sum over the block of outputs that took it."""
     rank, dtype = len(blocks), dtype_of_result(c)
     inner, lead = opmath(dtype), len(c.result_sizes[0]) - rank
@@ -133,7 +134,9 @@ def block_sum(c: Conversion, grad: Value, blocks: list[int]) -> Value:
 # -- linear and cubic ---------------------------------------------------------------------------------------------------------
 
 
-def source_place(c: Conversion, axis: Axis, o: Value, dtype: torch.dtype, align_corners: bool, cubic: bool) -> Scalar:
+def source_place(
+    c: Conversion, axis: Axis, o: ir.Value, dtype: torch.dtype, align_corners: bool, cubic: bool
+) -> Scalar:
     """The place in the input, between elements, of output `o`."""
     scale = step(c, axis, dtype, align_corners)
     if align_corners:
@@ -142,7 +145,7 @@ def source_place(c: Conversion, axis: Axis, o: Value, dtype: torch.dtype, align_
     return place if cubic else place.maximum(0.0)
 
 
-def linear_taps(c: Conversion, axis: Axis, o: Value, dtype: torch.dtype, align_corners: bool) -> list[Tap]:
+def linear_taps(c: Conversion, axis: Axis, o: ir.Value, dtype: torch.dtype, align_corners: bool) -> list[Tap]:
     last = extent(c, axis.size - 1)
     place = source_place(c, axis, o, dtype, align_corners, cubic=False)
     first = clamped(as_index(place.to(torch.int64).value), last)
@@ -164,7 +167,7 @@ def cubic_weights(t: Scalar) -> list[Scalar]:
     return [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 
 
-def cubic_taps(c: Conversion, axis: Axis, o: Value, dtype: torch.dtype, align_corners: bool) -> list[Tap]:
+def cubic_taps(c: Conversion, axis: Axis, o: ir.Value, dtype: torch.dtype, align_corners: bool) -> list[Tap]:
     last = extent(c, axis.size - 1)
     place = source_place(c, axis, o, dtype, align_corners, cubic=True)
     below = place.floor()
@@ -173,8 +176,8 @@ def cubic_taps(c: Conversion, axis: Axis, o: Value, dtype: torch.dtype, align_co
     return [(clamped(c.apply([dim(0) + i - 1], [base])[0], last), weight) for i, weight in enumerate(weights)]
 
 
-def weighted(taps: Sequence[Tap]) -> tuple[list[Value], Scalar | None]:
-    """The index of one tap a dimension, and the product of their weights; a weight of None is 1."""
+def weighted(taps: Sequence[Tap]) -> tuple[list[ir.Value], Scalar | None]:
+    """The index of one tap a dimension, and the product of their weights."""
     total = None
     for _, weight in taps:
         if weight is not None:
@@ -182,7 +185,7 @@ def weighted(taps: Sequence[Tap]) -> tuple[list[Value], Scalar | None]:
     return [place for place, _ in taps], total
 
 
-def resample(c: Conversion, x: Value, factors, rank: int, align_corners: bool, taps: Callable) -> Value:
+def resample(c: Conversion, x: ir.Value, factors, rank: int, align_corners: bool, taps: Callable) -> ir.Value:
     dtype = tensor_dtype(x)
     if not dtype.is_floating_point:
         raise NoRule("interpolation of integers, which eager computes in fixed point")
@@ -195,18 +198,15 @@ def resample(c: Conversion, x: Value, factors, rank: int, align_corners: bool, t
     return c.compute(body)
 
 
-def interpolated(x: Value, lead: Sequence[Value], taps: Sequence[list[Tap]], dtype: torch.dtype) -> Scalar:
+def interpolated(x: ir.Value, lead: Sequence[ir.Value], taps: Sequence[list[Tap]], dtype: torch.dtype) -> Scalar:
     """The weighted sum over the taps, one dimension inside the other."""
     if not taps:
         return read(x, lead).to(dtype)
-    total = None
-    for place, weight in taps[0]:
-        term = interpolated(x, [*lead, place], taps[1:], dtype) * weight
-        total = term if total is None else total + term
-    return total
+    terms = [interpolated(x, [*lead, place], taps[1:], dtype) * weight for place, weight in taps[0]]
+    return reduce(Scalar.__add__, terms)
 
 
-def spread(c: Conversion, grad: Value, taps: Callable[[Sequence[Value]], list[list[Tap]]], rank: int) -> Value:
+def spread(c: Conversion, grad: ir.Value, taps: Callable[[Sequence[ir.Value]], list[list[Tap]]], rank: int) -> ir.Value:
     """Adds each element of `grad`, weighted, to its taps; the sums are of `opmath`, rounded once."""
     dtype = tensor_dtype(grad)
     inner = opmath(dtype)
@@ -223,7 +223,9 @@ def spread(c: Conversion, grad: Value, taps: Callable[[Sequence[Value]], list[li
     return sums if inner == dtype else converted(c, sums, dtype, c.results[0])
 
 
-def resample_backward(c: Conversion, grad: Value, factors, rank: int, align_corners: bool, taps: Callable) -> Value:
+def resample_backward(
+    c: Conversion, grad: ir.Value, factors, rank: int, align_corners: bool, taps: Callable
+) -> ir.Value:
     inner, axes = opmath(tensor_dtype(grad)), axes_of(c.result_sizes[0], shape_of(grad), factors, rank)
     return spread(c, grad, lambda at: [taps(c, a, o, inner, align_corners) for a, o in zip(axes, at)], rank)
 

@@ -19,8 +19,7 @@ from .operands import broadcast, dtype_of_result, finish, index_constant, number
 from .scalars import UNSIGNED, Scalar, element_type, opmath, select
 from .views import wrap_dim
 
-Value = ir.Value
-Write = Callable[[list[Value]], tuple[list[Value], Scalar]]  # a point of the domain -> where to write, what
+Write = Callable[[list[ir.Value]], tuple[list[ir.Value], Scalar]]  # a point of the domain -> where to write, what
 
 # What `reduce=` is called -> how a store combines. A mean is a sum, divided afterwards.
 MODES = {
@@ -48,12 +47,14 @@ def store_mode(mode: str, dtype: torch.dtype) -> str:
     return mode
 
 
-def converted(c: Conversion, x: Value, dtype: torch.dtype, type_: ir.RankedTensorType) -> Value:
+def converted(c: Conversion, x: ir.Value, dtype: torch.dtype, type_: ir.RankedTensorType) -> ir.Value:
     """`x` in `dtype`, as a tensor of `type_`."""
     return builders.compute(type_, shape_of(x), lambda at: finish(c, read(x, at), dtype))
 
 
-def scattered(c: Conversion, init: Value, sizes: Sequence[ir.AffineExpr], write: Write, mode: str = "set") -> Value:
+def scattered(
+    c: Conversion, init: ir.Value, sizes: Sequence[ir.AffineExpr], write: Write, mode: str = "set"
+) -> ir.Value:
     """The result of the op: `init` with what `write` says at every point of `sizes`, combined by `mode`."""
     type_, dtype = c.results[0], tensor_dtype(init)
     if is_empty(sizes):
@@ -72,7 +73,7 @@ def scattered(c: Conversion, init: Value, sizes: Sequence[ir.AffineExpr], write:
     return converted(c, sums, dtype, type_)
 
 
-def filled(c: Conversion, number: bool | int | float, dtype: torch.dtype | None = None) -> Value:
+def filled(c: Conversion, number: bool | int | float, dtype: torch.dtype | None = None) -> ir.Value:
     """A tensor of the result's sizes and layout, every element `number`."""
     dtype = dtype or dtype_of_result(c)
     type_ = with_element(c.results[0], dtype)
@@ -105,13 +106,15 @@ def masked_index_put(c, x, mask, indices, values):
     return scattered(c, x, how.sizes, write, "add")
 
 
-def scatter_domain(x: Value, index: Value) -> list[ir.AffineExpr]:
+def scatter_domain(x: ir.Value, index: ir.Value) -> list[ir.AffineExpr]:
     """The points of a scatter: one an element of `index`. A scalar counts as one element of one dimension, where `x` has one."""
     sizes = shape_of(index)
     return [expr(1)] if not sizes and shape_of(x) else sizes if shape_of(x) else []
 
 
-def scatter_place(c: Conversion, x: Value, number: int, index: Value) -> Callable[[list[Value]], list[Value]]:
+def scatter_place(
+    c: Conversion, x: ir.Value, number: int, index: ir.Value
+) -> Callable[[list[ir.Value]], list[ir.Value]]:
     """Point -> where `scatter` along dimension `number` of `x` writes."""
     sizes = shape_of(x)
     number = wrap_dim(number, len(sizes))
@@ -127,10 +130,10 @@ def scatter_place(c: Conversion, x: Value, number: int, index: Value) -> Callabl
 
 
 def element_of(
-    c: Conversion, source: Value | bool | int | float, dtype: torch.dtype
-) -> Callable[[list[Value]], Scalar]:
+    c: Conversion, source: ir.Value | bool | int | float, dtype: torch.dtype
+) -> Callable[[list[ir.Value]], Scalar]:
     """Point -> the element of a tensor there, or a number."""
-    if not isinstance(source, Value):
+    if not isinstance(source, ir.Value):
         return lambda at: number_scalar(c, source, dtype)
     rank = len(shape_of(source))
     return lambda at: read(source, at[:rank] if len(at) >= rank else [index_constant(0)] * rank)
@@ -155,7 +158,7 @@ def scatter_reduce(c, x, number, index, source, reduce, include_self=True):
     return reduced(c, x, scatter_domain(x, index), scatter_place(c, x, number, index), value, reduce, include_self)
 
 
-def reduced(c, x, sizes, place, value, reduce: str, include_self: bool) -> Value:
+def reduced(c, x, sizes, place, value, reduce: str, include_self: bool) -> ir.Value:
     """`x` combined by `reduce` with `value(point)` at `place(point)`; without `include_self`, elements written to start afresh."""
     dtype = tensor_dtype(x)
     mean, init = reduce == "mean", x
@@ -205,7 +208,7 @@ def identity(reduce: str, dtype: torch.dtype) -> bool | int | float:
     return torch.iinfo(dtype).min if reduce == "amax" else torch.iinfo(dtype).max
 
 
-def row_domain(x: Value, number: int, index: Value) -> list[ir.AffineExpr]:
+def row_domain(x: ir.Value, number: int, index: ir.Value) -> list[ir.AffineExpr]:
     """`x`'s sizes with dimension `number` as long as `index`: what `x.index_select(number, index)` has."""
     sizes = shape_of(x)
     count = (shape_of(index) or [expr(1)])[0]
@@ -213,8 +216,8 @@ def row_domain(x: Value, number: int, index: Value) -> list[ir.AffineExpr]:
 
 
 def row_place(
-    c: Conversion, x: Value, number: int, index: Value, *, wrap: bool
-) -> Callable[[list[Value]], list[Value]]:
+    c: Conversion, x: ir.Value, number: int, index: ir.Value, *, wrap: bool
+) -> Callable[[list[ir.Value]], list[ir.Value]]:
     """Point of `row_domain` -> where in `x` it writes."""
     sizes, rank = shape_of(x), len(shape_of(index))
     if not sizes:
@@ -228,7 +231,9 @@ def row_place(
     return place
 
 
-def write_rows(c, x, number: int, index: Value, value: Callable, mode: str = "set", *, wrap: bool = False) -> Value:
+def write_rows(
+    c, x, number: int, index: ir.Value, value: Callable, mode: str = "set", *, wrap: bool = False
+) -> ir.Value:
     number = wrap_dim(number, len(shape_of(x)))
     place = row_place(c, x, number, index, wrap=wrap)
     return scattered(c, x, row_domain(x, number, index), lambda at: (place(at), value(at)), mode)
@@ -249,7 +254,7 @@ def index_copy(c, x, number, index, source):
 @rule("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
 def index_fill(c, x, number, index, value):
     dtype = tensor_dtype(x)
-    if isinstance(value, Value):
+    if isinstance(value, ir.Value):
         return write_rows(c, x, number, index, lambda at: read(value, []).to(dtype), wrap=True)
     return write_rows(c, x, number, index, element_of(c, value, dtype), wrap=True)
 

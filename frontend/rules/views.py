@@ -16,10 +16,8 @@ from ..index_maps import delinearize, dim, dims, element_count, polynomial, resh
 from .operands import read, tensor_dtype
 from .scalars import dtype_of, scalar_type
 
-Value = ir.Value
 
-
-def view(c: Conversion, x: Value, index: Sequence[Size] | ir.AffineMap, number: int = 0) -> Value:
+def view(c: Conversion, x: ir.Value, index: Sequence[Size] | ir.AffineMap, number: int = 0) -> ir.Value:
     """Result `number` as a view of `x` at `index`; `x` itself where that changes nothing."""
     sizes, type_ = c.result_sizes[number], c.results[number]
     map_ = index if isinstance(index, ir.AffineMap) else index_map(len(sizes), index)
@@ -187,7 +185,7 @@ def unfold(c, x, number, size, step):
     return view(c, x, index)
 
 
-def pieces(c: Conversion, x: Value, number: int) -> list[Value]:
+def pieces(c: Conversion, x: ir.Value, number: int) -> list[ir.Value]:
     """The results, which lie one after another along dimension `number` of `x`."""
     number, start, parts = wrap_dim(number, len(shape_of(x))), expr(0), []
     for i, sizes in enumerate(c.result_sizes):
@@ -234,7 +232,7 @@ def as_strided(c, x, size, stride, storage_offset=None):
     return view(c, root, storage_index(root, position, len(size)))
 
 
-def storage_root(x: Value) -> tuple[Value, ir.AffineExpr]:
+def storage_root(x: ir.Value) -> tuple[ir.Value, ir.AffineExpr]:
     """The tensor whose memory `x` is seen in, through views, and where in that memory the first element of `x` lies."""
     index = [expr(0)] * x.type.rank
     while isinstance(x.owner, ir.Operation) and x.owner.name == "bascule.view":
@@ -244,7 +242,7 @@ def storage_root(x: Value) -> tuple[Value, ir.AffineExpr]:
     return x, layout_of(x.type).results[0].compose(index_map(0, index))
 
 
-def storage_index(root: Value, position: ir.AffineExpr, rank: int) -> list[ir.AffineExpr]:
+def storage_index(root: ir.Value, position: ir.AffineExpr, rank: int) -> list[ir.AffineExpr]:
     """The index in `root` of the element at `position` of its memory."""
     sizes = shape_of(root)
     order = dense_order(layout_of(root.type), sizes)

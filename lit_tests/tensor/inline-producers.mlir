@@ -8,7 +8,7 @@
 func.func @main(%x: !wide, %y: !wide) -> (!wide, !wide, !rows, !wide, !wide, !wide) attributes {bascule.graph} {
   // One consumer that asks once: a chain becomes one compute, and an element read twice is computed once.
   // CHECK: ^bb0([[I:%[0-9a-z_]+]]: index, [[J:%[0-9a-z_]+]]: index):
-  // CHECK-NEXT: [[E:%[0-9a-z_]+]] = tensor.extract [[X]][[[J]], [[I]]]
+  // CHECK-NEXT: [[E:%[0-9a-z_]+]] = tensor.extract [[X]][[[I]], [[J]]]
   // CHECK-NEXT: [[EXP:%[0-9a-z_]+]] = math.exp [[E]]
   // CHECK-NEXT: arith.mulf [[EXP]], [[EXP]]
   // CHECK-NEXT: "bascule.yield"

@@ -82,7 +82,7 @@ class Reference:
     """The sample in eager at a wider dtype, computed when first asked for; Nones where the operator does not take it."""
 
     def __init__(self, sample: Sample):
-        self.sample, self.inputs, self.results = sample, [], None
+        self.sample, self.inputs, self.results, self.backward = sample, [], None, None
 
     def outputs(self) -> list[torch.Tensor | None]:
         wider = next((WIDER[t.dtype] for t in self.sample.tensors if t.dtype in WIDER), None)
@@ -98,7 +98,9 @@ class Reference:
         results = self.outputs()
         if self.results is None or any(results[i] is None or not results[i].requires_grad for i in targets):
             return [None] * len(wanted)
-        return backward([results[i] for i in targets], [self.inputs[i] for i in wanted])
+        if self.backward is None:
+            self.backward = backward([results[i] for i in targets], [self.inputs[i] for i in wanted])
+        return self.backward
 
 
 def compare_metadata(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> None:

@@ -63,6 +63,7 @@ THROUGH_DYNAMO: dict[str, str] = {
     "masked_select": _SIZES,
     "narrow": _NUMBER,
     "nn_functional_ctc_loss": _NUMBER,
+    "nn_functional_gaussian_nll_loss": _NUMBER,
     "tensor_split": _NUMBER,
     "unique": _SIZES,
 }

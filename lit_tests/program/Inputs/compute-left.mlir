@@ -1,0 +1,8 @@
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<4xf32>
+    "bascule.yield"(%e) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
