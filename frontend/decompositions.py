@@ -1,7 +1,7 @@
 """The decompositions that AOTAutograd applies: what has no rule of its own becomes operators that have one.
 
-An operator with a rule is never decomposed: a rule builds a composite operator for a tenth of what tracing its parts costs, and the operators that stay
-whole for ATen have rules too.
+An operator with a rule is never decomposed: a rule builds a composite operator for a tenth of what tracing its parts costs, and the
+operators that stay whole for ATen have rules too.
 The tables are `torch._decomp`'s, a private module: checked on torch 2.13.
 """
 

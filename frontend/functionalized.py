@@ -1,8 +1,8 @@
 """Import of `auto_functionalized_v2`: how AOTAutograd writes an operator that mutates its arguments, a user's own for example.
 
 Its node holds the operator, the tensors whose memory it writes (`_all_bases`), and for each mutated argument `x` which base it is a view of
-(`_x_base_index`) and how (`_x_alias`, or `_x_slice_*`, or `_x_size`, `_x_stride`, `_x_storage_offset`). Here the operator takes views of the bases and
-returns, after its results, the new contents of each mutated argument; these are then written into the bases.
+(`_x_base_index`) and how (`_x_alias`, or `_x_slice_*`, or `_x_size`, `_x_stride`, `_x_storage_offset`). Here the operator takes views of the
+bases and returns, after its results, the new contents of each mutated argument; these are then written into the bases.
 Checked on torch 2.13.
 """
 
@@ -80,7 +80,7 @@ class _Import:
             return view and self.bases[view.base]
         return self.apply(view.by, [self.bases[view.base]], view.arguments)
 
-    def views(self, name: str) -> "_View | None | list[_View | None]":
+    def views(self, name: str) -> "list[_View | None] | _View | None":
         length = self.described.get(f"_{name}_length")
         if length is None:
             return _View.of(name, self.described, self.bases)

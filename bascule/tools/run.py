@@ -14,7 +14,7 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
 from bascule.errors import BasculeError, UserError
 
-Inputs = list[torch.Tensor | int]
+from .execution import Inputs, is_program, returned, run_compiled
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -32,7 +32,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tolerance", type=float, help="largest relative error (default: by dtype)")
     parser.add_argument("--print", action="store_true", dest="print_results", help="print the results in full")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--compare", action="store_true", help="compile and run the IR too; an error where it cannot be")
+    how.add_argument(
+        "--compare", action="store_true", help="compile the IR too, whatever its stage (default: at the program stage)"
+    )
     how.add_argument("--interpret-only", action="store_true", help="never compile")
     return parser.parse_args(argv)
 
@@ -67,10 +69,14 @@ def after(module: ir.Module, pipeline: str) -> ir.Module:
     return copy
 
 
-def results(module: ir.Module, inputs: Inputs, function: str | None) -> list[torch.Tensor]:
-    """What the reference interpreter computes, then the tensor inputs as it leaves them."""
+def results(module: ir.Module, inputs: Inputs, function: str | None) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """What the reference interpreter computes, and the tensor inputs as it leaves them."""
     own = [clone(value) for value in inputs]
-    return [*interpret(module, own, function), *(value for value in own if isinstance(value, torch.Tensor))]
+    return interpret(module, own, function), tensors(own)
+
+
+def tensors(values: Inputs) -> list[torch.Tensor]:
+    return [value for value in values if isinstance(value, torch.Tensor)]
 
 
 def clone(value: torch.Tensor | int) -> torch.Tensor | int:
@@ -105,14 +111,23 @@ def run(arguments: argparse.Namespace) -> int:
     module, function = load(arguments.file), arguments.function
     start = after(module, "torch-to-bascule") if in_torch_dialect(module) else module
     inputs = random_inputs(start, function, seed=arguments.seed, shapes=parse_shapes(arguments.shapes))
-    expected = results(start, inputs, function)
+    expected, changed = results(start, inputs, function)
+    status = 0
     if arguments.pipeline is None:
         report(expected, arguments.print_results)
-        return 0
-    actual = results(after(module, arguments.pipeline), inputs, function)
-    if arguments.print_results:
-        report(actual, True)
-    return judge("interpreted", expected, actual, arguments.tolerance)
+    else:
+        module = after(module, arguments.pipeline)
+        actual, actually_changed = results(module, inputs, function)
+        if arguments.print_results:
+            report(actual, True)
+        both = [*expected, *changed], [*actual, *actually_changed]
+        status = judge("interpreted", *both, arguments.tolerance)
+    if arguments.interpret_only or not (arguments.compare or is_program(module)):
+        return status
+    own = [clone(value) for value in inputs]
+    outputs = run_compiled(module, own)
+    both = [*returned(module, expected), *changed], [*outputs, *tensors(own)]
+    return judge("compiled", *both, arguments.tolerance) or status
 
 
 def in_torch_dialect(module: ir.Module) -> bool:

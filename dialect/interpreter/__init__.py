@@ -5,9 +5,9 @@ numbers.
 """
 
 from .comparison import Comparison, compare
-from .entry import interpret
+from .entry import choose, interpret
 from .errors import InterpreterError
 from .graph import interpret_graph
 from .inputs import random_inputs
 
-__all__ = ["Comparison", "InterpreterError", "compare", "interpret", "interpret_graph", "random_inputs"]
+__all__ = ["Comparison", "InterpreterError", "choose", "compare", "interpret", "interpret_graph", "random_inputs"]

@@ -16,9 +16,13 @@ Indices = list[ir.Value]
 def _fill(op, rank: int, body: Callable[..., Sequence[ir.Value]], extra: Sequence[ir.Type] = ()) -> None:
     index, loc = ir.IndexType.get(), op.operation.location
     block = ir.Block.create_at_start(op.operation.regions[0], [index] * rank + list(extra), [loc] * (rank + len(extra)))
-    with ir.InsertionPoint(block), loc:
-        arguments = list(block.arguments)
-        build(YieldOp, operands=body(arguments[:rank], *arguments[rank:]))
+    arguments = list(block.arguments)
+    try:
+        with ir.InsertionPoint(block), loc:
+            build(YieldOp, operands=body(arguments[:rank], *arguments[rank:]))
+    except BaseException:
+        op.operation.erase()  # a body that gives up leaves nothing behind
+        raise
 
 
 def compute(type_: ir.RankedTensorType, sizes: Sequence[Size], body: Callable[[Indices], ir.Value]) -> ir.Value:

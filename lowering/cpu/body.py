@@ -27,6 +27,7 @@ class Node:
     results: list[int]
     types: list[ir.Type]  # of the results
     blocks: list["Block"]
+    kinds: list[str]  # of a reduce: the kind of each value it yields
     address: Dependence | None = None  # of a read or store: how its element offset depends on the loop indices
 
 
@@ -93,8 +94,9 @@ def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
                 break
             results = list(op.results)
             regions = [block(region.blocks[0]) for region in op.regions if len(region.blocks)]
+            kinds = [op.attributes["kind"].value] if name == "bascule.reduce" else []
             decoded.nodes.append(
-                Node(name, op, operands, [number(r) for r in results], [r.type for r in results], regions)
+                Node(name, op, operands, [number(r) for r in results], [r.type for r in results], regions, kinds)
             )
         return decoded
 
@@ -131,7 +133,7 @@ class _Dependences:
             if node.name == "bascule.store":
                 node.address = self.address(node.operands[1], node.operands[2:])
                 continue
-            merged: Dependence = {}
+            merged: Dependence = {}  # of every result
             for operand in node.operands:
                 merged.update(dict.fromkeys(self.of(operand)))
                 if isinstance(self.body.types[operand], index):

@@ -21,8 +21,10 @@ from .emitter import Emitter
 from .entry import entry
 from .indexing import Indexing
 from .loops import Reducing
+from .reductions import STATE
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, Planner, length, sizes_of
+from .siblings import join_siblings
 from .target import Target
 from .transcendental import Functions
 from .transposition import transposed_reads
@@ -55,6 +57,7 @@ class KernelFunction:
         self.arguments = list(function.regions[0].blocks[0].arguments)
         self.symbols = len(symbols_of(function))
         self.body: Body = decode(self.kernel, self.arguments)
+        join_siblings(self.body)
         planner = Planner(self.body, target)
         self.plan = planner.plan(self.kernel)
         self.segments = self._segments(planner)
@@ -142,7 +145,7 @@ class KernelFunction:
         """Words of a partial result."""
         if not segment.reduces:
             return 0
-        return {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}.get(_kind(segment.nodes[0]), 1)
+        return sum(STATE.get(kind, 1) for kind in segment.nodes[0].kinds)
 
     def fill(self, table: ir.SymbolTable, functions: Functions) -> None:
         """Writes the bodies of the functions declared by `skeleton`."""
@@ -290,10 +293,6 @@ class KernelFunction:
 
         zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
         reducing.define(b.loop(zero, count, one, reducing.start(), take))
-
-
-def _kind(node: Node) -> str:
-    return node.op.attributes["kind"].value
 
 
 def _large(node: Node) -> bool:

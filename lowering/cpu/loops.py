@@ -13,7 +13,7 @@ from .emitter import Emitter, rule
 from .transcendental import extract, shuffle
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
-from .reductions import Reduction, Values
+from .reductions import STATE, Reduction, Values
 from .scalars import NARROW, Scalars, element, like
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
@@ -151,7 +151,8 @@ def position(e: Emitter, block: Block, plan: LoopPlan) -> Index:
 
 @dataclass
 class Reducing:
-    """A `reduce` under way: `lanes` accumulators of each sort (1: scalars), of lanes of its own or of the loop around."""
+    """A `reduce` under way, of one or more kinds (`siblings.py`). Accumulators are scalars, or vectors of `lanes`: lanes of the
+    reduction's own, or those of the loop around."""
 
     e: Emitter
     node: Node
@@ -159,36 +160,56 @@ class Reducing:
 
     def __post_init__(self) -> None:
         e, self.block = self.e, self.node.blocks[0]
-        self.kind: Reduction = e.reductions[self.node.op.attributes["kind"].value]
+        self.kinds: list[Reduction] = [e.reductions[kind] for kind in self.node.kinds]
         self.own = e.lanes == 1 and self.plan.vector >= 0
-        self.lanes = self.plan.width if self.own else e.lanes if e.varies(self.node.results[0]) else 1
+        varies = any(e.varies(number) for number in self.node.results)
+        self.lanes = self.plan.width if self.own else e.lanes if varies else 1
+
+    def _parts(self, state: Values) -> list[tuple[Reduction, Values]]:
+        """Each kind with its accumulators."""
+        parts, at = [], 0
+        for name, kind in zip(self.node.kinds, self.kinds):
+            count = STATE.get(name, 1)
+            parts.append((kind, state[at : at + count]))
+            at += count
+        return parts
 
     def start(self) -> Values:
-        type_ = self.e.body.types[self.block.yielded[0]]
-        return self.kind.start(Scalars(self.e.b), ir.VectorType.get([self.lanes], type_) if self.lanes > 1 else type_)
+        state: Values = []
+        for kind, number in zip(self.kinds, self.block.yielded):
+            type_ = self.e.body.types[number]
+            vector = ir.VectorType.get([self.lanes], type_) if self.lanes > 1 else type_
+            state += kind.start(Scalars(self.e.b), vector)
+        return state
 
     def step(self, values: Values) -> Values:
-        e = self.e
+        e, state = self.e, []
         e.emit(self.block)
-        x = e.scalar(self.block.yielded[0])
-        place = None
-        if self.kind.positions:
-            at = e.ix.value(position(e, self.block, self.plan))
-            place = e.spread(at) if self.lanes > 1 else at.value
-            place = e.b.value("arith.index_cast", like(place.type, e.b.i64), [place])
         # Lanes of the loop around that are out of force may accumulate what they like.
         mask = e.memory.mask.value if self.own and e.memory.mask is not None else None
-        return self.kind.take(Scalars(e.b), values, e.spread(x) if self.lanes > 1 else x.value, mask, place)
+        for (kind, part), number in zip(self._parts(values), self.block.yielded):
+            x, place = e.scalar(number), None
+            if kind.positions:
+                at = e.ix.value(position(e, self.block, self.plan))
+                place = e.spread(at) if self.lanes > 1 else at.value
+                place = e.b.value("arith.index_cast", like(place.type, e.b.i64), [place])
+            state += kind.take(Scalars(e.b), part, e.spread(x) if self.lanes > 1 else x.value, mask, place)
+        return state
 
     def folded(self, state: Values) -> Values:
-        return fold(Scalars(self.e.b), self.kind, state) if self.own else state
+        """One set of accumulators from those of the reduction's own lanes."""
+        if not self.own:
+            return state
+        return [x for kind, part in self._parts(state) for x in fold(Scalars(self.e.b), kind, part)]
 
     def merge(self, x: Values, y: Values) -> Values:
-        return self.kind.merge(Scalars(self.e.b), x, y)
+        pairs = zip(self._parts(x), self._parts(y))
+        return [value for (kind, a), (_, b) in pairs for value in kind.merge(Scalars(self.e.b), a, b)]
 
     def define(self, state: Values) -> None:
         e = self.e
-        for number, value in zip(self.node.results, self.kind.finish(Scalars(e.b), state)):
+        results = [x for kind, part in self._parts(state) for x in kind.finish(Scalars(e.b), part)]
+        for number, value in zip(self.node.results, results):
             e.env[number] = Scalar(value, self.lanes > 1 and not self.own, e.b.level)
 
 

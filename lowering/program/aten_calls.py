@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import ARGUMENTS, EXTERN, OUT
+from bascule.dialect.ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.scalar_types import scalar_type_name
 from bascule.dialect.mlir import ir
@@ -32,12 +32,14 @@ class AtenFunction:
         self.writes_out = OUT in attributes and not len(attributes["function_type"].value.results)
         self.operator = attributes[OUT if self.writes_out else EXTERN].value
         self.arguments = list(attributes[ARGUMENTS])
+        self.mutates = MUTATES in attributes
         self.schema = _overload(self.operator, function)._schema
 
     @property
     def path(self) -> str:
-        """`torch.ops.aten.mm.out`."""
-        return f"torch.ops.{self.operator}"
+        """`torch.ops.aten.mm.out`; `functional(..)` of an operator that writes to arguments."""
+        path = f"torch.ops.{self.operator}"
+        return f"functional({path})" if self.mutates else path
 
     def call(self, name: str, tensors: Sequence[str], symbols: Sequence[str]) -> str:
         """The text of a call of what is bound to `name`. `tensors`: the operands, destinations last."""

@@ -28,8 +28,8 @@ def _text(e: ir.AffineExpr | int, symbols: Sequence[str]) -> tuple[str, int]:
         return symbols[e.position], _ATOM
     (lhs, left), (rhs, right) = _text(e.lhs, symbols), _text(e.rhs, symbols)
     if isinstance(e, ir.AffineAddExpr):
-        negated = isinstance(e.rhs, ir.AffineConstantExpr) and e.rhs.value < 0
-        return f"{lhs} - {-e.rhs.value}" if negated else f"{lhs} + {rhs}", _SUM
+        negated = _negated(e.rhs.maybe_downcast(), symbols)
+        return f"{lhs} + {rhs}" if negated is None else f"{lhs} - {negated}", _SUM
     lhs = f"({lhs})" if left == _SUM else lhs
     if isinstance(e, ir.AffineCeilDivExpr):
         return f"-(-{lhs if left == _ATOM else f'({lhs})'} // {rhs if right == _ATOM else f'({rhs})'})", _ATOM
@@ -38,3 +38,15 @@ def _text(e: ir.AffineExpr | int, symbols: Sequence[str]) -> tuple[str, int]:
         return f"{lhs} * {rhs if right == _ATOM else f'({rhs})'}", _PRODUCT
     operator = "//" if isinstance(e, ir.AffineFloorDivExpr) else "%"
     return f"{lhs} {operator} {rhs if right == _ATOM else f'({rhs})'}", _PRODUCT
+
+
+def _negated(e: ir.AffineExpr, symbols: Sequence[str]) -> str | None:
+    """What is subtracted where `e`, a negative constant or a product with one, is added."""
+    if isinstance(e, ir.AffineConstantExpr):
+        return str(-e.value) if e.value < 0 else None
+    if isinstance(e, ir.AffineMulExpr):
+        factor = e.rhs.maybe_downcast()
+        if isinstance(factor, ir.AffineConstantExpr) and factor.value < 0:
+            text, binds = _text(e.lhs if factor.value == -1 else e.lhs * -factor.value, symbols)
+            return f"({text})" if binds == _SUM else text
+    return None

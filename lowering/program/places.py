@@ -11,7 +11,8 @@ from bascule.dialect.mlir import ir
 from .expressions import python_of, sizes_of
 from .source import Source
 
-ARENA = "bascule.arena"
+ARENA, MEMORY = "bascule.arena", "bascule.memory"
+LONG = 16  # characters from which an offset gets a name
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Places:
     def __init__(self, source: Source, sizes: Sizes, symbols: list[str]):
         self.source, self.sizes, self.symbols = source, sizes, symbols
         self.known: dict[ir.Value, Place] = {}
+        self.named: dict[str, str] = {}  # text of an offset -> its name
         self.pointers: set[str] = set()
         self.typed: set[str] = set()  # views of the arena as another dtype
         self.tensors: dict[ir.Value, str] = {}
@@ -59,6 +61,20 @@ class Places:
                 moved = expr(0)
         self.known[result] = Place(place.base, place.offset + moved, False)
 
+    def text(self, e: ir.AffineExpr) -> str:
+        """`e` as Python."""
+        return python_of(e, self.symbols)
+
+    def offset(self, e: ir.AffineExpr) -> str:
+        """`e` as Python; a long text is given a name, once."""
+        text = self.text(e)
+        if len(text) < LONG:
+            return text
+        if text not in self.named:
+            self.named[text] = f"offset{len(self.named)}"
+            self.source.line(f"    {self.named[text]} = {text}")
+        return self.named[text]
+
     def pointer(self, value: ir.Value) -> str:
         """The address of the first element."""
         place = self.known[value]
@@ -66,7 +82,7 @@ class Places:
         if name not in self.pointers:
             self.source.line(f"    {name} = {place.base}.data_ptr()")
             self.pointers.add(name)
-        return name if place.offset == expr(0) else f"{name} + {python_of(place.offset, self.symbols)}"
+        return name if place.offset == expr(0) else f"{name} + {self.offset(place.offset)}"
 
     def tensor(self, value: ir.Value) -> str:
         """The name of a tensor that is `value`."""
@@ -81,8 +97,8 @@ class Places:
                     self.typed.add(base)
             elements = offset if width == 1 else ir.AffineExpr.get_floor_div(offset, width)
             name = f"{place.base}_v{len(self.tensors)}"
-            shape = f"{sizes_of(self.sizes.of(value), self.symbols)}, {sizes_of(strides(type_), self.symbols)}"
-            self.source.line(f"    {name} = view({base}, {shape}, {python_of(elements, self.symbols)})")
+            start = self.offset(elements)
+            self.source.line(f"    {name} = view({base}, {self.layout(value)}, {start})")
             self.tensors[value] = name
             self.derived[place.base].append(name)
         return self.tensors[value]

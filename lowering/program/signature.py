@@ -1,5 +1,7 @@
 """How a call's arguments become symbols and tensors."""
 
+from textwrap import wrap
+
 from bascule.dialect.ir import builders
 from bascule.dialect.mlir import ir
 
@@ -29,7 +31,8 @@ class Signature:
 
     def unpack(self, source: Source, places: Places) -> None:
         """Writes the lines that name every argument and empty the caller's list."""
-        names = []
+        names: list[str] = []
+        lines: list[str] = []
         for number, entry in enumerate(self.inputs):
             kind, _, index = entry.partition(" ")
             needed = any(found["input"].value == number for found in self.sources)
@@ -41,7 +44,13 @@ class Signature:
             else:
                 names.append(f"int{number}" if needed else "_")
         if names:
-            source.line(f"    {', '.join(names)}{',' if len(names) == 1 else ''} = args")
+            for text in wrap(f"{', '.join(names)},", 110):
+                lines.append(f"        {text}")
+            if len(lines) == 1:
+                source.line(f"    {lines[0].strip().removesuffix(',') if len(names) > 1 else lines[0].strip()} = args")
+            else:
+                for text in ("    (", *lines, "    ) = args"):
+                    source.line(text)
         source.line("    args.clear()")
         for symbol, found in zip(self.symbols, self.sources):
             source.line(f"    {symbol} = {_found(found, names)}")

@@ -10,7 +10,7 @@ from bascule.dialect.mlir import ir
 
 from .aten_calls import AtenFunction, number_text
 from .expressions import python_of
-from .places import ARENA, Places
+from .places import ARENA, MEMORY, Places
 from .signature import Signature
 from .source import Source
 
@@ -25,6 +25,10 @@ def to_python(module: ir.Module) -> str:
     with module.context:
         (graph,) = graph_functions(module)
         return _Program(module, graph).write()
+
+
+def name_of(function: ir.Operation) -> str:
+    return function.attributes["sym_name"].value
 
 
 class _Program:
@@ -68,25 +72,34 @@ class _Program:
         line = self.source.line
         kernels = [f for f in functions(self.module) if kernel_op(f) is not None]
         externs = [f for f in functions(self.module) if is_extern(f)]
-        line(f'"""{self.graph.attributes["sym_name"].value}: {len(kernels)} kernels, {len(externs)} ATen functions.')
+        line(f'"""{name_of(self.graph)}: {len(kernels)} kernels, {len(externs)} ATen functions.')
+        line()
+        if MEMORY in self.graph.attributes:
+            memory = {named.name: named.attr for named in self.graph.attributes[MEMORY]}
+            line(
+                f"Intermediates: {self._bytes(memory['asked'])} bytes asked for, an arena of {self._bytes(memory['arena'])};"
+            )
+            line(f"the most that is live at one time: {self._bytes(memory['live'])}.")
+            line()
         for function in kernels:
             operators = ", ".join(dict.fromkeys(operators_of(function.location)))
-            line(
-                f"    {function.attributes['sym_name'].value}: {operators}"
-                if operators
-                else f"    {function.attributes['sym_name'].value}"
-            )
+            line(f"    {name_of(function)}: {operators}" if operators else f"    {name_of(function)}")
         line('"""')
         line()
         line("import torch")
         line("from bascule.runtime.tensors import empty, laid_out, new_arena, view")
+
+    def _bytes(self, number: ir.Attribute) -> str:
+        return (
+            self.places.text(number.value.results[0]) if isinstance(number, ir.AffineMapAttr) else f"{number.value:,}"
+        )
 
     def _bind(self) -> None:
         line = self.source.line
         line()
         taken: set[str] = set()
         for function in functions(self.module):
-            name = function.attributes["sym_name"].value
+            name = name_of(function)
             if kernel_op(function) is not None:
                 line(f'{name} = kernel("{name}", {len(function.regions[0].blocks[0].arguments) + 1})')
                 self.names[name] = name
@@ -99,7 +112,7 @@ class _Program:
                 self.names[name] = bound
 
     def _comment(self, op: ir.Operation) -> None:
-        if op.name in ("func.call", "memref.copy"):
+        if op.name in ("func.call", "memref.copy", "memref.alloc") and ARENA not in op.attributes:
             operators, where = ", ".join(dict.fromkeys(operators_of(op.location))), source_of(op.location)
             text = f"{operators}  {where}" if operators and where else operators or where
             if text and text != self.commented:
@@ -150,7 +163,7 @@ class _Program:
             self.source.line(f"    {text}", where)
             return
         positions = list(self.table[name].operation.attributes[RESULTS])
-        if not extern.returns_list and len(extern.schema.returns) == 1:
+        if not extern.mutates and not extern.returns_list and len(extern.schema.returns) == 1:
             targets = self._own(results[0])
         else:
             owned = {position: self._own(result) for position, result in zip(positions, results)}

@@ -99,6 +99,32 @@ GRAPHS = {
 }
 
 
+@torch.library.custom_op("bascule_test::accumulate", mutates_args={"total", "scaled"})
+def accumulate(total: torch.Tensor, x: torch.Tensor, scaled: torch.Tensor, factor: int = 3) -> torch.Tensor:
+    total.add_(x)
+    scaled.mul_(factor)
+    return total.sum(0)
+
+
+accumulate.register_fake(lambda total, x, scaled, factor=3: torch.empty_like(total[0]))
+
+
+@torch.library.custom_op("bascule_test::fill", mutates_args={"out"})
+def fill(out: torch.Tensor, sources: list[torch.Tensor]) -> None:
+    out.copy_(sources[0])
+
+
+def mutating(x, y):
+    doubled = x * 2
+    total = accumulate(doubled[1:], y[1:], x)
+    fill(doubled.t(), [y.t()])
+    return doubled + 1, total
+
+
+OPERATORS = {"bascule_test.accumulate.default", "bascule_test.fill.default"}
+GRAPHS["custom operators that mutate"] = (mutating, [(3, 4), (3, 4)], OPERATORS)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graphs_compute_what_eager_does(name, dynamic):

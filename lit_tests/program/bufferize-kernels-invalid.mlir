@@ -1,4 +1,8 @@
+// RUN: not bascule-opt %s --bufferize-kernels 2>&1 | filecheck %s
+
+// CHECK: :6:8: error: 'bascule.compute' makes a tensor; at the kernel stage only calls and views do
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
+
   %0 = "bascule.compute"() ({
   ^bb0(%i: index):
     %e = tensor.extract %x[%i] : tensor<4xf32>

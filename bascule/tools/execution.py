@@ -1,0 +1,63 @@
+"""Compiling a module of the program stage and calling it as `interpret` is called."""
+
+import torch
+
+from bascule.dialect.interpreter import choose
+from bascule.dialect.ir import OperandAttr
+from bascule.dialect.ir.functions import functions, graph_functions
+from bascule.dialect.mlir import ir
+from bascule.lowering.cpu import compile_kernels
+from bascule.lowering.program import to_python
+from bascule.runtime import load
+
+CONSTANT = "bascule.constant"
+Inputs = list[torch.Tensor | int]
+
+
+def is_program(module: ir.Module) -> bool:
+    """Whether `module` is at the program stage: one graph function, and no function over tensors."""
+    types = [str(f.attributes["function_type"]) for f in functions(module)]
+    return len(graph_functions(module)) == 1 and not any("tensor<" in type_ for type_ in types)
+
+
+def run_compiled(module: ir.Module, inputs: Inputs) -> list[torch.Tensor]:
+    """Compiles the graph function of `module` and calls it with `inputs`, the values of its arguments; returns the tensors
+    among its outputs."""
+    graph = choose(module, None)
+    kinds = list(graph.attributes["arg_attrs"]) if "arg_attrs" in graph.attributes else [{}] * len(inputs)
+    given = [value for value, kind in zip(inputs, kinds) if CONSTANT not in kind]
+    constants = [value for value, kind in zip(inputs, kinds) if CONSTANT in kind]
+    call = load(to_python(module), compile_kernels(module), constants)
+    outputs = call(placeholders(graph, given))
+    return [output for output in outputs if isinstance(output, torch.Tensor)]
+
+
+def placeholders(graph: ir.Operation, values: Inputs) -> Inputs:
+    """What a caller of the compiled graph gives, in the order of `bascule.inputs`, from the function's arguments."""
+    attributes = graph.attributes
+    if "bascule.inputs" not in attributes:
+        return list(values)
+    symbols = [value for value in values if not isinstance(value, torch.Tensor)]
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    numbers = {}
+    if "bascule.symbol_sources" in attributes:
+        for symbol, source in zip(symbols, attributes["bascule.symbol_sources"]):
+            if source["kind"].value == "value":
+                numbers[source["input"].value] = symbol * source["scale"].value + source["offset"].value
+    placed = []
+    for position, entry in enumerate(attributes["bascule.inputs"]):
+        kind, _, number = entry.value.partition(" ")
+        if kind == "tensor":
+            placed.append(tensors[int(number)])
+        else:
+            placed.append(numbers.get(position, symbols[int(number)] if kind == "symbol" else 0))
+    return placed
+
+
+def returned(module: ir.Module, results: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors among the outputs of the graph (`bascule.outputs`), from the results of its function."""
+    attributes = choose(module, None).attributes
+    if "bascule.outputs" not in attributes:
+        return results
+    numbers = [ir.IntegerAttr(e.index).value for e in attributes["bascule.outputs"] if isinstance(e, OperandAttr)]
+    return [results[number] for number in numbers]

@@ -1,0 +1,35 @@
+// RUN: bascule-opt %s --order-program | filecheck %s
+// RUN: bascule-opt %s --order-program=gain=90 | filecheck %s --check-prefix=KEPT
+// RUN: bascule-run %s --interpret-only --pipeline=order-program
+
+func.func private @aten.sum(tensor<64x64xf32>) -> tensor<f32> attributes {bascule.extern = "aten.sum.default", bascule.arguments = [#bascule.operand<0>], bascule.results = array<i64: 0>}
+func.func private @aten.sin(tensor<64x64xf32>) -> tensor<64x64xf32> attributes {bascule.extern = "aten.sin.default", bascule.arguments = [#bascule.operand<0>], bascule.results = array<i64: 0>}
+func.func private @aten.add(tensor<f32>, tensor<f32>) -> tensor<f32> attributes {bascule.extern = "aten.add.Tensor", bascule.arguments = [#bascule.operand<0>, #bascule.operand<1>], bascule.results = array<i64: 0>}
+
+// Each large value is used before the next one is made.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[X:.*]]: tensor<64x64xf32>, %[[Y:.*]]: tensor<64x64xf32>, %[[Z:.*]]: tensor<64x64xf32>)
+// CHECK-NEXT: %[[A:.*]] = call @aten.sin(%[[X]])
+// CHECK-NEXT: call @aten.sum(%[[A]])
+// CHECK-NEXT: %[[B:.*]] = call @aten.sin(%[[Y]])
+// CHECK-NEXT: call @aten.sum(%[[B]])
+// An argument is written when nothing is left that reads its old contents.
+// CHECK: %[[C:.*]] = call @aten.sin(%[[Z]])
+// CHECK-NEXT: call @aten.sum(%[[C]])
+// CHECK: copy_into
+// KEPT-LABEL: func.func @main
+// KEPT-NEXT: call @aten.sin
+// KEPT-NEXT: call @aten.sin
+// KEPT-NEXT: call @aten.sin
+func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<64x64xf32>) -> tensor<f32> attributes {bascule.graph} {
+  %a = call @aten.sin(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %b = call @aten.sin(%y) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %c = call @aten.sin(%z) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %0 = call @aten.sum(%a) : (tensor<64x64xf32>) -> tensor<f32>
+  %1 = call @aten.sum(%b) : (tensor<64x64xf32>) -> tensor<f32>
+  %2 = call @aten.sum(%c) : (tensor<64x64xf32>) -> tensor<f32>
+  %3 = call @aten.add(%0, %1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %4 = call @aten.add(%3, %2) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  "bascule.copy_into"(%x, %z) : (tensor<64x64xf32>, tensor<64x64xf32>) -> ()
+  return %4 : tensor<f32>
+}

@@ -1,0 +1,30 @@
+"""Operators that write to their arguments, as functions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def functional(operator: torch._ops.OpOverload) -> Callable[..., tuple[Any, ...]]:
+    """`operator` on copies of the arguments that it writes: returns its results, one by one, then the copies as it leaves them."""
+    parameters = operator._schema.arguments
+    written = {p.name for p in parameters if p.alias_info is not None and p.alias_info.is_write}
+
+    def call(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        copies: list[torch.Tensor] = []
+
+        def own(name: str, value: Any) -> Any:
+            if name not in written or value is None:
+                return value
+            new = [tensor.clone() for tensor in value] if isinstance(value, list) else value.clone()
+            copies.extend(new if isinstance(new, list) else [new])
+            return new
+
+        positional = [own(parameter.name, value) for parameter, value in zip(parameters, args)]
+        outputs = operator(*positional, **{name: own(name, value) for name, value in kwargs.items()})
+        if not operator._schema.returns:
+            return tuple(copies)
+        return (*(outputs if isinstance(outputs, list | tuple) else [outputs]), *copies)
+
+    return call
