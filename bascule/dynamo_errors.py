@@ -25,7 +25,7 @@ def raised_as_is() -> Iterator[None]:
     except ShortenTraceback:
         raise
     except BasculeError as error:
-        cls = _passing(type(error))
+        cls = _passing(type(error))  # type: ignore[arg-type]
         same = cls.__new__(cls, *error.args)
         same.__dict__.update(error.__dict__, first_useful_frame=currentframe())
         raise same.with_traceback(error.__traceback__) from error.__cause__

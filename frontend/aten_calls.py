@@ -4,7 +4,7 @@ No result of an ATen function shares memory with an operand: of an operator that
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from bascule.dialect.ir import OperandAttr, builders
@@ -19,7 +19,7 @@ from .torch_ops import unsupported
 if TYPE_CHECKING:
     from .conversion import Conversion
 
-Tensors = list[ir.Value | None]
+Tensors: TypeAlias = list[ir.Value | None]
 # Their `storage_offset` counts from the argument's first element here and from the storage's in ATen.
 _OF_MEMORY = ("aten.as_strided.default", "aten.as_strided_copy.default", "aten.as_strided_scatter.default")
 

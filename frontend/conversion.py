@@ -218,7 +218,7 @@ class _Function:
         c = Conversion(op, self.symbols, self.externs, self.eager_rounding, types, sizes, operator, self.shared)
         arguments = [self.values[operand] for operand in op.operands]
         rule_ = self.rules.get(operator)
-        reason = "no rule"
+        reason = "no rule" if operator.startswith(("aten.", "prims.")) else "no rule: a custom operator"
         if rule_ is not None:
             try:
                 values = rule_(c, *arguments)
@@ -233,7 +233,7 @@ class _Function:
     @staticmethod
     def _checked(c: Conversion, values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
         """`values` under the result types; a rule that made something else has a bug."""
-        checked = []
+        checked: list[ir.Value | None] = []
         if len(values) != len(c.results):
             raise CompilerError(f"the rule of {c.operator} made {len(values)} results of {len(c.results)}")
         for value, type_, sizes in zip(values, c.results, c.result_sizes):

@@ -76,9 +76,10 @@ class _Import:
         return _Tensor(self.importer.call(self.node, operator, given, {}, fake), fake)
 
     def argument(self, view: _View | None) -> _Tensor | None:
-        if view is None or view.by is None:
-            return view and self.bases[view.base]
-        return self.apply(view.by, [self.bases[view.base]], view.arguments)
+        if view is None:
+            return None
+        viewed = self.bases[view.base]
+        return viewed if view.by is None else self.apply(view.by, [viewed], view.arguments)
 
     def views(self, name: str) -> "list[_View | None] | _View | None":
         length = self.described.get(f"_{name}_length")

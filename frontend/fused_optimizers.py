@@ -4,12 +4,13 @@ Bias corrections are computed in double precision from the step, as the fused ke
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 aten = torch.ops.aten
-Number = float | Tensor
+Number: TypeAlias = float | Tensor
 
 
 def _gradient(grad: Tensor, maximize: bool, grad_scale: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -41,8 +42,8 @@ def _adam(decoupled: bool) -> Callable:
         maximize: bool,
         grad_scale: Tensor | None = None,
         found_inf: Tensor | None = None,
-    ) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
-        outputs: tuple[list, ...] = ([], [], [], [], [])
+    ) -> tuple[list[Tensor], ...]:
+        outputs: tuple[list[Tensor], ...] = ([], [], [], [], [])
         for i, (param, grad, mean, square, step) in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, state_steps)):
             direction, left = _gradient(grad, maximize, grad_scale)
             new = param
@@ -82,8 +83,8 @@ def _sgd(
     is_first_step: bool,
     grad_scale: Tensor | None = None,
     found_inf: Tensor | None = None,
-) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-    outputs: tuple[list, ...] = ([], [], [])
+) -> tuple[list[Tensor], ...]:
+    outputs: tuple[list[Tensor], ...] = ([], [], [])
     for i, (param, grad) in enumerate(zip(params, grads)):
         direction, left = _gradient(grad, maximize, grad_scale)
         if weight_decay != 0:
@@ -111,8 +112,8 @@ def _adagrad(
     maximize: bool,
     grad_scale: Tensor | None = None,
     found_inf: Tensor | None = None,
-) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
-    outputs: tuple[list, ...] = ([], [], [], [])
+) -> tuple[list[Tensor], ...]:
+    outputs: tuple[list[Tensor], ...] = ([], [], [], [])
     for param, grad, total, step in zip(params, grads, state_sums, state_steps):
         direction, left = _gradient(grad, maximize, grad_scale)
         if weight_decay != 0:

@@ -5,11 +5,12 @@ Dimensions are `d0, d1, ...`; sizes are integers or expressions of the function'
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import TypeAlias
 
 from bascule.dialect.ir.shapes import Size, constant, expr, index_map, row_major, symbol_count
 from bascule.dialect.mlir import ir
 
-Expr = ir.AffineExpr
+Expr: TypeAlias = ir.AffineExpr
 Polynomial = dict[tuple[Expr, ...], int]  # product of atoms -> coefficient
 
 

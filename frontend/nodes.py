@@ -6,7 +6,7 @@ tensor, None among the results, a list result (which becomes one result an eleme
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 import torch
@@ -24,7 +24,7 @@ from .torch_ops import COMPLEX, EXPR, LAYOUTS, SHAPES
 
 base = fx_importer()
 
-Structure = ir.Value | list["Structure"] | None  # the results of a node, nested as its `meta["val"]` is
+Structure: TypeAlias = ir.Value | list["Structure"] | None  # the results of a node, nested as its `meta["val"]` is
 
 
 class NodeImporter(base.GraphNodeImporter):

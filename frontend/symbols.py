@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from typing import TypeAlias
 
 import sympy
 import torch
@@ -34,7 +35,7 @@ from torch.utils._sympy.functions import (
     TruncToInt,
 )
 
-Expr = ir.AffineExpr
+Expr: TypeAlias = ir.AffineExpr
 Number = int | torch.SymInt
 
 

@@ -31,7 +31,7 @@ def load(
     name = file or f"<bascule graph {next(_numbers)}>"
     if file is None:
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    namespace = {
+    namespace: dict[str, Any] = {
         "__name__": "bascule.graph",
         "kernel": lambda name, arguments: _function(kernels, name, arguments),
         "constants": tuple(constants),
@@ -46,8 +46,8 @@ def load(
             _annotate(error, name, locations)
             raise
 
-    call._boxed_call = True
-    call.kernels = kernels  # keeps their code
+    call._boxed_call = True  # type: ignore[attr-defined]
+    call.kernels = kernels  # type: ignore[attr-defined]  # keeps their code
     return call
 
 

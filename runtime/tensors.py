@@ -6,14 +6,9 @@ PyTorch's private functions for wrappers are named here and nowhere else. Checke
 from collections.abc import Sequence
 
 import torch
-from torch._C._dynamo.guards import _empty_strided_cpu as empty
-from torch._C._dynamo.guards import _reinterpret_tensor as view
+from torch._C._dynamo.guards import _empty_strided_cpu as empty  # type: ignore[attr-defined]
+from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[attr-defined]
 from torch._C._dynamo.guards import assert_size_stride
-
-
-def new_arena(size: int) -> torch.Tensor:
-    """`size` bytes for the intermediates of one call."""
-    return empty((size,), (1,), torch.uint8)
 
 
 def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
@@ -25,4 +20,4 @@ def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int])
         return empty(sizes, strides, tensor.dtype).copy_(tensor)
 
 
-__all__ = ["empty", "laid_out", "new_arena", "view"]
+__all__ = ["empty", "laid_out", "view"]

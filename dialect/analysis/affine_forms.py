@@ -8,6 +8,7 @@ a floordiv or a mod of two forms. Ceildiv is written as floordiv.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import cast
 
 from ..mlir import ir
 
@@ -155,7 +156,7 @@ class Atoms:
         key = self.keys[atom]
         if isinstance(key, Division):
             return self._division_bounds(atom, key)
-        kind, position = key  # type: ignore[misc]
+        kind, position = cast(tuple[str, int], key)
         if kind == "s":
             itself = (((atom,), 1),)
             return itself, itself
@@ -390,5 +391,5 @@ def _atom_expr(key: object, atoms: Atoms) -> ir.AffineExpr:
         numerator, denominator = to_expr(key.numerator, atoms), to_expr(key.denominator, atoms)
         divide = ir.AffineExpr.get_floor_div if key.kind == "/" else ir.AffineExpr.get_mod
         return divide(numerator, denominator)
-    kind, position = key  # type: ignore[misc]
+    kind, position = cast(tuple[str, int], key)
     return ir.AffineExpr.get_dim(position) if kind == "d" else ir.AffineExpr.get_symbol(position)

@@ -4,7 +4,7 @@ A function takes the op and its operands. Signed and unsigned integer operators 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -12,7 +12,7 @@ from ..mlir import ir
 from . import integers as ints
 from .values import dtype_of
 
-Scalar = torch.Tensor
+Scalar: TypeAlias = torch.Tensor
 Rule = Callable[..., Any]  # (op, *operands) -> a tensor, or a tuple of them
 
 

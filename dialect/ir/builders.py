@@ -1,6 +1,7 @@
 """Building IR of this dialect: each function creates one op at the current insertion point and fills its region by a callback."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ..mlir import affine, builtin, ir, tensor
 from .definition import build
@@ -10,7 +11,7 @@ from .shapes import Size, shape_of, size_map
 from .structure import POSITION_KINDS, REDUCE_KINDS, ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
 from .types import scalar_type
 
-Indices = list[ir.Value]
+Indices: TypeAlias = list[ir.Value]
 
 
 def _fill(op, rank: int, body: Callable[..., Sequence[ir.Value]], extra: Sequence[ir.Type] = ()) -> None:
@@ -23,6 +24,11 @@ def _fill(op, rank: int, body: Callable[..., Sequence[ir.Value]], extra: Sequenc
     except BaseException:
         op.operation.erase()  # a body that gives up leaves nothing behind
         raise
+
+
+def _nothing(_: object) -> Sequence[ir.Value]:
+    """What a region of stores yields, after `body` made them."""
+    return ()
 
 
 def compute(type_: ir.RankedTensorType, sizes: Sequence[Size], body: Callable[[Indices], ir.Value]) -> ir.Value:
@@ -55,30 +61,30 @@ def scan(
     return op.operation.results[0]
 
 
-def foreach(sizes: Sequence[Size], body: Callable[[Indices], None]) -> None:
+def foreach(sizes: Sequence[Size], body: Callable[[Indices], object]) -> None:
     """`bascule.foreach` over `sizes`; `body` makes its stores."""
     op = build(ForeachOp, attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes))})
-    _fill(op, len(sizes), lambda indices: body(indices) or ())
+    _fill(op, len(sizes), lambda indices: _nothing(body(indices)))
 
 
-def kernel(sizes: Sequence[Size], body: Callable[[Indices], None]) -> KernelOp:
+def kernel(sizes: Sequence[Size], body: Callable[[Indices], object]) -> KernelOp:
     """`bascule.kernel` over the parallel domain `sizes`."""
     op = build(KernelOp, attributes={"ranges": ir.AffineMapAttr.get(size_map(sizes))})
-    _fill(op, len(sizes), lambda indices: body(indices) or ())
+    _fill(op, len(sizes), lambda indices: _nothing(body(indices)))
     return op
 
 
 def scatter(
     init: ir.Value,
     sizes: Sequence[Size],
-    body: Callable[[Indices, ir.Value], None],
+    body: Callable[[Indices, ir.Value], object],
     type_: ir.RankedTensorType | None = None,
 ) -> ir.Value:
     """`bascule.scatter` into `init`, giving `type_` (default: `init`'s); `body(indices, dest)` makes the stores."""
     type_ = type_ or init.type
     attributes = {"ranges": ir.AffineMapAttr.get(size_map(sizes))}
     op = build(ScatterOp, results=[type_], operands=[init], attributes=attributes)
-    _fill(op, len(sizes), lambda indices, dest: body(indices, dest) or (), [type_])
+    _fill(op, len(sizes), lambda indices, dest: _nothing(body(indices, dest)), [type_])
     return op.operation.results[0]
 
 

@@ -5,11 +5,12 @@ A size lives in one place: a compute's, scan's or view's own map, an argument's 
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from ..mlir import ir
 from .attributes import LayoutAttr
 
-Size = int | ir.AffineExpr
+Size: TypeAlias = int | ir.AffineExpr
 
 
 def expr(size: Size) -> ir.AffineExpr:

@@ -45,7 +45,7 @@ def _steps(
     ops: Sequence[ir.Operation], end: ir.Operation, table: ir.SymbolTable
 ) -> tuple[list[Step], list[int], set[int]]:
     """A step an op; the bytes of each buffer (a tensor that a call returns); the buffers that are returned."""
-    steps, sizes = [Step() for _ in ops], []
+    steps, sizes = [Step() for _ in ops], list[int]()
     makers: dict[ir.Value, int] = {}  # value -> step
     buffers: dict[ir.Value, int] = {}
     writer: dict[ir.Value, int] = {}  # root -> the step that wrote it last
@@ -53,7 +53,7 @@ def _steps(
     effect = None
     for number, (op, step) in enumerate(zip(ops, steps)):
         operands, written = list(op.operands), []
-        attributes = table[op.attributes["callee"].value].operation.attributes if op.name == "func.call" else ()
+        attributes = table[op.attributes["callee"].value].operation.attributes if op.name == "func.call" else {}
         if op.name == "bascule.copy_into":
             written = operands[1:]
         elif MUTATES in attributes:
@@ -88,7 +88,7 @@ def _bytes(value: ir.Value) -> int:
     size = bytes_of(memref_type(value.type), shape_of(value))
     known = constant(size)
     if known is None:
-        known = constant(substitute(size, [], _Symbols()))
+        known = constant(substitute(size, [], _Symbols()))  # type: ignore[arg-type]  # it is only indexed
     return known
 
 

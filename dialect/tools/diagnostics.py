@@ -75,7 +75,7 @@ def verify(text: str, found: list[Diagnostic], first_line: int) -> list[str]:
     Lines of `found` count from 1 in the chunk; `first_line` is the chunk's first line in the file, for the complaints.
     Notes need no comment, as in `mlir-opt`.
     """
-    wanted = []
+    wanted: list[tuple[str, int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         for match in _EXPECTED.finditer(line):
             severity, where, message = match.groups()
@@ -83,7 +83,7 @@ def verify(text: str, found: list[Diagnostic], first_line: int) -> list[str]:
             wanted.append((severity, number + (int(where[1:]) if offset is None else offset), message))
     complaints = []
     for diagnostic in found:
-        match = next(
+        answered = next(
             (
                 want
                 for want in wanted
@@ -91,11 +91,11 @@ def verify(text: str, found: list[Diagnostic], first_line: int) -> list[str]:
             ),
             None,
         )
-        if match:
-            wanted.remove(match)
+        if answered:
+            wanted.remove(answered)
         elif diagnostic.severity != "note":
             where = "?" if diagnostic.line is None else diagnostic.line + first_line - 1
             complaints.append(f"line {where}: unexpected {diagnostic.severity}: {diagnostic.message}")
-    for severity, line, message in wanted:
-        complaints.append(f'line {line + first_line - 1}: expected {severity} "{message}" was not produced')
+    for severity, number, message in wanted:
+        complaints.append(f'line {number + first_line - 1}: expected {severity} "{message}" was not produced')
     return complaints

@@ -57,11 +57,11 @@ class Axes:
 
     def place(self, at: Indices, inner: Indices) -> list[ir.Value]:
         """The index into the input of element `inner` of the reduction at result index `at`."""
-        outer, inner = iter(at), iter(inner)
+        outer, reduced = iter(at), iter(inner)
         index = []
         for dim in range(self.x.type.rank):
             if dim in self.dims:
-                index.append(next(inner))
+                index.append(next(reduced))
                 if self.keepdim:
                     next(outer)
             else:

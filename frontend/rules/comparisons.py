@@ -17,7 +17,7 @@ def predicate(c: Conversion, emit: Emit, *operands: Operand, number: int = 0) ->
     inside = opmath(dtype)
     if inside == dtype:
         return elementwise(c, emit, *operands, dtype=dtype, number=number)
-    operands = [torch.tensor(x, dtype=dtype).item() if isinstance(x, int | float) else x for x in operands]
+    operands = tuple(torch.tensor(x, dtype=dtype).item() if isinstance(x, int | float) else x for x in operands)
     coarser = [isinstance(x, ir.Value) and tensor_dtype(x) != dtype for x in operands]
 
     def rounded(*values: Scalar) -> Scalar:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from bascule.dialect.ir import builders, shapes
@@ -18,7 +19,7 @@ class Mask:
     value: ir.Value
 
 
-Operand = ir.Value | Number | ir.AffineExpr | Mask
+Operand: TypeAlias = ir.Value | Number | ir.AffineExpr | Mask
 Emit = Callable[..., Scalar]
 
 

@@ -313,9 +313,11 @@ def _rounding_attribute() -> ir.Attribute:
 
 def select(condition: Scalar, yes: Number | Scalar, no: Number | Scalar) -> Scalar:
     """`yes` where `condition` (bool) holds, else `no`; at least one of them is a scalar."""
-    yes, no = (no.like(yes), no) if isinstance(no, Scalar) else (yes, yes.like(no))
-    assert yes.dtype == no.dtype, f"select of {yes.dtype} and {no.dtype}"
-    return Scalar(create("arith.select", yes.value.type, condition.value, yes.value, no.value), yes.dtype)
+    known = yes if isinstance(yes, Scalar) else no
+    assert isinstance(known, Scalar)
+    first, second = known.like(yes), known.like(no)
+    assert first.dtype == second.dtype, f"select of {first.dtype} and {second.dtype}"
+    return Scalar(create("arith.select", first.value.type, condition.value, first.value, second.value), first.dtype)
 
 
 def polynomial(x: Scalar, coefficients: tuple[float, ...]) -> Scalar:

@@ -6,11 +6,11 @@ from typing import Any
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 
-from .transcendental import Functions
-from .jit import compile_module, lower_to_llvm
 from .entry import DECLARATIONS
+from .jit import compile_module, lower_to_llvm
 from .kernel import KernelFunction
 from .target import Target, host
+from .transcendental import Functions
 
 
 @dataclass(frozen=True)

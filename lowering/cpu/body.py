@@ -59,7 +59,7 @@ def layout_map(type_: ir.Type) -> ir.AffineMap:
     """Index -> element offset of a memref or tensor type; symbols are the function's."""
     if isinstance(type_, ir.RankedTensorType):
         if type_.encoding is not None:
-            return type_.encoding.map.value
+            return ir.AffineMapAttr(type_.encoding.map).value
     elif isinstance(type_.layout, ir.StridedLayoutAttr):
         return strided(list(type_.layout.strides), type_.layout.offset)
     else:

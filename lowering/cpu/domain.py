@@ -10,9 +10,9 @@ from bascule.dialect.mlir import ir
 
 from .body import Block
 from .builder import Index
+from .emitter import Emitter
 from .indexing import Indexing
 from .loops import Step, clear, group_size, serial_loop, vector_loop
-from .emitter import Emitter
 from .plan import LoopPlan
 from .scalars import Scalars
 from .transposition import ROWS, Transposed

@@ -12,13 +12,13 @@ from bascule.dialect.mlir import ir
 from .body import READS, Block, Body, Node
 from .builder import Builder, Index, Scalar
 from .conditions import Both, Comparison, Condition, comparison
-from .transcendental import Functions
 from .indexing import Indexing
 from .memory import Buffer, Memory
 from .plan import Plan
 from .reductions import reductions, scans
 from .scalars import NARROW, Scalars, element, like
 from .target import Target
+from .transcendental import Functions
 
 Item = Scalar | Index | Condition
 Rule = Callable[["Emitter", Node], None]

@@ -5,7 +5,6 @@ import os
 from functools import cache
 
 import torch
-
 from bascule.dialect.mlir import execution_engine, ir, passmanager
 
 TO_LLVM = (

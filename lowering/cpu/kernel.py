@@ -21,9 +21,9 @@ from .emitter import Emitter
 from .entry import entry
 from .indexing import Indexing
 from .loops import Reducing
-from .reductions import STATE
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, Planner, length, sizes_of
+from .reductions import STATE
 from .siblings import join_siblings
 from .target import Target
 from .transcendental import Functions

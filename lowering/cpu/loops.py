@@ -10,11 +10,11 @@ from bascule.dialect.mlir import ir
 from .body import Block, Node
 from .builder import Index, Scalar
 from .emitter import Emitter, rule
-from .transcendental import extract, shuffle
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
 from .reductions import STATE, Reduction, Values
 from .scalars import NARROW, Scalars, element, like
+from .transcendental import extract, shuffle
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
 STACK_BYTES = 1 << 16  # a scratch buffer no larger than this lives on the stack

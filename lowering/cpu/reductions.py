@@ -7,12 +7,13 @@ that of two equal extremes the one at the smaller position stays.
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import TypeAlias
 
 from bascule.dialect.mlir import ir
 
 from .scalars import Scalars, element, is_float, like
 
-Values = list[ir.Value]
+Values: TypeAlias = list[ir.Value]
 
 
 def lowest(type_: ir.Type, unsigned: bool = False) -> int | float:

@@ -87,7 +87,8 @@ class _Program:
         line('"""')
         line()
         line("import torch")
-        line("from bascule.runtime.tensors import empty, laid_out, new_arena, view")
+        line("from bascule.runtime.arenas import give_arena, take_arena")
+        line("from bascule.runtime.tensors import empty, laid_out, view")
 
     def _bytes(self, number: ir.Attribute) -> str:
         return (
@@ -123,7 +124,7 @@ class _Program:
         line, places = self.source.line, self.places
         match op.name:
             case "memref.alloc" if ARENA in op.attributes:
-                line(f"    arena = new_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)})")
+                line(f"    arena = take_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)})")
                 places.own(op.results[0], "arena")
             case "memref.alloc":
                 dtype = scalar_type_of(op.results[0].type.element_type)
@@ -207,6 +208,8 @@ class _Program:
         outputs = results
         if "bascule.outputs" in self.graph.attributes:
             outputs = [self._output(entry, results) for entry in self.graph.attributes["bascule.outputs"]]
+        if "arena" in self.places.derived:
+            self.source.line("    give_arena(arena)")
         self.source.line(f"    return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
 
     def _output(self, entry: ir.Attribute, results: list[str]) -> str:

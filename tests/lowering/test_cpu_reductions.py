@@ -1,0 +1,143 @@
+"""Reductions and scans: every kind, along rows, along columns and over all, alone and joined."""
+
+import os
+
+import pytest
+import torch
+from cpu_harness import call, check, kernel, loop, runnable_widths
+
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+from bascule.lowering.cpu import compile_kernels
+
+RESULTS = {"welford": 3, "softmax": 2}
+KINDS = ("sum", "max", "min", "argmax", "argmin")
+
+
+def reduction(kind: str, type_: str, shape: str, ranges: str, indices: str, place: str, domain: str, at: str) -> str:
+    """Reduces %x[place] of `shape` over `ranges`; results are stored at `at` of outputs over `domain`."""
+    out_type = "i64" if kind in ("argmax", "argmin") else type_
+    count = RESULTS.get(kind, 1)
+    out = f"memref<{'x'.join([*(domain.split(', ') if domain else []), out_type])}>"
+    values = [f"%r#{n}" for n in range(count)] if count > 1 else ["%r"]
+    indices_types = ", ".join([out_type, out, *["index"] * bool(at)])
+    stores = "\n".join(
+        f'"bascule.store"({v}, %o{n}{", " + at if at else ""}) : ({indices_types}) -> ()' for n, v in enumerate(values)
+    )
+    body = f"""%a = memref.load %x[{place}] : memref<{shape}x{type_}>
+        "bascule.yield"(%a) : ({type_}) -> ()"""
+    types = f"({', '.join([out_type] * count)})"
+    results = f"%r{f':{count}' if count > 1 else ''} = "
+    inner = loop("reduce", indices, body, ranges, results=results, attributes=f'kind = "{kind}"', types=types)
+    arguments = ", ".join([f"%x: memref<{shape}x{type_}>", *(f"%o{n}: {out}" for n in range(count))])
+    return kernel(arguments, f"{inner}\n{stores}", domain, at)
+
+
+@pytest.mark.parametrize("bits", runnable_widths())
+@pytest.mark.parametrize("size", [1, 7, 16, 17, 1000])
+@pytest.mark.parametrize("kind", [*KINDS, "welford", "softmax"])
+def test_rows(kind: str, size: int, bits: int):
+    check(reduction(kind, "f32", f"3x{size}", str(size), "%k", "%i, %k", "3", "%i"), bits=bits)
+
+
+@pytest.mark.parametrize("type_", ["i8", "i32", "i64", "f64"])
+@pytest.mark.parametrize("kind", [*KINDS, "prod", "maxu", "minu"])
+def test_element_types(kind: str, type_: str):
+    if type_ == "f64" and kind in ("maxu", "minu"):
+        pytest.skip("of integers only")
+    check(reduction(kind, type_, "3x70", "70", "%k", "%i, %k", "3", "%i"))
+
+
+@pytest.mark.parametrize("kind", ["any", "all", "xor", "max", "minu", "argmax"])
+def test_booleans(kind: str):
+    check(reduction(kind, "i1", "5x70", "70", "%k", "%i, %k", "5", "%i"))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "welford", "softmax"])
+@pytest.mark.parametrize("columns", [3, 70, 128])
+def test_columns(kind: str, columns: int):
+    check(reduction(kind, "f32", f"50x{columns}", "50", "%k", "%k, %i", str(columns), "%i"))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "welford", "softmax"])
+def test_over_all(kind: str):
+    check(reduction(kind, "f32", "300x301", "300, 301", "%k, %l", "%k, %l", "", ""))
+
+
+def test_nan_wins_and_ties_go_to_the_first():
+    x = torch.tensor([[1.0, 5.0, 5.0, 2.0] * 10, [1.0, float("nan"), 7.0, float("nan")] * 10, [-float("inf")] * 40])
+    for kind, type_ in (("max", torch.float32), ("argmax", torch.int64), ("argmin", torch.int64)):
+        text = reduction(kind, "f32", "3x40", "40", "%k", "%i, %k", "3", "%i")
+        check(text, inputs=[x, torch.zeros(3, dtype=type_)])
+
+
+def test_sums_are_as_precise_as_a_tree():
+    """A million small numbers beside a large one: one running f32 sum would lose 3 digits."""
+    n = 1 << 20
+    text = reduction("sum", "f32", str(n), str(n), "%k", "%k", "", "")
+    x = torch.rand(n)
+    out = torch.zeros(())
+    with context():
+        compiled = compile_kernels(ir.Module.parse(text))
+        call(compiled.addresses["k"], [x, out], 2)
+    exact = x.double().sum()
+    assert abs(out.double() - exact) <= max(abs(x.sum().double() - exact), 1e-7 * exact)
+
+
+def test_result_does_not_depend_on_threads():
+    n = 1 << 20
+    text = reduction("sum", "f32", str(n), str(n), "%k", "%k", "", "")
+    x, results = torch.randn(n), []
+    with context():
+        compiled = compile_kernels(ir.Module.parse(text))
+        for threads in (1, 2, 3):
+            out = torch.zeros(())
+            call(compiled.addresses["k"], [x, out], threads)
+            results.append(out.item())
+    assert len(set(results)) == 1
+
+
+def test_joined_reductions():
+    """Two reductions over the same ranges share a loop; a third needs the first and follows."""
+    load = "%a = memref.load %x[%i, %k] : memref<9x50xf32>"
+    body = f"""{loop("reduce", "%k", load + '"bascule.yield"(%a) : (f32) -> ()', "50", results="%m = ", attributes='kind = "max"', types="f32")}
+        {loop("reduce", "%k", load + '"bascule.yield"(%a) : (f32) -> ()', "50", results="%n = ", attributes='kind = "argmin"', types="i64")}
+        {loop("reduce", "%k", load + '''
+          %d = arith.subf %a, %m : f32
+          %e = math.exp %d : f32
+          "bascule.yield"(%e) : (f32) -> ()''', "50", results="%s = ", attributes='kind = "sum"', types="f32")}
+        "bascule.store"(%s, %o, %i) : (f32, memref<9xf32>, index) -> ()
+        "bascule.store"(%n, %p, %i) : (i64, memref<9xi64>, index) -> ()"""
+    check(kernel("%x: memref<9x50xf32>, %o: memref<9xf32>, %p: memref<9xi64>", body, "9", "%i"))
+
+
+@pytest.mark.parametrize("kind", ["sum", "prod", "max", "min", "logaddexp", "argmax", "argmin"])
+@pytest.mark.parametrize("dim,shape", [(0, "37"), (0, "19x40"), (1, "19x40")])
+def test_scans(kind: str, dim: int, shape: str):
+    sizes = shape.split("x")
+    indices = ", ".join(f"%k{n}" for n in range(len(sizes)))
+    out_type = "i64" if kind.startswith("arg") else "f32"
+    tile = f"tensor<{shape}x{out_type}>"
+    ranges = ", ".join(sizes)
+    body = f"""{loop("scan", indices, f'''%a = memref.load %x[{indices}] : memref<{shape}xf32>
+          "bascule.yield"(%a) : (f32) -> ()''', ranges, results="%t = ", attributes=f'kind = "{kind}", dim = {dim} : i64', types=tile)}
+        {loop("foreach", indices, f'''%b = tensor.extract %t[{indices}] : {tile}
+          "bascule.store"(%b, %o, {indices}) : ({out_type}, memref<{shape}x{out_type}>, {", ".join(["index"] * len(sizes))}) -> ()
+          "bascule.yield"() : () -> ()''', ranges)}"""
+    check(kernel(f"%x: memref<{shape}xf32>, %o: memref<{shape}x{out_type}>", body, ""))
+
+
+def test_after_fork():
+    """A child process runs kernels on one thread: the parent's pool is not there."""
+    n = 1 << 20
+    text = reduction("sum", "f32", str(n), str(n), "%k", "%k", "", "")
+    x, out = torch.ones(n), torch.zeros(())
+    with context():
+        compiled = compile_kernels(ir.Module.parse(text))
+    call(compiled.addresses["k"], [x, out], 2)
+    child = os.fork()
+    if child == 0:
+        out.zero_()
+        call(compiled.addresses["k"], [x, out], 1)
+        os._exit(0 if out.item() == n else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
