@@ -11,7 +11,7 @@ from bascule.dialect.interpreter import compare, interpret, random_inputs
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import graph_functions
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes import Pipeline
+from bascule.dialect.passes import Pipeline, registry
 from bascule.errors import BasculeError, UserError
 
 from .execution import Inputs, is_program, returned, run_compiled
@@ -29,6 +29,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shapes", default="", metavar="s0=4,s1=7", help="sizes of the symbols")
     parser.add_argument("--pipeline", metavar="PASSES", help="the passes to check, as bascule-opt's --pass-pipeline")
+    parser.add_argument("--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know")
     parser.add_argument("--tolerance", type=float, help="largest relative error (default: by dtype)")
     parser.add_argument("--print", action="store_true", dest="print_results", help="print the results in full")
     how = parser.add_mutually_exclusive_group()
@@ -108,6 +109,8 @@ def judge(what: str, expected: Sequence[torch.Tensor], actual: Sequence[torch.Te
 
 
 def run(arguments: argparse.Namespace) -> int:
+    for spec in arguments.load_pass:
+        registry.load(spec)
     module, function = load(arguments.file), arguments.function
     start = after(module, "torch-to-bascule") if in_torch_dialect(module) else module
     inputs = random_inputs(start, function, seed=arguments.seed, shapes=parse_shapes(arguments.shapes))

@@ -7,7 +7,7 @@ from typing import ClassVar
 from ..analysis.buffers import bytes_of, memref_type, root_of, substitute
 from ..analysis.ordering import Step, by_memory, peak
 from ..ir.functions import EFFECTS, MUTATES, graph_functions
-from ..ir.shapes import constant, expr, shape_of
+from ..ir.shapes import constant, expr, shape_of, symbol_count
 from ..mlir import ir
 from .base import Pass
 
@@ -86,14 +86,6 @@ def _steps(
 def _bytes(value: ir.Value) -> int:
     """The size of a tensor, with `SYMBOL` for each symbol."""
     size = bytes_of(memref_type(value.type), shape_of(value))
-    known = constant(size)
-    if known is None:
-        known = constant(substitute(size, [], _Symbols()))  # type: ignore[arg-type]  # it is only indexed
+    known = constant(substitute(size, [], [expr(SYMBOL)] * symbol_count([size])))
+    assert known is not None  # no symbols are left
     return known
-
-
-class _Symbols:
-    """Every symbol is `SYMBOL`."""
-
-    def __getitem__(self, number: int) -> ir.AffineExpr:
-        return expr(SYMBOL)

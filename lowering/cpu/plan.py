@@ -150,7 +150,7 @@ class Planner:
             for type_ in node.types:
                 wide |= not isinstance(type_, ir.IndexType | ir.MemRefType) and _bits(type_) == 64
         load = ops + 8 * calls
-        unroll = 4 if load <= 12 else 2 if load <= 40 else 1
+        unroll = 2 if load <= 12 else 2 if load <= 40 else 1
         lanes = self.target.lanes * unroll
         if wide:
             lanes = max(lanes // 2, self.target.lanes // 2)

@@ -64,6 +64,7 @@ THROUGH_DYNAMO: dict[str, str] = {
     "narrow": _NUMBER,
     "nn_functional_ctc_loss": _NUMBER,
     "nn_functional_gaussian_nll_loss": _NUMBER,
+    "nn_functional_one_hot": _NUMBER,
     "tensor_split": _NUMBER,
     "unique": _SIZES,
 }
