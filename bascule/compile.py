@@ -13,12 +13,14 @@ from bascule.runtime import load
 from .counting import count
 from .devices import check_devices
 from .dialect.ir import context
+from .dialect.mlir import ir
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
 from .options import Options
 from .pipelines import pipeline_for
 from .record import Record
 from .reproducer import Snapshot, compiler_error
+from .summary import aten_calls, launches
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -40,13 +42,22 @@ def compile_graph(
     record = Record(name, options, nodes=len(gm.graph.nodes))
     try:
         compiled = _through_stages(gm, example_inputs, options, record)
-        count("graphs", "compiled")
+        _count(record.module)
     except (CompilerError, UnsupportedError) as error:
         compiled = run_otherwise(gm, example_inputs, options, record, error)
     record.finished()
     if on_record is not None:
         on_record(record)
     return compiled
+
+
+def _count(module: ir.Module) -> None:
+    count("graphs", "compiled")
+    launched, distinct = launches(module)
+    count("kernels", "launches", launched)
+    count("kernels", "distinct", distinct)
+    for call in aten_calls(module):
+        count("aten", f"{call.operator}: {call.reason}", call.calls)
 
 
 def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record) -> Boxed:

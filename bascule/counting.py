@@ -6,8 +6,8 @@ from threading import Lock
 _lock = Lock()
 _counters: dict[str, Counter] = {}
 
-# What is counted. `graphs`: compiled / fallback; `kernels`: made / distinct; `aten`: "aten.mm.default", with its
-# reason, once a call site; `fallbacks`: the reason a graph was not compiled.
+# What is counted. `graphs`: compiled, fallback. `kernels`: launches a run of the graphs, distinct ones. `aten`: calls a run of
+# the graphs, by operator and reason. `fallbacks`: graphs that were not compiled, by reason.
 GROUPS = ("graphs", "kernels", "aten", "fallbacks")
 
 

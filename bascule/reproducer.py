@@ -39,7 +39,7 @@ def compiler_error(
     log.debug(message, exc_info=error)
     passed = record.running in ("jit", "wrapper", "load")
     if passed and record.module is not None:
-        text, command = text_of(record.module), ["bascule-run"]
+        text, command = text_of(record.module), ["bascule-run", "--compare"]
     elif snapshot is not None:
         text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
     else:  # nothing was imported

@@ -26,16 +26,13 @@ def memref_type(type_: ir.RankedTensorType) -> ir.MemRefType:
 def layout_map(type_: ir.MemRefType) -> ir.AffineMap:
     """Index -> element offset from the memref's first element."""
     map_ = type_.affine_map
-    if len(map_.results) == 1 and (
-        type_.rank != 1 or not type_.has_static_shape or map_ != ir.AffineMap.get_identity(1)
-    ):
-        return map_
-    return strided(row_major(type_.shape))
+    return map_ if len(map_.results) == 1 else strided(row_major(type_.shape))
 
 
 def at(map_: ir.AffineMap, index: Sequence[int]) -> ir.AffineExpr:
     """The result of a layout map at a constant index: an expression of symbols."""
-    return substitute(map_.results[0], [expr(i) for i in index]).maybe_downcast()
+    point = ir.AffineMap.get(0, map_.n_symbols, [expr(i) for i in index])
+    return map_.results[0].compose(point).maybe_downcast()
 
 
 def from_first(layout: ir.AffineMap) -> ir.AffineMap:
@@ -48,7 +45,9 @@ def from_first(layout: ir.AffineMap) -> ir.AffineMap:
 
 def strides(type_: ir.MemRefType) -> list[ir.AffineExpr]:
     """The strides of a memref, in elements, as expressions of symbols."""
-    map_, rank = layout_map(type_), type_.rank
+    map_, rank = type_.affine_map, type_.rank
+    if len(map_.results) != 1:  # no layout: row-major
+        return row_major(type_.shape)
     first = at(map_, [0] * rank)
     found = []
     for k in range(rank):

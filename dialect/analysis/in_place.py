@@ -96,9 +96,11 @@ class InPlace:
     def _before(self, read: _Access, write: _Access) -> bool:
         if read.number > write.number:
             return False
+        if self.group and read.unit != write.unit and self.kinds[read.unit] == "bascule.foreach":
+            return False  # an independent loop, which may run after this one
         if read.indices == write.indices and None not in read.indices:
             return True  # the same element, at the same point of the same loops
-        if read.unit == write.unit or (self.group and self.kinds[read.unit] == "bascule.foreach"):
+        if read.unit == write.unit:
             return False
         # An earlier loop of the same point of the domain: whatever it reads there is of this point alone.
         pairs = zip(read.indices, write.indices)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+LARGE = 512  # the most buffers that are placed by size, which takes quadratic time
+SMALL_SHARE = 256  # what is smaller than this part of the largest live set is not placed by size
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,25 @@ def largest_live_set(intervals: Sequence[Interval]) -> int:
 def place(intervals: Sequence[Interval]) -> tuple[list[int], int]:
     """An offset for each interval, and the size of the whole. Offsets and sizes are multiples of `ALIGNMENT`.
 
-    Best fit: in order of time, each buffer takes the smallest gap that holds it. n log n.
+    The better of two: best fit in order of time; and the large ones first, by size, the rest behind them. n log n.
     """
+    by_time = _by_time(intervals)
+    least = largest_live_set([Interval(i.first, i.last, aligned(i.size)) for i in intervals])
+    if by_time[1] == least:
+        return by_time
+    order = sorted(range(len(intervals)), key=lambda n: (-intervals[n].size, intervals[n].first))
+    large = [n for n in order[:LARGE] if intervals[n].size * SMALL_SHARE >= least]
+    rest = sorted(set(order) - set(large))
+    offsets = [0] * len(intervals)
+    found, end = _by_size([intervals[n] for n in large])
+    behind, length = _by_time([intervals[n] for n in rest])
+    for n, offset in [*zip(large, found), *((n, end + o) for n, o in zip(rest, behind))]:
+        offsets[n] = offset
+    return min(by_time, (offsets, end + length), key=lambda placed: placed[1])
+
+
+def _by_time(intervals: Sequence[Interval]) -> tuple[list[int], int]:
+    """Each buffer, when it is made, takes the smallest gap that holds it."""
     events = sorted(
         [(i.first, 1, number) for number, i in enumerate(intervals)]
         + [(i.last + 1, 0, number) for number, i in enumerate(intervals)]
@@ -48,6 +67,26 @@ def place(intervals: Sequence[Interval]) -> tuple[list[int], int]:
         else:
             gaps.give(offsets[number], size)
     return offsets, gaps.end
+
+
+def _by_size(intervals: Sequence[Interval]) -> tuple[list[int], int]:
+    """In the order given, each buffer takes the smallest gap between those that are needed while it is. Quadratic."""
+    placed: list[tuple[int, int, int, int]] = []  # (offset, end, first, last), sorted
+    offsets, total = [], 0
+    for interval in intervals:
+        size, first, last = aligned(interval.size), interval.first, interval.last
+        best, room, position = None, 0, 0
+        for offset, end, f, t in placed:
+            if t < first or last < f:
+                continue
+            if offset - position >= size and (best is None or offset - position < room):
+                best, room = position, offset - position
+            position = max(position, end)
+        start = position if best is None else best
+        offsets.append(start)
+        insort(placed, (start, start + size, first, last))
+        total = max(total, start + size)
+    return offsets, total
 
 
 def color(intervals: Sequence[Interval]) -> tuple[list[int], int]:

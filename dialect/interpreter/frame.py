@@ -1,7 +1,8 @@
 """Evaluating a block: the values of one function call, the points a region is evaluated for, and the table of rules."""
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from ..mlir import ir
 from .errors import error
 from .maps import evaluate
+from .races import Watch
 
 # (frame, op, operands, scope) -> results. Filled by the modules of this package when it is imported.
 RULES: dict[str, Callable[["Frame", ir.Operation, list, "Scope"], Sequence[Any] | None]] = {}
@@ -29,12 +31,19 @@ def rule(*names: str):
 class Scope:
     """The points a region is evaluated for: `axes` sizes, innermost region first, in groups of `ranks` axes.
 
-    `mask` (bool, broadcastable to the axes, or None for all) tells which of them are really run.
+    `mask` (bool, broadcastable to the axes, or None for all) tells which of them are really run. Inside a kernel, the last
+    `loops` axes are those of the kernel and its foreach loops (the rest, of reductions, are one point), the last `domain`
+    of these the kernel's own, `loop` is the innermost such loop, and `watch` what checks that points do not interfere.
     """
 
     axes: tuple[int, ...] = ()
     ranks: tuple[int, ...] = ()
     mask: torch.Tensor | None = None
+    loops: int = 0
+    domain: int = 0
+    start: int = 0  # of the independent loops of one kernel: how many points come before this one's
+    loop: ir.Operation | None = None
+    watch: Watch | None = None
 
     def inside(self, sizes: Sequence[int]) -> tuple["Scope", list[torch.Tensor]]:
         """The scope of a region with ranges of `sizes`, and its indices."""
@@ -42,11 +51,11 @@ class Scope:
         indices = []
         for i, size in enumerate(sizes):
             indices.append(torch.arange(size).reshape([size if k == i else 1 for k in range(i, len(axes))]))
-        return Scope(axes, (len(sizes), *self.ranks), self.mask), indices
+        return replace(self, axes=axes, ranks=(len(sizes), *self.ranks)), indices
 
     def under(self, condition: torch.Tensor) -> "Scope":
         """This scope where `condition` holds."""
-        return Scope(self.axes, self.ranks, condition if self.mask is None else self.mask & condition)
+        return replace(self, mask=condition if self.mask is None else self.mask & condition)
 
     def live(self, condition: torch.Tensor) -> bool:
         """Whether `condition` holds at any point that is run."""
@@ -61,6 +70,18 @@ class Scope:
             starts.append(range(position, position + rank))
             position += rank
         return [axis for group in reversed(starts) for axis in group]
+
+    def kernel_point(self) -> torch.Tensor:
+        """The number of the kernel's point, of each point."""
+        return self._number(self.domain) + self.start
+
+    def loop_point(self) -> torch.Tensor:
+        """The number of the point of all loops around, of each point."""
+        return self._number(self.loops)
+
+    def _number(self, count: int) -> torch.Tensor:
+        sizes = self.axes[len(self.axes) - count :]
+        return torch.arange(math.prod(sizes)).reshape(sizes)
 
     def spread(self, value: torch.Tensor) -> torch.Tensor:
         """`value` with all axes, in row-major order of the points, as one axis."""

@@ -1,5 +1,8 @@
 """Rules for what gives a program its points and its reads: our regions, `scf`, `affine`, scalars, `tensor.extract`."""
 
+import math
+from dataclasses import replace
+
 import torch
 
 from ..ir.types import scalar_type
@@ -7,6 +10,7 @@ from ..mlir import ir
 from .errors import error
 from .frame import Frame, Scope, rule
 from .maps import evaluate, floordiv
+from .races import watch
 from .reductions import REDUCTIONS, SCANS, combine
 from .scalars import DIVISIONS, SCALARS
 from .values import Tile, fresh, layout_strides, row_major, signed
@@ -71,9 +75,23 @@ def scan(frame, op, operands, scope):
     return [place(frame, op, SCANS[kind](value, dim), sizes, scope)]
 
 
-@rule("bascule.foreach", "bascule.kernel")
+@rule("bascule.kernel")
+def kernel(frame, op, operands, scope):
+    sizes, watched = ranges(frame, op), watch(op.regions[0], frame.values)
+    inner, indices = scope.inside(sizes)
+    frame.region(op.regions[0], indices, replace(inner, loops=len(sizes), domain=len(sizes), watch=watched))
+    if watched is not None:
+        watched.check()
+
+
+@rule("bascule.foreach")
 def foreach(frame, op, operands, scope):
-    inner, indices = scope.inside(ranges(frame, op))
+    sizes = ranges(frame, op)
+    inner, indices = scope.inside(sizes)
+    inner = replace(inner, loops=scope.loops + len(sizes), loop=op)
+    if scope.watch is not None and not scope.loops:  # a kernel without ranges: each of its loops is a domain of its own
+        inner = replace(inner, domain=len(sizes), start=scope.watch.domains)
+        scope.watch.domains += math.prod(sizes)
     frame.region(op.regions[0], indices, inner)
 
 
@@ -108,6 +126,8 @@ def read(op: ir.Operation, source, indices: list[torch.Tensor], scope: Scope) ->
     if 0 in logical:  # no point reads: any value will do
         shape = torch.broadcast_shapes(*(index.shape for index in indices), points)
         return torch.zeros(shape, dtype=signed(data).dtype)
+    if scope.watch is not None and not isinstance(source, Tile):
+        scope.watch.note(op, data, indices, scope, writes=False)
     own = [torch.arange(size).reshape([size] + [1] * (len(points) - 1 - i)) for i, size in enumerate(points)]
     data = signed(data)
     narrow = data.is_floating_point() and data.element_size() == 1  # torch has no indexing of f8
@@ -125,6 +145,8 @@ def write(op: ir.Operation, dest: torch.Tensor, value, indices: list, scope: Sco
     if 0 in scope.axes:
         return
     indices = checked(op, "writes", dest.shape, indices, scope)
+    if scope.watch is not None:
+        scope.watch.note(op, dest, indices, scope, writes=True)
     at = torch.zeros((), dtype=torch.int64)
     for index, size in zip(indices, dest.shape):
         at = at * size + index

@@ -6,6 +6,7 @@ from typing import ClassVar
 from ..analysis.buffers import alloc, memref_type, root_of
 from ..analysis.destinations import Destination, Destinations, KernelCalls
 from ..errors import UserError
+from ..fusion.kernel_functions import REMARKS
 from ..ir import builders
 from ..ir.functions import OUT, RESULTS, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ..ir.locations import source_of
@@ -186,7 +187,9 @@ class _Graph:
                 memref.CopyOp(init, out)
             self.memory[result] = out
             outs.append(out)
-        func.CallOp([], name, [*operands, *outs])
+        call = func.CallOp([], name, [*operands, *outs]).operation
+        if REMARKS in op.attributes:
+            call.attributes[REMARKS] = op.attributes[REMARKS]
         for result, out in zip(list(op.results), outs):
             result.replace_all_uses_with(out)
         self.dead.append(op)

@@ -63,8 +63,10 @@ def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
             grouping.add(Member.of(len(originals), summarize(op), indexing))
         else:
             grouping.add_other(op)
-    kernels, assembler = KernelFunctions(module, graph), Assembler(indexing)
+    kernels = KernelFunctions(module, graph)
     for launch in _launches(options, grouping.groups):
+        # Index values are remembered by identity, and a kernel that equals another is erased: none outlives its launch.
+        assembler = Assembler(Indexing(builders.symbols_of(graph), indexing.simplifier))
         _write(launch, kernels, assembler)
     for op in [*reversed(originals), *kernels.scalars.values()]:
         if not any(True for result in op.results for _ in result.uses):

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from bascule.dialect.ir.shapes import row_major, strided
 from bascule.dialect.mlir import ir
 
+from .scalars import carried
+
 LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
 READS = ("memref.load", "tensor.extract")
 
@@ -80,7 +82,7 @@ def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
         known = numbers.get(value)
         if known is None:
             known = numbers[value] = len(numbers)
-            types[known] = value.type
+            types[known] = carried(value.type)
         return known
 
     def block(source: ir.Block) -> Block:
@@ -96,7 +98,15 @@ def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
             regions = [block(region.blocks[0]) for region in op.regions if len(region.blocks)]
             kinds = [op.attributes["kind"].value] if name == "bascule.reduce" else []
             decoded.nodes.append(
-                Node(name, op, operands, [number(r) for r in results], [r.type for r in results], regions, kinds)
+                Node(
+                    name,
+                    op,
+                    operands,
+                    [number(r) for r in results],
+                    [types[number(r)] for r in results],
+                    regions,
+                    kinds,
+                )
             )
         return decoded
 

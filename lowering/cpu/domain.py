@@ -60,7 +60,7 @@ class Domain:
         """The points of tile number `tile`: `step` emits the body, with the loop's indices set, and returns the carried values."""
         clear(e, self.body)
         groups = self.loop.groups
-        first, last = Index(), Index()
+        first, last, size = Index(), Index(), Index()
         if self.blocked >= 0:
             size = group_size(e, self.loop, groups[self.blocked])
             last = size
@@ -84,7 +84,7 @@ class Domain:
                 return step(values)
             argument = self._argument(self.blocked)
             if self.transposed is not None:
-                return self._transposed(e, (first, last), step)
+                return self._transposed(e, self.transposed, (first, last), step)
             if self.blocked != self.loop.vector:
                 return serial_loop(e, argument, (first, last), values, step)
             whole = size.constant is not None and size.constant % self.loop.width == 0
@@ -92,11 +92,13 @@ class Domain:
 
         return list(nest(0, carried))
 
-    def _transposed(self, e: Emitter, bounds: tuple[Index, Index], step: Step) -> list[ir.Value]:
+    def _transposed(
+        self, e: Emitter, transposed: Transposed, bounds: tuple[Index, Index], step: Step
+    ) -> list[ir.Value]:
         """`ROWS` points of the transposed group: whole tiles first, then what is left over without them."""
         b, ix, width = e.b, e.ix, self.loop.width
-        across, along = self._argument(self.transposed.group), self._argument(self.loop.vector)
-        rows = group_size(e, self.loop, self.loop.groups[self.transposed.group])
+        across, along = self._argument(transposed.group), self._argument(self.loop.vector)
+        rows = group_size(e, self.loop, self.loop.groups[transposed.group])
         first = ix.scale(e.index(across), ROWS)
         end = ix.least(ix.add(first, Index(offset=ROWS)), rows)
         start, stop = bounds
@@ -113,14 +115,14 @@ class Domain:
 
         def tile(iv: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
             column = Index(iv, level=b.level, multiple=width)
-            self.transposed.fill(e, self.body, (across, first), (along, column), width)
+            transposed.fill(e, self.body, (across, first), (along, column), width)
 
             def row(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
                 e.row = Index(number, level=b.level, multiple=1)
                 e.env[across] = ix.add(first, e.row)
                 e.env[along] = Index(iv, stride=1, level=column.level, multiple=width)
                 ix.width, e.lane = width, along
-                results = step(values)
+                results = list(step(values))
                 ix.width, e.lane = 1, None
                 return results
 

@@ -14,7 +14,7 @@ from .builder import Builder, Index, Scalar
 from .conditions import Both, Comparison, Condition, comparison
 from .indexing import Indexing
 from .memory import Buffer, Memory
-from .plan import Plan
+from .plan import LoopPlan
 from .reductions import reductions, scans
 from .scalars import NARROW, Scalars, element, like
 from .target import Target
@@ -23,7 +23,15 @@ from .transcendental import Functions
 Item = Scalar | Index | Condition
 Rule = Callable[["Emitter", Node], None]
 RULES: dict[str, Rule] = {}
-DIVISIONS = {"arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui"}
+DIVISIONS = {
+    "arith.divsi",
+    "arith.divui",
+    "arith.remsi",
+    "arith.remui",
+    "arith.floordivsi",
+    "arith.ceildivsi",
+    "arith.ceildivui",
+}
 INDEX_RULES = {"arith.addi": "add", "arith.muli": "multiply", "arith.floordivsi": "floordiv"}
 
 
@@ -39,8 +47,8 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 class Emitter:
     """State of the emission of one function. `env` maps a value's number to what stands for it here."""
 
-    def __init__(self, builder: Builder, body: Body, plan: Plan, target: Target, functions: Functions):
-        self.b, self.body, self.plan, self.target, self.functions = builder, body, plan, target, functions
+    def __init__(self, builder: Builder, body: Body, loops: dict[Node, LoopPlan], target: Target, functions: Functions):
+        self.b, self.body, self.loops, self.target, self.functions = builder, body, loops, target, functions
         self.ix = Indexing(builder)
         self.memory = Memory(builder, self.ix)
         self.env: dict[int, Item] = {}
@@ -78,7 +86,7 @@ class Emitter:
 
     def index(self, number: int) -> Index:
         item = self.env[number]
-        return item if isinstance(item, Index) else self.ix.of(item)
+        return item if isinstance(item, Index) else self.ix.of(self.scalar(number))
 
     def spread(self, x: Scalar) -> ir.Value:
         """`x` with one value a lane."""
@@ -128,7 +136,10 @@ def elementwise(e: Emitter, node: Node) -> None:
         level = max(level, e.memory.floor)
     if node.name in e.functions:
         value = function(e, node.name, operands, level)
-    elif any(isinstance(element(t), NARROW) for t in (type_, *(v.type for v in operands))) and node.name != "arith.select":
+    elif (
+        any(isinstance(element(t), NARROW) for t in (type_, *(v.type for v in operands)))
+        and node.name != "arith.select"
+    ):
         value = Scalars(e.b, level).promoted(node.name, attributes_of(node), operands, type_)
     else:
         value = e.b.value(node.name, type_, operands, attributes_of(node), level)
@@ -260,6 +271,19 @@ def _float_to_integer(e: Emitter, node: Node) -> None:
     e.define(node.results[0], Scalar(value if via == to else s.convert("arith.trunci", value, to), x.lanes, x.level))
 
 
+@rule("arith.mului_extended", "arith.mulsi_extended")
+def _extended_product(e: Emitter, node: Node) -> None:
+    """The low and the high half of a product, which is made at twice the width."""
+    operands, lanes, level = e.aligned([e.scalar(number) for number in node.operands])
+    s, type_ = Scalars(e.b, level), node.types[0]
+    wide = ir.IntegerType.get_signless(2 * type_.width)
+    extend = "arith.extui" if node.name == "arith.mului_extended" else "arith.extsi"
+    product = s.op("arith.muli", *(s.convert(extend, x, wide) for x in operands))
+    high = s.op("arith.shrui", product, s.constant(product.type, type_.width))
+    for number, half in zip(node.results, (product, high)):
+        e.define(number, Scalar(s.convert("arith.trunci", half, type_), lanes, level))
+
+
 @rule("arith.bitcast")
 def _bitcast(e: Emitter, node: Node) -> None:
     x = e.scalar(node.operands[0])
@@ -276,114 +300,3 @@ def _extreme(e: Emitter, node: Node) -> None:
         operands = [s.widen(v) for v in operands]
     value = s.extreme(operands[0], operands[1], node.name == "arith.maximumf")
     e.define(node.results[0], Scalar(s.narrow(value, type_) if narrow else value, lanes, level))
-
-
-@rule("scf.if")
-def _if(e: Emitter, node: Node) -> None:
-    item = e.env[node.operands[0]]
-    if isinstance(item, Comparison | Both):
-        if e.memory.mask is None and _reads(node.blocks):
-            _unanimous_if(e, node, item)
-        else:
-            _masked_if(e, node)
-    elif item.lanes:
-        _masked_if(e, node)
-    else:
-        _uniform_if(e, node, item)
-
-
-def _reads(blocks: Sequence[Block]) -> bool:
-    return any(node.address is not None for block in blocks for node in block.walk())
-
-
-def _unanimous_if(e: Emitter, node: Node, condition: Condition) -> None:
-    """One branch without masks where all lanes agree; both, under masks, in the vector across the boundary."""
-    b = e.b
-    everyone, nobody = condition.unanimous(b, e.ix)
-    blocks = [*node.blocks, Block([], [], [])][:2]
-    floor = e.memory.floor
-
-    def one(block: Block) -> Callable[[], list[ir.Value]]:
-        def values() -> list[ir.Value]:
-            e.memory.floor = b.level
-            e.emit(block)
-            return [e.spread(e.scalar(number)) for number in block.yielded]
-
-        return values
-
-    def both() -> list[ir.Value]:
-        e.memory.floor = b.level
-        _masked_if(e, node)
-        return [e.spread(e.scalar(number)) for number in node.results]
-
-    results = b.branch(everyone, one(blocks[0]), lambda: b.branch(nobody, one(blocks[1]), both))
-    e.memory.floor = floor
-    for number, value in zip(node.results, results):
-        e.define(number, Scalar(value, True, b.level))
-
-
-def _masked_if(e: Emitter, node: Node) -> None:
-    """Both branches, each under its mask; then each lane takes its value."""
-    condition = e.scalar(node.operands[0])
-    memory, outer, sparse = e.memory, e.memory.mask, e.memory.sparse
-    s = Scalars(e.b, condition.level)
-    branches = []
-    for block, side in zip(node.blocks, (condition.value, None)):
-        if side is None:
-            side = s.invert(condition.value)
-        level = condition.level
-        if outer is not None:
-            level = max(level, outer.level)
-            side = Scalars(e.b, level).op("arith.andi", side, outer.value)
-        memory.mask = Scalar(side, True, level)
-        if _reads([block]):
-            branches.append(_where_any(e, block, memory.mask))
-        else:
-            memory.sparse = True
-            e.emit(block)
-            branches.append([e.scalar(number) for number in block.yielded])
-        memory.mask, memory.sparse = outer, sparse
-    for result, x, y in zip(node.results, *branches):
-        level = max(condition.level, x.level, y.level)
-        value = Scalars(e.b, level).select(condition.value, e.spread(x), e.spread(y))
-        e.define(result, Scalar(value, True, level))
-
-
-def _where_any(e: Emitter, block: Block, mask: Scalar) -> list[Scalar]:
-    """The values of a branch that touches memory: skipped where no lane takes it, so that it costs no traffic."""
-    b = e.b
-    some = b.value("vector.reduction", b.i1, [mask.value], {"kind": ir.Attribute.parse("#vector.kind<or>")})
-    floor, sparse = e.memory.floor, e.memory.sparse
-
-    def values() -> list[ir.Value]:
-        e.memory.floor, e.memory.sparse = b.level, False
-        e.emit(block)
-        return [e.spread(e.scalar(number)) for number in block.yielded]
-
-    def nothing() -> list[ir.Value]:
-        return [b.constant(ir.VectorType.get([e.lanes], e.body.types[n]), 0) for n in block.yielded]
-
-    results = b.branch(some, values, nothing)
-    e.memory.floor, e.memory.sparse = floor, sparse
-    return [Scalar(value, True, b.level) for value in results]
-
-
-def _uniform_if(e: Emitter, node: Node, condition: Scalar) -> None:
-    """A real branch. A result differs from lane to lane if it does so in one of the branches."""
-    floor = e.memory.floor
-    lanes = [e.varies(number) for number in node.results]
-
-    def fill(block: Block) -> Callable[[], list[ir.Value]]:
-        def values() -> list[ir.Value]:
-            e.memory.floor = e.b.level
-            e.emit(block)
-            yielded = [e.scalar(number) for number in block.yielded]
-            return [e.spread(x) if vector else x.value for x, vector in zip(yielded, lanes)]
-
-        return values
-
-    blocks = [*node.blocks, Block([], [], [])][:2]
-    results = e.b.branch(condition.value, fill(blocks[0]), fill(blocks[1]))
-    e.memory.floor = floor
-    for number, value, vector in zip(node.results, results, lanes):
-        e.define(number, Scalar(value, vector, e.b.level))

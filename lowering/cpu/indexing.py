@@ -181,6 +181,10 @@ class Indexing:
         """The smaller of two that are uniform."""
         return self._elementwise("arith.minsi", x, y)
 
+    def greatest(self, x: Index, y: Index) -> Index:
+        """The larger of two that are uniform."""
+        return self._elementwise("arith.maxsi", x, y)
+
     def evaluate(self, expr: ir.AffineExpr, dims: Sequence[Index], symbols: Sequence[Index]) -> Index:
         """The value of an affine expression."""
         if isinstance(expr, ir.AffineConstantExpr):

@@ -8,17 +8,19 @@ import torch
 from bascule.dialect.mlir import execution_engine, ir, passmanager
 
 TO_LLVM = (
-    "builtin.module(arith-expand,convert-scf-to-cf,convert-vector-to-llvm,convert-to-llvm,reconcile-unrealized-casts)"
+    "builtin.module(arith-expand,convert-math-to-funcs,convert-scf-to-cf,"
+    "convert-vector-to-llvm,convert-to-llvm,reconcile-unrealized-casts)"
 )
 
 
 @cache
 def torch_library() -> ctypes.CDLL:
-    """torch's own library: it carries Sleef. Already loaded; this finds it again."""
+    """torch's own library: it carries Sleef, and through it libm is found. Already loaded; this finds it again."""
     return ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
 
 
 def lower_to_llvm(module: ir.Module) -> None:
+    """Leaves the LLVM dialect."""
     with module.context:
         passmanager.PassManager.parse(TO_LLVM).run(module.operation)
 

@@ -1,6 +1,6 @@
 """A kernel as segments, one after the other: each runs on one thread, or its tiles are shared among threads.
 
-A kernel over a domain is one segment. One that runs at a single point (no ranges) is cut at its large loops: a `foreach`
+A kernel over a domain is one segment. One that runs at a single point (no ranges) is cut at its large loops: `foreach` loops
 (neighbours together) and a `reduce` are segments of their own; what lies between runs on one thread. Scalars that later segments need are
 kept in words beside the arguments.
 """
@@ -11,19 +11,21 @@ from dataclasses import dataclass, field
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
 from bascule.dialect.ir.shapes import constant
-from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
+from . import guards  # noqa: F401  (importing registers its rules)
 from .body import LOOPS, Block, Body, Node, decode, layout_map
 from .builder import Builder, Index, Scalar
 from .domain import Domain
 from .emitter import Emitter
 from .entry import entry
+from .families import Families, Family
 from .indexing import Indexing
 from .loops import Reducing
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, Planner, length, sizes_of
 from .reductions import STATE
+from .scalars import carried
 from .siblings import join_siblings
 from .target import Target
 from .transcendental import Functions
@@ -33,13 +35,18 @@ BLOCK = 8192  # points of the blocked group in a tile
 REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
 GRAIN = 8192  # vector ops that pay for one more thread
 LARGE = 16384  # points from which a loop of a single-point kernel is shared among threads
+MANY = 3  # foreach loops from which all are
 
 
 @dataclass(eq=False)
 class Segment:
-    """`loops`: foreach nodes, or one reduce, with their domains; none: `nodes` run on one thread."""
+    """Loops with their domains: the kernel's own, one reduce, or foreach loops; without, `nodes` run on one thread.
+
+    `families[k]`: the loops that domain k stands for, where there are several (`families.py`).
+    """
 
     nodes: list[Node]
+    families: dict[int, Family] = field(default_factory=dict)
     domains: list[Domain] = field(default_factory=list)
     merges: "Segment | None" = None  # the reduce whose partial results this serial segment puts together first
     tiles_word: int = -1
@@ -57,47 +64,63 @@ class KernelFunction:
         self.arguments = list(function.regions[0].blocks[0].arguments)
         self.symbols = len(symbols_of(function))
         self.body: Body = decode(self.kernel, self.arguments)
+        self.positions = {self.body.numbers[argument]: i for i, argument in enumerate(self.arguments)}
         join_siblings(self.body)
         planner = Planner(self.body, target)
-        self.plan = planner.plan(self.kernel)
-        self.segments = self._segments(planner)
+        self.shared = self._shared_loops()
+        self.segments = self._split(planner) if self.shared else self._whole(planner)
+        self.loops = planner.loops
         self._words()
 
     # Segments
 
-    def _segments(self, planner: Planner) -> list[Segment]:
-        block = self.body.block
-        if not self._splits(block):
-            loop = self.plan.kernel
-            keeps = any(node.name in LOOPS for node in block.nodes) or bool(self.plan.serial)
-            size = loop.width if keeps else -(-BLOCK // loop.width) * loop.width
-            transposed = None if keeps else transposed_reads(self.body, block, loop)
-            domain = Domain(block, loop, loop.vector, size, planner.cost, frozenset(self.plan.serial), transposed)
-            return [Segment(block.nodes, [domain])]
-        segments = [Segment([])]
-        for node in block.nodes:
-            if not _large(node):
-                if segments[-1].domains:
-                    segments.append(Segment([]))
-                segments[-1].nodes.append(node)
-                continue
-            domain = self._domain(planner, node)
-            if node.name == "bascule.foreach" and segments[-1].domains and not segments[-1].reduces:
-                segments[-1].nodes.append(node)
-                segments[-1].domains.append(domain)
-                continue
-            segments.append(Segment([node], [domain], reduces=node.name == "bascule.reduce"))
-            if segments[-1].reduces:
-                segments.append(Segment([], merges=segments[-1]))
-        return [s for s in segments if s.nodes or s.merges]
+    def _shared_loops(self) -> set[Node]:
+        """The loops of a single-point kernel whose tiles are shared among threads; none: the kernel is one segment."""
+        nodes = self.body.block.nodes
+        if any(constant(size) != 1 for size in sizes_of(self.kernel)):
+            return set()
+        if any(node.name in ("bascule.compute", "bascule.scan") for node in nodes):
+            return set()  # a row in scratch memory is its thread's own
+        loops = [node for node in nodes if node.name in ("bascule.foreach", "bascule.reduce")]
+        many = sum(node.name == "bascule.foreach" for node in loops) >= MANY
+        return {node for node in loops if _large(node) or (many and node.name == "bascule.foreach")}
 
-    def _splits(self, block: Block) -> bool:
-        sizes = self.plan.kernel.sizes
-        if any(constant(size) != 1 for size in sizes):
-            return False
-        if any(node.name in ("bascule.compute", "bascule.scan") for node in block.nodes):
-            return False  # a row in scratch memory is its thread's own
-        return any(_large(node) for node in block.nodes)
+    def _whole(self, planner: Planner) -> list[Segment]:
+        block, plan = self.body.block, planner.plan(self.kernel)
+        loop = plan.kernel
+        keeps = any(node.name in LOOPS for node in block.nodes) or bool(plan.serial)
+        size = loop.width if keeps else -(-BLOCK // loop.width) * loop.width
+        transposed = None if keeps else transposed_reads(self.body, block, loop)
+        domain = Domain(block, loop, loop.vector, size, planner.cost, frozenset(plan.serial), transposed)
+        return [Segment(block.nodes, domains=[domain])]
+
+    def _split(self, planner: Planner) -> list[Segment]:
+        positions = {number: i for number, i in self.positions.items() if i >= self.symbols}
+        segments, families = [Segment([])], Families(self.body, positions)
+        for node in self.body.block.nodes:
+            last = segments[-1]
+            if node not in self.shared:
+                if node.name in LOOPS:
+                    _, planner.loops[node] = planner.loop(node.blocks[0], sizes_of(node.op), node, set())
+                if last.domains and node.name not in ("bascule.store", "bascule.foreach"):
+                    last = segments[-2]  # a foreach gives no values: what follows may as well come before it
+                elif last.domains:
+                    last = Segment([])
+                    segments.append(last)
+                last.nodes.append(node)
+            elif node.name == "bascule.reduce":
+                segments.append(Segment([node], domains=[self._domain(planner, node)], reduces=True))
+                segments.append(Segment([], merges=segments[-1]))
+            else:
+                if not last.domains:
+                    last, families = Segment([]), Families(self.body, positions)
+                    segments.append(last)
+                family = families.add(node)
+                if family is not None:
+                    last.families[len(last.domains)] = family
+                    last.nodes.append(node)
+                    last.domains.append(self._domain(planner, node))
+        return [s for s in segments if s.nodes or s.merges]
 
     def _domain(self, planner: Planner, node: Node) -> Domain:
         block, sizes = node.blocks[0], sizes_of(node.op)
@@ -160,8 +183,10 @@ class KernelFunction:
         ix = Indexing(b)
         symbols = [Index(v, multiple=1) for v in function.regions[0].blocks[0].arguments]
         tiles, worth = Index(), Index()
-        for domain in segment.domains:
+        for k, domain in enumerate(segment.domains):
             count, points = domain.count(ix, lambda group, loop=domain.loop: _size(ix, symbols, loop, group))
+            members = len(segment.families[k].members) if k in segment.families else 1
+            count, points = ix.scale(count, members), ix.scale(points, members)
             tiles = ix.add(tiles, count)
             # In 1/1024 of a thread's worth, so that small costs do not vanish.
             worth = ix.add(worth, ix.scale(points, max(1, round(domain.cost * 1024 / GRAIN))))
@@ -172,12 +197,12 @@ class KernelFunction:
         """Runs tiles lower .. upper of a segment, or a serial segment once."""
         b = self._open(function)
         data, lower, upper = function.regions[0].blocks[0].arguments
-        e = Emitter(b, self.body, self.plan, self.target, functions)
+        e = Emitter(b, self.body, self.loops, self.target, functions)
         self._unpack(e, data, segment)
         if segment.reduces:
             self._reduce_tiles(e, data, segment, (lower, upper))
         elif segment.domains:
-            self._foreach_tiles(e, segment, (lower, upper))
+            self._foreach_tiles(e, data, segment, (lower, upper))
         else:
             if segment.merges is not None:
                 self._merge(e, data, segment.merges)
@@ -200,22 +225,27 @@ class KernelFunction:
     def _unpack(self, e: Emitter, data: ir.Value, segment: Segment) -> None:
         """Arguments and kept scalars from the words."""
         b = e.b
+        used = _used(segment)
         for i, argument in enumerate(self.arguments):
             number = self.body.numbers[argument]
             if i < self.symbols:
                 word = b.value("llvm.load", b.i64, [_word(b, data, i)])
-                e.env[number] = Index(b.value("arith.index_cast", b.index, [word]), multiple=1)
-                e.symbols.append(e.env[number])
-            else:
-                element = argument.type.element_type
-                pointer = b.value("llvm.load", data.type, [_word(b, data, i)])
-                memref = flat(b, pointer, stored_type(element))
-                e.buffers[number] = Buffer(memref, scalar_type(element), layout_map(argument.type))
+                symbol = Index(b.value("arith.index_cast", b.index, [word]), multiple=1)
+                e.env[number] = symbol
+                e.symbols.append(symbol)
+            elif number in used:
+                e.buffers[number] = self._buffer(b, _word(b, data, i), number)
         for argument in self.body.block.arguments:
             e.env[argument] = Index()
-        for number in _used(segment):
+        for number in used:
             if number in self.slots:
                 e.define(number, self._load(e, data, self.slots[number], self.body.types[number]))
+
+    def _buffer(self, b: Builder, word: ir.Value, number: int) -> Buffer:
+        """The buffer whose address stands in a word, of the type of argument `number`."""
+        type_ = self.arguments[self.positions[number]].type
+        memref = flat(b, b.value("llvm.load", word.type, [word]), stored_type(type_.element_type))
+        return Buffer(memref, carried(type_.element_type), layout_map(type_), level=b.level)
 
     def _load(self, e: Emitter, data: ir.Value, word: int, type_: ir.Type) -> Scalar:
         b = e.b
@@ -230,26 +260,40 @@ class KernelFunction:
             value = b.value("arith.index_cast", b.i64, [value])
         b.op("llvm.store", [], [value, _word(b, data, word)])
 
-    def _foreach_tiles(self, e: Emitter, segment: Segment, bounds: tuple[ir.Value, ir.Value]) -> None:
+    def _foreach_tiles(self, e: Emitter, data: ir.Value, segment: Segment, bounds: tuple[ir.Value, ir.Value]) -> None:
         """The tiles of all loops of the segment stand in one row, loop after loop; each loop runs those that fall into the bounds."""
         b, ix = e.b, e.ix
         lower, upper = (Index(v, multiple=1) for v in bounds)
         start = Index()
-        alone = len(segment.domains) == 1
-        for domain in segment.domains:
+        for k, domain in enumerate(segment.domains):
+            count, _ = domain.count(ix, lambda group, loop=domain.loop: _size(ix, e.symbols, loop, group))
+            family = segment.families.get(k)
+            members = len(family.members) if family is not None else 1
             first, last = lower, upper
-            if not alone:
-                count, _ = domain.count(ix, lambda group, loop=domain.loop: _size(ix, e.symbols, loop, group))
+            if len(segment.domains) > 1:
                 shift = ix.scale(start, -1)
-                zero = Index()
-                first = ix._elementwise("arith.maxsi", ix.add(lower, shift), zero)
-                last = ix.least(ix.add(upper, shift), count)
-                start = ix.add(start, count)
+                first = ix.greatest(ix.add(lower, shift), Index())
+                last = ix.least(ix.add(upper, shift), ix.scale(count, members))
+                start = ix.add(start, ix.scale(count, members))
 
-            def tile(iv: ir.Value, values: list[ir.Value], domain: Domain = domain) -> list[ir.Value]:
-                return domain.run(e, Index(iv, level=b.level, multiple=1), values, self._step(e, domain.body))
+            def tile(iv: ir.Value, values: list[ir.Value], domain=domain, family=family, count=count) -> list[ir.Value]:
+                number = Index(iv, level=b.level, multiple=1)
+                if family is not None and len(family.members) > 1:
+                    member, number = ix.divide(number, count)
+                    self._take_buffers(e, data, family, member)
+                return domain.run(e, number, values, self._step(e, domain.body))
 
             b.loop(ix.scalar(first), ix.scalar(last), b.constant(b.index, 1), [], tile)
+
+    def _take_buffers(self, e: Emitter, data: ir.Value, family: Family, member: Index) -> None:
+        """The buffers of loop number `member` of a family stand for those of its leader. Which they are is a constant table."""
+        b, width = e.b, len(family.buffers)
+        table = _table(b, [position for positions in family.members for position in positions])
+        row = e.ix.scalar(e.ix.scale(member, width))
+        for k, number in enumerate(family.buffers):
+            at = b.value("arith.addi", b.index, [row, b.constant(b.index, k)])
+            word = b.value("memref.load", b.i64, [table, at])
+            e.buffers[number] = self._buffer(b, _element(b, data, word), number)
 
     @staticmethod
     def _step(e: Emitter, block: Block) -> Callable:
@@ -333,13 +377,37 @@ def _word(b: Builder, data: ir.Value, number: int) -> ir.Value:
     return b.value("llvm.getelementptr", data.type, [data], attributes)
 
 
+def _table(b: Builder, numbers: list[int]) -> ir.Value:
+    """A constant of the module: `memref<nxi64>` of `numbers`."""
+    function = b.scopes[0].block.owner.operation
+    count = len(numbers)
+    type_ = ir.MemRefType.get([count], b.i64)
+    name = f"{function.attributes['sym_name'].value}__table{len(b.caches[0])}"
+    values = ir.DenseElementsAttr.get(
+        [ir.IntegerAttr.get(b.i64, n) for n in numbers], ir.RankedTensorType.get([count], b.i64)
+    )
+    attributes = {
+        "sym_name": ir.StringAttr.get(name),
+        "sym_visibility": ir.StringAttr.get("private"),
+        "type": ir.TypeAttr.get(type_),
+        "initial_value": values,
+        "constant": ir.UnitAttr.get(),
+    }
+    ir.Operation.create("memref.global", attributes=attributes, loc=b.loc, ip=ir.InsertionPoint(function))
+    return b.value("memref.get_global", type_, [], {"name": ir.FlatSymbolRefAttr.get(name)}, 0)
+
+
 def _partial(b: Builder, partials: ir.Value, tile: ir.Value, width: int, k: int) -> ir.Value:
     at = b.value("arith.muli", b.index, [tile, b.constant(b.index, width)])
     at = b.value("arith.addi", b.index, [at, b.constant(b.index, k)])
-    at = b.value("arith.index_cast", b.i64, [at])
+    return _element(b, partials, b.value("arith.index_cast", b.i64, [at]))
+
+
+def _element(b: Builder, words: ir.Value, at: ir.Value) -> ir.Value:
+    """The address of word number `at`, an i64 value."""
     dynamic = ir.DenseI32ArrayAttr.get([-(1 << 31)])  # the index is an operand
     attributes = {"rawConstantIndices": dynamic, "elem_type": ir.TypeAttr.get(b.i64)}
-    return b.value("llvm.getelementptr", partials.type, [partials, at], attributes)
+    return b.value("llvm.getelementptr", words.type, [words, at], attributes)
 
 
 def flat(b: Builder, pointer: ir.Value, element: ir.Type) -> ir.Value:

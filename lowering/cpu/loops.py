@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bascule.dialect.ir.shapes import constant, row_major, strided
-from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
 from .body import Block, Node
@@ -13,7 +12,7 @@ from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
 from .reductions import STATE, Reduction, Values
-from .scalars import NARROW, Scalars, element, like
+from .scalars import NARROW, Scalars, carried, element, like
 from .transcendental import extract, shuffle
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
@@ -132,7 +131,7 @@ def _foreach(e: Emitter, node: Node) -> None:
         e.emit(block)
         return values
 
-    walk(e, block, e.plan.loops.get(node) or inner_plan(e, node), [], step)
+    walk(e, block, e.loops.get(node) or inner_plan(e, node), [], step)
 
 
 def inner_plan(e: Emitter, node: Node) -> LoopPlan:
@@ -215,7 +214,7 @@ class Reducing:
 
 @rule("bascule.reduce")
 def _reduce(e: Emitter, node: Node) -> None:
-    reducing = Reducing(e, node, e.plan.loops.get(node) or inner_plan(e, node))
+    reducing = Reducing(e, node, e.loops.get(node) or inner_plan(e, node))
     state = walk(e, reducing.block, reducing.plan, reducing.start(), reducing.step)
     reducing.define(reducing.folded(state))
 
@@ -255,12 +254,12 @@ def scratch(e: Emitter, node: Node, sizes: Sequence[ir.AffineExpr]) -> Buffer:
     value = b.value(name, memref, operands, attributes, 0)
     if name == "memref.alloc":
         e.allocated.append(value)
-    return Buffer(value, scalar_type(type_.element_type), layout, lanes, b.level)
+    return Buffer(value, carried(type_.element_type), layout, lanes, b.level)
 
 
 @rule("bascule.compute")
 def _compute(e: Emitter, node: Node) -> None:
-    block, plan = node.blocks[0], e.plan.loops.get(node) or inner_plan(e, node)
+    block, plan = node.blocks[0], e.loops.get(node) or inner_plan(e, node)
     buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)
 
     def step(values: list[ir.Value]) -> list[ir.Value]:
@@ -302,21 +301,24 @@ def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
     s = Scalars(e.b)
     kind, type_ = e.reductions[MODES[mode]], old.value.type
     if isinstance(element(type_), NARROW):
-        value = s.narrow(kind.combine(s, s.widen(old.value), s.widen(new.value)), element(type_))
+        (value,) = kind.merge(s, [s.widen(old.value)], [s.widen(new.value)])
+        value = s.narrow(value, element(type_))
     else:
-        value = kind.combine(s, old.value, new.value)
+        (value,) = kind.merge(s, [old.value], [new.value])
     return Scalar(value, old.lanes, e.b.level)
 
 
 @rule("bascule.scan")
 def _scan(e: Emitter, node: Node) -> None:
-    block, plan = node.blocks[0], e.plan.loops.get(node) or inner_plan(e, node)
+    block, plan = node.blocks[0], e.loops.get(node) or inner_plan(e, node)
     dim = node.op.attributes["dim"].value
     kind = e.scans[node.op.attributes["kind"].value]
     buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)
     type_ = e.body.types[block.yielded[0]]
     along = next((g for g, group in enumerate(plan.groups) if dim in group), None)
-    others = LoopPlan(plan.sizes, tuple(g for i, g in enumerate(plan.groups) if i != along), _without(plan, along), plan.width)
+    others = LoopPlan(
+        plan.sizes, tuple(g for i, g in enumerate(plan.groups) if i != along), _without(plan, along), plan.width
+    )
 
     def lines(values: list[ir.Value]) -> list[ir.Value]:
         """One line along `dim`, or as many as there are lanes."""

@@ -6,12 +6,11 @@ A buffer is a flat memref; an element's place in it is one `Index`, from the buf
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
 from .builder import Builder, Index, Scalar
 from .indexing import Indexing
-from .scalars import Scalars
+from .scalars import Scalars, carried
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,10 @@ class Buffer:
 
 def stored_type(element: ir.Type) -> ir.Type:
     """The element type of the memref that holds scalars of type `element`."""
-    signless = scalar_type(element)
-    if isinstance(signless, ir.IntegerType) and signless.width == 1:
+    register = carried(element)
+    if isinstance(register, ir.IntegerType) and register.width == 1:
         return ir.IntegerType.get_signless(8)
-    return signless
+    return register
 
 
 class Memory:
@@ -83,9 +82,7 @@ class Memory:
             return b.value("memref.load", stored, operands, None, level)
         # Read under a guard that may hold for no lane: the place may not exist.
         some = b.value("vector.reduction", b.i1, [self.mask.value], {"kind": ir.Attribute.parse("#vector.kind<or>")})
-        return b.branch(
-            some, lambda: [b.value("memref.load", stored, operands)], lambda: [b.constant(stored, 0)]
-        )[0]
+        return b.branch(some, lambda: [b.value("memref.load", stored, operands)], lambda: [b.constant(stored, 0)])[0]
 
     def store(self, buffer: Buffer, place: Index, value: Scalar) -> None:
         b = self.b

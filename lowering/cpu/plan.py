@@ -15,8 +15,18 @@ from .target import Target
 
 DYNAMIC = 512  # the size assumed of a dynamic range
 # Costs are in scalar ops; that of a vector op is one for all lanes of a register.
-ACCESS, OP, CALL, UNIFORM, GATHER = 1.0, 0.3, 6.0, 0.1, 1.2
-CHEAP = ("math.absf", "math.sqrt", "math.rsqrt", "math.floor", "math.ceil", "math.roundeven", "math.trunc", "math.fma", "math.copysign")
+ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER = 1.0, 0.3, 6.0, 0.1, 1.2, 3.0
+CHEAP = (
+    "math.absf",
+    "math.sqrt",
+    "math.rsqrt",
+    "math.floor",
+    "math.ceil",
+    "math.roundeven",
+    "math.trunc",
+    "math.fma",
+    "math.copysign",
+)
 FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
 
 
@@ -91,7 +101,9 @@ class Planner:
         block, sizes = self.body.block, sizes_of(kernel)
         serial = self.colliding(block)
         self.cost, plan = self.loop(block, sizes, None, serial)
-        return Plan(plan, self.loops, {g for g, group in enumerate(plan.groups) if serial & {block.arguments[i] for i in group}})
+        return Plan(
+            plan, self.loops, {g for g, group in enumerate(plan.groups) if serial & {block.arguments[i] for i in group}}
+        )
 
     def colliding(self, block: Block) -> set[int]:
         """Indices of the domain of which two values may store to one place: those no index of a computed store is linear in."""
@@ -119,7 +131,9 @@ class Planner:
         best, choice, width = float("inf"), -1, 1
         for g, group in enumerate(groups):
             lane = block.arguments[group[-1]]
-            if lane in serial or (node is not None and node.name == "bascule.scan" and node.op.attributes["dim"].value in group):
+            if lane in serial or (
+                node is not None and node.name == "bascule.scan" and node.op.attributes["dim"].value in group
+            ):
                 continue
             size = length(sizes, group)
             lanes = self._width(block, DYNAMIC if size is None else size)
@@ -150,7 +164,7 @@ class Planner:
             for type_ in node.types:
                 wide |= not isinstance(type_, ir.IndexType | ir.MemRefType) and _bits(type_) == 64
         load = ops + 8 * calls
-        unroll = 2 if load <= 12 else 2 if load <= 40 else 1
+        unroll = 4 if load <= 40 else 2 if load <= 100 else 1
         lanes = self.target.lanes * unroll
         if wide:
             lanes = max(lanes // 2, self.target.lanes // 2)
@@ -169,7 +183,7 @@ class Planner:
                 elif c == 1:
                     total += ACCESS * registers
                 else:
-                    total += GATHER * lanes
+                    total += (GATHER if node.results else SCATTER) * lanes
             elif node.name not in FREE:
                 total += _op(node) * registers
             for inner in node.blocks:

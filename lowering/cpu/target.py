@@ -6,9 +6,10 @@ from functools import cache
 
 @dataclass(frozen=True)
 class Target:
-    """`vector_bits` is 512 (AVX-512), 256 (AVX2) or 128 (SSE)."""
+    """`vector_bits` is 512 (AVX-512), 256 (AVX2) or 128 (SSE). `avx`: Sleef's vector functions run; else those of libm are called."""
 
     vector_bits: int
+    avx: bool = True
 
     @property
     def lanes(self) -> int:
@@ -27,4 +28,4 @@ def host() -> Target:
                 break
     if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
         return Target(512)
-    return Target(256 if {"avx2", "fma"} <= flags else 128)
+    return Target(256 if {"avx2", "fma"} <= flags else 128, "avx" in flags)

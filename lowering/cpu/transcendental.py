@@ -55,7 +55,21 @@ class Functions:
         """The function `name` (of `SLEEF`) of f32 or f64 values, all scalars or all vectors of one width."""
         if name in INLINE and element(operands[0].type) == s.b.f32:
             return INLINE[name](s, *operands)
-        return self._call(s, name, operands)
+        return self._call(s, name, operands) if self.target.avx else self._libm(s, name, operands)
+
+    def _libm(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:
+        """libm's function of the same name, called for one lane after the other."""
+        type_, scalar = operands[0].type, element(operands[0].type)
+        callee = SLEEF[name][0] + ("" if scalar == s.b.f64 else "f")
+        self.declared[callee] = ir.FunctionType.get([scalar] * len(operands), [scalar])
+        call = {"callee": ir.FlatSymbolRefAttr.get(callee)}
+        if not isinstance(type_, ir.VectorType):
+            return s.b.value("func.call", scalar, operands, call, s.level)
+        lanes = [
+            s.b.value("func.call", scalar, [extract(s, x, i) for x in operands], call, s.level)
+            for i in range(type_.shape[0])
+        ]
+        return s.b.value("vector.from_elements", type_, lanes, None, s.level)
 
     def _call(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:
         stem, accuracy = SLEEF[name]

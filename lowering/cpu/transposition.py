@@ -5,13 +5,14 @@ Such a read of 16 lanes touches 16 cache lines for 64 bytes. A tile of 16 x 16 t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bascule.dialect.mlir import ir
 
 from .body import Block, Body, Node
 from .builder import Index
 from .emitter import Emitter
-from .memory import Buffer, stored_type
+from .memory import stored_type
 from .plan import LoopPlan
 from .scalars import Scalars
 from .transcendental import shuffle
@@ -32,12 +33,7 @@ class Transposed:
         b = e.b
         for node in self.reads:
             stored = stored_type(e.buffers[node.operands[0]].element)
-            memref = ir.MemRefType.get([ROWS * width], stored)
-            segments = ir.DenseI32ArrayAttr.get([0, 0])
-            attributes = {"operandSegmentSizes": segments, "alignment": ir.IntegerAttr.get(b.i64, 64)}
-            scratch = b.cached(
-                0, ("tile", node, width), lambda: b.value("memref.alloca", memref, [], attributes, 0)
-            )
+            scratch = b.cached(0, ("tile", node, width), partial(_scratch, e, stored, ROWS * width))
             e.tiles[node] = scratch
             bits = max(8, stored.width)
             side = min(16, width, ROWS, e.target.vector_bits // bits)
@@ -61,6 +57,13 @@ class Transposed:
         e.ix.width = 1
         type_ = ir.VectorType.get([side], buffer.memref.type.element_type)
         return e.b.value("vector.load", type_, [buffer.memref, e.ix.scalar(place)])
+
+
+def _scratch(e: Emitter, stored: ir.Type, count: int) -> ir.Value:
+    """Memory on the stack for `count` elements."""
+    segments = ir.DenseI32ArrayAttr.get([0, 0])
+    attributes = {"operandSegmentSizes": segments, "alignment": ir.IntegerAttr.get(e.b.i64, 64)}
+    return e.b.value("memref.alloca", ir.MemRefType.get([count], stored), [], attributes, 0)
 
 
 def transpose(s: Scalars, rows: Sequence[ir.Value]) -> list[ir.Value]:

@@ -46,6 +46,8 @@ class AtenFunction:
         parameters = [p for p in self.schema.arguments if not p.is_out]
         parts = []
         for parameter, attribute in zip(parameters, self.arguments):
+            if parameter.kwarg_only and isinstance(attribute, ir.UnitAttr) and parameter.default_value is None:
+                continue
             text = _argument(attribute, str(parameter.real_type), tensors, symbols)
             parts.append(f"{parameter.name}={text}" if parameter.kwarg_only else text)
         if self.writes_out:

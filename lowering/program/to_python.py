@@ -1,5 +1,9 @@
 """The program stage as one Python module a graph, which `runtime.load` makes callable."""
 
+import re
+from itertools import count
+from keyword import iskeyword
+
 from bascule.dialect.analysis.buffers import Sizes, root_of
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
@@ -14,6 +18,21 @@ from .places import ARENA, MEMORY, Places
 from .signature import Signature
 from .source import Source
 
+# Names that a generated module uses itself.
+RESERVED = [
+    "args",
+    "call",
+    "constants",
+    "empty",
+    "give_arena",
+    "kernel",
+    "laid_out",
+    "take_arena",
+    "threads",
+    "torch",
+    "view",
+]
+
 
 def to_python(module: ir.Module) -> str:
     """The source of the module's only graph function at the program stage.
@@ -23,8 +42,10 @@ def to_python(module: ir.Module) -> str:
     Raises `UserError` for IR of another stage.
     """
     with module.context:
-        (graph,) = graph_functions(module)
-        return _Program(module, graph).write()
+        graphs = graph_functions(module)
+        if len(graphs) != 1:
+            raise UserError(f"a program has one graph function, this module has {len(graphs)}")
+        return _Program(module, graphs[0]).write()
 
 
 def name_of(function: ir.Operation) -> str:
@@ -42,6 +63,7 @@ class _Program:
         self.places = Places(self.source, Sizes(graph, self.table), self.symbols)
         self.names: dict[str, str] = {}  # function -> what it is bound to
         self.externs: dict[str, AtenFunction] = {}
+        self.taken = set(RESERVED)
         self.buffers = 0
         self.commented: str | None = None
 
@@ -56,6 +78,8 @@ class _Program:
         self.signature.unpack(self.source, self.places)
         ops = [op.operation for op in self.block.operations]
         last_uses = self._last_uses_of_inputs(ops)
+        if -1 in last_uses:
+            self._delete([self.places.tensors[value] for value in last_uses[-1]])
         for number, op in enumerate(ops[:-1]):
             self._comment(op)
             self._op(op)
@@ -96,21 +120,31 @@ class _Program:
         )
 
     def _bind(self) -> None:
+        """Binds kernels and operators to names of the module, once each."""
         line = self.source.line
         line()
-        taken: set[str] = set()
+        bound: dict[str, str] = {}  # operator -> name
         for function in functions(self.module):
             name = name_of(function)
             if kernel_op(function) is not None:
-                line(f'{name} = kernel("{name}", {len(function.regions[0].blocks[0].arguments) + 1})')
-                self.names[name] = name
+                self.names[name] = self._unique(name)
+                line(f'{self.names[name]} = kernel("{name}", {len(function.regions[0].blocks[0].arguments) + 1})')
             elif is_extern(function):
                 extern = self.externs[name] = AtenFunction(function)
-                bound = extern.operator.removesuffix(".default").split(".", 1)[1].replace(".", "_")
-                if extern.operator not in taken:
-                    line(f"{bound} = {extern.path}")
-                    taken.add(extern.operator)
-                self.names[name] = bound
+                if extern.operator not in bound:
+                    bound[extern.operator] = self._unique(extern.operator.removesuffix(".default").split(".", 1)[1])
+                    line(f"{bound[extern.operator]} = {extern.path}")
+                self.names[name] = bound[extern.operator]
+
+    def _unique(self, wish: str) -> str:
+        """A name of the module like `wish` that nothing else has."""
+        base = name = re.sub(r"\W", "_", wish)
+        for number in count(1):
+            if name not in self.taken and not iskeyword(name):
+                break
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return name
 
     def _comment(self, op: ir.Operation) -> None:
         if op.name in ("func.call", "memref.copy", "memref.alloc") and ARENA not in op.attributes:
@@ -168,8 +202,7 @@ class _Program:
             targets = self._own(results[0])
         else:
             owned = {position: self._own(result) for position, result in zip(positions, results)}
-            count = max(positions) + 1
-            targets = ", ".join(owned.get(i, "_") for i in range(count)) + ", *_"
+            targets = ", ".join(owned.get(i, "_") for i in range(max(positions) + 1)) + ", *_"
         self.source.line(f"    {targets} = {text}", where)
         for result in results:
             name = places.tensors[result]
@@ -186,10 +219,14 @@ class _Program:
         return [name, *self.places.derived[name]]
 
     def _delete(self, names: list[str]) -> None:
-        self.source.line(f"    del {', '.join(names)}")
+        lines = self.source.lines
+        if lines[-1].startswith("    del "):
+            lines[-1] += "".join(f", {name}" for name in names)
+        else:
+            self.source.line(f"    del {', '.join(names)}")
 
     def _last_uses_of_inputs(self, ops: list[ir.Operation]) -> dict[int, list[ir.Value]]:
-        """Number of an op -> the inputs that nothing uses after it."""
+        """Number of an op -> the inputs that nothing uses after it; -1 -> those that nothing uses."""
         inputs = self.signature.tensors
         last = dict.fromkeys(inputs, -1)
         for number, op in enumerate(ops):
@@ -199,7 +236,7 @@ class _Program:
                     last[root] = number
         found: dict[int, list[ir.Value]] = {}
         for value, number in last.items():
-            if 0 <= number < len(ops) - 1:
+            if number < len(ops) - 1:
                 found.setdefault(number, []).append(value)
         return found
 

@@ -30,7 +30,7 @@ def test_graphs_compiled_by_several_threads_at_once():
     outputs, failures = {}, []
 
     def work(number):
-        gm, inputs, f = cases[number]
+        gm, inputs, _ = cases[number]
         try:
             fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
             compiled = compile_graph(gm, fake, Options(on_error="raise"), name=f"thread{number}")
@@ -53,7 +53,9 @@ def test_two_threads_through_torch_compile():
     results = {}
     # PyTorch's look-up of a backend by name is not for several threads: it is done here.
     functions = {
-        scale: torch.compile(lambda x, scale=scale: torch.sin(x) * scale, backend="bascule", options={"on_error": "raise"})
+        scale: torch.compile(
+            lambda x, scale=scale: torch.sin(x) * scale, backend="bascule", options={"on_error": "raise"}
+        )
         for scale in (2.0, 3.0)
     }
 

@@ -415,9 +415,11 @@ func.func @main(%x: memref<4xf32>) -> memref<4xf32> attributes {bascule.graph} {
 
 def test_an_arena_whose_buffers_overlap_gives_wrong_numbers():
     x = torch.randn(4)
-    right, wrong = (PROGRAM.replace("DEALLOC", "").replace("SECOND", str(b)) for b in (64, 8))
+    right, wrong = (PROGRAM.replace("DEALLOC", "").replace("SECOND", str(b)) for b in (64, 0))
     torch.testing.assert_close(run(right, x)[0], 4 * x)
     assert not torch.allclose(run(wrong, x)[0], 4 * x)
+    with pytest.raises(InterpreterError, match="reads what another point of the kernel writes"):
+        run(PROGRAM.replace("DEALLOC", "").replace("SECOND", "8"), x)
 
 
 def test_memory_is_poison_before_it_is_written_and_after_it_is_freed():
@@ -437,3 +439,34 @@ def test_random_inputs_follow_types_ranges_and_layouts():
     assert n == 6 and a.shape == (6, 4) and a.stride() == (1, 6) and a.dtype == torch.bfloat16
     assert set(b.tolist()) == {3, 4} and c.dtype == torch.uint8
     assert not torch.equal(random_inputs(parse(text), seed=1)[1], random_inputs(parse(text), seed=2)[1])
+
+
+REVERSE = """
+func.func private @reverse(%x: memref<2x4xf32>, %out: memref<2x4xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    "bascule.foreach"() ({
+    ^bb0(%j: index):
+      %k = affine.apply affine_map<(d0) -> (STEP)>(%j)
+      %r = affine.apply affine_map<(d0) -> (ROW)>(%i)
+      %e = memref.load %x[%r, %k] : memref<2x4xf32>
+      "bascule.store"(%e, %out, %i, %j) : (f32, memref<2x4xf32>, index, index) -> ()
+      "bascule.yield"() : () -> ()
+    }) {ranges = affine_map<() -> (4)>} : () -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (2)>} : () -> ()
+  return
+}"""
+
+
+@pytest.mark.parametrize(
+    "step, row, message", [("d0", "d0", None), ("3 - d0", "d0", "of the loop"), ("d0", "1 - d0", "of the kernel")]
+)
+def test_points_may_not_read_what_other_points_write(step, row, message):
+    text, x = REVERSE.replace("STEP", step).replace("ROW", row), torch.randn(2, 4)
+    run(text, x, torch.empty(2, 4))
+    if message is None:
+        run(text, x, x)
+    else:
+        with pytest.raises(InterpreterError, match=f"reads what another point {message} writes"):
+            run(text, x, x)

@@ -3,7 +3,6 @@
 import ctypes
 
 import torch
-
 from bascule.dialect.interpreter import interpret
 from bascule.dialect.interpreter.inputs import random_inputs
 from bascule.dialect.ir import context
@@ -38,7 +37,9 @@ def copies(inputs: list) -> list:
     return [copy(x) if isinstance(x, torch.Tensor) else x for x in inputs]
 
 
-def check(text: str, *, shapes: dict | None = None, bits: int | None = None, seed: int = 0, inputs: list | None = None) -> None:
+def check(
+    text: str, *, shapes: dict | None = None, bits: int | None = None, seed: int = 0, inputs: list | None = None
+) -> None:
     """The kernel function `k` of `text` leaves in its arguments what the interpreter leaves, on one thread and on two."""
     with context():
         module = ir.Module.parse(text)
@@ -68,7 +69,9 @@ def kernel(arguments: str, body: str, ranges: str, indices: str = "", symbols: s
     }}"""
 
 
-def loop(name: str, indices: str, body: str, ranges: str, *, results: str = "", attributes: str = "", types: str = "()") -> str:
+def loop(
+    name: str, indices: str, body: str, ranges: str, *, results: str = "", attributes: str = "", types: str = "()"
+) -> str:
     """A loop op inside a kernel. `results`: "%r = "; `types`: what it gives."""
     block = ", ".join(f"{i.strip()}: index" for i in indices.split(","))
     attributes = f"{attributes}, " if attributes else ""

@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from cpu_harness import call, kernel, runnable_widths
-
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.lowering.cpu import compile_kernels
 from bascule.lowering.cpu.transcendental import SLEEF
+from cpu_harness import call, kernel, runnable_widths
 
 N = 1 << 16
 # function -> torch's name and intervals measured
@@ -87,3 +86,23 @@ def test_the_table_names_functions_of_the_library():
     for stem, accuracy in SLEEF.values():
         for lanes in ("f8", "d4"):
             assert hasattr(torch_library(), f"Sleef_{stem}{lanes}{accuracy}")
+
+
+def test_functions_of_libm_where_there_is_no_avx():
+    from bascule.lowering.cpu import lower_kernels
+    from bascule.lowering.cpu.jit import compile_module, lower_to_llvm
+    from bascule.lowering.cpu.target import Target
+
+    body = """%a = memref.load %x[%i] : memref<37xf32>
+        %b = math.log %a : f32
+        %c = math.atan2 %b, %a : f32
+        "bascule.store"(%c, %o, %i) : (f32, memref<37xf32>, index) -> ()"""
+    x, out = torch.rand(37) + 0.1, torch.zeros(37)
+    with context():
+        module = ir.Module.parse(kernel("%x: memref<37xf32>, %o: memref<37xf32>", body, "37", "%i"))
+        lowered, _, called = lower_kernels(module, Target(128, avx=False))
+        assert called == ["logf", "atan2f"]
+        lower_to_llvm(lowered)
+        engine = compile_module(lowered, called)
+        call(engine.raw_lookup("k"), [x, out], 1)
+    torch.testing.assert_close(out, torch.atan2(x.log(), x))

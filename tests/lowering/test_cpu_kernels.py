@@ -55,7 +55,10 @@ def test_narrow_floats_round_as_torch_does(narrow: str):
     special = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 3.3e38, 65519.0])
     x = torch.cat([special, torch.randn(1000) * 10 ** torch.linspace(-8, 4, 1000)])
     inputs = [x, torch.zeros(1008, dtype=dtype), torch.zeros(1008)]
-    check(kernel(f"%x: memref<1008xf32>, %o: memref<1008x{narrow}>, %p: memref<1008xf32>", body, "1008", "%i"), inputs=inputs)
+    check(
+        kernel(f"%x: memref<1008xf32>, %o: memref<1008x{narrow}>, %p: memref<1008xf32>", body, "1008", "%i"),
+        inputs=inputs,
+    )
 
 
 @pytest.mark.parametrize("source,target", [*itertools.permutations(("f32", "f64", "i8", "i32", "i64"), 2)])
@@ -87,7 +90,13 @@ def test_booleans_and_unsigned():
     check(kernel("%x: memref<45xui8>, %y: memref<45xi1>, %o: memref<45xui8>, %p: memref<45xi1>", body, "45", "%i"))
 
 
-LAYOUTS = {"row-major": (24, 1), "transposed": (1, 40), "strided": (60, 2), "rows expanded": (0, 1), "columns expanded": (3, 0)}
+LAYOUTS = {
+    "row-major": (24, 1),
+    "transposed": (1, 40),
+    "strided": (60, 2),
+    "rows expanded": (0, 1),
+    "columns expanded": (3, 0),
+}
 
 
 @pytest.mark.parametrize("bits", runnable_widths())
@@ -150,7 +159,10 @@ def test_guards_across_a_boundary():
         }}
         {stored("%v", "f32", "%o", "%i, %j", "9x57xf32")}"""
     for bits in runnable_widths():
-        check(kernel("%x: memref<9x20xf32>, %y: memref<9x30xf32>, %o: memref<9x57xf32>", body, "9, 57", "%i, %j"), bits=bits)
+        check(
+            kernel("%x: memref<9x20xf32>, %y: memref<9x30xf32>, %o: memref<9x57xf32>", body, "9, 57", "%i, %j"),
+            bits=bits,
+        )
 
 
 def test_guard_by_data():
@@ -177,7 +189,9 @@ def test_gather(type_: str):
         %k = arith.index_cast %n : i64 to index
         %a = memref.load %x[%k, %j] : memref<9x33x{type_}>
         {stored("%a", type_, "%o", "%i, %j", f"60x33x{type_}")}"""
-    text = kernel(f"%index: memref<60xi64>, %x: memref<9x33x{type_}>, %o: memref<60x33x{type_}>", body, "60, 33", "%i, %j")
+    text = kernel(
+        f"%index: memref<60xi64>, %x: memref<9x33x{type_}>, %o: memref<60x33x{type_}>", body, "60, 33", "%i, %j"
+    )
     dtype = {"f32": torch.float32, "bf16": torch.bfloat16, "i8": torch.int8}[type_]
     x = (torch.randn(9, 33) * 50).to(dtype)
     check(text, inputs=[torch.randint(0, 9, (60,)), x, torch.zeros(60, 33, dtype=dtype)])
@@ -190,35 +204,92 @@ def test_scatter_where_points_meet(mode: str, columns: int):
         %k = arith.index_cast %n : i64 to index
         %a = memref.load %x[%i, %j] : memref<60x{columns}xf32>
         {stored("%a", "f32", "%o", "%k, %j", f"9x{columns}xf32", mode)}"""
-    text = kernel(f"%index: memref<60xi64>, %x: memref<60x{columns}xf32>, %o: memref<9x{columns}xf32>", body, f"60, {columns}", "%i, %j")
+    text = kernel(
+        f"%index: memref<60xi64>, %x: memref<60x{columns}xf32>, %o: memref<9x{columns}xf32>",
+        body,
+        f"60, {columns}",
+        "%i, %j",
+    )
     check(text, inputs=[torch.randint(0, 9, (60,)), torch.randn(60, columns), torch.randn(9, columns)])
 
 
 def test_row_kept_in_scratch_memory():
     row = "33xf32"
-    body = f"""{loop("compute", "%k", f'''%a = memref.load %x[%i, %k] : memref<20x{row}>
+    body = f"""{
+        loop(
+            "compute",
+            "%k",
+            f'''%a = memref.load %x[%i, %k] : memref<20x{row}>
           %e = math.exp %a : f32
-          "bascule.yield"(%e) : (f32) -> ()''', "33", results="%t = ", types=f"tensor<{row}>")}
-        {loop("reduce", "%k", f'''%b = tensor.extract %t[%k] : tensor<{row}>
-          "bascule.yield"(%b) : (f32) -> ()''', "33", results="%s = ", attributes='kind = "sum"', types="f32")}
-        {loop("foreach", "%k", f'''%c = tensor.extract %t[%k] : tensor<{row}>
+          "bascule.yield"(%e) : (f32) -> ()''',
+            "33",
+            results="%t = ",
+            types=f"tensor<{row}>",
+        )
+    }
+        {
+        loop(
+            "reduce",
+            "%k",
+            f'''%b = tensor.extract %t[%k] : tensor<{row}>
+          "bascule.yield"(%b) : (f32) -> ()''',
+            "33",
+            results="%s = ",
+            attributes='kind = "sum"',
+            types="f32",
+        )
+    }
+        {
+        loop(
+            "foreach",
+            "%k",
+            f'''%c = tensor.extract %t[%k] : tensor<{row}>
           %d = arith.divf %c, %s : f32
           {stored("%d", "f32", "%o", "%i, %k", f"20x{row}")}
-          "bascule.yield"() : () -> ()''', "33")}"""
+          "bascule.yield"() : () -> ()''',
+            "33",
+        )
+    }"""
     check(kernel(f"%x: memref<20x{row}>, %o: memref<20x{row}>", body, "20", "%i"))
 
 
 def test_scratch_memory_of_lanes():
     """The same along columns: lanes are points of the domain, so the scratch memory holds a vector an element."""
-    body = f"""{loop("compute", "%k", '''%a = memref.load %x[%k, %i] : memref<33x80xf32>
+    body = f"""{
+        loop(
+            "compute",
+            "%k",
+            '''%a = memref.load %x[%k, %i] : memref<33x80xf32>
           %e = math.exp %a : f32
-          "bascule.yield"(%e) : (f32) -> ()''', "33", results="%t = ", types="tensor<33xf32>")}
-        {loop("reduce", "%k", '''%b = tensor.extract %t[%k] : tensor<33xf32>
-          "bascule.yield"(%b) : (f32) -> ()''', "33", results="%s = ", attributes='kind = "sum"', types="f32")}
-        {loop("foreach", "%k", f'''%c = tensor.extract %t[%k] : tensor<33xf32>
+          "bascule.yield"(%e) : (f32) -> ()''',
+            "33",
+            results="%t = ",
+            types="tensor<33xf32>",
+        )
+    }
+        {
+        loop(
+            "reduce",
+            "%k",
+            '''%b = tensor.extract %t[%k] : tensor<33xf32>
+          "bascule.yield"(%b) : (f32) -> ()''',
+            "33",
+            results="%s = ",
+            attributes='kind = "sum"',
+            types="f32",
+        )
+    }
+        {
+        loop(
+            "foreach",
+            "%k",
+            f'''%c = tensor.extract %t[%k] : tensor<33xf32>
           %d = arith.divf %c, %s : f32
           {stored("%d", "f32", "%o", "%k, %i", "33x80xf32")}
-          "bascule.yield"() : () -> ()''', "33")}"""
+          "bascule.yield"() : () -> ()''',
+            "33",
+        )
+    }"""
     check(kernel("%x: memref<33x80xf32>, %o: memref<33x80xf32>", body, "80", "%i"))
 
 
@@ -237,14 +308,46 @@ def test_independent_loops_in_one_launch():
 def test_whole_tensor_normalised_in_one_launch():
     """A large reduction, scalars from it, and a loop that needs them: three segments."""
     n = 50000
-    body = f"""{loop("reduce", "%i", f'''%a = memref.load %x[%i] : memref<{n}xf32>
-          "bascule.yield"(%a) : (f32) -> ()''', str(n), results="%m:3 = ", attributes='kind = "welford"', types="(f32, f32, f32)")}
+    body = f"""{
+        loop(
+            "reduce",
+            "%i",
+            f'''%a = memref.load %x[%i] : memref<{n}xf32>
+          "bascule.yield"(%a) : (f32) -> ()''',
+            str(n),
+            results="%m:3 = ",
+            attributes='kind = "welford"',
+            types="(f32, f32, f32)",
+        )
+    }
         %v = arith.divf %m#1, %m#2 : f32
         %s = math.sqrt %v : f32
         {stored("%s", "f32", "%p", "", "f32")}
-        {loop("foreach", "%i", f'''%c = memref.load %x[%i] : memref<{n}xf32>
+        {
+        loop(
+            "foreach",
+            "%i",
+            f'''%c = memref.load %x[%i] : memref<{n}xf32>
           %d = arith.subf %c, %m#0 : f32
           %e = arith.divf %d, %s : f32
           {stored("%e", "f32", "%o", "%i", f"{n}xf32")}
-          "bascule.yield"() : () -> ()''', str(n))}"""
+          "bascule.yield"() : () -> ()''',
+            str(n),
+        )
+    }"""
     check(kernel(f"%x: memref<{n}xf32>, %p: memref<f32>, %o: memref<{n}xf32>", body, ""))
+
+
+def test_equal_loops_of_one_launch_share_their_code():
+    """Five loops alike but for their buffers, in an order that no stride describes, and a sixth of its own."""
+    n, order = 5000, [3, 0, 4, 1, 2]
+    loops = [
+        loop("foreach", "%i", f'''%a = memref.load %x{k}[%i] : memref<{n}xf32>
+          %b = memref.load %y{k}[%i] : memref<{n}xf32>
+          %c = arith.{op} %a, %b : f32
+          {stored("%c", "f32", f"%x{k}", "%i", f"{n}xf32")}
+          "bascule.yield"() : () -> ()''', str(n))
+        for k, op in [*((k, "subf") for k in order), (5, "mulf")]
+    ]  # fmt: skip
+    arguments = ", ".join(f"%{v}{k}: memref<{n}xf32>" for v in "xy" for k in range(6))
+    check(kernel(arguments, "\n".join(loops), ""))

@@ -4,11 +4,10 @@ import os
 
 import pytest
 import torch
-from cpu_harness import call, check, kernel, loop, runnable_widths
-
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.lowering.cpu import compile_kernels
+from cpu_harness import call, check, kernel, loop, runnable_widths
 
 RESULTS = {"welford": 3, "softmax": 2}
 KINDS = ("sum", "max", "min", "argmax", "argmin")
@@ -100,12 +99,43 @@ def test_result_does_not_depend_on_threads():
 def test_joined_reductions():
     """Two reductions over the same ranges share a loop; a third needs the first and follows."""
     load = "%a = memref.load %x[%i, %k] : memref<9x50xf32>"
-    body = f"""{loop("reduce", "%k", load + '"bascule.yield"(%a) : (f32) -> ()', "50", results="%m = ", attributes='kind = "max"', types="f32")}
-        {loop("reduce", "%k", load + '"bascule.yield"(%a) : (f32) -> ()', "50", results="%n = ", attributes='kind = "argmin"', types="i64")}
-        {loop("reduce", "%k", load + '''
+    body = f"""{
+        loop(
+            "reduce",
+            "%k",
+            load + '"bascule.yield"(%a) : (f32) -> ()',
+            "50",
+            results="%m = ",
+            attributes='kind = "max"',
+            types="f32",
+        )
+    }
+        {
+        loop(
+            "reduce",
+            "%k",
+            load + '"bascule.yield"(%a) : (f32) -> ()',
+            "50",
+            results="%n = ",
+            attributes='kind = "argmin"',
+            types="i64",
+        )
+    }
+        {
+        loop(
+            "reduce",
+            "%k",
+            load
+            + '''
           %d = arith.subf %a, %m : f32
           %e = math.exp %d : f32
-          "bascule.yield"(%e) : (f32) -> ()''', "50", results="%s = ", attributes='kind = "sum"', types="f32")}
+          "bascule.yield"(%e) : (f32) -> ()''',
+            "50",
+            results="%s = ",
+            attributes='kind = "sum"',
+            types="f32",
+        )
+    }
         "bascule.store"(%s, %o, %i) : (f32, memref<9xf32>, index) -> ()
         "bascule.store"(%n, %p, %i) : (i64, memref<9xi64>, index) -> ()"""
     check(kernel("%x: memref<9x50xf32>, %o: memref<9xf32>, %p: memref<9xi64>", body, "9", "%i"))
@@ -119,11 +149,28 @@ def test_scans(kind: str, dim: int, shape: str):
     out_type = "i64" if kind.startswith("arg") else "f32"
     tile = f"tensor<{shape}x{out_type}>"
     ranges = ", ".join(sizes)
-    body = f"""{loop("scan", indices, f'''%a = memref.load %x[{indices}] : memref<{shape}xf32>
-          "bascule.yield"(%a) : (f32) -> ()''', ranges, results="%t = ", attributes=f'kind = "{kind}", dim = {dim} : i64', types=tile)}
-        {loop("foreach", indices, f'''%b = tensor.extract %t[{indices}] : {tile}
+    body = f"""{
+        loop(
+            "scan",
+            indices,
+            f'''%a = memref.load %x[{indices}] : memref<{shape}xf32>
+          "bascule.yield"(%a) : (f32) -> ()''',
+            ranges,
+            results="%t = ",
+            attributes=f'kind = "{kind}", dim = {dim} : i64',
+            types=tile,
+        )
+    }
+        {
+        loop(
+            "foreach",
+            indices,
+            f'''%b = tensor.extract %t[{indices}] : {tile}
           "bascule.store"(%b, %o, {indices}) : ({out_type}, memref<{shape}x{out_type}>, {", ".join(["index"] * len(sizes))}) -> ()
-          "bascule.yield"() : () -> ()''', ranges)}"""
+          "bascule.yield"() : () -> ()''',
+            ranges,
+        )
+    }"""
     check(kernel(f"%x: memref<{shape}xf32>, %o: memref<{shape}x{out_type}>", body, ""))
 
 

@@ -139,7 +139,19 @@ def test_training_step(make):
 
 
 # What may go to ATen in these models.
-ALLOWED = ("mm", "addmm", "bmm", "baddbmm", "convolution", "attention", "sort", "topk", "grouped_mm", "max_pool2d", "_foreach")
+ALLOWED = (
+    "mm",
+    "addmm",
+    "bmm",
+    "baddbmm",
+    "convolution",
+    "attention",
+    "sort",
+    "topk",
+    "grouped_mm",
+    "max_pool2d",
+    "_foreach",
+)
 
 
 @pytest.mark.parametrize("make", [gpt2, bert, llama, t5, mixtral, vit, resnet])

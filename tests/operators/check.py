@@ -68,12 +68,8 @@ def check_sample(sample: Sample, compiler: Compiler, compiled: Compiled, *, numb
 def backward(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The gradients of the inputs (zero where nothing depends on them) for seeded cotangents."""
     generator = torch.Generator().manual_seed(1)
-    cotangents = [
-        torch.randn(o.shape, generator=generator, dtype=torch.complex128 if o.is_complex() else torch.float64).to(
-            o.dtype
-        )
-        for o in outputs
-    ]
+    # Numbers that bf16 holds, so that a reference of a wider dtype has the same.
+    cotangents = [torch.randn(o.shape, generator=generator).bfloat16().to(o.dtype) for o in outputs]
     found = torch.autograd.grad(list(outputs), list(inputs), cotangents, allow_unused=True)
     return [torch.zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
 
@@ -119,8 +115,7 @@ def compare_metadata(expected: Sequence[torch.Tensor], actual: Sequence[torch.Te
 
 
 def compare(what, expected, actual, reference) -> None:
-    """Elementwise; where an element differs by more than the tolerance, it may if it is no farther from the reference than
-    eager (twice over, plus the tolerance of the wider dtype's rounding)."""
+    """Elements may differ by the tolerance; by more if none is much farther from the reference than eager's worst."""
     for i, (want, got) in enumerate(zip(expected, actual)):
         if want.layout != torch.strided:
             want, got = want.to_dense(), got.to_dense()
@@ -138,7 +133,7 @@ def compare(what, expected, actual, reference) -> None:
         exact = reference()[i]
         if exact is not None and exact.shape == want.shape and not exact.dtype.is_complex:
             mine, eager = relative_errors(exact, got.to(exact.dtype)), relative_errors(exact, want.to(exact.dtype))
-            if bool((mine <= 2 * eager + tolerance).all()):
+            if float(mine.max()) <= 2 * float(eager.max()) + tolerance:
                 continue
         worst = int(errors.argmax())
         raise Wrong(

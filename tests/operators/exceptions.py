@@ -57,16 +57,20 @@ THROUGH_DYNAMO: dict[str, str] = {
     "corrcoef": _NUMBER,
     "cov": _NUMBER,
     "equal": _NUMBER,
+    "index_fill": _SIZES,
     "index_put": _MASK,
     "item": _NUMBER,
     "linalg_lstsq": _SIZES,
+    "linalg_lstsq_grad_oriented": _SIZES,
     "masked_select": _SIZES,
     "narrow": _NUMBER,
     "nn_functional_ctc_loss": _NUMBER,
+    "nonzero": _SIZES,
     "nn_functional_gaussian_nll_loss": _NUMBER,
     "nn_functional_one_hot": _NUMBER,
     "tensor_split": _NUMBER,
     "unique": _SIZES,
+    "unique_consecutive": _SIZES,
 }
 
 # The compiler refuses the graph, with the user's line; with `on_error="aten"` it runs as its ATen operators.

@@ -1,0 +1,112 @@
+// RUN: bascule-opt %s --load-pass=bascule.lowering.cpu.kernels_to_cpu:KernelsToCpu --pass-pipeline='builtin.module(kernels-to-cpu{vector-bits=512})' --split-input-file | filecheck %s
+
+// A pointwise kernel: whole vectors, then what is left of a row under a mask; one tile a block of the domain.
+// CHECK-LABEL: func.func private @scale__part0
+// CHECK:         scf.for
+// CHECK:           %[[V:.*]] = vector.load %{{.*}} : memref<?xf32>, vector<[[W:[0-9]+]]xf32>
+// CHECK:           %[[P:.*]] = arith.mulf %[[V]], %{{.*}} : vector<[[W]]xf32>
+// CHECK:           vector.store %[[P]]
+// CHECK:         vector.maskedload
+// CHECK:         vector.maskedstore
+// CHECK-LABEL: func.func @_mlir_scale
+// CHECK:         call @GOMP_parallel
+func.func private @scale(%x: memref<1000xf32>, %o: memref<1000xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %two = arith.constant 2.0 : f32
+    %a = memref.load %x[%i] : memref<1000xf32>
+    %b = arith.mulf %a, %two : f32
+    "bascule.store"(%b, %o, %i) : (f32, memref<1000xf32>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (1000)>} : () -> ()
+  return
+}
+
+// -----
+
+// Rows: lanes run along the reduction, several accumulators at once, folded at the end. No mask: 64 divides the row.
+// CHECK-LABEL: func.func private @row_sums__part0
+// CHECK-NOT:     maskedload
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}}) -> (vector<64xf32>)
+// CHECK:           vector.load
+// CHECK:           arith.addf {{.*}} : vector<64xf32>
+// CHECK:         vector.shuffle
+// CHECK:         vector.extract
+// CHECK:         memref.store
+func.func private @row_sums(%x: memref<30x640xf32>, %o: memref<30xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = memref.load %x[%i, %k] : memref<30x640xf32>
+      "bascule.yield"(%a) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (640)>} : () -> f32
+    "bascule.store"(%s, %o, %i) : (f32, memref<30xf32>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (30)>} : () -> ()
+  return
+}
+
+// -----
+
+// Columns: lanes are points of the domain, the reduction is a plain loop over vectors.
+// CHECK-LABEL: func.func private @column_sums__part0
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}}) -> (vector<64xf32>)
+// CHECK:           vector.load
+// CHECK-NOT:     vector.shuffle
+// CHECK:         vector.store
+func.func private @column_sums(%x: memref<30x640xf32>, %o: memref<640xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = memref.load %x[%k, %i] : memref<30x640xf32>
+      "bascule.yield"(%a) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (30)>} : () -> f32
+    "bascule.store"(%s, %o, %i) : (f32, memref<640xf32>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (640)>} : () -> ()
+  return
+}
+
+// -----
+
+// A transposed read: tiles go through registers, no gather.
+// CHECK-LABEL: func.func private @transpose__part0
+// CHECK-NOT:     vector.gather
+// CHECK:         vector.shuffle
+// CHECK:         vector.store
+// CHECK-NOT:     vector.gather
+// CHECK:         return
+func.func private @transpose(%x: memref<64x128xf32, affine_map<(d0, d1) -> (d0 + d1 * 64)>>, %o: memref<64x128xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index, %j: index):
+    %a = memref.load %x[%i, %j] : memref<64x128xf32, affine_map<(d0, d1) -> (d0 + d1 * 64)>>
+    "bascule.store"(%a, %o, %i, %j) : (f32, memref<64x128xf32>, index, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (64, 128)>} : () -> ()
+  return
+}
+
+// -----
+
+// A large reduction at a single point is shared among threads: tiles of partial sums, then one thread puts them together.
+// CHECK-LABEL: func.func private @total__part0
+// CHECK:         llvm.store
+// CHECK-LABEL: func.func private @total__part1
+// CHECK:         scf.for
+// CHECK:           llvm.load
+// CHECK:           arith.addf {{.*}} : f32
+// CHECK:         memref.store
+func.func private @total(%x: memref<100000xf32>, %o: memref<f32>) {
+  "bascule.kernel"() ({
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = memref.load %x[%k] : memref<100000xf32>
+      "bascule.yield"(%a) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (100000)>} : () -> f32
+    "bascule.store"(%s, %o) : (f32, memref<f32>) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> ()>} : () -> ()
+  return
+}

@@ -1,0 +1,67 @@
+"""Loops that differ only in the buffers they touch, as an optimizer's step has one a parameter: one code, a table of buffers."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from .body import Block, Body, Node
+
+
+@dataclass(eq=False)
+class Family:
+    """`members[m][b]`: the argument (by position) that is buffer b of loop m. `leader` is the first loop; its buffers are
+    those whose value numbers are `buffers`."""
+
+    leader: Node
+    buffers: list[int]
+    members: list[list[int]] = field(default_factory=list)
+
+
+class Families:
+    """Loops by their shape."""
+
+    def __init__(self, body: Body, positions: dict[int, int]):
+        self.body = body
+        self.positions = positions  # value number of a buffer argument -> its position
+        self.known: dict[Hashable, Family] = {}
+
+    def add(self, node: Node) -> Family | None:
+        """The family that `node` founds, or None if it has joined one."""
+        shape = _Shape(self.body, self.positions)
+        key = shape.node(node)
+        family, new = self.known.get(key), None
+        if family is None:
+            family = new = self.known[key] = Family(node, list(shape.buffers))
+        family.members.append([self.positions[number] for number in shape.buffers])
+        return new
+
+
+class _Shape:
+    """What a loop is but for its buffers, as nested tuples; `buffers` in the order they are met."""
+
+    def __init__(self, body: Body, positions: dict[int, int]):
+        self.body, self.positions = body, positions
+        self.buffers: dict[int, int] = {}
+        self.inside: dict[int, int] = {}
+
+    def node(self, node: Node) -> Hashable:
+        operands = tuple(self.value(number) for number in node.operands)
+        blocks = tuple(self.block(block) for block in node.blocks)
+        for result in node.results:
+            self.inside[result] = len(self.inside)
+        attributes = node.op.attributes
+        named = tuple((name, attributes[name]) for name in sorted(attributes))
+        return node.name, named, tuple(node.types), operands, blocks
+
+    def block(self, block: Block) -> Hashable:
+        for argument in block.arguments:
+            self.inside[argument] = len(self.inside)
+        nodes = tuple(self.node(node) for node in block.nodes)
+        return nodes, tuple(self.value(number) for number in block.yielded)
+
+    def value(self, number: int) -> Hashable:
+        if number in self.inside:
+            return "inside", self.inside[number]
+        if number in self.positions:
+            at = self.buffers.setdefault(number, len(self.buffers))
+            return "buffer", at, self.body.types[number]
+        return "outside", number

@@ -1,0 +1,149 @@
+"""Building TTIR: operations of `tt` and of upstream dialects in our own context, in generic form. Two builds of MLIR share only text.
+
+Pure operations are hash-consed while their scope lasts: an address or a load's pointer asked for twice is one value, and that is how a
+persistent row stays in registers between the loops that read it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bascule.dialect.mlir import ir
+
+PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
+FLOAT_PREDICATES = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7, "uno": 14}
+
+
+def element(type_: ir.Type) -> ir.Type:
+    """The element of a tensor type; a scalar type itself."""
+    return type_.element_type if isinstance(type_, ir.RankedTensorType) else type_
+
+
+def like(type_: ir.Type, scalar: ir.Type) -> ir.Type:
+    """`scalar` in the shape of `type_`."""
+    return ir.RankedTensorType.get(type_.shape, scalar) if isinstance(type_, ir.RankedTensorType) else scalar
+
+
+class Builder:
+    """Appends operations to a block; `location` is that of the source operation at hand."""
+
+    def __init__(self, block: ir.Block, location: ir.Location):
+        self.point, self.location = ir.InsertionPoint(block), location
+        self.first: ir.InsertionPoint | None = None  # where constants go: before the first operation
+        self.scopes: list[dict] = [{}]
+        self.numbers: dict[ir.Value, int | float] = {}  # of the scalar constants
+        self.i1, self.i8, self.i16, self.i32, self.i64 = (ir.IntegerType.get_signless(n) for n in (1, 8, 16, 32, 64))
+        self.f32, self.f64 = ir.F32Type.get(), ir.F64Type.get()
+
+    def op(
+        self,
+        name: str,
+        results: Sequence[ir.Type] = (),
+        operands: Sequence[ir.Value] = (),
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        made = ir.Operation.create(
+            name, list(results), list(operands), attributes or {}, regions=regions, loc=self.location, ip=self.point
+        )
+        if self.first is None:
+            self.first = ir.InsertionPoint(made)
+        return made
+
+    def value(
+        self, name: str, type_: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None = None
+    ) -> ir.Value:
+        """The result of a pure operation (or of a load, which nothing in a kernel overwrites before it is read)."""
+        key = (name, type_, tuple(operands), tuple(attributes.items()) if attributes else ())
+        return self.once(key, lambda: self.op(name, [type_], operands, attributes).results[0])
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make()` gave for `key` in this scope or one around it."""
+        for scope in self.scopes:
+            if key in scope:
+                return scope[key]
+        made = self.scopes[-1][key] = make()
+        return made
+
+    @contextmanager
+    def inside(self, block: ir.Block) -> Iterator[None]:
+        """Appends to `block`, in a scope of its own."""
+        before, self.point = self.point, ir.InsertionPoint(block)
+        self.scopes.append({})
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+            self.point = before
+
+    @contextmanager
+    def isolated(self, block: ir.Block) -> Iterator[None]:
+        """The same for a region that uses nothing from outside, constants included."""
+        before = self.first, self.scopes
+        self.first, self.scopes = None, [{}]
+        try:
+            with self.inside(block):
+                yield
+        finally:
+            self.first, self.scopes = before
+
+    # On values: scalars, or tensors of one shape
+
+    def constant(self, type_: ir.Type, number: int | float) -> ir.Value:
+        key = ("constant", type_, str(number))  # as text: -0.0 is not 0.0, nan is nan
+        if key in self.scopes[0]:
+            return self.scopes[0][key]
+        scalar = element(type_)
+        if isinstance(scalar, ir.FloatType):
+            attribute: ir.Attribute = ir.FloatAttr.get(scalar, float(number))
+        else:
+            half = 1 << (scalar.width - 1)
+            attribute = ir.IntegerAttr.get(scalar, (int(number) + half) % (2 * half) - half)
+        if scalar != type_:
+            attribute = ir.DenseElementsAttr.get_splat(type_, attribute)
+        made = ir.Operation.create(
+            "arith.constant", [type_], attributes={"value": attribute}, loc=self.location, ip=self.first or self.point
+        ).results[0]
+        self.scopes[0][key] = made
+        if scalar == type_:
+            self.numbers[made] = number
+        return made
+
+    def same(self, name: str, *operands: ir.Value) -> ir.Value:
+        """An operation whose result has the type of its operands."""
+        return self.value(name, operands[0].type, operands)
+
+    def convert(self, name: str, x: ir.Value, to: ir.Type) -> ir.Value:
+        return self.value(name, like(x.type, to), [x])
+
+    def compare(self, predicate: str, x: ir.Value, y: ir.Value) -> ir.Value:
+        floats = isinstance(element(x.type), ir.FloatType)
+        number = (FLOAT_PREDICATES if floats else PREDICATES)[predicate]
+        attributes = {"predicate": ir.IntegerAttr.get(self.i64, number)}
+        return self.value("arith.cmpf" if floats else "arith.cmpi", like(x.type, self.i1), [x, y], attributes)
+
+    def select(self, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+        return self.value("arith.select", x.type, [condition, x, y])
+
+    def is_nan(self, x: ir.Value) -> ir.Value:
+        return self.compare("uno", x, x)
+
+    def number(self, type_: ir.Type, number: int) -> ir.IntegerAttr:
+        return ir.IntegerAttr.get(type_, number)
+
+    # Loops
+
+    def loop(
+        self,
+        bounds: tuple[ir.Value, ir.Value, ir.Value],
+        carried: Sequence[ir.Value],
+        body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`scf.for` over lower, upper and step, which are of one integer type; returns the carried values after it."""
+        types = [value.type for value in carried]
+        made = self.op("scf.for", types, [*bounds, *carried], regions=1)
+        block = made.regions[0].blocks.append(bounds[0].type, *types, arg_locs=[self.location] * (1 + len(types)))
+        iv, *values = block.arguments
+        with self.inside(block):
+            self.op("scf.yield", [], body(iv, values))
+        return list(made.results)

@@ -1,0 +1,172 @@
+"""Index arithmetic of a kernel as affine expressions, before anything is emitted.
+
+Every value of type `index` is an affine expression: its symbols are the function's, its dimensions are *atoms*, the loop indices and the
+indices that come from data, numbered in the order they are met. An address is the buffer's layout at such expressions, which MLIR's
+affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no division.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from bascule.dialect.ir.shapes import constant, expr, row_major, strided
+from bascule.dialect.ir.types import scalar_type
+from bascule.dialect.mlir import ir
+
+Expr = ir.AffineExpr
+LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
+ACCESSES = {"memref.load": 1, "bascule.store": 2}  # operation -> its first operand that is an index
+
+
+def layout(type_: ir.MemRefType) -> Expr:
+    """Index -> element offset; symbols are the function's."""
+    if isinstance(type_.layout, ir.StridedLayoutAttr):
+        return strided(list(type_.layout.strides), type_.layout.offset).results[0]
+    map_ = type_.affine_map
+    if len(map_.results) == 1 and (type_.rank != 1 or map_ != ir.AffineMap.get_identity(1)):
+        return map_.results[0]
+    return strided(row_major(list(type_.shape)) if type_.rank != 1 else [1]).results[0]
+
+
+def substitute(e: Expr, dims: Sequence[Expr], symbols: Sequence[Expr] | None = None) -> Expr:
+    """`e` with its dimensions, and symbols if given, replaced."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineDimExpr):
+        return dims[e.position]
+    if isinstance(e, ir.AffineSymbolExpr):
+        return e if symbols is None else symbols[e.position]
+    if not isinstance(e, ir.AffineBinaryExpr):
+        return e
+    lhs, rhs = substitute(e.lhs, dims, symbols), substitute(e.rhs, dims, symbols)
+    if isinstance(e, ir.AffineAddExpr):
+        return expr(lhs + rhs)
+    if isinstance(e, ir.AffineMulExpr):
+        return expr(lhs * rhs)
+    kind = type(e)  # floor or ceiling quotient, or remainder
+    return expr(kind.get(lhs, rhs))
+
+
+def coefficients(e: Expr, found: dict[int, Expr], opaque: set[int], factor: Expr | None = None) -> None:
+    """Adds the coefficient of each atom in `e` to `found`; atoms that `e` is not linear in go to `opaque`."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineDimExpr):
+        found[e.position] = expr(found.get(e.position, expr(0)) + (factor or expr(1)))
+    elif isinstance(e, ir.AffineAddExpr):
+        coefficients(e.lhs, found, opaque, factor)
+        coefficients(e.rhs, found, opaque, factor)
+    elif isinstance(e, ir.AffineMulExpr) and not atoms(e.rhs):
+        coefficients(e.lhs, found, opaque, expr(e.rhs * factor) if factor else e.rhs)
+    elif isinstance(e, ir.AffineBinaryExpr):
+        opaque.update(atoms(e))
+
+
+def atoms(e: Expr) -> set[int]:
+    """The numbers of the atoms in `e`."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineDimExpr):
+        return {e.position}
+    return atoms(e.lhs) | atoms(e.rhs) if isinstance(e, ir.AffineBinaryExpr) else set()
+
+
+class Expressions:
+    """The index values of a kernel function, and every use of one: addresses, and indices that become data."""
+
+    def __init__(self, function: ir.Operation, kernel: ir.Operation):
+        self.known: dict[ir.Value, Expr] = {}
+        self.uses: list[Expr] = []
+        self.atoms = 0
+        for position, argument in enumerate(function.regions[0].blocks[0].arguments):
+            if isinstance(argument.type, ir.IndexType):
+                self.known[argument] = Expr.get_symbol(position)
+        self._visit(kernel.regions[0].blocks[0])
+        self.opaque: set[int] = set()
+        self.linear: list[dict[int, Expr]] = []
+        for use in self.uses:
+            found: dict[int, Expr] = {}
+            coefficients(use, found, self.opaque)
+            self.linear.append(found)
+
+    def of(self, value: ir.Value) -> Expr:
+        """The expression of an index value; a new atom for one that comes from elsewhere."""
+        if value not in self.known:
+            self.known[value] = Expr.get_dim(self.atoms)
+            self.atoms += 1
+        return self.known[value]
+
+    def address(self, op: ir.Operation) -> Expr:
+        """The element offset that a load or a store goes to."""
+        first = ACCESSES[op.name]
+        indices = [self.of(value) for value in list(op.operands)[first:]]
+        return substitute(layout(op.operands[first - 1].type), indices)
+
+    def _visit(self, block: ir.Block) -> None:
+        for argument in block.arguments:
+            self.of(argument)
+        for view in block.operations:
+            op = view.operation
+            if op.name in ACCESSES:
+                self.uses.append(self.address(op))
+            elif not self._symbolic(op):
+                self.uses += [self.of(v) for v in op.operands if isinstance(v.type, ir.IndexType)]
+            for region in op.regions:
+                for inner in region.blocks:
+                    self._visit(inner)
+
+    def _symbolic(self, op: ir.Operation) -> bool:
+        """Whether `op` is index arithmetic that stays affine."""
+        if len(op.results) != 1 or not isinstance(op.results[0].type, ir.IndexType):
+            return False
+        if op.name == "affine.apply":
+            map_ = op.attributes["map"].value
+            operands = [self.of(v) for v in op.operands]
+            e = substitute(map_.results[0], operands[: map_.n_dims], operands[map_.n_dims :])
+        elif op.name == "arith.constant":
+            e = expr(op.attributes["value"].value)
+        elif op.name in ("arith.addi", "arith.subi", "arith.muli"):
+            x, y = (self.of(v) for v in op.operands)
+            if op.name == "arith.muli" and atoms(x) and atoms(y):
+                return False
+            e = expr(x * y if op.name == "arith.muli" else x + y if op.name == "arith.addi" else x + y * -1)
+        else:
+            return False
+        self.known[op.results[0]] = e
+        return True
+
+    def groups(self, arguments: Sequence[ir.Value], sizes: Sequence[Expr]) -> Iterator[tuple[list[int], Expr]]:
+        """A loop's indices as few groups, outermost first: (atoms, size). All uses see the indices of a group as one flat index:
+        the group's last atom takes it, and the others are 0."""
+        group: list[int] = []
+        size = expr(1)
+        for argument, extent in zip(arguments, sizes):
+            atom = self.of(argument).position
+            if constant(extent) == 1:
+                group.insert(0, atom)
+            elif constant(size) == 1 or self._flat(group[-1], atom, extent):
+                group.append(atom)
+                size = expr(size * extent)
+            else:
+                yield group, size
+                group, size = [atom], extent
+        yield group, size
+
+    def _flat(self, outer: int, inner: int, extent: Expr) -> bool:
+        if {outer, inner} & self.opaque:
+            return False
+        zero = expr(0)
+        return all(expr(use.get(inner, zero) * extent) == use.get(outer, zero) for use in self.linear)
+
+    def contiguous(self, atom: int) -> int:
+        """How many uses run along `atom` with stride 1."""
+        one = expr(1)
+        return sum(atom in use and use[atom] == one for use in self.linear) if atom not in self.opaque else 0
+
+
+def span(type_: ir.MemRefType) -> int | None:
+    """Elements from a buffer's first to its last, None if that is dynamic."""
+    if not type_.has_static_shape:
+        return None
+    return constant(substitute(layout(type_), [expr(max(0, size - 1)) for size in type_.shape]) + 1)
+
+
+def stored(type_: ir.MemRefType) -> ir.Type:
+    """The element type in memory: signless, a byte for a boolean."""
+    scalar = scalar_type(type_.element_type)
+    return ir.IntegerType.get_signless(8) if scalar == ir.IntegerType.get_signless(1) else scalar

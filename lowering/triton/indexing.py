@@ -1,0 +1,138 @@
+"""Affine expressions of atoms and symbols, emitted as integer tiles."""
+
+from collections.abc import Sequence
+
+from bascule.dialect.ir.shapes import expr
+from bascule.dialect.mlir import ir
+
+from .builder import Builder
+from .expressions import Expr, atoms, coefficients, substitute
+from .scalars import divide_floor
+from .tiles import Tile, elementwise
+
+JOINED = 1 << 20  # atoms from here on stand for several groups of a loop
+
+
+class Indexing:
+    """`type` is that of indices; `at` the tile of each atom, `positive` the atoms that are never negative."""
+
+    def __init__(self, b: Builder, type_: ir.Type, symbols: Sequence[Tile]):
+        self.b, self.type, self.symbols = b, type_, symbols
+        self.at: dict[int, Tile] = {}
+        self.positive: set[int] = set()
+        self.joined: dict[tuple[int, int], int] = {}  # (last atom, first group) of a run of groups -> its atom
+        self.flat: dict[int, tuple[list[tuple[int, Expr]], Tile]] = {}  # first atom of a loop of several groups -> (groups, position)
+
+    def number(self, value: int) -> Tile:
+        return Tile(self.b.constant(self.type, value))
+
+    def op(self, name: str, x: Tile, y: Tile) -> Tile:
+        return elementwise(self.b, lambda p, q: self.b.same(name, p, q), [x, y])
+
+    def evaluate(self, e: Expr) -> Tile:
+        e = e.maybe_downcast()
+        if isinstance(e, ir.AffineConstantExpr):
+            return self.number(e.value)
+        if isinstance(e, ir.AffineDimExpr):
+            return self.at[e.position]
+        if isinstance(e, ir.AffineSymbolExpr):
+            return self.symbols[e.position]
+        x, y = self.evaluate(e.lhs), self.evaluate(e.rhs)
+        zero, one = self.number(0), self.number(1)
+        if isinstance(e, ir.AffineAddExpr):
+            return y if x == zero else x if y == zero else self.op("arith.addi", x, y)
+        if isinstance(e, ir.AffineMulExpr):
+            if zero in (x, y):
+                return zero
+            return y if x == one else x if y == one else self.op("arith.muli", x, y)
+        quotient, rest = self._divided(x, y, self._never_negative(e.lhs))
+        if isinstance(e, ir.AffineModExpr):
+            return rest
+        if isinstance(e, ir.AffineFloorDivExpr):
+            return quotient
+        up = elementwise(self.b, lambda r: self.b.compare("ne", r, self.b.constant(r.type, 0)), [rest])
+        more = elementwise(self.b, lambda u: self.b.convert("arith.extui", u, self.type), [up])
+        return self.op("arith.addi", quotient, more)
+
+    def _divided(self, x: Tile, y: Tile, positive: bool) -> tuple[Tile, Tile]:
+        """Quotient rounded down and remainder, by a positive divisor."""
+        if positive:
+            return self.op("arith.divui", x, y), self.op("arith.remui", x, y)
+        quotient = elementwise(self.b, lambda p, q: divide_floor(self.b, p, q)[0], [x, y])
+        return quotient, elementwise(self.b, lambda p, q: divide_floor(self.b, p, q)[1], [x, y])
+
+    def _never_negative(self, e: Expr) -> bool:
+        e = e.maybe_downcast()
+        if isinstance(e, ir.AffineDimExpr):
+            return e.position in self.positive
+        if isinstance(e, ir.AffineBinaryExpr):
+            return self._never_negative(e.lhs) and self._never_negative(e.rhs)
+        return not isinstance(e, ir.AffineConstantExpr) or e.value >= 0
+
+    def address(self, e: Expr) -> Tile:
+        """An element offset. Where it runs through several groups of a loop as through one, their flat position is used: no quotients,
+        and Triton sees that neighbours are adjacent."""
+        found: dict[int, Expr] = {}
+        opaque: set[int] = set()
+        coefficients(e, found, opaque)
+        replaced: dict[int, Expr] = {}
+        for groups, position in self.flat.values():
+            first = 0
+            for last in range(len(groups)):
+                joined = last + 1 < len(groups) and self._joins(groups[last], groups[last + 1], found, opaque)
+                if joined:
+                    continue
+                if last > first:
+                    self._join(groups, (first, last), position, replaced)
+                first = last + 1
+        if not replaced:
+            return self.evaluate(e)
+        highest = max(atoms(e), default=-1)
+        return self.evaluate(substitute(e, [replaced.get(k, Expr.get_dim(k)) for k in range(highest + 1)]))
+
+    @staticmethod
+    def _joins(outer: tuple[int, Expr], inner: tuple[int, Expr], found: dict[int, Expr], opaque: set[int]) -> bool:
+        if {outer[0], inner[0]} & opaque or not {outer[0], inner[0]} <= found.keys():
+            return False
+        return expr(found[inner[0]] * inner[1]) == found[outer[0]]
+
+    def _join(
+        self, groups: list[tuple[int, Expr]], run: tuple[int, int], position: Tile, replaced: dict[int, Expr]
+    ) -> None:
+        """Makes a run of groups one: the last one's atom is replaced by an atom of the run's flat position, the others by 0."""
+        first, last = run
+        below, within = (self.product([([], size) for _, size in part]) for part in (groups[last + 1 :], groups[first : last + 1]))
+        tile = position if last + 1 == len(groups) else self.op("arith.divui", position, self.evaluate(below))
+        if first > 0:
+            tile = self.op("arith.remui", tile, self.evaluate(within))
+        atom = self.joined.setdefault((groups[last][0], first), JOINED + len(self.joined))
+        self.at[atom] = tile
+        self.positive.add(atom)
+        for number, _ in groups[first:last]:
+            replaced[number] = expr(0)
+        replaced[groups[last][0]] = Expr.get_dim(atom)
+
+    def bind(self, groups: Sequence[tuple[list[int], Expr]], flat: Tile) -> None:
+        """The atoms of a loop's groups, from its flat position."""
+        rest = flat
+        named = [(group[-1], size) for group, size in groups if group]
+        if len(named) > 1:
+            self.flat[named[0][0]] = named, flat
+        for number in range(len(groups) - 1, -1, -1):
+            group, size = groups[number]
+            here = rest
+            if number > 0:
+                extent = self.evaluate(size)
+                here, rest = self.op("arith.remui", rest, extent), self.op("arith.divui", rest, extent)
+            for atom in group:
+                self.at[atom] = self.number(0)
+                self.positive.add(atom)
+            if group:
+                self.at[group[-1]] = here
+
+    @staticmethod
+    def product(groups: Sequence[tuple[list[int], Expr]]) -> Expr:
+        total = expr(1)
+        for _, size in groups:
+            total = expr(total * size)
+        return total

@@ -1,0 +1,126 @@
+"""Buffers that know what is in them: accesses out of bounds, reads of what nothing wrote, and races are errors."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from bascule.dialect.interpreter.errors import error
+from bascule.dialect.mlir import ir
+
+SIGNED = {torch.bool: torch.int8, torch.uint8: torch.int8}
+SIGNED |= {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+NOBODY, SEVERAL = -1, -2  # instead of a program's number
+
+
+class Memory:
+    """The elements of a strided tensor as a flat buffer that begins at its first one. Booleans are bytes, unsigned integers signed ones.
+
+    `written`: whether the tensor has contents. `begin` is to be called before each launch: what earlier ones did is then in order.
+    """
+
+    def __init__(self, tensor: torch.Tensor, *, written: bool = True):
+        spans = [(size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())]
+        extent = sum(spans) + 1 if tensor.numel() else 0
+        flat = tensor.as_strided([extent], [1])
+        self.tensor, self.flat = tensor, flat.view(SIGNED.get(tensor.dtype, tensor.dtype))
+        self.reachable = torch.zeros(extent, dtype=torch.bool)
+        self.reachable.as_strided(tensor.shape, tensor.stride()).fill_(True)
+        self.written = torch.full([extent], written)
+        self.begin()
+
+    def begin(self) -> None:
+        extent = len(self.flat)
+        self.writer, self.reader = (torch.full([extent], NOBODY, dtype=torch.int64) for _ in range(2))
+        self.added = torch.zeros(extent, dtype=torch.bool)  # by an atomic
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """Addresses into one buffer: `offset` in elements. `dtype` is that of the elements, if it is not the buffer's."""
+
+    memory: Memory
+    offset: torch.Tensor
+    dtype: torch.dtype | None = None
+
+    def moved(self, by: torch.Tensor) -> "Pointer":
+        return replace(self, offset=self.offset + by)
+
+    def reshaped(self, change) -> "Pointer":
+        return replace(self, offset=change(self.offset))
+
+    @property
+    def data(self) -> torch.Tensor:
+        return self.memory.flat if self.dtype is None else self.memory.flat.view(self.dtype)
+
+
+def _places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The places in the mask, and the number of the program of each."""
+    programs = torch.arange(len(mask)).reshape([-1] + [1] * (mask.dim() - 1)).expand(mask.shape)
+    offset = pointer.offset.expand(mask.shape)[mask]
+    wrong = (offset < 0) | (offset >= len(pointer.memory.flat))
+    wrong[~wrong] = ~pointer.memory.reachable[offset[~wrong]]
+    if wrong.any():
+        number = int(programs[mask][wrong][0])
+        where = f"element {int(offset[wrong][0])} of a buffer of {tuple(pointer.memory.tensor.shape)}"
+        raise error(op, f"is out of bounds in program {number}: {where}, strides {pointer.memory.tensor.stride()}")
+    return offset, programs[mask]
+
+
+def load(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> torch.Tensor:
+    """The elements; what the mask leaves out is junk, on purpose unlike any identity."""
+    offset, programs = _places(op, pointer, mask)
+    memory = pointer.memory
+    if not memory.written[offset].all():
+        raise error(op, f"reads memory that nothing wrote, element {int(offset[~memory.written[offset]][0])}")
+    others = (memory.writer[offset] != NOBODY) & (memory.writer[offset] != programs)
+    if (others | memory.added[offset]).any():
+        raise error(op, "reads what another program writes in the same launch")
+    known = memory.reader[offset]
+    memory.reader[offset] = torch.where((known == NOBODY) | (known == programs), programs, SEVERAL)
+    _mark_shared(memory.reader, offset, programs)
+    data = pointer.data
+    junk = float("nan") if data.dtype.is_floating_point else torch.iinfo(data.dtype).max // 3
+    result = torch.full(mask.shape, junk, dtype=data.dtype)
+    result[mask] = data[offset]
+    return result
+
+
+def _mark_shared(owner: torch.Tensor, offset: torch.Tensor, programs: torch.Tensor) -> None:
+    """Places that several programs of this access touch."""
+    owner[offset[owner[offset] != programs]] = SEVERAL
+
+
+def store(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor) -> None:
+    offset, programs = _places(op, pointer, mask)
+    memory = pointer.memory
+    own = (memory.writer[offset] == NOBODY) | (memory.writer[offset] == programs)
+    if not own.all() or memory.added[offset].any() or len(torch.unique(offset)) != len(offset):
+        raise error(op, "writes a place twice, or one that another program writes, without an atomic")
+    if ((memory.reader[offset] != NOBODY) & (memory.reader[offset] != programs)).any():
+        raise error(op, "writes what another program reads in the same launch")
+    memory.writer[offset] = programs
+    memory.written[offset] = True
+    pointer.data[offset] = value.expand(mask.shape)[mask]
+
+
+# Numbers of Triton's RMWOp -> how `index_reduce_` calls it, and whether it is unsigned.
+MODES = {4: ("sum", False), 5: ("sum", False), 6: ("amax", False), 7: ("amin", False), 8: ("amax", True), 9: ("amin", True)}
+
+
+def atomic(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor) -> None:
+    offset, _ = _places(op, pointer, mask)
+    memory, number = pointer.memory, op.attributes["atomic_rmw_op"].value
+    if number not in MODES:
+        raise error(op, f"has mode {number}, which the interpreter lacks")
+    if (memory.writer[offset] != NOBODY).any() or (memory.reader[offset] != NOBODY).any():
+        raise error(op, "works on a place that a plain access touches in the same launch")
+    if not memory.written[offset].all():
+        raise error(op, "adds to memory that nothing wrote")
+    memory.added[offset] = True
+    mode, unsigned = MODES[number]
+    data, content = pointer.data, value.expand(mask.shape)[mask]
+    if unsigned:  # the order of unsigned numbers is that of signed ones with the sign bit turned
+        low = torch.iinfo(data.dtype).min
+        content, flipped = content ^ low, data ^ low
+        data.copy_(flipped.scatter_reduce(0, offset, content, mode) ^ low)
+    else:
+        data.scatter_reduce_(0, offset, content, mode)

@@ -1,0 +1,164 @@
+"""Rules for the operations of `tt` and `scf`; those of `arith` and `math` are the reference interpreter's."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from bascule.dialect.interpreter.errors import error
+from bascule.dialect.interpreter.scalars import DIVISIONS, SCALARS
+from bascule.dialect.interpreter.values import dtype_of
+from bascule.dialect.mlir import ir
+
+from ..builder import element
+from ..libdevice import LIBDEVICE
+from .memory import Pointer, atomic, load, store
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_FUNCTIONS = {symbol: name for name, symbol in LIBDEVICE.items()}
+
+
+def _shape(machine: "Machine", type_: ir.Type) -> list[int]:
+    return [machine.programs, *(type_.shape if isinstance(type_, ir.RankedTensorType) else [])]
+
+
+def scalar(op: ir.Operation, name: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The operation `name` of `arith` or `math`, element by element. Lanes that divide by zero hold junk, as on a GPU."""
+    seen: Any = SimpleNamespace(
+        results=[SimpleNamespace(type=element(result.type)) for result in op.results], attributes=op.attributes
+    )
+    if name in DIVISIONS:
+        x, y = operands
+        result = DIVISIONS[name][1](seen, x, torch.where(y == 0, 1, y))
+    elif name in SCALARS:
+        result = SCALARS[name](seen, *operands)
+    else:
+        raise error(op, "is not known to the interpreter")
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def _constant(machine, op):
+    type_, value = op.results[0].type, op.attributes["value"]
+    number = value.get_splat_value().value if isinstance(type_, ir.RankedTensorType) else value.value
+    return [torch.full(_shape(machine, type_), number, dtype=dtype_of(element(type_)))]
+
+
+def _program(machine, op):
+    return [torch.arange(machine.programs, dtype=torch.int32)]
+
+
+def _range(machine, op):
+    start, end = (op.attributes[name].value for name in ("start", "end"))
+    return [torch.arange(start, end, dtype=torch.int32).expand(machine.programs, -1)]
+
+
+def _reshape(change):
+    """A rule that changes the shape of numbers and of pointers alike."""
+
+    def rule(machine, op, x):
+        shape = _shape(machine, op.results[0].type)
+        return [x.reshaped(lambda t: change(t, shape)) if isinstance(x, Pointer) else change(x, shape)]
+
+    return rule
+
+
+def _load(machine, op, pointer, mask=None):
+    return [load(op, pointer, machine.mask(pointer.offset.shape, mask))]
+
+
+def _store(machine, op, pointer, value, mask=None):
+    store(op, pointer, value, machine.mask(pointer.offset.shape, mask))
+    return []
+
+
+def _atomic(machine, op, pointer, value, mask):
+    atomic(op, pointer, value, machine.mask(pointer.offset.shape, mask))
+    return [torch.full_like(value, 0)]
+
+
+def _bitcast(machine, op, x):
+    type_ = element(op.results[0].type)
+    if isinstance(x, Pointer):
+        name = str(type_).removeprefix("!tt.ptr<").removesuffix(">")
+        return [Pointer(x.memory, x.offset, dtype_of(ir.Type.parse(name)))]
+    return scalar(op, "arith.bitcast", [x])
+
+
+def _extern(machine, op, *operands):
+    symbol = op.attributes["symbol"].value
+    name = _FUNCTIONS.get(symbol) or _FUNCTIONS.get(symbol.removesuffix("f"))
+    if name is None:
+        raise error(op, f"calls '{symbol}', which the interpreter lacks")
+    return scalar(op, name, operands)
+
+
+def _reduce(machine, op, *state):
+    """Halves onto each other, until one element is left."""
+    axis, block = op.attributes["axis"].value + 1, op.regions[0].blocks[0]
+    values = list(state)
+    while values[0].shape[axis] > 1:
+        half = values[0].shape[axis] // 2
+        parts = [value.split(half, axis) for value in values]
+        values = machine.block(block, [part[0] for part in parts] + [part[1] for part in parts])
+    return [value.squeeze(axis) for value in values]
+
+
+def _scan(machine, op, *state):
+    """Each step combines with what stands 1, 2, 4, ... places before."""
+    axis, block = op.attributes["axis"].value + 1, op.regions[0].blocks[0]
+    values, distance, extent = list(state), 1, state[0].shape[op.attributes["axis"].value + 1]
+    while distance < extent:
+        before = [value.narrow(axis, 0, extent - distance) for value in values]
+        later = [value.narrow(axis, distance, extent - distance) for value in values]
+        combined = machine.block(block, before + later)
+        values = [torch.cat([v.narrow(axis, 0, distance), c], axis) for v, c in zip(values, combined)]
+        distance *= 2
+    return values
+
+
+def _for(machine, op, lower, upper, step, *carried):
+    bounds = [value.unique() for value in (lower, upper, step)]
+    if any(len(bound) != 1 for bound in bounds):
+        raise error(op, "has bounds that differ between programs")
+    block, values = op.regions[0].blocks[0], list(carried)
+    for i in range(*(int(bound) for bound in bounds)):
+        values = machine.block(block, [torch.full_like(lower, i), *values])
+    return values
+
+
+def _if(machine, op, condition):
+    outer, branches = machine.active, []
+    for region, chosen in zip(op.regions, (condition, ~condition)):
+        machine.active = outer & chosen
+        branches.append(machine.block(region.blocks[0]) if len(region.blocks) else [])
+    machine.active = outer
+    return [torch.where(condition.reshape([-1] + [1] * (a.dim() - 1)), a, b) for a, b in zip(*branches)]
+
+
+RULES = {
+    "arith.constant": _constant,
+    "tt.get_program_id": _program,
+    "tt.make_range": _range,
+    "tt.splat": _reshape(lambda t, shape: t.reshape([-1] + [1] * (len(shape) - 1)).expand(shape)),
+    "tt.broadcast": _reshape(lambda t, shape: t.expand(shape)),
+    "tt.expand_dims": _reshape(lambda t, shape: t.reshape(shape)),
+    "tt.addptr": lambda machine, op, pointer, by: [pointer.moved(by)],
+    "tt.load": _load,
+    "tt.store": _store,
+    "tt.atomic_rmw": _atomic,
+    "tt.bitcast": _bitcast,
+    "tt.extern_elementwise": _extern,
+    "tt.precise_divf": lambda machine, op, x, y: scalar(op, "arith.divf", [x, y]),
+    "tt.precise_sqrt": lambda machine, op, x: scalar(op, "math.sqrt", [x]),
+    "tt.mulhiui": lambda machine, op, x, y: [_high(op, x, y)],
+    "tt.reduce": _reduce,
+    "tt.scan": _scan,
+    "scf.for": _for,
+    "scf.if": _if,
+}
+
+
+def _high(op: ir.Operation, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return SCALARS["arith.mului_extended"](op, x, y)[1]

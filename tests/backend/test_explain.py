@@ -1,0 +1,48 @@
+"""`bascule.explain`: what it tells, and that it leaves the model alone."""
+
+import pytest
+import torch
+
+import bascule
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.linear = torch.nn.LayerNorm(16), torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return x + torch.tanh(self.linear(self.norm(x)))
+
+
+def test_a_training_step_is_explained_forward_and_backward():
+    model = Block()
+    explanation = bascule.explain(model, torch.randn(4, 16), options={"on_error": "raise"})
+    forward, backward = explanation.graphs
+    assert forward.name.endswith("forward") and backward.name.endswith("backward")
+    assert all(parameter.grad is None for parameter in model.parameters())
+    (norm,) = [k for k in forward.kernels if "aten.var_mean.correction" in k.operators]
+    assert norm.domain == "4" and norm.calls == 1
+    assert [(call.operator, call.calls) for call in forward.aten] == [("aten.addmm.default", 1)]
+    assert "matrix product" in forward.aten[0].reason
+    assert forward.memory is not None
+    stages = list(forward.seconds)
+    assert stages[0] == "import" and stages[-3:] == ["jit", "wrapper", "load"]
+    text = str(explanation)
+    for part in ("aten.var_mean.correction", "aten.addmm.default: a matrix product", "arena of", "form-kernels", norm.name):
+        assert part in text
+
+
+def test_a_fallback_is_told():
+    with pytest.warns(bascule.errors.FallbackWarning):
+        explanation = bascule.explain(lambda x: x + 1, torch.ones(3, device="meta"))
+    (graph,) = explanation.graphs
+    assert "meta" in graph.fallback
+    assert "NOT COMPILED: import: the tensor" in str(explanation)
+
+
+def test_dynamic_sizes_are_told_in_symbols():
+    explanation = bascule.explain(lambda x: torch.softmax(x, -1), torch.randn(5, 7), dynamic=True)
+    (graph,) = explanation.graphs
+    (kernel,) = graph.kernels
+    assert kernel.domain == "s0"

@@ -1,0 +1,96 @@
+"""How the Triton lowering is tested: a function's kernels, as TTIR, are run by the TTIR interpreter and compared with eager."""
+
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from bascule.dialect.interpreter.entry import choose
+from bascule.dialect.interpreter.frame import Frame, Scope
+from bascule.dialect.interpreter.values import Buffer
+from bascule.dialect.ir import context
+from bascule.dialect.ir.functions import functions, kernel_op
+from bascule.dialect.mlir import ir
+from bascule.dialect.passes import Pipeline
+from bascule.frontend.conversion import convert_module
+from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.importer import import_graph
+from bascule.lowering.triton import ToTriton, TritonKernel, compile_kernel, triton_kernels
+from bascule.lowering.triton.interpreter import Memory, run_kernel
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing import assert_close
+
+PASSES = (
+    "cse,fold-views,simplify-indexing,inline-producers,drop-roundings,expand-random,canonicalize,cse,form-kernels,cse,"
+    "order-program,bufferize-kernels"
+)
+TOLERANCE = {torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-3}, torch.float16: {"rtol": 2e-3, "atol": 1e-4}}
+
+
+def program(function: Callable, *inputs: torch.Tensor, tracing_mode: str = "fake", **schedule: int) -> ir.Module:
+    """The program stage of `function`; `schedule` is what every kernel's schedule says."""
+    gm = make_fx(function, tracing_mode=tracing_mode, decomposition_table=decomposition_table())(*inputs)
+    fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
+    module = import_graph(gm, fake, context=context()).module
+    convert_module(module, fallback="error", eager_rounding=False)
+    Pipeline.parse(PASSES).run(module)
+    if schedule:
+        keys = ", ".join(f"{name} = {value} : i64" for name, value in schedule.items())
+        with module.context:
+            attribute = ir.Attribute.parse(f'#bascule.schedule<{{target = "cuda", {keys}}}>')
+            for kernel in filter(None, map(kernel_op, functions(module))):
+                kernel.attributes["schedule"] = attribute
+    return module
+
+
+def lowered(module: ir.Module) -> dict[str, TritonKernel]:
+    with module.context, ir.Location.unknown():
+        copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True))
+        ToTriton().run(copy)
+        assert copy.operation.verify()
+        return {kernel.name: kernel for kernel in triton_kernels(copy)}
+
+
+@cache
+def _stored_only(argument: ir.Value) -> bool:
+    """Whether a kernel only stores into the buffer: it may start without contents."""
+    users = [use.owner.operation for use in argument.uses]
+    return all(user.name == "bascule.store" and "mode" not in user.attributes for user in users)
+
+
+def run(module: ir.Module, inputs: list, symbols: tuple[int, ...] = ()) -> list[torch.Tensor]:
+    """Runs the graph function of a program-stage module, kernels as TTIR."""
+    kernels = lowered(module)
+    with module.context:
+        table = ir.SymbolTable(module.operation)
+
+        def call(op: ir.Operation, operands: list) -> list:
+            name = op.attributes["callee"].value
+            parameters = table[name].operation.regions[0].blocks[0].arguments
+            arguments = [
+                Memory(value.tensor, written=not _stored_only(parameter)) if isinstance(value, Buffer) else int(value)
+                for parameter, value in zip(parameters, operands)
+            ]
+            run_kernel(kernels[name], arguments)
+            return []
+
+        block = choose(module, None).regions[0].blocks[0]
+        frame = Frame(call, list(symbols), {}, [])
+        values = [torch.tensor(symbol) for symbol in symbols]
+        values += [Buffer(value, value.storage_offset()) for value in inputs]
+        _, results = frame.block(block, values, Scope())
+        return [value.tensor for value in results]
+
+
+def check(function: Callable, *inputs: torch.Tensor, tolerance: dict | None = None, **schedule: int) -> None:
+    """`function` through TTIR gives what eager gives; each of its kernels compiles."""
+    want = function(*(x.clone() for x in inputs))
+    want = list(want) if isinstance(want, tuple | list) else [want]
+    module = program(function, *inputs, **schedule)
+    got = run(module, [x.clone() for x in inputs])
+    for w, g in zip(want, got, strict=True):
+        assert_close(g, w, equal_nan=True, **(tolerance or TOLERANCE.get(w.dtype, {})))
+
+
+def cubins(function: Callable, *inputs: torch.Tensor, capability: int = 90, **schedule: int) -> list[bytes]:
+    kernels = lowered(program(function, *inputs, **schedule))
+    return [compile_kernel(kernel, capability).asm["cubin"] for kernel in kernels.values()]

@@ -1,0 +1,163 @@
+"""Generated modules: what they are given, what errors in them say, what memory they keep."""
+
+import gc
+import linecache
+import threading
+import traceback
+import weakref
+from ctypes import CFUNCTYPE, c_void_p, cast
+
+import pytest
+import torch
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+from bascule.dialect.passes import Pipeline
+from bascule.lowering.program import to_python
+from bascule.runtime import arenas, load, release_arenas
+
+PROGRAM = """
+func.func private @aten.mm(memref<4x5xf32>, memref<5x4xf32>, memref<4x4xf32>) attributes {
+  bascule.extern = "aten.mm.default", bascule.out = "aten.mm.out",
+  bascule.arguments = [#bascule.operand<0>, #bascule.operand<1>], bascule.results = array<i64: 0>}
+func.func private @aten.topk(memref<4x4xf32>) -> (memref<4x2xf32>, memref<4x2xi64>) attributes {
+  bascule.extern = "aten.topk.default",
+  bascule.arguments = [#bascule.operand<0>, 2, -1, true, true], bascule.results = array<i64: 0, 1>}
+func.func @main(%a: memref<4x5xf32>, %b: memref<5x4xf32>) -> (memref<4x2xi64>) attributes {
+  bascule.graph, bascule.outputs = [unit, #bascule.operand<0>, 2 : i64, #bascule.operand<0>]} {
+  %0 = memref.alloc() : memref<4x4xf32>
+  call @aten.mm(%a, %b, %0) : (memref<4x5xf32>, memref<5x4xf32>, memref<4x4xf32>) -> () loc("model.py":7:0)
+  %1:2 = call @aten.topk(%0) : (memref<4x4xf32>) -> (memref<4x2xf32>, memref<4x2xi64>) loc("model.py":8:0)
+  memref.dealloc %0 : memref<4x4xf32>
+  memref.dealloc %1#0 : memref<4x2xf32>
+  return %1#1 : memref<4x2xi64>
+}
+"""
+
+
+class NoKernels:
+    addresses: dict[str, int] = {}
+
+
+@pytest.fixture
+def program():
+    with context():
+        module = ir.Module.parse(PROGRAM)
+        Pipeline.parse("plan-memory").run(module, verify=True)
+        return to_python(module)
+
+
+def test_boxed_call(program):
+    call = load(program, NoKernels())
+    assert call._boxed_call
+    a, b = torch.randn(4, 5), torch.randn(5, 4)
+    args = [a, b]
+    first, indices, two, again = call(args)
+    assert args == []
+    assert first is None and two == 2 and again is indices
+    assert torch.equal(indices, (a @ b).topk(2).indices)
+
+
+def test_inputs_are_freed_after_their_last_use(program):
+    lines = [line.strip() for line in program.splitlines()]
+    product = next(i for i, line in enumerate(lines) if line.startswith("mm_out(in0, in1"))
+    assert lines[product + 1] == "del in0, in1"
+
+
+def test_operators_named_as_what_the_module_uses():
+    """An operator called `view` does not hide the runtime's function."""
+    text = """
+    func.func private @aten.view(memref<4xf32>) -> memref<2x2xf32> attributes {
+      bascule.extern = "aten.view.default", bascule.arguments = [#bascule.operand<0>, [2, 2]], bascule.results = array<i64: 0>}
+    func.func @main(%a: memref<4xf32>) -> memref<2x2xf32> attributes {bascule.graph} {
+      %0 = call @aten.view(%a) : (memref<4xf32>) -> memref<2x2xf32>
+      return %0 : memref<2x2xf32>
+    }
+    """
+    with context():
+        source = to_python(ir.Module.parse(text))
+    assert "view_1 = torch.ops.aten.view.default" in source
+    assert "view_1(in0, [2, 2])" in source
+
+
+def test_errors_name_the_users_line(program):
+    call = load(program, NoKernels())
+    with pytest.raises(RuntimeError) as raised:
+        call([torch.randn(4, 5), torch.randn(6, 4)])
+    assert raised.value.__notes__ == ["in the operator called at model.py:7:0"]
+    text = "".join(traceback.format_exception(raised.value))
+    assert "mm_out(in0, in1, out=" in text, "the traceback shows the generated line"
+
+
+def test_source_on_disk(program, tmp_path):
+    file = tmp_path / "wrapper.py"
+    file.write_text(program)
+    call = load(program, NoKernels(), file=str(file))
+    with pytest.raises(RuntimeError) as raised:
+        call([torch.randn(4, 5), torch.randn(6, 4)])
+    assert str(file) in "".join(traceback.format_exception(raised.value))
+    assert str(file) not in linecache.cache or linecache.getlines(str(file))
+
+
+def test_kernels_take_words_and_live_as_long_as_the_call():
+    """A kernel gets symbols, addresses and the number of threads, 64 bits each."""
+    received = []
+    function = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)(lambda *words: received.append(words))
+
+    class Kernels:
+        addresses = {"k": cast(function, c_void_p).value}
+
+    kernels = Kernels()
+    alive = weakref.ref(kernels)
+    source = 'k = kernel("k", 3)\n\ndef call(args):\n    k(*args)\n    return ()\n\nLOCATIONS = {}\n'
+    call = load(source, kernels)
+    del kernels
+    gc.collect()
+    assert alive() is not None
+    call([2**40, 2**63 + 5, 7])
+    assert received == [(2**40, 2**63 + 5, 7)]
+
+
+def test_results_with_other_strides_than_told_are_copied():
+    from bascule.runtime.tensors import laid_out
+
+    told = torch.randn(3, 4)
+    assert laid_out(told, (3, 4), (4, 1)) is told
+    other = torch.randn(4, 3).t()
+    copied = laid_out(other, (3, 4), (4, 1))
+    assert copied.stride() == (4, 1) and torch.equal(copied, other)
+
+
+def test_one_arena_is_kept_and_shared():
+    release_arenas()
+    block = arenas.take_arena(1000)
+    nested = arenas.take_arena(1000)
+    assert block.data_ptr() != nested.data_ptr()
+    arenas.give_arena(block)
+    arenas.give_arena(nested)
+    assert arenas.take_arena(500).data_ptr() == block.data_ptr()
+    assert arenas.take_arena(2000).numel() == 2000
+    release_arenas()
+    assert arenas._kept == []
+
+
+def test_threads_do_not_share_an_arena():
+    function = torch.compile(
+        lambda x, w: ((x @ w).sin() @ w).cos() @ w, backend="bascule", options={"on_error": "raise"}
+    )
+    w = torch.randn(16, 16, dtype=torch.float64) / 4
+    inputs = [torch.randn(16, 16, dtype=torch.float64) for _ in range(4)]
+    wanted = [((x @ w).sin() @ w).cos() @ w for x in inputs]
+    function(inputs[0], w)
+    failures = []
+
+    def work(x, y):
+        for _ in range(50):
+            if not torch.allclose(function(x, w), y):
+                failures.append(x)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(inputs, wanted)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
