@@ -1,4 +1,10 @@
-"""Kernels to machine code for the CPU: scf and vector over memrefs, then LLVM by MLIR's own JIT. No C++ compiler."""
+"""Kernels to machine code for the CPU: scf and vector over memrefs, then LLVM by MLIR's own JIT. No C++ compiler.
+
+Reading order: `body` (a kernel decoded), `siblings` and `families` (loops joined, loops alike), `plan` (where lanes
+run), `kernel` (segments, the functions made), `domain` (tiles), `entry` (arguments and threads); the body's ops: `loops`,
+`emitter`, `guards`, `conditions`, `memory`, `transposition`; values: `reductions`, `polynomials`, `transcendental`,
+`scalars`, `indexing`, `builder`; last, `jit`.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any

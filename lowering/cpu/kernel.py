@@ -276,22 +276,22 @@ class KernelFunction:
                 last = ix.least(ix.add(upper, shift), ix.scale(count, members))
                 start = ix.add(start, ix.scale(count, members))
 
-            def tile(iv: ir.Value, values: list[ir.Value], domain=domain, family=family, count=count) -> list[ir.Value]:
+            def tile(iv: ir.Value, values: list[ir.Value], k=k, domain=domain, family=family, count=count):
                 number = Index(iv, level=b.level, multiple=1)
                 if family is not None and len(family.members) > 1:
                     member, number = ix.divide(number, count)
-                    self._take_buffers(e, data, family, member)
+                    self._take_buffers(e, data, k, family, member)
                 return domain.run(e, number, values, self._step(e, domain.body))
 
             b.loop(ix.scalar(first), ix.scalar(last), b.constant(b.index, 1), [], tile)
 
-    def _take_buffers(self, e: Emitter, data: ir.Value, family: Family, member: Index) -> None:
+    def _take_buffers(self, e: Emitter, data: ir.Value, k: int, family: Family, member: Index) -> None:
         """The buffers of loop number `member` of a family stand for those of its leader. Which they are is a constant table."""
         b, width = e.b, len(family.buffers)
-        table = _table(b, [position for positions in family.members for position in positions])
+        table = _table(b, k, [position for positions in family.members for position in positions])
         row = e.ix.scalar(e.ix.scale(member, width))
-        for k, number in enumerate(family.buffers):
-            at = b.value("arith.addi", b.index, [row, b.constant(b.index, k)])
+        for i, number in enumerate(family.buffers):
+            at = b.value("arith.addi", b.index, [row, b.constant(b.index, i)])
             word = b.value("memref.load", b.i64, [table, at])
             e.buffers[number] = self._buffer(b, _element(b, data, word), number)
 
@@ -377,12 +377,12 @@ def _word(b: Builder, data: ir.Value, number: int) -> ir.Value:
     return b.value("llvm.getelementptr", data.type, [data], attributes)
 
 
-def _table(b: Builder, numbers: list[int]) -> ir.Value:
-    """A constant of the module: `memref<nxi64>` of `numbers`."""
+def _table(b: Builder, k: int, numbers: list[int]) -> ir.Value:
+    """A constant of the module, number `k` of the function being built: `memref<nxi64>` of `numbers`."""
     function = b.scopes[0].block.owner.operation
     count = len(numbers)
     type_ = ir.MemRefType.get([count], b.i64)
-    name = f"{function.attributes['sym_name'].value}__table{len(b.caches[0])}"
+    name = f"{function.attributes['sym_name'].value}__table{k}"
     values = ir.DenseElementsAttr.get(
         [ir.IntegerAttr.get(b.i64, n) for n in numbers], ir.RankedTensorType.get([count], b.i64)
     )

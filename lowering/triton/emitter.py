@@ -83,7 +83,7 @@ class Emitter:
             return
         e = self.expressions.of(value)
         if isinstance(e, ir.AffineDimExpr):  # an atom: it came from data
-            self.ix.at[e.position] = tile
+            self.ix.at[e.position] = lambda: tile
 
     def _constant(self, op: ir.Operation) -> None:
         type_ = op.results[0].type
@@ -144,7 +144,7 @@ class Emitter:
         tiles = [self.tile(index) for index in indices]
         for argument, tile in zip(block.arguments, tiles):
             atom = self.expressions.of(argument).position
-            self.ix.at[atom] = tile
+            self.ix.at[atom] = lambda tile=tile: tile
             self.ix.positive.add(atom)
         self.env[op.results[0]] = self.block(block)[0]
 

@@ -1,6 +1,6 @@
 """Affine expressions of atoms and symbols, emitted as integer tiles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
@@ -18,7 +18,7 @@ class Indexing:
 
     def __init__(self, b: Builder, type_: ir.Type, symbols: Sequence[Tile]):
         self.b, self.type, self.symbols = b, type_, symbols
-        self.at: dict[int, Tile] = {}
+        self.at: dict[int, Callable[[], Tile]] = {}  # asked for where it is used: an atom that no address names costs nothing
         self.positive: set[int] = set()
         self.joined: dict[tuple[int, int], int] = {}  # (last atom, first group) of a run of groups -> its atom
         self.flat: dict[int, tuple[list[tuple[int, Expr]], Tile]] = {}  # first atom of a loop of several groups -> (groups, position)
@@ -34,7 +34,7 @@ class Indexing:
         if isinstance(e, ir.AffineConstantExpr):
             return self.number(e.value)
         if isinstance(e, ir.AffineDimExpr):
-            return self.at[e.position]
+            return self.at[e.position]()
         if isinstance(e, ir.AffineSymbolExpr):
             return self.symbols[e.position]
         x, y = self.evaluate(e.lhs), self.evaluate(e.rhs)
@@ -102,11 +102,12 @@ class Indexing:
         """Makes a run of groups one: the last one's atom is replaced by an atom of the run's flat position, the others by 0."""
         first, last = run
         below, within = (self.product([([], size) for _, size in part]) for part in (groups[last + 1 :], groups[first : last + 1]))
-        tile = position if last + 1 == len(groups) else self.op("arith.divui", position, self.evaluate(below))
-        if first > 0:
-            tile = self.op("arith.remui", tile, self.evaluate(within))
+        def flat() -> Tile:
+            tile = position if last + 1 == len(groups) else self.op("arith.divui", position, self.evaluate(below))
+            return tile if first == 0 else self.op("arith.remui", tile, self.evaluate(within))
+
         atom = self.joined.setdefault((groups[last][0], first), JOINED + len(self.joined))
-        self.at[atom] = tile
+        self.at[atom] = flat
         self.positive.add(atom)
         for number, _ in groups[first:last]:
             replaced[number] = expr(0)
@@ -114,21 +115,20 @@ class Indexing:
 
     def bind(self, groups: Sequence[tuple[list[int], Expr]], flat: Tile) -> None:
         """The atoms of a loop's groups, from its flat position."""
-        rest = flat
         named = [(group[-1], size) for group, size in groups if group]
         if len(named) > 1:
             self.flat[named[0][0]] = named, flat
-        for number in range(len(groups) - 1, -1, -1):
-            group, size = groups[number]
-            here = rest
-            if number > 0:
-                extent = self.evaluate(size)
-                here, rest = self.op("arith.remui", rest, extent), self.op("arith.divui", rest, extent)
+        for number, (group, _) in enumerate(groups):
             for atom in group:
-                self.at[atom] = self.number(0)
+                self.at[atom] = lambda: self.number(0)
                 self.positive.add(atom)
             if group:
-                self.at[group[-1]] = here
+                self.at[group[-1]] = lambda number=number: self._coordinate(groups, number, flat)
+
+    def _coordinate(self, groups: Sequence[tuple[list[int], Expr]], number: int, flat: Tile) -> Tile:
+        for outer in range(len(groups) - 1, number, -1):
+            flat = self.op("arith.divui", flat, self.evaluate(groups[outer][1]))
+        return flat if number == 0 else self.op("arith.remui", flat, self.evaluate(groups[number][1]))
 
     @staticmethod
     def product(groups: Sequence[tuple[list[int], Expr]]) -> Expr:

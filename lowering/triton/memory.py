@@ -86,18 +86,20 @@ class Memory:
             return f"atomic {mode} of {scalar}"
         return None
 
-    def _rmw(self, number: int, pointers: ir.Value, content: ir.Value, mask: list[ir.Value]) -> None:
+    def _rmw(self, number: int, pointers: ir.Value, content: ir.Value, mask: list[ir.Value]) -> ir.Value:
+        """The contents before."""
         b = self.b
         shape = content.type
         if not mask:
             i1 = ir.RankedTensorType.get(shape.shape, b.i1) if isinstance(shape, ir.RankedTensorType) else b.i1
             mask = [b.constant(i1, -1)]
         attributes = {"atomic_rmw_op": b.number(b.i32, number), "sem": b.number(b.i32, 1), "scope": b.number(b.i32, 1)}
-        b.op("tt.atomic_rmw", [shape], [pointers, content, *mask], attributes)
+        return b.op("tt.atomic_rmw", [shape], [pointers, content, *mask], attributes).results[0]
 
     def _float_extreme(self, pointers: ir.Value, content: ir.Value, mask: list[ir.Value], largest: bool) -> None:
         """By the bits: floats of one sign are ordered as integers, negative ones the other way round; every negative number's bits are
-        below the positive ones' as signed integers. NaN is put where it wins: positive for max, negative for min."""
+        below the positive ones' as signed integers. NaN is put where it wins: positive for max, negative for min. A NaN of the other sign
+        that was in memory is overwritten; whoever sees that puts back one that stays."""
         b = self.b
         tensor = isinstance(content.type, ir.RankedTensorType)
         scalar = content.type.element_type if tensor else content.type
@@ -114,4 +116,7 @@ class Memory:
         for predicate, number in (("sge", MAX if largest else MIN), ("slt", UNSIGNED_MIN if largest else UNSIGNED_MAX)):
             term = b.compare(predicate, bits, zero)
             whole = b.same("arith.andi", mask[0], term) if mask else term
-            self._rmw(number, pointers, bits, [whole])
+            old = self._rmw(number, pointers, bits, [whole])
+            lost = b.same("arith.andi", whole, b.is_nan(b.convert("tt.bitcast", old, scalar)))
+            stays = b.constant(bits.type, (1 << (integer.width - 1)) - 1 if largest else -1)
+            self._rmw(MAX if largest else UNSIGNED_MAX, pointers, stays, [lost])

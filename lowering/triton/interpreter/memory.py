@@ -106,7 +106,8 @@ def store(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.T
 MODES = {4: ("sum", False), 5: ("sum", False), 6: ("amax", False), 7: ("amin", False), 8: ("amax", True), 9: ("amin", True)}
 
 
-def atomic(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor) -> None:
+def atomic(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The contents before: every lane sees what was there before the first."""
     offset, _ = _places(op, pointer, mask)
     memory, number = pointer.memory, op.attributes["atomic_rmw_op"].value
     if number not in MODES:
@@ -118,9 +119,12 @@ def atomic(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.
     memory.added[offset] = True
     mode, unsigned = MODES[number]
     data, content = pointer.data, value.expand(mask.shape)[mask]
+    before = torch.zeros(mask.shape, dtype=data.dtype)
+    before[mask] = data[offset]
     if unsigned:  # the order of unsigned numbers is that of signed ones with the sign bit turned
         low = torch.iinfo(data.dtype).min
         content, flipped = content ^ low, data ^ low
         data.copy_(flipped.scatter_reduce(0, offset, content, mode) ^ low)
     else:
         data.scatter_reduce_(0, offset, content, mode)
+    return before

@@ -40,9 +40,11 @@ def scalar(op: ir.Operation, name: str, operands: Sequence[torch.Tensor]) -> lis
 
 
 def _constant(machine, op):
+    """A scalar has no dimension of programs, so that it fits values of any shape, in the region of a reduction too."""
     type_, value = op.results[0].type, op.attributes["value"]
     number = value.get_splat_value().value if isinstance(type_, ir.RankedTensorType) else value.value
-    return [torch.full(_shape(machine, type_), number, dtype=dtype_of(element(type_)))]
+    shape = _shape(machine, type_) if isinstance(type_, ir.RankedTensorType) else []
+    return [torch.full(shape, number, dtype=dtype_of(element(type_)))]
 
 
 def _program(machine, op):
@@ -74,8 +76,7 @@ def _store(machine, op, pointer, value, mask=None):
 
 
 def _atomic(machine, op, pointer, value, mask):
-    atomic(op, pointer, value, machine.mask(pointer.offset.shape, mask))
-    return [torch.full_like(value, 0)]
+    return [atomic(op, pointer, value, machine.mask(pointer.offset.shape, mask))]
 
 
 def _bitcast(machine, op, x):
