@@ -15,6 +15,7 @@ INNER_LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.
 TASK = 1 << 15  # elements that are worth a task of their own
 TILE = 32  # points along each side of a tile: two cache lines of f32
 UNROLL = 4  # vectors in flight: enough to hide the latency of an addition
+SCALAR = 4  # bytes that a lane takes where no memory is accessed along it
 SHORT = 4  # a loop of fewer points than this is not worth lanes of its own
 
 
@@ -31,7 +32,7 @@ class _Accesses:
 
     along: Counter[ir.Value] = field(default_factory=Counter)
     stores: list[ir.Operation] = field(default_factory=list)
-    width: int = 1  # bytes of the widest scalar computed with
+    widths: list[tuple[int, set[ir.Value]]] = field(default_factory=list)  # bytes of an element, the indices it varies with
     steps: int = 1  # elements of all inner loops at one point
     scans: bool = False
 
@@ -78,9 +79,10 @@ def _part(loop: ir.Operation, machine: CpuMachine, indexing: Indexing) -> dict[s
     if serial:
         kind = "scatter"
         vector_dim, loops = _apart(accesses.stores, domain, indexing), [-1] * len(inner)
-    lanes = max(1, machine.vector_bits // 8 // accesses.width)
-    if vector_dim < 0 and set(loops) <= {-1}:
-        lanes = 1
+    vectorized = {domain[vector_dim]} if vector_dim >= 0 else set()
+    vectorized |= {args[place] for args, place in zip(ranges, loops) if place >= 0}
+    width = max((w for w, bases in accesses.widths if bases & vectorized), default=SCALAR)
+    lanes = max(1, machine.vector_bits // 8 // width) if vectorized else 1
     tile = [0] * len(domain)
     if kind == "pointwise" and vector_dim >= 0:
         others = [
@@ -130,18 +132,14 @@ def _collect(block: ir.Block, times: int, accesses: _Accesses, indexing: Indexin
 
 
 def _access(type_: ir.Type, indices: Sequence[ir.Value], times: int, accesses: _Accesses, indexing: Indexing) -> None:
-    accesses.width = max(
-        accesses.width, min(8, max(byte_width(type_.element_type), _computed_width(type_.element_type)))
-    )
+    element = type_.element_type
+    narrow = isinstance(element, ir.F16Type | ir.BF16Type)  # computed with in f32
+    width = min(8, max(byte_width(element), 4 if narrow else 1))
+    accesses.widths.append((width, {base for index in indices for base in indexing.resolve(index)[1]}))
     dim = fastest_dim(type_)
     if dim is not None:
         for base in unit_bases(indexing.resolve(indices[dim])):
             accesses.along[base] += times
-
-
-def _computed_width(element: ir.Type) -> int:
-    """Narrow floats are computed with in f32."""
-    return 4 if isinstance(element, ir.F16Type | ir.BF16Type) else 1
 
 
 def _most(indices: Sequence[ir.Value], along: Counter[ir.Value], sizes: Sequence[ir.AffineExpr]) -> int:

@@ -18,7 +18,7 @@ from ..ir.structure import ForeachOp, KernelOp
 from ..mlir import ir
 from .base import Pass
 
-SMALL = 1 << 20  # bytes of results below which a kernel's launch is worth saving
+SMALL = 1 << 20  # bytes below which a kernel's launch is worth saving
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def _is_read(member: Member, group: Group) -> bool:
 
 
 def _bytes(group: Group) -> int:
-    return sum(member.body.bytes for member in group.members)
+    """Bytes that the group's loops run over, its reductions included."""
+    return sum(member.body.bytes * member.body.steps for member in group.members)
 
 
 def _copy_of_init(op: ir.Operation) -> ir.Operation | None:

@@ -251,3 +251,8 @@ def addcdiv(c, x, a, b, value=1):
 @rule("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp_rule(c, start, end, weight):
     return elementwise(c, lerp, start, end, weight)
+
+
+@rule("prims.fma.default")
+def fma(c, a, b, x):
+    return elementwise(c, lambda a, b, x: a.call("math.fma", b, x), a, b, x)

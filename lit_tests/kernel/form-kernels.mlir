@@ -37,13 +37,21 @@
 // CHECK-NOT: bascule.store
 // CHECK: return [[OUT]]
 
-// Sizes in symbols: they are arguments of the kernel, and give its destination its size.
-// CHECK-LABEL: func.func private @neg_0
-// CHECK-SAME: ([[N:%[0-9a-z_]+]]: index, %{{[0-9a-z_]+}}: tensor<?xf32, #{{.*}}> {bascule.shape = #[[SIZE:map[0-9]*]]})
-// CHECK-SAME: bascule.shapes = [#[[SIZE]]]
+// Small ones whose results nothing here reads are one launch, each a loop of its own. Sizes in symbols are arguments of the kernel,
+// and give its destinations their sizes.
+// CHECK-LABEL: func.func private @neg_exp_0
+// CHECK-SAME: ([[N:%[0-9a-z_]+]]: index, %{{[0-9a-z_]+}}: tensor<?xf32, #{{[a-z.<#0-9]+}}>> {bascule.shape = #[[SIZE:map[0-9]*]]}, %{{[0-9a-z_]+}}: tensor<16xf32>)
+// CHECK-SAME: bascule.shapes = [#[[SIZE]], #[[SIXTEEN:map[0-9]*]]]
 // CHECK-NEXT: [[DIM:%[0-9a-z_]+]] = affine.apply #[[SIZE]]()[[[N]]]
 // CHECK-NEXT: bufferization.alloc_tensor([[DIM]])
+// CHECK-NEXT: bufferization.alloc_tensor()
+// CHECK-NEXT: "bascule.kernel"() ({
+// CHECK-NEXT: "bascule.foreach"() ({
+// CHECK: arith.negf
 // CHECK: ranges = #[[SIZE]]
+// CHECK-NEXT: "bascule.foreach"() ({
+// CHECK: math.exp
+// CHECK: ranges = #[[SIXTEEN]]
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: ([[N:%[0-9a-z_]+]]: index, [[X:%[0-9a-z_]+]]: tensor<512x1024xf32>, [[Y:%[0-9a-z_]+]]: tensor<512x1024xf32>,
@@ -51,14 +59,15 @@
 // Equal kernels share a function.
 // CHECK-DAG: [[Q:%[0-9a-z_]+]] = call @softmax_0([[N]], [[Y]])
 // CHECK-DAG: call @sum_square_0([[N]], [[X]])
-// CHECK-DAG: call @neg_0(
+// CHECK-DAG: call @neg_exp_0([[N]],
 
 #softmax = loc(fused["aten.softmax.int", "model.py":3:0])
 #sum = loc(fused["aten.sum.dim_IntList", "model.py":4:0])
 #square = loc(fused["aten.square.default", "model.py":5:0])
+#exp = loc(fused["aten.exp.default", "model.py":7:0])
 #neg = loc(fused["aten.neg.default", "model.py":6:0])
-func.func @main(%n: index, %x: !t, %y: !t, %z: tensor<?xf32, #vector> {bascule.shape = affine_map<()[s0] -> (s0)>})
-    -> (!t, !t, !c, !c, tensor<?xf32, #vector>) attributes {bascule.graph, bascule.symbols = ["s0"], bascule.shapes = [affine_map<() -> (512, 1024)>, affine_map<() -> (512, 1024)>, affine_map<() -> (1024)>, affine_map<() -> (1024)>, affine_map<()[s0] -> (s0)>]} {
+func.func @main(%n: index, %x: !t, %y: !t, %z: tensor<?xf32, #vector> {bascule.shape = affine_map<()[s0] -> (s0)>}, %v: tensor<16xf32>)
+    -> (!t, !t, !c, !c, tensor<?xf32, #vector>, tensor<16xf32>) attributes {bascule.graph, bascule.symbols = ["s0"], bascule.shapes = [affine_map<() -> (512, 1024)>, affine_map<() -> (512, 1024)>, affine_map<() -> (1024)>, affine_map<() -> (1024)>, affine_map<()[s0] -> (s0)>, affine_map<() -> (16)>]} {
   %pm = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):
     %r = "bascule.reduce"() ({
@@ -74,8 +83,8 @@ func.func @main(%n: index, %x: !t, %y: !t, %z: tensor<?xf32, #vector> {bascule.s
     %e = tensor.extract %x[%i, %j] : !t
     %m = tensor.extract %pm[%i, %zero] : !r
     %d = arith.subf %e, %m : f32
-    %p = math.exp %d : f32
-    "bascule.yield"(%p) : (f32) -> ()
+    %w = math.exp %d : f32
+    "bascule.yield"(%w) : (f32) -> ()
   }) {ranges = affine_map<() -> (512, 1024)>} : () -> !t loc(#softmax)
   %ps = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):
@@ -109,8 +118,8 @@ func.func @main(%n: index, %x: !t, %y: !t, %z: tensor<?xf32, #vector> {bascule.s
     %e = tensor.extract %y[%i, %j] : !t
     %m = tensor.extract %qm[%i, %zero] : !r
     %d = arith.subf %e, %m : f32
-    %p = math.exp %d : f32
-    "bascule.yield"(%p) : (f32) -> ()
+    %w = math.exp %d : f32
+    "bascule.yield"(%w) : (f32) -> ()
   }) {ranges = affine_map<() -> (512, 1024)>} : () -> !t loc(#softmax)
   %qs = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):
@@ -154,5 +163,11 @@ func.func @main(%n: index, %x: !t, %y: !t, %z: tensor<?xf32, #vector> {bascule.s
     %r = arith.negf %e : f32
     "bascule.yield"(%r) : (f32) -> ()
   }) {ranges = affine_map<()[s0] -> (s0)>} : () -> tensor<?xf32, #vector> loc(#neg)
-  return %p, %q, %a, %b, %neg : !t, !t, !c, !c, tensor<?xf32, #vector>
+  %exp = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %v[%i] : tensor<16xf32>
+    %r = math.exp %e : f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (16)>} : () -> tensor<16xf32> loc(#exp)
+  return %p, %q, %a, %b, %neg, %exp : !t, !t, !c, !c, tensor<?xf32, #vector>, tensor<16xf32>
 }

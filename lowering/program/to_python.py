@@ -74,7 +74,7 @@ class _Program:
         line()
         line()
         line("def call(args):")
-        line("    threads = torch.get_num_threads()")
+        line("    threads = thread_count()")
         self.signature.unpack(self.source, self.places)
         ops = [op.operation for op in self.block.operations]
         last_uses = self._last_uses_of_inputs(ops)
@@ -113,6 +113,7 @@ class _Program:
         line("import torch")
         line("from bascule.runtime.arenas import give_arena, take_arena")
         line("from bascule.runtime.tensors import empty, laid_out, view")
+        line("from bascule.runtime.threads import thread_count")
 
     def _bytes(self, number: ir.Attribute) -> str:
         return (

@@ -43,7 +43,9 @@ class Emitter:
         self.b, self.expressions, self.ix, self.buffers = b, expressions, indexing, buffers
         self.memory = Memory(b)
         self.env: dict[ir.Value, Tile] = {}
-        self.rows: dict[ir.Value, tuple[ir.Operation, Tile | None]] = {}  # a compute or scan, and its tile if it is held
+        self.rows: dict[
+            ir.Value, tuple[ir.Operation, Tile | None]
+        ] = {}  # a compute or scan, and its tile if it is held
         self.axes: tuple[Axis, ...] = ()  # in force
         self.loop: Loop | None = None
         self.rblock = 1
@@ -184,19 +186,15 @@ class Emitter:
     def bounded(self, position: Tile, size: ir.AffineExpr, extent: int) -> Tile | None:
         """`position` < `size`, unless whole steps of `extent` make it always so."""
         known = constant(size)
-        if known is not None and known % extent == 0:
+        if known and known % extent == 0:
             return None
-        return elementwise(
-            self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))]
-        )
+        return elementwise(self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))])
 
     def _walk(self, op: ir.Operation, carried: Callable[[tuple[Axis, ...]], Values], step: Step) -> tuple[Values, Loop]:
         """Runs `step` at the points of the loop `op`, under its axis and bound. `carried` gives the values to begin with, over all
         axes in force; a loop that is one tile carries nothing."""
         b, ix = self.b, self.ix
-        groups = list(
-            self.expressions.groups(op.regions[0].blocks[0].arguments, op.attributes["ranges"].value.results)
-        )
+        groups = list(self.expressions.groups(op.regions[0].blocks[0].arguments, op.attributes["ranges"].value.results))
         size = ix.product(groups)
         known = constant(size)
         whole = known is not None and power_of_two(known) <= self.rblock
@@ -296,8 +294,10 @@ class Emitter:
     def _scan(self, op: ir.Operation) -> None:
         b, kind = self.b, op.attributes["kind"].value
         sizes = op.attributes["ranges"].value.results
-        if kind not in SCANS or not self._holds(op) or any(
-            constant(size) != 1 for i, size in enumerate(sizes) if i != op.attributes["dim"].value
+        if (
+            kind not in SCANS
+            or not self._holds(op)
+            or any(constant(size) != 1 for i, size in enumerate(sizes) if i != op.attributes["dim"].value)
         ):
             raise unsupported(op, f"a scan of kind '{kind}' over {sizes} in steps of {self.rblock}")
         held: list[Tile] = []

@@ -18,10 +18,14 @@ class Indexing:
 
     def __init__(self, b: Builder, type_: ir.Type, symbols: Sequence[Tile]):
         self.b, self.type, self.symbols = b, type_, symbols
-        self.at: dict[int, Callable[[], Tile]] = {}  # asked for where it is used: an atom that no address names costs nothing
+        self.at: dict[
+            int, Callable[[], Tile]
+        ] = {}  # asked for where it is used: an atom that no address names costs nothing
         self.positive: set[int] = set()
         self.joined: dict[tuple[int, int], int] = {}  # (last atom, first group) of a run of groups -> its atom
-        self.flat: dict[int, tuple[list[tuple[int, Expr]], Tile]] = {}  # first atom of a loop of several groups -> (groups, position)
+        self.flat: dict[
+            int, tuple[list[tuple[int, Expr]], Tile]
+        ] = {}  # first atom of a loop of several groups -> (groups, position)
 
     def number(self, value: int) -> Tile:
         return Tile(self.b.constant(self.type, value))
@@ -101,7 +105,10 @@ class Indexing:
     ) -> None:
         """Makes a run of groups one: the last one's atom is replaced by an atom of the run's flat position, the others by 0."""
         first, last = run
-        below, within = (self.product([([], size) for _, size in part]) for part in (groups[last + 1 :], groups[first : last + 1]))
+        below, within = (
+            self.product([([], size) for _, size in part]) for part in (groups[last + 1 :], groups[first : last + 1])
+        )
+
         def flat() -> Tile:
             tile = position if last + 1 == len(groups) else self.op("arith.divui", position, self.evaluate(below))
             return tile if first == 0 else self.op("arith.remui", tile, self.evaluate(within))

@@ -19,8 +19,10 @@ Values = list[ir.Value]
 @dataclass(frozen=True)
 class Reduction:
     """`identity`: a number for each value of a state, from the element's type; `combine(b, x, y)`: two states, x first.
-    `lift(b, x, position)`: the state of an element, whose position `position()` gives; `finish(b, state, type)`: the results, of element type `type`;
-    `types(b, type, index)`: the element types of a state, where positions are of type `index`."""
+
+    `lift(b, x, position)`: the state of an element, whose position `position()` gives; `finish(b, state, type)`: the results, of element
+    type `type`; `types(b, type, index)`: the element types of a state, where positions are of type `index` (None: all the element's).
+    """
 
     identity: Callable[[ir.Type], list[int | float]]
     combine: Callable[[Builder, Values, Values], Values]
@@ -167,4 +169,3 @@ def _with_region(
     with b.isolated(block):
         b.op(f"{name}.return", [], reduction.combine(b, arguments[: len(scalars)], arguments[len(scalars) :]))
     return list(made.results)
-

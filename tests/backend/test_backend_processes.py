@@ -77,16 +77,17 @@ def test_compiled_code_runs_and_compiles_after_a_fork():
         return torch.softmax(x, -1)
 
     compiled = torch.compile(f, backend="bascule", options={"on_error": "raise"})
-    x = torch.randn(4, 9)
-    expected = compiled(x)
+    x = torch.randn(400, 900)  # large enough for both threads
+    expected, few = compiled(x), x[:4]
+    cosines = torch.cos(few)
     child = os.fork()
     if child == 0:
-        # As a DataLoader worker: one thread, for OpenMP's pool does not survive a fork. No pytest from here on.
+        # OpenMP's pool does not survive a fork: what we compiled must not ask for it. No pytest from here on.
         status = 1
         try:
-            torch.set_num_threads(1)
             again = torch.compile(lambda x: torch.cos(x), backend="bascule", options={"on_error": "raise"})
-            same = torch.equal(compiled(x), expected) and torch.allclose(again(x), torch.cos(x))
+            # Eager operators that use OpenMP would hang here themselves: compare few elements, with results made before.
+            same = torch.equal(compiled(x)[:4], expected[:4]) and (again(few) - cosines).abs().max().item() < 1e-6
             status = 0 if same else 2
         finally:
             os._exit(status)

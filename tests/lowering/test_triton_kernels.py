@@ -66,7 +66,9 @@ def test_functions(name):
 def test_functions_of_two():
     x, y = floats(60), floats(60).flip(0)
     check(lambda x, y: (torch.atan2(x, y), torch.pow(x.abs(), y), torch.maximum(x, y), torch.fmin(x, y)), x, y)
-    check(lambda x, y: (torch.fmod(x, y), torch.copysign(x, y), torch.remainder(x, y)), torch.randn(60), torch.randn(60))
+    check(
+        lambda x, y: (torch.fmod(x, y), torch.copysign(x, y), torch.remainder(x, y)), torch.randn(60), torch.randn(60)
+    )
 
 
 @pytest.mark.parametrize("schedule", [{}, {"xblock": 1}, {"xblock": 32, "index_bits": 64}])
@@ -141,7 +143,7 @@ def test_softmax(schedule):
 @rows
 def test_layer_norm(schedule):
     x, w, b = torch.randn(6, 37).bfloat16(), torch.randn(37).bfloat16(), torch.randn(37).bfloat16()
-    check(lambda x, w, b: F.layer_norm(x * 3 + 1, (37,), w, b), x, w, b, **schedule)
+    check(lambda x, w, b: F.layer_norm(x, (37,), w, b), x, w, b, **schedule)
 
 
 def test_group_norm_rows_of_several_dimensions():

@@ -74,7 +74,7 @@ THROUGH_DYNAMO: dict[str, str] = {
 }
 
 # The compiler refuses the graph, with the user's line; with `on_error="aten"` it runs as its ATen operators.
-REFUSED: dict[str, str] = {"resize_": _GAPS, "resize_as_": _GAPS}
+REFUSED: dict[str, str] = {"resize_": _GAPS}
 
 # Not run at all.
 SKIPPED: dict[str, str] = {

@@ -13,16 +13,22 @@ from .opinfo import Case, cases, operators
 from .report import GOOD, Worker
 
 PARTS = 10
-CORE = """
-__getitem__ add addmm all amax any arange argmax bitwise_and cat clamp constant_pad_nd cumsum diagonal div_floor_rounding
-exp expand eye fill flip full gather ge index_add index_put index_select isnan linspace log_softmax logical_not
-logsumexp masked_fill matmul max_reduction_with_dim mean min_binary mul native_layer_norm nn_functional_avg_pool2d
-nn_functional_batch_norm nn_functional_conv2d nn_functional_cross_entropy nn_functional_dropout nn_functional_embedding
-nn_functional_gelu nn_functional_group_norm nn_functional_interpolate_bilinear nn_functional_layer_norm
-nn_functional_max_pool2d nn_functional_pad_reflect nn_functional_relu nn_functional_rms_norm nn_functional_silu permute
-pow prod rand_like remainder reshape roll scatter_add scatter_reduce_amax select sigmoid slice slice_scatter softmax sort
-split sqrt squeeze std stack sub sum tanh to topk transpose tril true_divide unbind unfold unsqueeze var var_mean where
-""".split()
+# fmt: off
+CORE = [
+    "__getitem__", "add", "addmm", "all", "amax", "any", "arange", "argmax", "bitwise_and", "cat", "clamp",
+    "constant_pad_nd", "cumsum", "diagonal", "div_floor_rounding", "exp", "expand", "eye", "fill", "flip", "full",
+    "gather", "ge", "index_add", "index_put", "index_select", "isnan", "linspace", "log_softmax", "logical_not",
+    "logsumexp", "masked_fill", "matmul", "max_reduction_with_dim", "mean", "min_binary", "mul",
+    "native_layer_norm", "nn_functional_avg_pool2d", "nn_functional_batch_norm", "nn_functional_conv2d",
+    "nn_functional_cross_entropy", "nn_functional_dropout", "nn_functional_embedding", "nn_functional_gelu",
+    "nn_functional_group_norm", "nn_functional_interpolate_bilinear", "nn_functional_layer_norm",
+    "nn_functional_max_pool2d", "nn_functional_pad_reflect", "nn_functional_relu", "nn_functional_rms_norm",
+    "nn_functional_silu", "permute", "pow", "prod", "rand_like", "remainder", "reshape", "roll", "scatter_add",
+    "scatter_reduce_amax", "select", "sigmoid", "slice", "slice_scatter", "softmax", "sort", "split", "sqrt",
+    "squeeze", "std", "stack", "sub", "sum", "tanh", "to", "topk", "transpose", "tril", "true_divide", "unbind",
+    "unfold", "unsqueeze", "var", "var_mean", "where",
+]
+# fmt: on
 
 
 def chosen() -> list[str]:

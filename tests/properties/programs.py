@@ -301,7 +301,7 @@ STEPS += (extern, random, softmax)
 
 @st.composite
 def programs(draw: st.DrawFn, dynamic: bool | None = None) -> str:
-    """The text of a module: a graph function of one to three tensors, up to eight steps, one to three results.
+    """The text of a module: a graph function of one to three tensors, three to fourteen steps, one to three results.
 
     `dynamic`: whether a size is a symbol (None: either).
     """
@@ -329,8 +329,8 @@ def programs(draw: st.DrawFn, dynamic: bool | None = None) -> str:
         function.attributes["bascule.symbols"] = ir.ArrayAttr.get(names)
         program = Program(draw, module, inputs[: len(symbol)], inputs[len(symbol) :], len(types))
         with ir.InsertionPoint(block):
-            for _ in range(draw(st.integers(1, 8))):
-                value = draw(st.sampled_from(STEPS))(program)
+            for step in draw(st.lists(st.sampled_from(STEPS), min_size=3, max_size=14)):
+                value = step(program)
                 if value is not None:
                     program.values.append(value)
             _finish(program, function)

@@ -103,7 +103,14 @@ def store(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.T
 
 
 # Numbers of Triton's RMWOp -> how `index_reduce_` calls it, and whether it is unsigned.
-MODES = {4: ("sum", False), 5: ("sum", False), 6: ("amax", False), 7: ("amin", False), 8: ("amax", True), 9: ("amin", True)}
+MODES = {
+    4: ("sum", False),
+    5: ("sum", False),
+    6: ("amax", False),
+    7: ("amin", False),
+    8: ("amax", True),
+    9: ("amin", True),
+}
 
 
 def atomic(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

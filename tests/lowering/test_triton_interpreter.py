@@ -1,0 +1,106 @@
+"""What the TTIR interpreter refuses, and what the lowering refuses."""
+
+import pytest
+import torch
+from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+from bascule.lowering.triton import ToTriton, TritonKernel, triton_kernels
+from bascule.lowering.triton.interpreter import InterpreterError, Memory, run_kernel
+from triton_check import lowered
+
+KERNEL = """
+#loc = loc("model.py":12:4)
+func.func private @k(%x: memref<{source}xf32>, %out: memref<{dest}xf32>) {{
+  "bascule.kernel"() ({{
+  ^bb0(%i: index):
+    {body}
+    "bascule.yield"() : () -> ()
+  }}) {{ranges = affine_map<() -> (100)>, schedule = #bascule.schedule<{{target = "cuda", xblock = 32 : i64}}>}} : () -> ()
+  return
+}}
+"""
+LOAD = "%e = memref.load %x[%i] : memref<100xf32> loc(#loc)\n"
+STORE = '"bascule.store"(%e, %out, {at}) {mode} : (f32, memref<{dest}xf32>, index) -> () loc(#loc)'
+
+
+def kernel(body: str, source: int = 100, dest: int = 100) -> TritonKernel:
+    with context(), ir.Location.unknown():
+        return lowered(ir.Module.parse(KERNEL.format(body=body, source=source, dest=dest)))["k"]
+
+
+def store(at: str = "%i", mode: str = "", dest: int = 100) -> str:
+    return STORE.format(at=at, mode=mode, dest=dest)
+
+
+def test_runs():
+    x, out = torch.randn(100), torch.empty(100)
+    run_kernel(kernel(LOAD + store()), [Memory(x), Memory(out, written=False)])
+    assert torch.equal(x, out)
+
+
+def test_out_of_bounds():
+    with pytest.raises(InterpreterError, match=r"model.py:12:4.*'tt.load' is out of bounds in program 0"):
+        run_kernel(kernel(LOAD + store()), [Memory(torch.randn(99)), Memory(torch.empty(100))])
+
+
+def test_gaps_of_a_strided_buffer_are_out_of_bounds():
+    with pytest.raises(InterpreterError, match="out of bounds"):
+        run_kernel(kernel(LOAD + store()), [Memory(torch.randn(200)[::2]), Memory(torch.empty(100))])
+
+
+def test_unwritten_memory():
+    with pytest.raises(InterpreterError, match=r"model.py:12:4.*memory that nothing wrote"):
+        run_kernel(kernel(LOAD + store()), [Memory(torch.randn(100), written=False), Memory(torch.empty(100))])
+
+
+def test_two_programs_at_one_place():
+    zero = "%c0 = arith.constant 0 : index\n"
+    with pytest.raises(InterpreterError, match="without an atomic"):
+        run_kernel(kernel(zero + LOAD + store(at="%c0")), [Memory(torch.randn(100)), Memory(torch.empty(100))])
+    out = torch.zeros(100)
+    run_kernel(kernel(zero + LOAD + store(at="%c0", mode='{mode = "add"}')), [Memory(torch.ones(100)), Memory(out)])
+    assert out[0] == 100
+
+
+def test_reading_what_another_program_writes():
+    back = "%j = affine.apply affine_map<(d0) -> (99 - d0)>(%i)\n"
+    buffer = Memory(torch.randn(100))
+    with pytest.raises(InterpreterError, match="another program"):
+        run_kernel(kernel(back + LOAD + store(at="%j")), [buffer, buffer])
+
+
+REFUSED = {
+    "mul": (LOAD + store(mode='{mode = "mul"}'), "atomic mul of f32"),
+    "random": (
+        '%s = arith.constant 1 : i64\n%e = "bascule.random"(%s, %s) {distribution = "uniform"} : (i64, i64) -> f32 loc(#loc)\n'
+        + store(),
+        "'bascule.random'",
+    ),
+    "hazard": (
+        "%j = affine.apply affine_map<(d0) -> (99 - d0)>(%i)\n%e = memref.load %out[%j] : memref<100xf32>\n" + store(),
+        "reads a buffer where it does not store it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_name_the_place(case):
+    body, message = REFUSED[case]
+    with pytest.raises(UnsupportedError, match=message) as caught:
+        kernel(body)
+    assert case == "hazard" or caught.value.location == "model.py:12:4"
+
+
+def test_complex_elements_are_refused():
+    text = KERNEL.format(body=LOAD + store(), source=100, dest=100).replace("f32", "complex<f32>")
+    with context(), ir.Location.unknown(), pytest.raises(UnsupportedError, match="elements of type complex<f32>"):
+        lowered(ir.Module.parse(text))
+
+
+def test_text_for_triton_has_no_attributes_of_ours():
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(KERNEL.format(body=LOAD + store(), source=100, dest=100))
+        ToTriton().run(module)
+        (made,) = triton_kernels(module)
+    assert "bascule" not in made.ttir
