@@ -90,7 +90,8 @@ def domain_of(kernel: ir.Operation) -> str:
     if len(sizes):
         return " x ".join(map(str, sizes))
     loops = [op.operation for op in kernel.regions[0].blocks[0].operations if op.operation.name == "bascule.foreach"]
-    return " + ".join(domain_of(loop) for loop in loops) or "1"
+    sizes = Counter(domain_of(loop) for loop in loops)
+    return " + ".join(f"{count} of {size}" if count > 1 else size for size, count in sizes.items()) or "1"
 
 
 def _operators(function: ir.Operation, kernel: ir.Operation) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """How compile time grows with the graph: chains of layers from about 500 to 8000 nodes, with the time of each stage.
 
-    python -m benchmarks.compile_time [--json FILE]
+python -m benchmarks.compile_time [--json FILE]
 """
 
 import argparse

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,10 @@ def cross_entropy():
 
 
 def swiglu_bf16():
-    return lambda x, y: F.silu(x) * y, [_rand(2048, 2048, dtype=torch.bfloat16), _rand(2048, 2048, dtype=torch.bfloat16)]
+    return lambda x, y: F.silu(x) * y, [
+        _rand(2048, 2048, dtype=torch.bfloat16),
+        _rand(2048, 2048, dtype=torch.bfloat16),
+    ]
 
 
 def add_transposed():

@@ -92,7 +92,9 @@ def main() -> None:
     peers = backends[1:]
     if args.first_call:
         rows = measure_first_calls(cases, backends)
-        print_table(["kernel", *(f"{b} s" for b in peers)], [[r["kernel"], *(f"{r[b]:.2f}" for b in peers)] for r in rows])
+        print_table(
+            ["kernel", *(f"{b} s" for b in peers)], [[r["kernel"], *(f"{r[b]:.2f}" for b in peers)] for r in rows]
+        )
         save("first call of the CPU kernels, seconds", rows, args.json)
         return
     rows = measure_steps(cases, backends, args.seconds)

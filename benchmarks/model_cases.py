@@ -21,7 +21,16 @@ def _tokens(vocabulary: int, batch: int = 4, length: int = 64) -> torch.Tensor:
 
 def gpt2():
     config = transformers.GPT2Config(
-        vocab_size=1000, n_positions=64, n_embd=128, n_layer=4, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0
+        vocab_size=1000,
+        n_positions=64,
+        n_embd=128,
+        n_layer=4,
+        n_head=4,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=0,
     )
     ids = _tokens(1000)
     return transformers.GPT2LMHeadModel(config), {"input_ids": ids, "labels": ids, "use_cache": False}
@@ -56,7 +65,14 @@ def llama():
 
 def t5():
     config = transformers.T5Config(
-        vocab_size=1000, d_model=128, d_kv=32, d_ff=512, num_layers=2, num_heads=4, dropout_rate=0.0, decoder_start_token_id=0
+        vocab_size=1000,
+        d_model=128,
+        d_kv=32,
+        d_ff=512,
+        num_layers=2,
+        num_heads=4,
+        dropout_rate=0.0,
+        decoder_start_token_id=0,
     )
     ids = _tokens(1000)
     return transformers.T5ForConditionalGeneration(config), {"input_ids": ids, "labels": ids, "use_cache": False}
@@ -90,7 +106,10 @@ def vit():
         num_labels=10,
     )
     images = torch.randn(8, 3, 64, 64)
-    return transformers.ViTForImageClassification(config), {"pixel_values": images, "labels": torch.randint(0, 10, (8,))}
+    return transformers.ViTForImageClassification(config), {
+        "pixel_values": images,
+        "labels": torch.randint(0, 10, (8,)),
+    }
 
 
 def resnet():

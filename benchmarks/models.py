@@ -1,6 +1,6 @@
 """Training steps of small models on the CPU: step time, first step in a fresh process, peak memory.
 
-    python -m benchmarks.models [--only NAME] [--seconds S] [--json FILE] [--what steps|first|memory]
+python -m benchmarks.models [--only NAME] [--seconds S] [--json FILE] [--what steps|first|memory]
 """
 
 import argparse
@@ -98,7 +98,9 @@ def main() -> None:
             [r["model"], *(f"{r[b]:.2f}" for b in backends), *(f"{r[b] / r[backends[0]]:.2f}" for b in backends[1:])]
             for r in rows
         ]
-        print_table(["model", *(f"{b} {unit}" for b in backends), *(f"{b} / {backends[0]}" for b in backends[1:])], table)
+        print_table(
+            ["model", *(f"{b} {unit}" for b in backends), *(f"{b} / {backends[0]}" for b in backends[1:])], table
+        )
     save(f"models on the CPU: {args.what}", rows, args.json)
 
 

@@ -72,9 +72,13 @@ class VTensors:
                 text = "!torch.vtensor<[],f64>"
             match = self._VTENSOR.fullmatch(text)
             dynamic = ir.ShapedType.get_dynamic_size()
-            self.known[type_] = None if match is None else (
-                [dynamic if size == "?" else int(size) for size in match[1].split(",") if size],
-                ir.Type.parse(match[2].replace("si", "i", 1) if match[2].startswith("si") else match[2]),
+            self.known[type_] = (
+                None
+                if match is None
+                else (
+                    [dynamic if size == "?" else int(size) for size in match[1].split(",") if size],
+                    ir.Type.parse(match[2].replace("si", "i", 1) if match[2].startswith("si") else match[2]),
+                )
             )
         return self.known[type_]
 

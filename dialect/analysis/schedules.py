@@ -32,7 +32,9 @@ class _Accesses:
 
     along: Counter[ir.Value] = field(default_factory=Counter)
     stores: list[ir.Operation] = field(default_factory=list)
-    widths: list[tuple[int, set[ir.Value]]] = field(default_factory=list)  # bytes of an element, the indices it varies with
+    widths: list[tuple[int, set[ir.Value]]] = field(
+        default_factory=list
+    )  # bytes of an element, the indices it varies with
     steps: int = 1  # elements of all inner loops at one point
     scans: bool = False
 

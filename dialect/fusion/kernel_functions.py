@@ -58,7 +58,7 @@ class KernelFunction:
 
     def __init__(self, owner: KernelFunctions, location: ir.Location):
         self.owner, self.location = owner, location
-        with ir.InsertionPoint.at_block_begin(owner.module.body), location:
+        with ir.InsertionPoint(owner.graph), location:
             self.function = func.FuncOp("kernel", ir.FunctionType.get([], []), visibility="private").operation
             index = ir.IndexType.get()
             self.entry = ir.Block.create_at_start(

@@ -1,7 +1,7 @@
 """The dialect reference, `docs/dialect.md`, made from the definitions: operations, attributes, passes.
 
-    python -m bascule.dialect.tools.reference --write docs/dialect.md     writes it
-    python -m bascule.dialect.tools.reference --check docs/dialect.md     fails when it is stale
+python -m bascule.dialect.tools.reference --write docs/dialect.md     writes it
+python -m bascule.dialect.tools.reference --check docs/dialect.md     fails when it is stale
 """
 
 import inspect
@@ -20,7 +20,12 @@ TRAITS = {
     "Writes": "writes memory",
     "IsTerminatorTrait": "terminator",
 }
-PARTS = ((ext.OperandDef, "operand"), (ext.AttributeDef, "attribute"), (ext.ResultDef, "result"), (ext.RegionDef, "region"))
+PARTS = (
+    (ext.OperandDef, "operand"),
+    (ext.AttributeDef, "attribute"),
+    (ext.ResultDef, "result"),
+    (ext.RegionDef, "region"),
+)
 
 
 def _doc(cls: type) -> str:
@@ -37,7 +42,9 @@ def _fields(cls: type) -> list[str]:
     for field in cls._fields:  # type: ignore[attr-defined]
         part = next(name for kind, name in PARTS if isinstance(field, kind))
         several = " (any number)" if field.variadicity == ext.Variadicity.variadic else ""
-        rows.append(f"| `{field.name}` | {part}{several} | {_type_name(field.constraint) if part != 'region' else ''} |")
+        rows.append(
+            f"| `{field.name}` | {part}{several} | {_type_name(field.constraint) if part != 'region' else ''} |"
+        )
     return ["| name | what | of |", "| --- | --- | --- |", *rows] if rows else []
 
 

@@ -3,7 +3,6 @@
 An operator in no table of `rules/` goes there too, but for want of a rule: `fallback="error"` refuses that, and not these.
 """
 
-
 from ..aten_calls import fall_back
 from ..conversion import Rule, rule
 

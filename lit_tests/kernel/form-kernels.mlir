@@ -5,20 +5,9 @@
 !c = tensor<1024xf32>
 #vector = #bascule.layout<affine_map<(d0) -> (d0)>>
 
-// Two sums of the same columns are one kernel.
-// CHECK-LABEL: func.func private @sum_square_0
-// CHECK: [[A:%[0-9a-z_]+]] = bufferization.alloc_tensor() : tensor<1024xf32>
-// CHECK-NEXT: [[B:%[0-9a-z_]+]] = bufferization.alloc_tensor() : tensor<1024xf32>
-// CHECK-NEXT: "bascule.kernel"() ({
-// CHECK: bascule.reduce
-// CHECK: "bascule.store"(%{{[0-9]+}}, [[A]],
-// CHECK: bascule.reduce
-// CHECK: "bascule.store"(%{{[0-9]+}}, [[B]],
-// CHECK: return [[A]], [[B]]
-
 // A softmax over rows: nothing but the result is in memory, and the exponentials are kept in a row.
 // CHECK-LABEL: func.func private @softmax_0
-// CHECK-SAME: ([[X:%[0-9a-z_]+]]: tensor<512x1024xf32>) -> tensor<512x1024xf32> attributes {bascule.operators = ["aten.softmax.int"]}
+// CHECK-SAME: index, [[X:%[0-9a-z_]+]]: tensor<512x1024xf32>) -> tensor<512x1024xf32> attributes {bascule.operators = ["aten.softmax.int"]}
 // CHECK-NEXT: [[OUT:%[0-9a-z_]+]] = bufferization.alloc_tensor()
 // CHECK-NEXT: "bascule.kernel"() ({
 // CHECK-NEXT: ^bb0([[I:%[0-9a-z_]+]]: index):
@@ -37,21 +26,32 @@
 // CHECK-NOT: bascule.store
 // CHECK: return [[OUT]]
 
+// Two sums of the same columns are one kernel.
+// CHECK-LABEL: func.func private @sum_square_0
+// CHECK: [[A:%[0-9a-z_]+]] = bufferization.alloc_tensor() : tensor<1024xf32>
+// CHECK-NEXT: [[B:%[0-9a-z_]+]] = bufferization.alloc_tensor() : tensor<1024xf32>
+// CHECK-NEXT: "bascule.kernel"() ({
+// CHECK: bascule.reduce
+// CHECK: "bascule.store"(%{{[0-9]+}}, [[A]],
+// CHECK: bascule.reduce
+// CHECK: "bascule.store"(%{{[0-9]+}}, [[B]],
+// CHECK: return [[A]], [[B]]
+
 // Small ones whose results nothing here reads are one launch, each a loop of its own. Sizes in symbols are arguments of the kernel,
 // and give its destinations their sizes.
-// CHECK-LABEL: func.func private @neg_exp_0
-// CHECK-SAME: ([[N:%[0-9a-z_]+]]: index, %{{[0-9a-z_]+}}: tensor<?xf32, #{{[a-z.<#0-9]+}}>> {bascule.shape = #[[SIZE:map[0-9]*]]}, %{{[0-9a-z_]+}}: tensor<16xf32>)
-// CHECK-SAME: bascule.shapes = [#[[SIZE]], #[[SIXTEEN:map[0-9]*]]]
+// CHECK-LABEL: func.func private @exp_neg_0
+// CHECK-SAME: ([[N:%[0-9a-z_]+]]: index, %{{[0-9a-z_]+}}: tensor<16xf32>, %{{[0-9a-z_]+}}: tensor<?xf32, #{{[a-z.<#0-9]+}}>> {bascule.shape = #[[SIZE:map[0-9]*]]})
+// CHECK-SAME: bascule.shapes = [#[[SIXTEEN:map[0-9]*]], #[[SIZE]]]
+// CHECK-NEXT: bufferization.alloc_tensor()
 // CHECK-NEXT: [[DIM:%[0-9a-z_]+]] = affine.apply #[[SIZE]]()[[[N]]]
 // CHECK-NEXT: bufferization.alloc_tensor([[DIM]])
-// CHECK-NEXT: bufferization.alloc_tensor()
 // CHECK-NEXT: "bascule.kernel"() ({
-// CHECK-NEXT: "bascule.foreach"() ({
-// CHECK: arith.negf
-// CHECK: ranges = #[[SIZE]]
 // CHECK-NEXT: "bascule.foreach"() ({
 // CHECK: math.exp
 // CHECK: ranges = #[[SIXTEEN]]
+// CHECK-NEXT: "bascule.foreach"() ({
+// CHECK: arith.negf
+// CHECK: ranges = #[[SIZE]]
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: ([[N:%[0-9a-z_]+]]: index, [[X:%[0-9a-z_]+]]: tensor<512x1024xf32>, [[Y:%[0-9a-z_]+]]: tensor<512x1024xf32>,
@@ -59,7 +59,7 @@
 // Equal kernels share a function.
 // CHECK-DAG: [[Q:%[0-9a-z_]+]] = call @softmax_0([[N]], [[Y]])
 // CHECK-DAG: call @sum_square_0([[N]], [[X]])
-// CHECK-DAG: call @neg_exp_0([[N]],
+// CHECK-DAG: call @exp_neg_0([[N]],
 
 #softmax = loc(fused["aten.softmax.int", "model.py":3:0])
 #sum = loc(fused["aten.sum.dim_IntList", "model.py":4:0])

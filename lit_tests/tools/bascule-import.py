@@ -6,7 +6,6 @@
 
 import torch
 
-
 # TORCH-LABEL: func.func @main(
 # TORCH-SAME: !torch.vtensor<[4,8],f32>
 # TORCH: torch.aten.tanh

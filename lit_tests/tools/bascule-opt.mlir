@@ -36,6 +36,6 @@ func.func @fold() -> i32 {
 // RUN: not bascule-opt %s --no-such-pass 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // UNKNOWN: 'no-such-pass' is not a pass of Bascule or of MLIR
 // RUN: not bascule-opt %s --pass-pipeline='builtin.module(cse,(' 2>&1 | filecheck %s --check-prefix=BRACKET
-// BRACKET: pipeline:22: the pipeline ends inside a bracket
+// BRACKET: pipeline:21: the pipeline ends inside a bracket
 // RUN: not bascule-opt %s.missing 2>&1 | filecheck %s --check-prefix=MISSING
 // MISSING: No such file

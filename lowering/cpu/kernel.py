@@ -7,6 +7,7 @@ kept in words beside the arguments.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
@@ -184,7 +185,7 @@ class KernelFunction:
         symbols = [Index(v, multiple=1) for v in function.regions[0].blocks[0].arguments]
         tiles, worth = Index(), Index()
         for k, domain in enumerate(segment.domains):
-            count, points = domain.count(ix, lambda group, loop=domain.loop: _size(ix, symbols, loop, group))
+            count, points = domain.count(ix, partial(_size, ix, symbols, domain.loop))
             members = len(segment.families[k].members) if k in segment.families else 1
             count, points = ix.scale(count, members), ix.scale(points, members)
             tiles = ix.add(tiles, count)
@@ -266,7 +267,7 @@ class KernelFunction:
         lower, upper = (Index(v, multiple=1) for v in bounds)
         start = Index()
         for k, domain in enumerate(segment.domains):
-            count, _ = domain.count(ix, lambda group, loop=domain.loop: _size(ix, e.symbols, loop, group))
+            count, _ = domain.count(ix, partial(_size, ix, e.symbols, domain.loop))
             family = segment.families.get(k)
             members = len(family.members) if family is not None else 1
             first, last = lower, upper

@@ -174,7 +174,7 @@ class Reducing:
         return parts
 
     def start(self) -> Values:
-        state: Values = []
+        state: list[ir.Value] = []
         for kind, number in zip(self.kinds, self.block.yielded):
             type_ = self.e.body.types[number]
             vector = ir.VectorType.get([self.lanes], type_) if self.lanes > 1 else type_

@@ -104,5 +104,5 @@ def transposed_reads(body: Body, block: Block, loop: LoopPlan) -> Transposed | N
                 found.setdefault(g, []).append(node)
     if not found:
         return None
-    group = max(found, key=lambda g: len(found[g]))
-    return Transposed(group, tuple(found[group]))
+    most = max(found, key=lambda g: len(found[g]))
+    return Transposed(most, tuple(found[most]))

@@ -29,7 +29,13 @@ def test_a_training_step_is_explained_forward_and_backward():
     stages = list(forward.seconds)
     assert stages[0] == "import" and stages[-3:] == ["jit", "wrapper", "load"]
     text = str(explanation)
-    for part in ("aten.var_mean.correction", "aten.addmm.default: a matrix product", "arena of", "form-kernels", norm.name):
+    for part in (
+        "aten.var_mean.correction",
+        "aten.addmm.default: a matrix product",
+        "arena of",
+        "form-kernels",
+        norm.name,
+    ):
         assert part in text
 
 

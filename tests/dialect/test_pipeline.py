@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-
 from bascule.dialect import passes
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import context

@@ -40,7 +40,7 @@ def test_runs():
 
 
 def test_out_of_bounds():
-    with pytest.raises(InterpreterError, match=r"model.py:12:4.*'tt.load' is out of bounds in program 0"):
+    with pytest.raises(InterpreterError, match=r"model.py:12:4.*'tt.load' is out of bounds in program 3"):
         run_kernel(kernel(LOAD + store()), [Memory(torch.randn(99)), Memory(torch.empty(100))])
 
 
