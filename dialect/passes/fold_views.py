@@ -19,7 +19,8 @@ class FoldViews(Pass):
 
     A `tensor.extract` of a view becomes one of the source, at the composed and simplified index. A view of a view becomes one view.
     What remains is used whole (by a call, a `copy_into`, a scatter, the return): where the source's layout after the map, counted
-    from the view's first element, is the layout of the view's type, it is an alias and stays; otherwise it becomes a compute that copies, of the same type. Views that nothing uses are erased.
+    from the view's first element, is the layout of the view's type, it is an alias and stays; otherwise it becomes a compute that
+    copies, of the same type. Views that nothing uses are erased.
     """
 
     name: ClassVar[str] = "fold-views"

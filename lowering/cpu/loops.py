@@ -182,7 +182,7 @@ class Reducing:
         return state
 
     def step(self, values: Values) -> Values:
-        e, state = self.e, []
+        e, state = self.e, list[ir.Value]()
         e.emit(self.block)
         # Lanes of the loop around that are out of force may accumulate what they like.
         mask = e.memory.mask.value if self.own and e.memory.mask is not None else None

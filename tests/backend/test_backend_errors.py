@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def test_on_error_raise_gives_a_reproducer_that_replays(tmp_path):
     error = caught.value
     first = Path(error.reproducer).read_text().splitlines()[0]
     assert first.startswith("// RUN: bascule-opt") and first.endswith("%s")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(Path(__file__).parent)}
     replay = subprocess.run(shlex.split(error.command), capture_output=True, text=True, env=environment, timeout=100)
     assert replay.returncode != 0
     assert "the injected failure" in replay.stderr
