@@ -10,13 +10,19 @@ import bascule
 STEPS = 10
 
 
+def make() -> tuple[torch.nn.Module, torch.Tensor]:
+    """The model in training mode and a batch of token numbers, the same at every call."""
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=2000, n_positions=128, n_embd=192, n_layer=4, n_head=6, bos_token_id=0, eos_token_id=0
+    )
+    config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0.0
+    return transformers.GPT2LMHeadModel(config).train(), torch.randint(0, 2000, (4, 128))
+
+
 def train(compile_: bool) -> tuple[list[float], list[float]]:
     """(losses, seconds) of `STEPS` steps of AdamW on one batch, from the same seed."""
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(vocab_size=2000, n_positions=128, n_embd=192, n_layer=4, n_head=6)
-    config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0.0
-    model = transformers.GPT2LMHeadModel(config).train()
-    ids = torch.randint(0, 2000, (4, 128))
+    model, ids = make()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     call = torch.compile(model, backend="bascule") if compile_ else model
     losses, seconds = [], []
@@ -42,7 +48,8 @@ def main() -> None:
         )
     worst = max(abs(a - b) for a, b in zip(eager[0], compiled[0]))
     print(f"\nlargest difference of the losses: {worst:.2e}\n")
-    print(bascule.explanation())
+    model, ids = make()
+    print(bascule.explain(model, input_ids=ids, labels=ids, use_cache=False))
 
 
 if __name__ == "__main__":

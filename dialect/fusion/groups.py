@@ -238,7 +238,8 @@ class Grouping:
     def _fit(self, member: Member, group: Group, number: int, links: list, needed: set[int]) -> Fit | Refusal:
         chosen: list[int | None] = [None] * len(group.rows)
         dropped: set[int] = set()
-        cost = sum(tensor_bytes(source) for source in member.operands if self.of.get(source) == number)
+        both = [source for source in member.operands if self.of.get(source) == number or source in group.reads]
+        cost = sum(tensor_bytes(source) for source in both)  # what both would read once
 
         def refuse(reason: str) -> Refusal:
             return Refusal(reason, cost, describe(group.members[-1].body.op))
@@ -284,7 +285,7 @@ class Grouping:
         narrows = len(kept) < len(group.rows)
         splits = narrows or len(member.long_dims) > len(row_dims) or member.reduces or group.reduces
         if splits and points < FEW_ROWS and each > LONG_ROW:
-            return f"only {points} rows to run in parallel, of {each} elements each"
+            return f"rows to run in parallel: {points}, of {each} elements"
         columns = member.reduces_columns() if member.reduces else group.columns
         if group.reduces and member.reduces and columns != group.columns:
             return "one reduces rows, the other columns"

@@ -8,7 +8,7 @@ from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier, compose
 from ..ir import builders
 from ..ir.functions import graph_functions
-from ..ir.shapes import layout_of, size_map
+from ..ir.shapes import index_map, layout_of
 from ..mlir import ir, tensor
 from .base import Pass
 
@@ -78,7 +78,7 @@ def _fold(graph: ir.Operation, simplifier: Simplifier) -> None:
             if simplifier.equal(seen, layout_of(result.type), sizes):
                 if source == view.operands[0] and map_ == view.attributes["map"].value:
                     continue
-                map_ = ir.AffineMap.get(len(sizes), size_map(list(map_.results)).n_symbols, list(map_.results))
+                map_ = index_map(len(sizes), list(map_.results))
                 replacement = builders.view(source, map_, sizes, result.type)
             else:
                 replacement = builders.compute(result.type, sizes, _copy(source, map_, indexing))

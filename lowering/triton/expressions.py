@@ -6,12 +6,13 @@ affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no divi
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from bascule.dialect.ir.shapes import constant, expr, row_major, strided
 from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
-Expr = ir.AffineExpr
+Expr: TypeAlias = ir.AffineExpr
 LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
 ACCESSES = {"memref.load": 1, "bascule.store": 2}  # operation -> its first operand that is an index
 

@@ -1,6 +1,7 @@
 """Affine expressions of atoms and symbols, emitted as integer tiles."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
@@ -120,6 +121,12 @@ class Indexing:
             replaced[number] = expr(0)
         replaced[groups[last][0]] = Expr.get_dim(atom)
 
+    def put(self, atom: int, tile: Tile, *, positive: bool) -> None:
+        self.at[atom] = lambda: tile
+        self.flat.pop(atom, None)  # of a loop that the atom belonged to
+        if positive:
+            self.positive.add(atom)
+
     def bind(self, groups: Sequence[tuple[list[int], Expr]], flat: Tile) -> None:
         """The atoms of a loop's groups, from its flat position."""
         named = [(group[-1], size) for group, size in groups if group]
@@ -127,10 +134,9 @@ class Indexing:
             self.flat[named[0][0]] = named, flat
         for number, (group, _) in enumerate(groups):
             for atom in group:
-                self.at[atom] = lambda: self.number(0)
-                self.positive.add(atom)
+                self.put(atom, self.number(0), positive=True)
             if group:
-                self.at[group[-1]] = lambda number=number: self._coordinate(groups, number, flat)
+                self.at[group[-1]] = partial(self._coordinate, groups, number, flat)
 
     def _coordinate(self, groups: Sequence[tuple[list[int], Expr]], number: int, flat: Tile) -> Tile:
         for outer in range(len(groups) - 1, number, -1):

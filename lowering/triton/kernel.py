@@ -15,10 +15,11 @@ from bascule.dialect.ir.functions import kernel_op
 from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.mlir import ir
 
+from .body import unsupported
 from .builder import Builder
-from .emitter import Emitter, unsupported
 from .expressions import ACCESSES, LOOPS, Expr, Expressions, span, stored
 from .indexing import Indexing
+from .loops import Emitter
 from .schedule import Loops, Schedule, choose, decisions
 from .tiles import Axis, Tile
 
@@ -66,20 +67,22 @@ class KernelFunction:
             self.parts = [self._part(self.kernel)]
 
     def _check_hazards(self) -> None:
-        """No loop may read what another point has stored: programs run in any order."""
+        """No point may read what another has stored, for programs run in any order; nor what it has stored itself, for loads are hash-consed."""
         read: dict[ir.Value, set[Expr]] = {}
         written: dict[ir.Value, set[Expr]] = {}
 
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name in ACCESSES:
-                found = read if op.name == "memref.load" else written
                 buffer = op.operands[ACCESSES[op.name] - 1]
+                if op.name == "memref.load" and buffer in written:
+                    raise unsupported(op, "reading a buffer after a store to it")
+                found = read if op.name == "memref.load" else written
                 found.setdefault(buffer, set()).add(self.expressions.address(op))
             return ir.WalkResult.ADVANCE
 
         self.kernel.walk(visit)
-        for buffer, places in read.items():
-            if buffer in written and (places != written[buffer] or len(places) > 1):
+        for buffer in read.keys() & written.keys():
+            if read[buffer] != written[buffer] or len(read[buffer]) > 1:
                 raise unsupported(self.kernel, f"kernel '{self.name}', which reads a buffer where it does not store it")
 
     def _part(self, op: ir.Operation) -> Part:

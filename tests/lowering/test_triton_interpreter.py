@@ -77,6 +77,7 @@ REFUSED = {
         + store(),
         "'bascule.random'",
     ),
+    "after": (LOAD + store() + "\n%b = memref.load %out[%i] : memref<100xf32> loc(#loc)", "after a store"),
     "hazard": (
         "%j = affine.apply affine_map<(d0) -> (99 - d0)>(%i)\n%e = memref.load %out[%j] : memref<100xf32>\n" + store(),
         "reads a buffer where it does not store it",

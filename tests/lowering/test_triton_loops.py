@@ -1,0 +1,96 @@
+"""Loops inside loops, several domains in one launch, and rows read at another index than their own."""
+
+import pytest
+import torch
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+from bascule.lowering.triton import compile_kernel
+from bascule.lowering.triton.interpreter import Memory, run_kernel
+from triton_check import lowered
+
+# Two independent domains, the second with a reduction at each of its points.
+DOMAINS = """
+func.func private @k(%x: memref<300xf32>, %y: memref<70x5xf32>, %a: memref<300xf32>, %b: memref<70xf32>) {
+  "bascule.kernel"() ({
+    %two = arith.constant 2.0 : f32
+    "bascule.foreach"() ({
+    ^bb0(%i: index):
+      %e = memref.load %x[%i] : memref<300xf32>
+      %f = arith.mulf %e, %two : f32
+      "bascule.store"(%f, %a, %i) : (f32, memref<300xf32>, index) -> ()
+      "bascule.yield"() : () -> ()
+    }) {ranges = affine_map<() -> (300)>} : () -> ()
+    "bascule.foreach"() ({
+    ^bb0(%i: index):
+      %s = "bascule.reduce"() ({
+      ^bb0(%k: index):
+        %e = memref.load %y[%i, %k] : memref<70x5xf32>
+        "bascule.yield"(%e) : (f32) -> ()
+      }) {kind = "sum", ranges = affine_map<() -> (5)>} : () -> f32
+      "bascule.store"(%s, %b, %i) : (f32, memref<70xf32>, index) -> ()
+      "bascule.yield"() : () -> ()
+    }) {ranges = affine_map<() -> (70)>} : () -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> ()>} : () -> ()
+  return
+}
+"""
+
+# A row kept in a compute, read backwards, and windows of it summed at each point of a foreach.
+ROWS = """
+func.func private @k(%x: memref<6x40xf32>, %a: memref<6x40xf32>, %b: memref<6x38xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %row = "bascule.compute"() ({
+    ^bb0(%k: index):
+      %e = memref.load %x[%i, %k] : memref<6x40xf32>
+      %f = arith.mulf %e, %e : f32
+      "bascule.yield"(%f) : (f32) -> ()
+    }) {ranges = affine_map<() -> (40)>} : () -> tensor<40xf32>
+    "bascule.foreach"() ({
+    ^bb0(%k: index):
+      %back = affine.apply affine_map<(d0) -> (39 - d0)>(%k)
+      %e = tensor.extract %row[%back] : tensor<40xf32>
+      %f = tensor.extract %row[%k] : tensor<40xf32>
+      %g = arith.subf %e, %f : f32
+      "bascule.store"(%g, %a, %i, %k) : (f32, memref<6x40xf32>, index, index) -> ()
+      "bascule.yield"() : () -> ()
+    }) {ranges = affine_map<() -> (40)>} : () -> ()
+    "bascule.foreach"() ({
+    ^bb0(%k: index):
+      %s = "bascule.reduce"() ({
+      ^bb0(%w: index):
+        %at = affine.apply affine_map<(d0, d1) -> (d0 + d1)>(%k, %w)
+        %e = tensor.extract %row[%at] : tensor<40xf32>
+        "bascule.yield"(%e) : (f32) -> ()
+      }) {kind = "sum", ranges = affine_map<() -> (3)>} : () -> f32
+      "bascule.store"(%s, %b, %i, %k) : (f32, memref<6x38xf32>, index, index) -> ()
+      "bascule.yield"() : () -> ()
+    }) {ranges = affine_map<() -> (38)>} : () -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (6)>, schedule = #bascule.schedule<{target = "cuda", xblock = XBLOCK : i64, rblock = RBLOCK : i64}>} : () -> ()
+  return
+}
+"""
+
+
+def kernel(text: str):
+    with context(), ir.Location.unknown():
+        return lowered(ir.Module.parse(text))["k"]
+
+
+def test_domains():
+    made = kernel(DOMAINS)
+    x, y, a, b = torch.randn(300), torch.randn(70, 5), torch.empty(300), torch.empty(70)
+    run_kernel(made, [Memory(x), Memory(y), Memory(a, written=False), Memory(b, written=False)])
+    torch.testing.assert_close((a, b), (x * 2, y.sum(1)))
+    assert compile_kernel(made, 90).asm["cubin"]
+
+
+@pytest.mark.parametrize("blocks", [(4, 64), (1, 64), (2, 8), (1, 1)])
+def test_rows(blocks):
+    made = kernel(ROWS.replace("XBLOCK", str(blocks[0])).replace("RBLOCK", str(blocks[1])))
+    x, a, b = torch.randn(6, 40), torch.empty(6, 40), torch.empty(6, 38)
+    run_kernel(made, [Memory(x), Memory(a, written=False), Memory(b, written=False)])
+    torch.testing.assert_close((a, b), ((x * x).flip(1) - x * x, (x * x).unfold(1, 3, 1).sum(2)))
+    assert compile_kernel(made, 90).asm["cubin"]
