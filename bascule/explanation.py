@@ -1,5 +1,6 @@
 """`bascule.explain`: what became of a function, in text and as objects."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +60,8 @@ class GraphExplanation:
             lines.append(f"  memory: {self.memory}")
         if self.remarks:
             lines.append(f"  {len(self.remarks)} remarks")
-            lines += [f"    {remark}" for remark in self.remarks]
+            said = Counter(self.remarks)  # layers that are alike say the same
+            lines += [f"    {remark}" + (f" ({n} times)" if n > 1 else "") for remark, n in said.items()]
         lines.append("  time: " + ", ".join(f"{stage} {1e3 * t:.0f} ms" for stage, t in self.seconds.items()))
         return "\n".join(lines)
 

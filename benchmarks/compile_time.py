@@ -39,9 +39,10 @@ def main() -> None:
         start = time.perf_counter()
         with torch.no_grad():
             explanation = bascule.explain(run, *inputs)
-        rows.append({"nodes": nodes, "total": time.perf_counter() - start, **explanation.seconds()})
+        graph = max(explanation.graphs, key=lambda graph: graph.nodes)
+        rows.append({"nodes": graph.nodes, "total": time.perf_counter() - start, **graph.seconds})
         print(rows[-1], flush=True)
-    stages = sorted({key for row in rows for key in row} - {"nodes", "total"})
+    stages = [key for key in rows[0] if key not in ("nodes", "total")]
     print_table(
         ["nodes", "total s", *stages],
         [[str(r["nodes"]), f"{r['total']:.2f}", *(f"{r.get(s, 0.0):.2f}" for s in stages)] for r in rows],

@@ -126,7 +126,7 @@ class KernelFunction:
     def _domain(self, planner: Planner, node: Node) -> Domain:
         block, sizes = node.blocks[0], sizes_of(node.op)
         reduces = node.name == "bascule.reduce"
-        serial = set() if reduces else planner.colliding(block)
+        serial = set() if reduces else planner.colliding(block, sizes)
         cost, loop = planner.loop(block, sizes, node, serial)
         blocked = loop.vector
         if reduces and blocked < 0 and loop.groups:

@@ -4,7 +4,7 @@ A loop is the kernel's domain or a `reduce`, `foreach`, `compute` or `scan`. Eit
 inside works on vectors, or each loop inside chooses for itself. The cheaper of the two is taken; the cost counts accesses and ops.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bascule.dialect.ir.shapes import constant
@@ -99,20 +99,23 @@ class Planner:
 
     def plan(self, kernel: ir.Operation) -> Plan:
         block, sizes = self.body.block, sizes_of(kernel)
-        serial = self.colliding(block)
+        serial = self.colliding(block, sizes)
         self.cost, plan = self.loop(block, sizes, None, serial)
         return Plan(
             plan, self.loops, {g for g, group in enumerate(plan.groups) if serial & {block.arguments[i] for i in group}}
         )
 
-    def colliding(self, block: Block) -> set[int]:
-        """Indices of the domain of which two values may store to one place: those no index of a computed store is linear in."""
+    def colliding(self, block: Block, sizes: Sequence[ir.AffineExpr]) -> set[int]:
+        """Indices of the domain of which two values may store to one place: those that a store does not depend on, and, of a
+        computed store, those that none of its indices is linear in."""
+        several = [a for a, size in zip(block.arguments, sizes) if constant(size) != 1]
         colliding: set[int] = set()
         for node in block.walk():
             if node.name != "bascule.store":
                 continue
             indices = [self.body.dependence.get(i, {}) for i in node.operands[2:]]
             if all(None not in d.values() for d in indices) and "mode" not in node.op.attributes:
+                colliding.update(a for a in several if not any(a in d for d in indices))
                 continue
             distinct = {next(iter(d)) for d in indices if len(d) == 1 and None not in d.values()}
             colliding.update(a for a in block.arguments if a not in distinct)

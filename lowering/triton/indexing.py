@@ -129,14 +129,14 @@ class Indexing:
 
     def bind(self, groups: Sequence[tuple[list[int], Expr]], flat: Tile) -> None:
         """The atoms of a loop's groups, from its flat position."""
-        named = [(group[-1], size) for group, size in groups if group]
-        if len(named) > 1:
-            self.flat[named[0][0]] = named, flat
         for number, (group, _) in enumerate(groups):
             for atom in group:
                 self.put(atom, self.number(0), positive=True)
             if group:
                 self.at[group[-1]] = partial(self._coordinate, groups, number, flat)
+        named = [(group[-1], size) for group, size in groups if group]
+        if len(named) > 1:
+            self.flat[named[0][0]] = named, flat
 
     def _coordinate(self, groups: Sequence[tuple[list[int], Expr]], number: int, flat: Tile) -> Tile:
         for outer in range(len(groups) - 1, number, -1):

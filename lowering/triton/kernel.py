@@ -70,17 +70,20 @@ class KernelFunction:
         """No point may read what another has stored, for programs run in any order; nor what it has stored itself, for loads are hash-consed."""
         read: dict[ir.Value, set[Expr]] = {}
         written: dict[ir.Value, set[Expr]] = {}
+        late: list[ir.Operation] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name in ACCESSES:
                 buffer = op.operands[ACCESSES[op.name] - 1]
                 if op.name == "memref.load" and buffer in written:
-                    raise unsupported(op, "reading a buffer after a store to it")
+                    late.append(op.operation)
                 found = read if op.name == "memref.load" else written
                 found.setdefault(buffer, set()).add(self.expressions.address(op))
             return ir.WalkResult.ADVANCE
 
         self.kernel.walk(visit)
+        if late:
+            raise unsupported(late[0], "reading a buffer after a store to it")
         for buffer in read.keys() & written.keys():
             if read[buffer] != written[buffer] or len(read[buffer]) > 1:
                 raise unsupported(self.kernel, f"kernel '{self.name}', which reads a buffer where it does not store it")
