@@ -5,10 +5,11 @@ from dataclasses import fields, replace
 from .dialect.passes import Pipeline
 from .options import Options
 
+# MLIR's cse compares computes of one type pair by pair (they capture what they read, so they hash alike): it runs when
+# few are left. Equal nodes of the graph AOTAutograd has merged already.
 DEFAULT = (
     # the imported graph -> the tensor stage
     "torch-to-bascule",
-    "cse",
     "fold-views",
     "simplify-indexing",
     "inline-producers",

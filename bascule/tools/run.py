@@ -14,6 +14,7 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline, registry
 from bascule.errors import BasculeError, UserError
 
+from ..pipelines import DEFAULT
 from .execution import Inputs, is_program, returned, run_compiled
 
 
@@ -28,7 +29,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--function", metavar="NAME", help="which function (default: the only graph function, or main)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shapes", default="", metavar="s0=4,s1=7", help="sizes of the symbols")
-    parser.add_argument("--pipeline", metavar="PASSES", help="the passes to check, as bascule-opt's --pass-pipeline")
+    parser.add_argument(
+        "--pipeline",
+        metavar="PASSES",
+        help="the passes to check, in bascule-opt's spelling; default: what torch.compile runs",
+    )
     parser.add_argument("--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know")
     parser.add_argument("--tolerance", type=float, help="largest relative error (default: by dtype)")
     parser.add_argument("--print", action="store_true", dest="print_results", help="print the results in full")
@@ -63,9 +68,11 @@ def load(file: str) -> ir.Module:
 
 
 def after(module: ir.Module, pipeline: str) -> ir.Module:
-    """A copy of `module` that `pipeline` has run on."""
+    """A copy of `module` that `pipeline` has run on: passes, or "default"."""
     with module.context:
         copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True))
+    if pipeline == "default":
+        pipeline = ",".join(DEFAULT if in_torch_dialect(module) else DEFAULT[DEFAULT.index("torch-to-bascule") + 1 :])
     Pipeline.parse(pipeline).run(copy, verify=True)
     return copy
 

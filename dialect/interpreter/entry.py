@@ -23,7 +23,7 @@ def interpret(
     that the function mutates (`bascule.copy_into`, memref destinations) are mutated. Raises `InterpreterError`, with
     the op's location.
     """
-    with module.context:
+    with module.context, torch.no_grad():
         return [_tensor(value) for value in _call(module, choose(module, function), list(inputs))]
 
 

@@ -89,6 +89,8 @@ def parse_arguments(argv: list[str]) -> Arguments:
     if len(inputs) > 1:
         raise UserError(f"one input file, got {len(inputs)}: {' '.join(inputs)}")
     arguments.path = inputs[0] if inputs else "-"
+    for stage in arguments.stages:
+        passes.Pipeline.parse(stage)  # an unknown pass is refused before anything is read, and after all are loaded
     if "mlir-timing" in arguments.flags:
         arguments.timing = Timing()
         arguments.observers.append(arguments.timing)
@@ -111,9 +113,7 @@ def _flag(arguments: Arguments, name: str, value: str) -> None:
         arguments.stages.append(value)
     else:
         options = " ".join(part for part in re.split(r"[,\s]+", value) if part)
-        text = f"{name}{{{options}}}" if options else name
-        passes.Pipeline.parse(text)  # an unknown flag is refused before anything is read
-        arguments.stages.append(text)
+        arguments.stages.append(f"{name}{{{options}}}" if options else name)
 
 
 def run_chunk(text: str, arguments: Arguments) -> tuple[str, Collector, list[str]]:
