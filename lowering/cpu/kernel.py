@@ -284,7 +284,9 @@ class KernelFunction:
                     self._take_buffers(e, data, k, family, member)
                 return domain.run(e, number, values, self._step(e, domain.body))
 
+            outside = dict(e.buffers)
             b.loop(ix.scalar(first), ix.scalar(last), b.constant(b.index, 1), [], tile)
+            e.buffers.update(outside)  # those of a member are known inside its loop only
 
     def _take_buffers(self, e: Emitter, data: ir.Value, k: int, family: Family, member: Index) -> None:
         """The buffers of loop number `member` of a family stand for those of its leader. Which they are is a constant table."""

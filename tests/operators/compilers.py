@@ -16,7 +16,7 @@ from bascule.frontend.importer import import_graph
 
 from bascule.backend import compile_dynamo_graph
 
-from .opinfo import tensor_leaves
+from .opinfo import duplicate, tensor_leaves
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Compiler:
         if self.dynamo:
             run = torch.compile(function, backend=lambda gm, xs: self.backend(gm, xs, compiled), dynamic=False)
             return lambda *xs: tensor_leaves(run(*xs))
-        outputs = len(tensor_leaves(function(*(tensor.detach().clone() for tensor in tensors))))
+        outputs = len(tensor_leaves(function(*map(duplicate, tensors))))
         run = self.backend(graph_of(function, outputs, tensors), list(tensors), compiled)
         return lambda *xs: list(run(*xs))
 

@@ -38,7 +38,7 @@ class Sample:
 
     def copies(self, dtype: torch.dtype | None = None) -> list[torch.Tensor]:
         """The inputs anew, the same strides; floating-point ones in `dtype` if it is given."""
-        return [_copy(tensor, dtype) for tensor in self.tensors]
+        return [duplicate(tensor, dtype) for tensor in self.tensors]
 
 
 @cache
@@ -85,21 +85,19 @@ def samples(case: Case, count: int = SAMPLES) -> Iterator[Sample]:
         yield Sample(function, [leaves[i] for i in places], differentiable)
 
 
-def _copy(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+def duplicate(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A copy with the same strides in a storage of its own, floating-point numbers in `dtype` if it is given."""
     if tensor.layout != torch.strided:
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-    with torch.no_grad():
-        convert = dtype is not None and tensor.is_floating_point()
-        new = torch.empty_strided(
-            tensor.shape, tensor.stride(), dtype=dtype if convert else tensor.dtype, device=tensor.device
+    convert = dtype is not None and tensor.is_floating_point()
+    with torch.no_grad():  # the whole storage: as_strided may look outside of the tensor
+        whole = (
+            torch.empty(0, dtype=tensor.dtype)
+            .set_(tensor.untyped_storage())
+            .to(dtype if convert else tensor.dtype, copy=True)
         )
-        if tensor.numel():
-            storage = new.untyped_storage()
-            whole = torch.empty(0, dtype=new.dtype).set_(storage)
-            source = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
-            start = tensor.storage_offset()
-            whole.copy_(source[start : start + len(whole)])
-        return new.requires_grad_(tensor.requires_grad)
+        new = whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return new.detach().requires_grad_(tensor.requires_grad)
 
 
 def tensor_leaves(value: Any) -> list[torch.Tensor]:
