@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from ..ir import builders
 from ..ir.functions import SHAPES
 from ..ir.locations import operators_of
-from ..ir.shapes import index_map, shape_of, size_map
-from ..mlir import bufferization, func, ir
+from ..ir.shapes import index_map, shape_of, size_map, tensor_type
+from ..mlir import bufferization, func, ir, tensor
 
 OPERATORS = "bascule.operators"  # on a kernel function: the ATen operators its ops were made from
 REMARKS = "bascule.remarks"  # on a call of a kernel: why producers of what it reads are not in it
@@ -93,8 +93,10 @@ class KernelFunction:
         """Closes the function over what `kernel` captures, and calls it before the op `before`; returns the call."""
         owner = self.owner
         operators: dict[str, None] = {}
-        start = ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0])
         inside, scalars, graph_block = self.inside, owner.scalars, owner.graph.regions[0].blocks[0]
+        with ir.InsertionPoint(before), self.location:
+            _take_elements(kernel, graph_block)
+        start = ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0])  # names an op that must live on
 
         def visit(view) -> ir.WalkResult:
             op = view.operation
@@ -146,6 +148,46 @@ def _shape_attribute(value: ir.Value) -> ir.DictAttr:
 def _is_from(value: ir.Value, block: ir.Block) -> bool:
     owner = value.owner
     return (owner if isinstance(owner, ir.Block) else owner.operation.block) == block
+
+
+def _take_elements(kernel: ir.Operation, block: ir.Block) -> None:
+    """Reads of one element at a constant index, as of a seed among the seeds of a graph, become reads of a view of that element.
+
+    The place then is not in the kernel, and kernels that differ in it only are equal. The views are built at the insertion point.
+    """
+    reads: list[tuple[ir.Operation, tuple[int, ...]]] = []
+
+    def visit(view) -> ir.WalkResult:
+        op = view.operation
+        if op.name == "tensor.extract" and _is_from(op.operands[0], block):
+            place = [_constant(index) for index in list(op.operands)[1:]]
+            if None not in place and any(size != 1 for size in op.operands[0].type.shape):
+                reads.append((op, tuple(place)))
+        return ir.WalkResult.ADVANCE
+
+    kernel.walk(visit)
+    views: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
+    for op, place in reads:
+        source = op.operands[0]
+        element = views.get((source, place))
+        if element is None:
+            type_ = tensor_type([], source.type.element_type)
+            element = views[source, place] = builders.view(source, index_map(0, place), [], type_)
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(tensor.extract(element, []))
+        inside = dict.fromkeys(index.owner for index in list(op.operands)[1:] if not _is_from(index, block))
+        op.erase()
+        for constant in inside:
+            if not any(True for _ in constant.results[0].uses):
+                constant.erase()
+
+
+def _constant(index: ir.Value) -> int | None:
+    """The value of a constant index, else None."""
+    owner = index.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    return owner.attributes["value"].value
 
 
 def _scalars(graph: ir.Operation) -> dict[ir.Value, ir.Operation]:
