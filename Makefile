@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Stamped by what it was installed from, so that a changed constraint reinstalls.
+# Stamped by what it was installed from, so that a changed constraint or native source reinstalls.
 READY := $(VENV)/.ready
 
 .PHONY: demo test lint lit pytest docs clean
@@ -26,10 +26,10 @@ pytest: $(READY)
 docs: $(READY)
 	$(BIN)/python -m bascule.dialect.tools.reference --write docs/dialect.md
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard runtime/native/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja nanobind
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[test,models,gpu]'
 	touch $@
 

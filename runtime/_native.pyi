@@ -1,0 +1,53 @@
+"""The native launcher (`runtime/native`): loads cubins and issues runs of kernels through the CUDA driver.
+
+Nothing of CUDA is needed until `open_driver` is called, or the first `Cubin` made.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+class DriverError(RuntimeError):
+    """What the driver refuses: no driver or GPU, a driver too old, a kernel that does not load or start."""
+
+def open_driver(path: str = "libcuda.so.1") -> None:
+    """Opens the driver library at `path` for the cubins loaded from now on. Raises `DriverError`."""
+
+class Function:
+    """A kernel that can be launched. It keeps its cubin loaded."""
+
+    name: str
+    location: str
+    warps: int
+    shared: int  # dynamic shared memory a program, bytes
+    registers: int  # a thread
+    local_bytes: int  # local memory a thread, where spills go
+
+class Cubin:
+    """Machine code, loaded in the primary context (PyTorch's) of device number `device`. Raises `DriverError`."""
+
+    device: int
+    def __init__(self, data: bytes, device: int) -> None: ...
+    def function(self, name: str, warps: int, shared: int, location: str) -> Function:
+        """The kernel `name`. `location`, the user's line, is for messages.
+
+        Raises `DriverError` where there is none of that name, or it needs more shared memory or threads than the device has.
+        """
+
+Slot = tuple[Literal["slot"], int]
+Parameter = tuple[Literal["slot"], int, int, Literal["ptr", "i32", "i64"]]
+
+class Plan:
+    """A run of kernels whose parameters are laid out once.
+
+    `launches` are `(function, grid, parameters)`: the number of programs is an integer or `("slot", i)`; a parameter `("slot", i, offset, kind)`
+    is `slots[i] + offset` (an address, or an integer of 32 or 64 bits). The pointers that Triton adds to a kernel's parameters are null.
+    Raises `DriverError` for kernels of two devices, or parameters that a kernel does not take; `ValueError`, `TypeError` for what is no launch.
+    """
+
+    def __init__(self, launches: Iterable[tuple[Function, int | Slot, Sequence[Parameter]]]) -> None: ...
+    def __len__(self) -> int: ...
+    def __call__(self, stream: int, /, *slots: int) -> None:
+        """Issues all launches on `stream`, in order; a grid of 0 is skipped. The interpreter is free meanwhile.
+
+        Raises `DriverError` naming the kernel, its user's line and the driver's message; what comes after it is not launched.
+        """

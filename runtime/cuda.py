@@ -1,0 +1,80 @@
+"""Kernels on CUDA: loading, streams, what a device is. Imported only where CUDA is used.
+
+PyTorch's private function for the current stream is named here and nowhere else. Checked on torch 2.11 and 2.13.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+try:
+    from ._native import Cubin, DriverError, Function, Plan, open_driver
+except ImportError as error:
+    raise ImportError(
+        f"bascule was installed without its native launcher, which CUDA needs ({error}). It is built where there are a C++ compiler, "
+        "CMake, Python's headers and nanobind: install bascule again where they are, with the setting "
+        "`--config-settings=cmake.define.BASCULE_NATIVE=ON` to see what is missing."
+    ) from error
+
+
+@dataclass(frozen=True)
+class CubinImage:
+    """A compiled kernel.
+
+    `entry` is its name in the cubin, `warps` and `shared` are what it was compiled for (`shared`: dynamic shared memory a program, bytes),
+    `location` is the user's line.
+    """
+
+    cubin: bytes = field(repr=False)
+    entry: str
+    warps: int
+    shared: int
+    location: str
+
+
+def load_kernels(images: Mapping[str, CubinImage], device: int) -> dict[str, Function]:
+    """Loads kernels on device number `device`: functions for `Plan`, by the names of `images`. One cubin is loaded once.
+
+    Raises `DriverError` for what the driver refuses.
+    """
+    cubins: dict[bytes, Cubin] = {}
+    functions = {}
+    for name, image in images.items():
+        if image.cubin not in cubins:
+            cubins[image.cubin] = Cubin(image.cubin, device)
+        functions[name] = cubins[image.cubin].function(image.entry, image.warps, image.shared, image.location)
+    return functions
+
+
+def _no_streams(device: int) -> int:
+    raise DriverError(f"this PyTorch ({torch.__version__}) is built without CUDA: install one that has it")
+
+
+# The address of the stream that is current on device number `device`, as an integer.
+current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _no_streams)
+
+
+def capability(device: int) -> int:
+    """The compute capability of a device, as in `sm_90`: 90."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
+def sm_count(device: int) -> int:
+    """How many multiprocessors a device has."""
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+__all__ = [
+    "Cubin",
+    "CubinImage",
+    "DriverError",
+    "Function",
+    "Plan",
+    "capability",
+    "current_stream",
+    "load_kernels",
+    "open_driver",
+    "sm_count",
+]

@@ -1,0 +1,48 @@
+// bascule.runtime._native: see runtime/_native.pyi for what it offers.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include "cubin.h"
+#include "plan_object.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace bascule;
+
+NB_MODULE(_native, module) {
+  auto error = nb::exception<DriverError>(module, "DriverError", PyExc_RuntimeError);
+
+  module.def("open_driver", &open_driver, "path"_a = "libcuda.so.1",
+             "Opens the CUDA driver at `path`, for the cubins loaded from now on.");
+
+  nb::class_<Function>(module, "Function", "A kernel that can be launched.")
+      .def_ro("name", &Function::name)
+      .def_ro("location", &Function::location)
+      .def_ro("warps", &Function::warps)
+      .def_ro("shared", &Function::shared)
+      .def_ro("registers", &Function::registers)
+      .def_ro("local_bytes", &Function::local_bytes)
+      .def("__repr__", [](const Function &self) { return "<" + self.title() + ">"; });
+
+  nb::class_<Cubin>(module, "Cubin", "Machine code, loaded in the primary context of a device.")
+      .def(
+          "__init__",
+          [](Cubin *self, nb::bytes data, int device) {
+            DriverPtr driver = current_driver();
+            nb::gil_scoped_release other_threads_compile;
+            new (self) Cubin(std::move(driver), data.c_str(), data.size(), device);
+          },
+          "data"_a, "device"_a)
+      .def_ro("device", &Cubin::ordinal)
+      .def(
+          "function",
+          [](std::shared_ptr<Cubin> self, std::string name, int warps, int shared, std::string location) {
+            return std::make_shared<Function>(std::move(self), std::move(name), warps, shared, std::move(location));
+          },
+          "name"_a, "warps"_a, "shared"_a, "location"_a,
+          "The kernel `name`, with `warps` warps and `shared` bytes of dynamic shared memory a program.");
+
+  add_plan(module, error);
+}

@@ -1,0 +1,75 @@
+// A launch plan: a run of kernels, in order, whose parameters are laid out once.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cubin.h"
+
+namespace bascule {
+
+enum class Kind { kPointer, kInt32, kInt64 };
+
+// A parameter's value is slots[slot] + offset.
+struct Parameter {
+  size_t slot;
+  int64_t offset;  // bytes for a pointer
+  Kind kind;
+};
+
+// The number of programs: slots[slot], or the constant where `slot` is negative.
+struct Grid {
+  int64_t slot;
+  int64_t constant;
+};
+
+struct Launch {
+  std::shared_ptr<const Function> function;
+  Grid grid;
+  std::vector<Parameter> parameters;
+};
+
+class Plan {
+ public:
+  // Throws DriverError where a kernel takes other parameters than it is given, as far as the driver can tell.
+  explicit Plan(std::vector<Launch> launches);
+
+  // How many slots a call must give at least.
+  size_t slots() const { return slots_; }
+  size_t size() const { return steps_.size(); }
+  const std::vector<Launch> &launches() const { return launches_; }
+
+  // Issues the launches on `stream`, in order; a grid of 0 is skipped. May be called by several threads at a time.
+  // Throws DriverError that names the kernel; what comes after it has not been launched.
+  void run(uint64_t stream, const int64_t *slots);
+
+ private:
+  struct Store {
+    uint32_t slot;
+    Kind kind;
+    int64_t offset;
+  };
+  struct Step {
+    FunctionHandle handle;
+    Grid grid;
+    uint32_t threads, shared;
+    uint32_t first, count;  // of stores_ and cells_
+    void **addresses;
+  };
+
+  [[noreturn]] void fail(size_t step, const std::string &what) const;
+
+  std::vector<Launch> launches_;
+  DriverPtr driver_;
+  Context context_ = nullptr;
+  size_t slots_ = 0;
+  std::vector<Step> steps_;
+  std::vector<Store> stores_;
+  std::vector<int64_t> cells_;     // the parameters' values, 8 bytes each, whatever their width
+  std::vector<void *> addresses_;  // of the cells: what the driver takes, a run of them a launch
+  std::mutex busy_;                // one call at a time has the cells
+};
+
+}  // namespace bascule

@@ -1,0 +1,217 @@
+// A libcuda for tests: it loads modules that are lists of kernels, records what is launched, and fails on demand.
+//
+// An image is an ELF magic number, padding to 64 bytes, and a text "name:8,8,4,8,8;other:8": kernels and their parameters'
+// sizes in bytes. There are two devices, 0 and 1.
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+struct Kernel {
+  std::string name;
+  std::vector<size_t> sizes;
+  int dynamic_limit = 48 * 1024;
+};
+struct Library {
+  std::map<std::string, Kernel> kernels;
+};
+
+std::mutex guard;
+int version = 13000, devices = 2, shared_limit = 232448, threads_limit = 1024;
+std::map<std::string, std::pair<int, int>> failures;  // function -> (status, successes before it)
+std::vector<std::string> log_lines;
+bool recording = true;
+void (*on_launch)() = nullptr;
+long live_modules = 0, launches = 0, pushed = 0, popped = 0;
+std::string printed;
+int contexts[2];
+thread_local std::vector<void *> current;
+
+int status_of(const char *function) {
+  std::lock_guard lock(guard);
+  auto found = failures.find(function);
+  if (found == failures.end()) return 0;
+  if (found->second.second > 0) {
+    --found->second.second;
+    return 0;
+  }
+  return found->second.first;
+}
+
+}  // namespace
+
+#define MAY_FAIL                                          \
+  do {                                                    \
+    if (int status = status_of(__func__)) return status; \
+  } while (0)
+
+// What tests set and read.
+EXPORT void fake_reset() {
+  std::lock_guard lock(guard);
+  version = 13000, devices = 2, shared_limit = 232448, threads_limit = 1024;
+  failures.clear();
+  log_lines.clear();
+  recording = true;
+  launches = pushed = popped = 0;
+  current.clear();
+}
+EXPORT void fake_fail(const char *function, int status, int after) {
+  std::lock_guard lock(guard);
+  failures[function] = {status, after};
+}
+EXPORT void fake_version(int value) { version = value; }
+EXPORT void fake_devices(int value) { devices = value; }
+EXPORT void fake_shared_limit(int value) { shared_limit = value; }
+EXPORT void fake_threads_limit(int value) { threads_limit = value; }
+EXPORT void fake_recording(int value) { recording = value != 0; }
+EXPORT void fake_on_launch(void (*function)()) { on_launch = function; }
+EXPORT void fake_use_context(int ordinal) { current.assign(1, &contexts[ordinal]); }
+EXPORT long fake_live_modules() { return live_modules; }
+EXPORT long fake_launches() { return launches; }
+EXPORT long fake_balance() { return pushed - popped; }
+EXPORT const char *fake_log() {
+  std::lock_guard lock(guard);
+  printed.clear();
+  for (const std::string &line : log_lines) printed += line + "\n";
+  return printed.c_str();
+}
+
+EXPORT int cuDriverGetVersion(int *value) {
+  *value = version;
+  return 0;
+}
+EXPORT int cuInit(unsigned) {
+  MAY_FAIL;
+  return 0;
+}
+EXPORT int cuGetErrorName(int status, const char **text) {
+  static const std::map<int, const char *> names = {
+      {1, "CUDA_ERROR_INVALID_VALUE"},       {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {100, "CUDA_ERROR_NO_DEVICE"},
+      {101, "CUDA_ERROR_INVALID_DEVICE"},    {500, "CUDA_ERROR_NOT_FOUND"},   {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}};
+  auto found = names.find(status);
+  *text = found == names.end() ? nullptr : found->second;
+  return *text ? 0 : 1;
+}
+EXPORT int cuGetErrorString(int status, const char **text) {
+  *text = status == 2 ? "out of memory" : status == 700 ? "an illegal memory access was encountered" : nullptr;
+  return *text ? 0 : 1;
+}
+EXPORT int cuDeviceGetCount(int *count) {
+  *count = devices;
+  return 0;
+}
+EXPORT int cuDeviceGet(int *device, int ordinal) {
+  if (ordinal < 0 || ordinal >= devices) return 101;
+  *device = ordinal;
+  return 0;
+}
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int) {
+  if (attribute != 97) return 1;
+  *value = shared_limit;
+  return 0;
+}
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
+  MAY_FAIL;
+  *context = &contexts[device];
+  return 0;
+}
+EXPORT int cuCtxGetCurrent(void **context) {
+  MAY_FAIL;
+  *context = current.empty() ? nullptr : current.back();
+  return 0;
+}
+EXPORT int cuCtxPushCurrent_v2(void *context) {
+  current.push_back(context);
+  std::lock_guard lock(guard);
+  ++pushed;
+  return 0;
+}
+EXPORT int cuCtxPopCurrent_v2(void **context) {
+  *context = current.back();
+  current.pop_back();
+  std::lock_guard lock(guard);
+  ++popped;
+  return 0;
+}
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode) {
+  thread_local int now = 0;
+  std::swap(now, *mode);
+  return 0;
+}
+EXPORT int cuModuleLoadData(void **module, const void *image) {
+  MAY_FAIL;
+  if (current.empty()) return 201;
+  auto *library = new Library;
+  std::istringstream kernels(static_cast<const char *>(image) + 64);
+  for (std::string entry; std::getline(kernels, entry, ';');) {
+    Kernel kernel;
+    kernel.name = entry.substr(0, entry.find(':'));
+    std::istringstream sizes(entry.substr(entry.find(':') + 1));
+    for (std::string size; std::getline(sizes, size, ',');) kernel.sizes.push_back(std::stoul(size));
+    library->kernels[kernel.name] = kernel;
+  }
+  *module = library;
+  std::lock_guard lock(guard);
+  ++live_modules;
+  return 0;
+}
+EXPORT int cuModuleUnload(void *module) {
+  delete static_cast<Library *>(module);
+  std::lock_guard lock(guard);
+  --live_modules;
+  return 0;
+}
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
+  auto &kernels = static_cast<Library *>(module)->kernels;
+  auto found = kernels.find(name);
+  if (found == kernels.end()) return 500;
+  *function = &found->second;
+  return 0;
+}
+EXPORT int cuFuncGetAttribute(int *value, int attribute, void *) {
+  const std::map<int, int> values = {{0, threads_limit}, {1, 16}, {3, 40}, {4, 32}};
+  *value = values.at(attribute);
+  return 0;
+}
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
+  if (attribute != 8 || value > shared_limit) return 1;
+  static_cast<Kernel *>(function)->dynamic_limit = value;
+  return 0;
+}
+EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *size) {
+  const auto &sizes = static_cast<Kernel *>(function)->sizes;
+  if (index >= sizes.size()) return 1;
+  *offset = 0;
+  for (size_t i = 0; i < index; ++i) *offset += sizes[i];
+  *size = sizes[index];
+  return 0;
+}
+EXPORT int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned block_x, unsigned block_y,
+                          unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra) {
+  if (!recording) return 0;
+  if (on_launch != nullptr) on_launch();
+  MAY_FAIL;
+  const auto &kernel = *static_cast<Kernel *>(function);
+  if (x == 0 || y != 1 || z != 1 || block_y != 1 || block_z != 1 || extra != nullptr) return 1;
+  if (int(shared) > kernel.dynamic_limit) return 1;
+  std::ostringstream line;
+  line << kernel.name << " grid " << x << " block " << block_x << " shared " << shared << " stream "
+       << reinterpret_cast<uintptr_t>(stream) << " context " << (static_cast<int *>(current.back()) - contexts) << " :";
+  for (size_t i = 0; i < kernel.sizes.size(); ++i) {
+    uint64_t value = 0;
+    std::memcpy(&value, parameters[i], kernel.sizes[i]);
+    line << " " << std::hex << value << std::dec;
+  }
+  std::lock_guard lock(guard);
+  ++launches;
+  log_lines.push_back(line.str());
+  return 0;
+}
