@@ -28,3 +28,10 @@ def byte_width(element: ir.Type) -> int:
 
 def is_float(type_: ir.Type) -> bool:
     return isinstance(type_, ir.FloatType)
+
+
+def carried(element: ir.Type) -> ir.Type:
+    """The type of a scalar of `element` in a register: signless; of a complex number, which is only moved, its bits."""
+    if isinstance(element, ir.ComplexType):
+        return ir.IntegerType.get_signless(8 * byte_width(element))
+    return scalar_type(element)

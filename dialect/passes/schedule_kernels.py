@@ -1,10 +1,12 @@
 """The pass `schedule-kernels`: how each kernel runs, decided once, as an attribute."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..analysis.cpu_schedules import CpuMachine, cpu_schedule
+from ..analysis.cuda_schedules import CudaMachine, cuda_schedule
 from ..analysis.indexing import Indexing
-from ..analysis.schedules import CpuMachine, cpu_schedule
 from ..analysis.simplification import Simplifier
 from ..errors import UserError
 from ..ir.attributes import ScheduleAttr
@@ -18,45 +20,72 @@ from .base import Pass
 class ScheduleKernels(Pass):
     """Takes kernel functions; leaves `schedule = #bascule.schedule<{...}>` on each `bascule.kernel`. Changes nothing else.
 
-    A loop here is the kernel's domain (its block's indices) or a `reduce` / `foreach` / `compute` / `scan` directly in its region
-    ("inner loops", numbered in order). The keys, all present unless said otherwise:
+    Of a CPU (`target = "cpu"`): `domain` says how the kernel's own ranges are walked, `loops` how each loop inside (`reduce`, `foreach`,
+    `compute`, `scan`, numbered in the order of a walk that meets outer ones first). Each is a dictionary:
 
-        target      "cpu"
-        kind        "pointwise"  straight-line code at each point; lanes of a vector are points along domain dim `vector_dim`
-                    "column"     inner loops run serially for a vector of points along domain dim `vector_dim`
-                    "row"        one point at a time; inner loop number k is vectorised along its range number `loops[k]`
-                    "scan"       at least one inner loop is a scan: as "column" if `vector_dim` is not -1, else as "row"
-                    "scatter"    stores whose places may meet: see `serial`
-                    "group"      no domain; top-level foreach number k is a launch of its own, run by `parts[k]`
-        vector      lanes, in elements; 1 is scalar code. A power of two
-        vector_dim  domain dim of the lanes, -1 for none ("row": -1)
-        loops       i64 array, one an inner loop: the range vectorised, -1 for scalar code (all -1 unless "row" or "scan")
-        unroll      vectors in flight along the vectorised loop (independent accumulators in a reduction)
-        tile        i64 array, one a domain dim: points of that dim in a block, 0 for not tiled. A block is walked with the vectorised
-                    dim innermost; where an access runs along another dim, it is read as a tile and transposed in registers
-        grain       points of the domain (row-major) a parallel task takes at least; 0: run on the calling thread
-        serial      true ("scatter"): stores of different points may meet, so points run in row-major order on one thread. Points along
-                    `vector_dim`, if not -1, never meet: they may be lanes
-        parts       "group" only: an array of dictionaries with kind .. serial for each top-level foreach (its own ranges are the domain,
-                    its body the region)
+        groups      the ranges, those of 1 left out, in order; neighbours in one array are walked as one loop
+        vector      the group (its last range) that the lanes of a vector run along; -1: scalar code. Around loops with lanes none has them
+        lanes       elements of a vector, a power of two: several registers' worth are so many operations in flight. 1 without `vector`
+        joins       instead of all others: this reduction runs inside the loop of reduction number `joins`, its neighbour over equal ranges
+
+    and, of a loop whose points threads share (the domain; or, of a kernel of one point, any `foreach` and `reduce` directly in it):
+
+        blocked     the group cut into blocks: a tile is one block, at one point of the other groups. -1: none. With `vector`, equal to it
+        block       points of a block; a multiple of `lanes`. A tile runs on one thread; a reduction has partial results, one a tile
+        serial      groups walked in order inside each tile: their points may store to one place
+        across      a group that reads run along while the lanes do not: they are read as tiles of `rows` points of it and transposed in
+                    registers. Left out with `rows` (16, 32 or 64) where there is none
+        grain       points that are worth one more thread
+
+    Of an NVIDIA GPU (`target = "cuda"`): `kind` names what was recognised and decides nothing. A program is a tile of the domain:
+
+        order       the domain's dims, slowest first, as they are flattened
+        axes        how many consecutive dims of `order` make each axis of the tile
+        tile        points of a program along each axis, powers of two. Programs are numbered with the last axis fastest
+        loops       one for each loop directly in the domain's region, in order:
+          order       its ranges as they are flattened
+          step        points at once, a power of two. A loop that has no more is one tile, read once and held in registers
+          walk        loops of one number are walked together; they have equal ranges and steps, and none needs another's result
+          loops       the same for the loops directly in it. One loop at most of those around a point has steps of more than 1
+          evict       what its reads, where they vary with the domain, ask of the L2 cache: "normal", "first" or "last" to go
+        parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each
+        warps, stages, index_bits   warps of a program; stages of a walk's loads in flight, 1: as they come; 32 or 64
+        capability  compute capability whose instructions may be used: 90 is sm_90
     """
 
     name: ClassVar[str] = "schedule-kernels"
     target: str = "cpu"
-    vector_bits: int = 256
+    vector_bits: int = 0  # of a vector register; 0: what the driver's machine has, 256 without one
+    keep: bool = False  # a kernel that has a schedule keeps it
+    sm_count: int = 132
+    capability: int = 90
+    registers: int = 65536
 
     def run(self, module: ir.Module) -> None:
-        if self.target != "cpu":
-            raise UserError(f"no schedules for target '{self.target}'", location="schedule-kernels", hint="known: cpu")
-        if self.vector_bits not in (128, 256, 512):
-            raise UserError(
-                f"vectors of {self.vector_bits} bits", location="schedule-kernels", hint="known: 128, 256, 512"
-            )
-        machine = CpuMachine(self.vector_bits)
+        schedule = self._scheduler()
         with module.context:
             simplifier = Simplifier()
             for function in functions(module):
                 kernel = kernel_op(function)
-                if kernel is not None:
+                if kernel is not None and not (self.keep and "schedule" in kernel.attributes):
                     indexing = Indexing(symbols_of(function), simplifier)
-                    kernel.attributes["schedule"] = ScheduleAttr.get(cpu_schedule(kernel, machine, indexing))
+                    kernel.attributes["schedule"] = ScheduleAttr.get(schedule(kernel, indexing))
+
+    def _scheduler(self) -> Callable[[ir.Operation, Indexing], ir.DictAttr]:
+        """The choice of one kernel's schedule, for the machine of the options."""
+        if self.target == "cpu":
+            self._check("vector-bits", self.vector_bits, (0, 128, 256, 512))
+            cpu = CpuMachine(self.vector_bits or 256)
+            return lambda kernel, indexing: cpu_schedule(kernel, cpu)
+        if self.target == "cuda":
+            self._check("sm-count", self.sm_count, range(1, 1 << 16))
+            self._check("capability", self.capability, range(70, 1000))
+            self._check("registers", self.registers, range(1 << 14, 1 << 20))
+            cuda = CudaMachine(self.sm_count, self.capability, self.registers)
+            return lambda kernel, indexing: cuda_schedule(kernel, cuda, indexing)
+        raise UserError(f"no schedules for target '{self.target}'", location=self.name, hint="known: cpu, cuda")
+
+    def _check(self, option: str, value: int, allowed: Sequence[int]) -> None:
+        if value not in allowed:
+            known = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(map(str, allowed))
+            raise UserError(f"option '{option}' cannot be {value}", location=self.name, hint=f"known: {known}")

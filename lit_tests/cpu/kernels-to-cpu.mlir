@@ -1,4 +1,4 @@
-// RUN: bascule-opt %s --load-pass=bascule.lowering.cpu.kernels_to_cpu:KernelsToCpu --pass-pipeline='builtin.module(kernels-to-cpu{vector-bits=512})' --split-input-file | filecheck %s
+// RUN: bascule-opt %s --load-pass=bascule.lowering.cpu.kernels_to_cpu:KernelsToCpu --pass-pipeline='builtin.module(schedule-kernels{vector-bits=512},kernels-to-cpu{vector-bits=512})' --split-input-file | filecheck %s
 
 // A pointwise kernel: whole vectors, then what is left of a row under a mask; one tile a block of the domain.
 // CHECK-LABEL: func.func private @scale__part0

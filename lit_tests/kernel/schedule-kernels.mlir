@@ -1,9 +1,10 @@
 // RUN: bascule-opt %s --split-input-file --form-kernels --schedule-kernels | filecheck %s
 // RUN: bascule-opt %s --split-input-file --form-kernels --schedule-kernels=vector-bits=512 | filecheck %s --check-prefix=WIDE
+// RUN: bascule-opt %s --split-input-file --form-kernels --schedule-kernels --schedule-kernels='keep vector-bits=512' | filecheck %s
 
-// Points along memory are the lanes of a vector; without a loop inside, the domain is "pointwise".
-// CHECK: kind = "pointwise", {{.*}}tile = array<i64: 0, 0>, unroll = 4 : i64, vector = 8 : i64, vector_dim = 1 : i64
-// WIDE: vector = 16 : i64
+// Rows that follow each other in memory are walked as one; lanes run along memory, several registers of them.
+// CHECK: domain = {block = 8192 : i64, blocked = 0 : i64, grain = {{.*}}groups = [array<i64: 0, 1>], lanes = 32 : i64, serial = array<i64>, vector = 0 : i64}, loops = []
+// WIDE: lanes = 64 : i64
 func.func @pointwise(%x: tensor<64x512xf32>) -> tensor<64x512xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):
@@ -16,8 +17,8 @@ func.func @pointwise(%x: tensor<64x512xf32>) -> tensor<64x512xf32> attributes {b
 
 // -----
 
-// Two directions: tiles.
-// CHECK: kind = "pointwise", {{.*}}tile = array<i64: 32, 32>, {{.*}}vector_dim = 1 : i64
+// Two directions: what is read along the other one comes as tiles.
+// CHECK: domain = {across = 0 : i64, {{.*}}groups = [array<i64: 0>, array<i64: 1>], lanes = 32 : i64, rows = 32 : i64, {{.*}}vector = 1 : i64
 func.func @transposed(%x: tensor<512x64xf32>) -> tensor<64x512xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):
@@ -30,7 +31,7 @@ func.func @transposed(%x: tensor<512x64xf32>) -> tensor<64x512xf32> attributes {
 // -----
 
 // A reduction along memory: the loop inside has the lanes.
-// CHECK: kind = "row", loops = array<i64: 0>, {{.*}}vector = 4 : i64, vector_dim = -1 : i64
+// CHECK: domain = {{.*}}lanes = 1 : i64, {{.*}}vector = -1 : i64}, loops = [{groups = [array<i64: 0>], lanes = 16 : i64, vector = 0 : i64}]
 func.func @rows(%x: tensor<64x512xf64>) -> tensor<64xf64> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index):
@@ -47,7 +48,7 @@ func.func @rows(%x: tensor<64x512xf64>) -> tensor<64xf64> attributes {bascule.gr
 // -----
 
 // A reduction across memory: the columns are the lanes.
-// CHECK: kind = "column", loops = array<i64: -1>, {{.*}}vector_dim = 0 : i64
+// CHECK: domain = {block = 32 : i64, {{.*}}lanes = 32 : i64, {{.*}}vector = 0 : i64}, loops = [{groups = [array<i64: 0>], lanes = 1 : i64, vector = -1 : i64}]
 func.func @columns(%x: tensor<64x512xf32>) -> tensor<512xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index):
@@ -64,7 +65,7 @@ func.func @columns(%x: tensor<64x512xf32>) -> tensor<512xf32> attributes {bascul
 // -----
 
 // Rows added at places that come from data may meet, so they go in order; elements of one row do not.
-// CHECK: grain = 0 : i64, kind = "scatter", {{.*}}serial = true, {{.*}}vector = 8 : i64, vector_dim = 1 : i64
+// CHECK: serial = array<i64: 0>, vector = 1 : i64
 func.func @scatter(%x: tensor<64x512xf32>, %i: tensor<64xi64>, %y: tensor<9x512xf32>) -> tensor<9x512xf32> attributes {bascule.graph} {
   %0 = "bascule.scatter"(%y) ({
   ^bb0(%n: index, %j: index, %out: tensor<9x512xf32>):
@@ -79,14 +80,25 @@ func.func @scatter(%x: tensor<64x512xf32>, %i: tensor<64xi64>, %y: tensor<9x512x
 
 // -----
 
-// Large enough for several tasks.
-// CHECK: grain = 32768 : i64
-func.func @large(%x: tensor<1048576xf32>) -> tensor<1048576xf32> attributes {bascule.graph} {
-  %0 = "bascule.compute"() ({
-  ^bb0(%i: index):
-    %e = tensor.extract %x[%i] : tensor<1048576xf32>
-    %r = arith.negf %e : f32
-    "bascule.yield"(%r) : (f32) -> ()
-  }) {ranges = affine_map<() -> (1048576)>} : () -> tensor<1048576xf32>
-  return %0 : tensor<1048576xf32>
+// Two reductions over one row run in one loop, the second inside the first. The point itself is one: threads share the reduction.
+// CHECK: domain = {groups = [], lanes = 1 : i64, vector = -1 : i64}, loops = [{block = 32768 : i64, {{.*}}vector = 0 : i64}, {joins = 0 : i64}]
+func.func private @sums(%x: tensor<100000xf32>) -> (tensor<f32>, tensor<f32>) {
+  %a = bufferization.alloc_tensor() : tensor<f32>
+  %b = bufferization.alloc_tensor() : tensor<f32>
+  "bascule.kernel"() ({
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %x[%k] : tensor<100000xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (100000)>} : () -> f32
+    %m = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %x[%k] : tensor<100000xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "max", ranges = affine_map<() -> (100000)>} : () -> f32
+    "bascule.store"(%s, %a) : (f32, tensor<f32>) -> ()
+    "bascule.store"(%m, %b) : (f32, tensor<f32>) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> ()>} : () -> ()
+  return %a, %b : tensor<f32>, tensor<f32>
 }

@@ -1,9 +1,8 @@
 """Kernels to machine code for the CPU: scf and vector over memrefs, then LLVM by MLIR's own JIT. No C++ compiler.
 
-Reading order: `body` (a kernel decoded), `siblings` and `families` (loops joined, loops alike), `plan` (where lanes
-run), `kernel` (segments, the functions made), `domain` (tiles), `entry` (arguments and threads); the body's ops: `loops`,
-`emitter`, `guards`, `conditions`, `memory`, `transposition`; values: `reductions`, `polynomials`, `transcendental`,
-`scalars`, `indexing`, `builder`; last, `jit`.
+What runs where is said by each kernel's schedule. Reading order: `plan` (the schedule read), `kernel` (segments, the functions made),
+`families` (loops alike), `domain` (tiles), `entry` (arguments and threads); the body's ops: `loops`, `emitter`, `guards`, `conditions`,
+`memory`, `transposition`; values: `reductions`, `polynomials`, `transcendental`, `scalars`, `indexing`, `builder`; last, `jit`.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from bascule.dialect.mlir import ir
 from .entry import DECLARATIONS
 from .jit import compile_module, lower_to_llvm
 from .kernel import KernelFunction
-from .target import Target, host
+from .target import Target, host, onednn_multiplies_faster
 from .transcendental import Functions
 
 
@@ -51,7 +50,10 @@ def lower_kernels(module: ir.Module, target: Target) -> tuple[ir.Module, list[st
 
 
 def compile_kernels(module: ir.Module, *, vector_bits: int | None = None) -> CompiledKernels:
-    """Compiles every kernel function of `module` (program stage). `vector_bits`: 512, 256, 128, or the machine's."""
+    """Compiles every kernel function of `module` (program stage), as the schedules of the kernels say.
+
+    `vector_bits`: instructions for vectors of 512, 256 or 128 bits, or the machine's. Raises `UserError` for a schedule that does not fit.
+    """
     target = Target(vector_bits) if vector_bits else host()
     lowered, names, called = lower_kernels(module, target)
     lower_to_llvm(lowered)
@@ -59,4 +61,4 @@ def compile_kernels(module: ir.Module, *, vector_bits: int | None = None) -> Com
     return CompiledKernels({name: engine.raw_lookup(name) for name in names}, engine)
 
 
-__all__ = ["CompiledKernels", "compile_kernels", "lower_kernels"]
+__all__ = ["CompiledKernels", "compile_kernels", "host", "lower_kernels", "onednn_multiplies_faster"]

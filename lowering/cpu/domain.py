@@ -4,36 +4,38 @@ Tiles are numbered row-major, blocks innermost. The blocks do not depend on the 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from bascule.dialect.analysis.cpu_schedule_form import Tasks
+from bascule.dialect.analysis.kernel_bodies import Block
 from bascule.dialect.mlir import ir
 
-from .body import Block
 from .builder import Index
 from .emitter import Emitter
 from .indexing import Indexing
 from .loops import Step, clear, group_size, serial_loop, vector_loop
 from .plan import LoopPlan
 from .scalars import Scalars
-from .transposition import ROWS, Transposed
+from .transposition import Transposed
 
 
 @dataclass(frozen=True)
 class Domain:
-    """`blocked`: the group cut into blocks of `block` points, or -1; `serial`: groups walked in order inside every tile."""
+    """A loop that threads share, cut as `tasks` says."""
 
     body: Block
     loop: LoopPlan
-    blocked: int
-    block: int
-    cost: float  # of a point, in vector ops
-    serial: frozenset[int] = field(default_factory=frozenset)
+    tasks: Tasks
     transposed: Transposed | None = None
+
+    @property
+    def blocked(self) -> int:
+        return self.tasks.blocked
 
     @property
     def outer(self) -> list[int]:
         """The groups of which a tile has one point."""
-        return [g for g in range(len(self.loop.groups)) if g != self.blocked and g not in self.serial]
+        return [g for g in range(len(self.loop.groups)) if g != self.blocked and g not in self.tasks.serial]
 
     def count(self, ix: Indexing, size: Callable[[tuple[int, ...]], Index]) -> tuple[Index, Index]:
         """The number of tiles, and of points; `size` gives that of a group."""
@@ -42,19 +44,23 @@ class Domain:
             points = ix.multiply(points, size(group))
             if g == self.blocked:
                 tiles = ix.multiply(tiles, self._blocks(ix, size(group)))
-            elif g not in self.serial:
+            elif g not in self.tasks.serial:
                 tiles = ix.multiply(tiles, self._points(ix, g, size(group)))
         return tiles, points
 
     def _blocks(self, ix: Indexing, size: Index, block: int = 0) -> Index:
-        block = block or self.block
+        block = block or self.tasks.block
         if size.constant is not None:
             return Index(offset=-(-size.constant // block))
         return ix.divide(ix.add(size, Index(offset=block - 1)), Index(offset=block))[0]
 
     def _points(self, ix: Indexing, g: int, size: Index) -> Index:
-        """Tiles along an outer group: one a point, or one for every `ROWS` where reads are transposed."""
-        return self._blocks(ix, size, ROWS) if self.transposed is not None and g == self.transposed.group else size
+        """Tiles along an outer group: one a point, or one for every row of tiles where reads are transposed."""
+        return (
+            self._blocks(ix, size, self.tasks.rows)
+            if self.transposed is not None and g == self.transposed.group
+            else size
+        )
 
     def run(self, e: Emitter, tile: Index, carried: list[ir.Value], step: Step) -> list[ir.Value]:
         """The points of tile number `tile`: `step` emits the body, with the loop's indices set, and returns the carried values."""
@@ -67,14 +73,14 @@ class Domain:
             blocks = self._blocks(e.ix, size)
             if blocks.constant != 1:
                 tile, at = (tile, tile) if not self.outer else e.ix.divide(tile, blocks)
-                first = e.ix.scale(at, self.block)
-                last = e.ix.least(e.ix.add(first, Index(offset=self.block)), size)
+                first = e.ix.scale(at, self.tasks.block)
+                last = e.ix.least(e.ix.add(first, Index(offset=self.tasks.block)), size)
         for g in reversed(self.outer):
             at = tile
             if g != self.outer[0]:
                 tile, at = e.ix.divide(tile, self._points(e.ix, g, group_size(e, self.loop, groups[g])))
             e.env[self._argument(g)] = at
-        order = sorted(self.serial - {self.blocked})
+        order = sorted(self.tasks.serial)
 
         def nest(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:
             if k < len(order):
@@ -95,22 +101,22 @@ class Domain:
     def _transposed(
         self, e: Emitter, transposed: Transposed, bounds: tuple[Index, Index], step: Step
     ) -> list[ir.Value]:
-        """`ROWS` points of the transposed group: whole tiles first, then what is left over without them."""
-        b, ix, width = e.b, e.ix, self.loop.width
+        """The points of the transposed group in a row of tiles: whole tiles first, then what is left over without them."""
+        b, ix, width, height = e.b, e.ix, self.loop.width, self.tasks.rows
         across, along = self._argument(transposed.group), self._argument(self.loop.vector)
         rows = group_size(e, self.loop, self.loop.groups[transposed.group])
-        first = ix.scale(e.index(across), ROWS)
-        end = ix.least(ix.add(first, Index(offset=ROWS)), rows)
+        first = ix.scale(e.index(across), height)
+        end = ix.least(ix.add(first, Index(offset=height)), rows)
         start, stop = bounds
         even = all(
             size.constant is not None and size.constant % step == 0
-            for size, step in ((rows, ROWS), (group_size(e, self.loop, self.loop.groups[self.loop.vector]), width))
+            for size, step in ((rows, height), (group_size(e, self.loop, self.loop.groups[self.loop.vector]), width))
         )
         tiled = stop
         if not even:
             points = ix.add(stop, ix.scale(start, -1))
             whole = ix.add(start, ix.scale(ix.divide(points, Index(offset=width))[0], width))
-            full = Scalars(b).compare("eq", ix.scalar(ix.add(first, Index(offset=ROWS))), ix.scalar(end))
+            full = Scalars(b).compare("eq", ix.scalar(ix.add(first, Index(offset=height))), ix.scalar(end))
             tiled = Index(Scalars(b).select(full, ix.scalar(whole), ix.scalar(start)), level=b.level, multiple=width)
 
         def tile(iv: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
@@ -127,7 +133,7 @@ class Domain:
                 return results
 
             zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
-            return b.loop(zero, b.constant(b.index, ROWS), one, values, row)
+            return b.loop(zero, b.constant(b.index, height), one, values, row)
 
         b.loop(ix.scalar(start), ix.scalar(tiled), b.constant(b.index, width), [], tile)
         e.tiles.clear()

@@ -6,10 +6,10 @@ Where lanes are in force (`lanes` > 1) an op is built on vectors as soon as one 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from bascule.dialect.analysis.kernel_bodies import READS, Block, Body, Node
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.mlir import ir
 
-from .body import READS, Block, Body, Node
 from .builder import Builder, Index, Scalar
 from .conditions import Both, Comparison, Condition, comparison
 from .indexing import Indexing

@@ -3,7 +3,9 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from .body import Block, Body, Node
+from bascule.dialect.analysis.kernel_bodies import Block, Body, Node
+
+from .plan import LoopPlan
 
 
 @dataclass(eq=False)
@@ -17,17 +19,18 @@ class Family:
 
 
 class Families:
-    """Loops by their shape."""
+    """Loops by their shape and plan."""
 
-    def __init__(self, body: Body, positions: dict[int, int]):
-        self.body = body
+    def __init__(self, body: Body, positions: dict[int, int], plans: dict[Node, LoopPlan]):
+        self.body, self.plans = body, plans
         self.positions = positions  # value number of a buffer argument -> its position
         self.known: dict[Hashable, Family] = {}
 
     def add(self, node: Node) -> Family | None:
         """The family that `node` founds, or None if it has joined one."""
         shape = _Shape(self.body, self.positions)
-        key = shape.node(node)
+        inside = [self.plans.get(inner) for inner in node.blocks[0].walk()]
+        key = shape.node(node), self.plans[node], *inside
         family, new = self.known.get(key), None
         if family is None:
             family = new = self.known[key] = Family(node, list(shape.buffers))

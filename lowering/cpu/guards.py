@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from bascule.dialect.analysis.kernel_bodies import Block, Node
 from bascule.dialect.mlir import ir
 
-from .body import Block, Node
 from .builder import Scalar
 from .conditions import Both, Comparison, Condition
 from .emitter import Emitter, rule

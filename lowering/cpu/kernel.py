@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from bascule.dialect.analysis.cpu_schedule_form import Tasks
+from bascule.dialect.analysis.kernel_bodies import Block, Body, Node, decode, layout_map
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
-from bascule.dialect.ir.shapes import constant
+from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
 from . import guards  # noqa: F401  (importing registers its rules)
-from .body import LOOPS, Block, Body, Node, decode, layout_map
 from .builder import Builder, Index, Scalar
 from .domain import Domain
 from .emitter import Emitter
@@ -24,19 +25,11 @@ from .families import Families, Family
 from .indexing import Indexing
 from .loops import Reducing
 from .memory import Buffer, stored_type
-from .plan import LoopPlan, Planner, length, sizes_of
+from .plan import LoopPlan, Plan, read_plan
 from .reductions import STATE
-from .scalars import carried
-from .siblings import join_siblings
 from .target import Target
 from .transcendental import Functions
-from .transposition import transposed_reads
-
-BLOCK = 8192  # points of the blocked group in a tile
-REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
-GRAIN = 8192  # vector ops that pay for one more thread
-LARGE = 16384  # points from which a loop of a single-point kernel is shared among threads
-MANY = 3  # foreach loops from which all are
+from .transposition import transposed
 
 
 @dataclass(eq=False)
@@ -66,43 +59,23 @@ class KernelFunction:
         self.symbols = len(symbols_of(function))
         self.body: Body = decode(self.kernel, self.arguments)
         self.positions = {self.body.numbers[argument]: i for i, argument in enumerate(self.arguments)}
-        join_siblings(self.body)
-        planner = Planner(self.body, target)
-        self.shared = self._shared_loops()
-        self.segments = self._split(planner) if self.shared else self._whole(planner)
-        self.loops = planner.loops
+        self.plan: Plan = read_plan(self.kernel, self.body)
+        self.segments = self._whole() if None in self.plan.tasks else self._split()
         self._words()
 
     # Segments
 
-    def _shared_loops(self) -> set[Node]:
-        """The loops of a single-point kernel whose tiles are shared among threads; none: the kernel is one segment."""
-        nodes = self.body.block.nodes
-        if any(constant(size) != 1 for size in sizes_of(self.kernel)):
-            return set()
-        if any(node.name in ("bascule.compute", "bascule.scan") for node in nodes):
-            return set()  # a row in scratch memory is its thread's own
-        loops = [node for node in nodes if node.name in ("bascule.foreach", "bascule.reduce")]
-        many = sum(node.name == "bascule.foreach" for node in loops) >= MANY
-        return {node for node in loops if _large(node) or (many and node.name == "bascule.foreach")}
+    def _whole(self) -> list[Segment]:
+        block = self.body.block
+        return [Segment(block.nodes, domains=[_domain(block, self.plan.kernel, self.plan.tasks[None])])]
 
-    def _whole(self, planner: Planner) -> list[Segment]:
-        block, plan = self.body.block, planner.plan(self.kernel)
-        loop = plan.kernel
-        keeps = any(node.name in LOOPS for node in block.nodes) or bool(plan.serial)
-        size = loop.width if keeps else -(-BLOCK // loop.width) * loop.width
-        transposed = None if keeps else transposed_reads(self.body, block, loop)
-        domain = Domain(block, loop, loop.vector, size, planner.cost, frozenset(plan.serial), transposed)
-        return [Segment(block.nodes, domains=[domain])]
-
-    def _split(self, planner: Planner) -> list[Segment]:
+    def _split(self) -> list[Segment]:
         positions = {number: i for number, i in self.positions.items() if i >= self.symbols}
-        segments, families = [Segment([])], Families(self.body, positions)
+        loops, tasks = self.plan.loops, self.plan.tasks
+        segments, families = [Segment([])], Families(self.body, positions, loops)
         for node in self.body.block.nodes:
             last = segments[-1]
-            if node not in self.shared:
-                if node.name in LOOPS:
-                    _, planner.loops[node] = planner.loop(node.blocks[0], sizes_of(node.op), node, set())
+            if node not in tasks:
                 if last.domains and node.name not in ("bascule.store", "bascule.foreach"):
                     last = segments[-2]  # a foreach gives no values: what follows may as well come before it
                 elif last.domains:
@@ -110,32 +83,19 @@ class KernelFunction:
                     segments.append(last)
                 last.nodes.append(node)
             elif node.name == "bascule.reduce":
-                segments.append(Segment([node], domains=[self._domain(planner, node)], reduces=True))
+                domain = _domain(node.blocks[0], loops[node], tasks[node])
+                segments.append(Segment([node], domains=[domain], reduces=True))
                 segments.append(Segment([], merges=segments[-1]))
             else:
                 if not last.domains:
-                    last, families = Segment([]), Families(self.body, positions)
+                    last, families = Segment([]), Families(self.body, positions, loops)
                     segments.append(last)
                 family = families.add(node)
                 if family is not None:
                     last.families[len(last.domains)] = family
                     last.nodes.append(node)
-                    last.domains.append(self._domain(planner, node))
+                    last.domains.append(_domain(node.blocks[0], loops[node], tasks[node]))
         return [s for s in segments if s.nodes or s.merges]
-
-    def _domain(self, planner: Planner, node: Node) -> Domain:
-        block, sizes = node.blocks[0], sizes_of(node.op)
-        reduces = node.name == "bascule.reduce"
-        serial = set() if reduces else planner.colliding(block, sizes)
-        cost, loop = planner.loop(block, sizes, node, serial)
-        blocked = loop.vector
-        if reduces and blocked < 0 and loop.groups:
-            blocked = len(loop.groups) - 1
-        size = REDUCE_BLOCK if reduces else BLOCK
-        if not reduces and (serial or any(inner.name in LOOPS for inner in block.nodes)):
-            size = loop.width
-        walked = frozenset(g for g, group in enumerate(loop.groups) if serial & {block.arguments[i] for i in group})
-        return Domain(block, loop, blocked, -(-size // loop.width) * loop.width, cost, walked)
 
     # Words: arguments, scalars kept for later segments, tile counts, pointers to partial results
 
@@ -189,8 +149,8 @@ class KernelFunction:
             members = len(segment.families[k].members) if k in segment.families else 1
             count, points = ix.scale(count, members), ix.scale(points, members)
             tiles = ix.add(tiles, count)
-            # In 1/1024 of a thread's worth, so that small costs do not vanish.
-            worth = ix.add(worth, ix.scale(points, max(1, round(domain.cost * 1024 / GRAIN))))
+            # In 1/1024 of a thread's worth, so that small loops do not vanish.
+            worth = ix.add(worth, ix.divide(ix.scale(points, 1024), Index(offset=domain.tasks.grain))[0])
         threads = ix.add(ix.divide(worth, Index(offset=1024))[0], Index(offset=1))
         b.op("func.return", [], [ix.scalar(tiles), ix.scalar(ix.least(threads, tiles))])
 
@@ -198,7 +158,7 @@ class KernelFunction:
         """Runs tiles lower .. upper of a segment, or a serial segment once."""
         b = self._open(function)
         data, lower, upper = function.regions[0].blocks[0].arguments
-        e = Emitter(b, self.body, self.loops, self.target, functions)
+        e = Emitter(b, self.body, self.plan.loops, self.target, functions)
         self._unpack(e, data, segment)
         if segment.reduces:
             self._reduce_tiles(e, data, segment, (lower, upper))
@@ -342,16 +302,8 @@ class KernelFunction:
         reducing.define(b.loop(zero, count, one, reducing.start(), take))
 
 
-def _large(node: Node) -> bool:
-    if node.name not in ("bascule.foreach", "bascule.reduce"):
-        return False
-    sizes = sizes_of(node.op)
-    points = length(sizes, tuple(range(len(sizes))))
-    for inner in node.blocks[0].walk():
-        if points is not None and inner.name in LOOPS:
-            more = length(sizes_of(inner.op), tuple(range(len(sizes_of(inner.op)))))
-            points = None if more is None else points * more
-    return points is None or points >= LARGE
+def _domain(block: Block, loop: LoopPlan, tasks: Tasks) -> Domain:
+    return Domain(block, loop, tasks, transposed(block, loop, tasks))
 
 
 def _used(segment: Segment) -> set[int]:

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from bascule.dialect.ir.shapes import constant, row_major, strided
+from bascule.dialect.analysis.kernel_bodies import Block, Node
+from bascule.dialect.ir.shapes import row_major, strided
+from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
-from .body import Block, Node
 from .builder import Index, Scalar
 from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
 from .reductions import STATE, Reduction, Values
-from .scalars import NARROW, Scalars, carried, element, like
+from .scalars import NARROW, Scalars, element, like
 from .transcendental import extract, shuffle
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
@@ -106,7 +107,7 @@ def vector_loop(
 def walk(e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step: Step) -> list[ir.Value]:
     """All points of a loop, the vector group innermost; `step` emits the body and returns the next carried values."""
     clear(e, block)
-    vector = plan.vector if e.lanes == 1 else -1
+    vector = plan.vector
     order = [g for g in range(len(plan.groups)) if g != vector]
 
     def nest(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:
@@ -131,13 +132,7 @@ def _foreach(e: Emitter, node: Node) -> None:
         e.emit(block)
         return values
 
-    walk(e, block, e.loops.get(node) or inner_plan(e, node), [], step)
-
-
-def inner_plan(e: Emitter, node: Node) -> LoopPlan:
-    """Of a loop that runs inside lanes: as its ranges stand."""
-    sizes = tuple(node.op.attributes["ranges"].value.results)
-    return LoopPlan(sizes, tuple((i,) for i in range(len(sizes)) if constant(sizes[i]) != 1), -1, 1)
+    walk(e, block, e.loops[node], [], step)
 
 
 def position(e: Emitter, block: Block, plan: LoopPlan) -> Index:
@@ -150,7 +145,7 @@ def position(e: Emitter, block: Block, plan: LoopPlan) -> Index:
 
 @dataclass
 class Reducing:
-    """A `reduce` under way, of one or more kinds (`siblings.py`). Accumulators are scalars, or vectors of `lanes`: lanes of the
+    """A `reduce` under way, of one or more kinds (joined by the schedule). Accumulators are scalars, or vectors of `lanes`: lanes of the
     reduction's own, or those of the loop around."""
 
     e: Emitter
@@ -214,7 +209,7 @@ class Reducing:
 
 @rule("bascule.reduce")
 def _reduce(e: Emitter, node: Node) -> None:
-    reducing = Reducing(e, node, e.loops.get(node) or inner_plan(e, node))
+    reducing = Reducing(e, node, e.loops[node])
     state = walk(e, reducing.block, reducing.plan, reducing.start(), reducing.step)
     reducing.define(reducing.folded(state))
 
@@ -235,7 +230,7 @@ def scratch(e: Emitter, node: Node, sizes: Sequence[ir.AffineExpr]) -> Buffer:
     type_ = node.types[0]
     lanes = e.lanes if e.varies(node.results[0]) else 1
     stored = stored_type(type_.element_type)
-    total = length(tuple(sizes), tuple(range(len(sizes))))
+    total = length(tuple(sizes))
     layout = strided(row_major(list(sizes)))
     if total is not None:
         count = max(1, total * lanes)
@@ -259,7 +254,7 @@ def scratch(e: Emitter, node: Node, sizes: Sequence[ir.AffineExpr]) -> Buffer:
 
 @rule("bascule.compute")
 def _compute(e: Emitter, node: Node) -> None:
-    block, plan = node.blocks[0], e.loops.get(node) or inner_plan(e, node)
+    block, plan = node.blocks[0], e.loops[node]
     buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)
 
     def step(values: list[ir.Value]) -> list[ir.Value]:
@@ -310,7 +305,7 @@ def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
 
 @rule("bascule.scan")
 def _scan(e: Emitter, node: Node) -> None:
-    block, plan = node.blocks[0], e.loops.get(node) or inner_plan(e, node)
+    block, plan = node.blocks[0], e.loops[node]
     dim = node.op.attributes["dim"].value
     kind = e.scans[node.op.attributes["kind"].value]
     buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)

@@ -6,11 +6,12 @@ A buffer is a flat memref; an element's place in it is one `Index`, from the buf
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
 from .builder import Builder, Index, Scalar
 from .indexing import Indexing
-from .scalars import Scalars, carried
+from .scalars import Scalars
 
 
 @dataclass(frozen=True)

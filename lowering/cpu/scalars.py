@@ -5,7 +5,6 @@ Registers hold f16 and bf16 as such only between a load or a `truncf` and the ne
 
 from collections.abc import Sequence
 
-from bascule.dialect.ir.types import byte_width, scalar_type
 from bascule.dialect.mlir import ir
 
 from .builder import Builder
@@ -23,13 +22,6 @@ def element(type_: ir.Type) -> ir.Type:
 def like(type_: ir.Type, new: ir.Type) -> ir.Type:
     """`new`, as a vector of as many lanes as `type_` has, if that is a vector."""
     return ir.VectorType.get(type_.shape, new) if isinstance(type_, ir.VectorType) else new
-
-
-def carried(element: ir.Type) -> ir.Type:
-    """The type of a scalar of `element` in a register: signless; of a complex number, which is only moved, its bits."""
-    if isinstance(element, ir.ComplexType):
-        return ir.IntegerType.get_signless(8 * byte_width(element))
-    return scalar_type(element)
 
 
 def is_float(type_: ir.Type) -> bool:

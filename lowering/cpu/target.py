@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import cache
 
+import torch
+
 
 @dataclass(frozen=True)
 class Target:
@@ -20,12 +22,33 @@ class Target:
 @cache
 def host() -> Target:
     """The widest vectors that this machine's flags allow."""
-    flags: set[str] = set()
-    with open("/proc/cpuinfo") as lines:
-        for line in lines:
-            if line.startswith("flags"):
-                flags.update(line.split(":", 1)[1].split())
-                break
+    flags = set(_processor().get("flags", "").split())
     if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
         return Target(512)
     return Target(256 if {"avx2", "fma"} <= flags else 128, "avx" in flags)
+
+
+@cache
+def onednn_multiplies_faster() -> bool:
+    """Whether oneDNN's f32 matrix products are faster than those of `aten.mm`: where that is MKL, which uses AVX-512 on Intel's processors only."""
+    vendor = _processor().get("vendor_id", "")
+    return (
+        host().vector_bits == 512
+        and vendor != "GenuineIntel"
+        and torch.backends.mkl.is_available()
+        and torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+@cache
+def _processor() -> dict[str, str]:
+    """What the system says of the first processor: "flags", "vendor_id" and so on."""
+    found: dict[str, str] = {}
+    with open("/proc/cpuinfo") as lines:
+        for line in lines:
+            name, colon, value = line.partition(":")
+            if not colon:
+                break
+            found[name.strip()] = value.strip()
+    return found

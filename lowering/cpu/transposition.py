@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from bascule.dialect.analysis.cpu_schedule_form import Tasks
+from bascule.dialect.analysis.kernel_bodies import Block, Node
+from bascule.dialect.analysis.kernel_loops import reads_along, slice_of
 from bascule.dialect.mlir import ir
 
-from .body import Block, Body, Node
 from .builder import Index
 from .emitter import Emitter
 from .memory import stored_type
@@ -17,27 +19,26 @@ from .plan import LoopPlan
 from .scalars import Scalars
 from .transcendental import shuffle
 
-ROWS = 32  # points of the other index in a tile
-
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
     """The reads of a loop's body that run along group `group` while the lanes run along another."""
 
     group: int
+    rows: int  # points of the group in a tile
     reads: tuple[Node, ...]
 
     def fill(self, e: Emitter, body: Block, across: tuple[int, Index], along: tuple[int, Index], width: int) -> None:
-        """Reads the tile of `ROWS` points from `across` and `width` from `along` (each an index's number and its first
+        """Reads the tile of `rows` points from `across` and `width` from `along` (each an index's number and its first
         value) for every read; `e.tiles` then holds them, row after row of `width`."""
         b = e.b
         for node in self.reads:
             stored = stored_type(e.buffers[node.operands[0]].element)
-            scratch = b.cached(0, ("tile", node, width), partial(_scratch, e, stored, ROWS * width))
+            scratch = b.cached(0, ("tile", node, width), partial(_scratch, e, stored, self.rows * width))
             e.tiles[node] = scratch
             bits = max(8, stored.width)
-            side = min(16, width, ROWS, e.target.vector_bits // bits)
-            for row in range(0, ROWS, side):
+            side = min(16, width, self.rows, e.target.vector_bits // bits)
+            for row in range(0, self.rows, side):
                 for column in range(0, width, side):
                     block = [self._row(e, body, node, (across, row), (along, column + k), side) for k in range(side)]
                     for k, vector in enumerate(transpose(Scalars(b), block)):
@@ -78,31 +79,9 @@ def transpose(s: Scalars, rows: Sequence[ir.Value]) -> list[ir.Value]:
     return rows
 
 
-def slice_of(body: Block, node: Node) -> list[Node]:
-    """The nodes of `body` that compute the indices of `node`, in order."""
-    needed, nodes = set(node.operands[1:]), []
-    for other in reversed(body.nodes):
-        if needed & set(other.results):
-            needed.update(other.operands)
-            nodes.append(other)
-    return nodes[::-1]
-
-
-def transposed_reads(body: Body, block: Block, loop: LoopPlan) -> Transposed | None:
-    """The reads worth a tile: at the top of the loop's body, along one group with stride 1, and not so along the lanes."""
-    if loop.vector < 0:
+def transposed(block: Block, loop: LoopPlan, tasks: Tasks) -> Transposed | None:
+    """The reads that `tasks` says are taken as tiles."""
+    if tasks.across < 0:
         return None
-    lane = block.arguments[loop.groups[loop.vector][-1]]
-    found: dict[int, list[Node]] = {}
-    for node in block.nodes:
-        if node.address is None or not node.results or node.address.get(lane, 0) in (0, 1):
-            continue
-        if any(other.name not in ("affine.apply", "arith.constant") for other in slice_of(block, node)):
-            continue
-        for g, group in enumerate(loop.groups):
-            if g != loop.vector and node.address.get(block.arguments[group[-1]]) == 1:
-                found.setdefault(g, []).append(node)
-    if not found:
-        return None
-    most = max(found, key=lambda g: len(found[g]))
-    return Transposed(most, tuple(found[most]))
+    reads = reads_along(block, loop.groups, loop.vector, tasks.across)
+    return Transposed(tasks.across, tasks.rows, tuple(reads))

@@ -1,6 +1,6 @@
 """Kernels to Triton IR: a kernel function of the program stage becomes one `tt.func`, which Triton compiles and `interpreter` runs on a CPU."""
 
-from .compilation import TritonKernel, compile_kernel, triton_kernels
+from .compilation import TritonKernel, compile_kernel, compile_kernels, triton_kernels
 from .to_triton import ToTriton
 
-__all__ = ["ToTriton", "TritonKernel", "compile_kernel", "triton_kernels"]
+__all__ = ["ToTriton", "TritonKernel", "compile_kernel", "compile_kernels", "triton_kernels"]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from bascule.dialect.analysis.accesses import dims_of
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.types import scalar_type
@@ -15,6 +16,7 @@ from .builder import Builder
 from .expressions import Expressions, stored
 from .indexing import Indexing
 from .memory import Condition, Memory
+from .precision import Precision
 from .tiles import Axis, Tile, elementwise, spread, union
 
 
@@ -26,22 +28,48 @@ def unsupported(op: ir.Operation, what: str) -> UnsupportedError:
 
 @dataclass(eq=False)
 class Loop:
-    """An inner loop in force. `axis`: its points are a dimension of tiles, all at once (`whole`) or some in each step; None: one at a time."""
+    """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`) or some in each step;
+    None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`: how many there are, if known."""
 
-    op: ir.Operation
+    ops: list[ir.Operation]
+    order: tuple[int, ...]
     axis: Axis | None
     whole: bool
+    evict: str = "normal"
+    start: ir.Value | None = None
+    points: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A compute or scan, the tile that it is if it is held, and the order of its dims in that tile."""
+
+    op: ir.Operation
+    held: Tile | None
+    order: tuple[int, ...]
+
+
+FLOAT8_CAPABILITY = 89
+EVICTIONS = {"normal": 1, "first": 2, "last": 3}  # Triton's numbers
 
 
 class Body:
     """Emits blocks of scalar operations, reads and writes at tiles."""
 
-    def __init__(self, b: Builder, expressions: Expressions, indexing: Indexing, buffers: dict[ir.Value, ir.Value]):
+    def __init__(
+        self,
+        b: Builder,
+        expressions: Expressions,
+        indexing: Indexing,
+        buffers: dict[ir.Value, ir.Value],
+        capability: int,
+    ):
         self.b, self.expressions, self.ix, self.buffers = b, expressions, indexing, buffers
-        self.memory = Memory(b)
+        self.memory, self.precision = Memory(b), Precision()
         self.env: dict[ir.Value, Tile] = {}
-        # A compute or scan, and its tile if it is held.
-        self.rows: dict[ir.Value, tuple[ir.Operation, Tile | None]] = {}
+        self.rows: dict[ir.Value, Row] = {}
+        self.capability = capability
+        self.domain: set[int] = set()  # the atoms of the domain's indices
         self.axes: tuple[Axis, ...] = ()  # in force
         self.loop: Loop | None = None
 
@@ -95,15 +123,28 @@ class Body:
         types = [self._checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
         tiles = [self.tile(value) for value in op.operands]
         axes = union(*(tile.axes for tile in tiles))
-        values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles])
+        exact = op.name not in scalars.APPROXIMATE or self.precision.exact(results[0])
+        if op.name == "arith.divf" and not exact and types[0] == self.b.f32 and tiles[1].axes != axes:
+            self._define(results[0], self._multiplied(tiles[0], tiles[1]))
+            return
+        values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles], exact=exact)
         for result, value in zip(results, values):
             self._define(result, Tile(value, axes))
+
+    def _multiplied(self, x: Tile, y: Tile) -> Tile:
+        """About x / y, where y is one for many x: its reciprocal is taken once."""
+        b = self.b
+        k, r = scalars.reciprocal(b, y.value)
+        scaled = elementwise(b, lambda p, q: b.same("arith.mulf", p, q), [x, Tile(k, y.axes)])
+        return elementwise(b, lambda p, q: b.same("arith.mulf", p, q), [scaled, Tile(r, y.axes)])
 
     def _is_atom(self, value: ir.Value) -> bool:
         return isinstance(self.expressions.of(value), ir.AffineDimExpr) and value.owner.name != "affine.apply"
 
     def _checked(self, op: ir.Operation, type_: ir.Type) -> ir.Type:
         floats = ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
+        if isinstance(type_, scalars.FLOAT8) and self.capability >= FLOAT8_CAPABILITY:
+            return type_
         if isinstance(type_, floats) or (isinstance(type_, ir.IntegerType) and type_.width in (1, 8, 16, 32, 64)):
             return type_
         raise unsupported(op, f"elements of type {type_}")
@@ -113,8 +154,15 @@ class Body:
     def _load(self, op: ir.Operation) -> None:
         type_ = op.operands[0].type
         scalar = self._checked(op, scalar_type(type_.element_type))
-        offset = self.ix.address(self.expressions.address(op))
-        self.env[op.results[0]] = self.memory.load(self.buffers[op.operands[0]], offset, stored(type_), scalar)
+        address = self.expressions.address(op)
+        offset, evict = self.ix.address(address), self._eviction(address)
+        self.env[op.results[0]] = self.memory.load(self.buffers[op.operands[0]], offset, stored(type_), scalar, evict)
+
+    def _eviction(self, address: ir.AffineExpr) -> int:
+        """As the loop at hand says; what all points of the domain read stays."""
+        if self.loop is None or self.loop.evict == "normal":
+            return EVICTIONS["normal"]
+        return EVICTIONS[self.loop.evict if dims_of(address) & self.domain else "last"]
 
     def _store(self, op: ir.Operation) -> None:
         value, dest = self.tile(op.operands[0]), op.operands[1]
@@ -130,9 +178,10 @@ class Body:
 
     def _extract(self, op: ir.Operation) -> None:
         source, *indices = op.operands
-        made, held = self.rows[source]
-        if held is not None and self._aligned(made, indices):
-            self.env[op.results[0]] = held
+        row = self.rows[source]
+        made = row.op
+        if row.held is not None and self._aligned(row, indices):
+            self.env[op.results[0]] = row.held
             return
         if made.name != "bascule.compute":
             raise unsupported(op, "a scan read at another index than its own")
@@ -143,17 +192,23 @@ class Body:
             self.ix.put(self.expressions.of(argument).position, tile, positive=True)
         self.env[op.results[0]] = self.block(block)[0]
 
-    def _aligned(self, made: ir.Operation, indices: list[ir.Value]) -> bool:
+    def _aligned(self, row: Row, indices: list[ir.Value]) -> bool:
+        """Whether a read is at the point at hand: the loop's own index, in the walk that makes the row, or both are one tile."""
         loop = self.loop
-        if loop is None or not loop.whole or loop.op.attributes["ranges"] != made.attributes["ranges"]:
+        if loop is None or loop.ops[0].attributes["ranges"] != row.op.attributes["ranges"]:
             return False
-        arguments = loop.op.regions[0].blocks[0].arguments
-        return [self.expressions.of(i) for i in indices] == [self.expressions.of(a) for a in arguments]
+        if row.op not in loop.ops and (not loop.whole or loop.order != row.order or loop.axis not in row.held.axes):
+            return False
+        wanted = [self.expressions.of(index) for index in indices]
+        return any(
+            wanted == [self.expressions.of(argument) for argument in op.regions[0].blocks[0].arguments]
+            for op in loop.ops
+        )
 
     # Conditions
 
     @contextmanager
-    def _under(self, condition: Tile | None, guard: bool) -> Iterator[None]:
+    def under(self, condition: Tile | None, guard: bool) -> Iterator[None]:
         if condition is not None:
             self.memory.conditions.append(Condition(condition, guard))
         try:
@@ -168,7 +223,7 @@ class Body:
         branches = []
         for region, guard in zip(op.regions, (condition, opposite)):
             if len(region.blocks):
-                with self._under(guard, True):
+                with self.under(guard, True):
                     branches.append(self.block(region.blocks[0]))
         for number, result in enumerate(op.results):
             chosen = elementwise(b, b.select, [condition, *(branch[number] for branch in branches)])

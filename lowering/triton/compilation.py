@@ -1,26 +1,41 @@
-"""TTIR to machine code by Triton's own pipeline. The only module that imports `triton`; checked on 3.6. No GPU is needed."""
+"""TTIR to machine code by Triton's own pipeline; checked on Triton 3.6, 3.7 and 3.8. No GPU is needed."""
 
+import os
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache as cached
+from importlib import metadata
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
+from bascule.dialect.errors import CompilerError, UserError
+from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
 from .kernel import GRID, STAGES, WARPS
+from .kernel_cache import KernelCache, MachineCode, key_of
 
 LAUNCH = (GRID, WARPS, STAGES)
+# Environment variables that change what Triton compiles, or that it is to compile, and not only where it keeps files.
+CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
+PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
 
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols."""
+    """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols; `location` is the
+    user's line, or empty."""
 
     name: str
     ttir: str = field(repr=False)
     grid: ir.AffineMap
     warps: int
     stages: int
+    location: str = ""
 
 
 def triton_kernels(module: ir.Module) -> list[TritonKernel]:
@@ -37,20 +52,107 @@ def triton_kernels(module: ir.Module) -> list[TritonKernel]:
             for name in LAUNCH:
                 del copy.attributes[name]
             text = alone.operation.get_asm(enable_debug_info=True)
-            kernels.append(TritonKernel(function.attributes["sym_name"].value, text, grid, warps, stages))
+            name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
+            kernels.append(TritonKernel(name, text, grid, warps, stages, location))
     return kernels
 
 
 def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
     """Triton's compiled kernel for compute capability `capability` (90 is sm_90); `.asm` has its `ttgir`, `ptx` and `cubin`.
 
-    Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk.
+    Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk. Raises what Triton raises.
     """
     import triton
     from triton.backends.compiler import GPUTarget
 
-    options = {"num_warps": kernel.warps, "num_stages": kernel.stages, "enable_reflect_ftz": False}
+    target = GPUTarget("cuda", capability, 32)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{kernel.name}.ttir"
         path.write_text(kernel.ttir)
-        return triton.compile(str(path), target=GPUTarget("cuda", capability, 32), options=options)
+        try:
+            return triton.compile(str(path), target=target, options=_options(kernel))
+        except OSError:  # its cache cannot be written
+            with _private_cache():
+                return triton.compile(str(path), target=target, options=_options(kernel))
+
+
+def _options(kernel: TritonKernel) -> dict[str, Any]:
+    return {"num_warps": kernel.warps, "num_stages": kernel.stages, "enable_reflect_ftz": False}
+
+
+_changing_knobs = Lock()
+
+
+@contextmanager
+def _private_cache() -> Iterator[None]:
+    """Triton's cache is a fresh folder, which goes afterwards."""
+    from triton import knobs
+
+    with _changing_knobs, tempfile.TemporaryDirectory() as folder, knobs.cache.scope():
+        knobs.cache.dir = folder
+        yield
+
+
+def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
+    name = f"kernel '{kernel.name}'" + (f" ({kernel.location})" if kernel.location else "")
+    try:
+        compiled = compile_kernel(kernel, capability)
+    except Exception as error:
+        if "is not defined for option 'gpu-name'" in str(error):
+            raise UserError(
+                f"Triton {triton_version()} does not compile for sm_{capability}",
+                location=kernel.location or None,
+                hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
+            ) from error
+        raise CompilerError(
+            f"Triton does not compile {name} for sm_{capability}: {type(error).__name__}: {error}"
+        ) from error
+    made = compiled.metadata
+    for scratch in ("global_scratch_size", "profile_scratch_size"):
+        if getattr(made, scratch, 0):
+            raise CompilerError(
+                f"{name} wants {getattr(made, scratch)} bytes of {scratch}, which the launcher does not give"
+            )
+    return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location)
+
+
+@cached
+def triton_version() -> str:
+    """Of the Triton that is installed. It takes a second to import, and a warm start needs none of it."""
+    try:
+        return metadata.version("triton")
+    except metadata.PackageNotFoundError:  # it came under another name
+        import triton
+
+        return triton.__version__
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(CHANGING) and name not in PLACES}
+
+
+def _threads() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def compile_kernels(
+    kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None
+) -> dict[str, MachineCode]:
+    """Machine code of each kernel, by name, for compute capability `capability` (90 is sm_90).
+
+    What `cache` (default: the user's) has is taken from there; the rest is compiled in parallel, and equal kernels once. Raises
+    `CompilerError` that names the kernel and the user's line, and `UserError` for an architecture that Triton does not know.
+    """
+    cache = KernelCache.default() if cache is None else cache
+    conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
+    keys = {kernel.name: key_of(kernel.ttir, **conditions, **_options(kernel)) for kernel in kernels}
+    found = {key: cache.get(key) for key in keys.values()}
+    missing = {keys[kernel.name]: kernel for kernel in kernels if found[keys[kernel.name]] is None}
+    if missing:
+        with ThreadPoolExecutor(min(len(missing), _threads())) as pool:  # Triton lets go of the interpreter's lock
+            made = pool.map(lambda kernel: _machine_code(kernel, capability), missing.values())
+            for key, code in zip(missing, made):
+                cache.put(key, code)
+                found[key] = code
+    return {kernel.name: replace(found[keys[kernel.name]], location=kernel.location) for kernel in kernels}

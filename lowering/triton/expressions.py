@@ -8,23 +8,15 @@ affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no divi
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from bascule.dialect.ir.shapes import constant, expr, row_major, strided
+from bascule.dialect.analysis.accesses import coefficients, dims_of, memory_layout
+from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
+from .scalars import FLOAT8
+
 Expr: TypeAlias = ir.AffineExpr
-LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
 ACCESSES = {"memref.load": 1, "bascule.store": 2}  # operation -> its first operand that is an index
-
-
-def layout(type_: ir.MemRefType) -> Expr:
-    """Index -> element offset; symbols are the function's."""
-    if isinstance(type_.layout, ir.StridedLayoutAttr):
-        return strided(list(type_.layout.strides), type_.layout.offset).results[0]
-    map_ = type_.affine_map
-    if len(map_.results) == 1 and (type_.rank != 1 or map_ != ir.AffineMap.get_identity(1)):
-        return map_.results[0]
-    return strided(row_major(list(type_.shape)) if type_.rank != 1 else [1]).results[0]
 
 
 def substitute(e: Expr, dims: Sequence[Expr], symbols: Sequence[Expr] | None = None) -> Expr:
@@ -43,28 +35,6 @@ def substitute(e: Expr, dims: Sequence[Expr], symbols: Sequence[Expr] | None = N
         return expr(lhs * rhs)
     kind = type(e)  # floor or ceiling quotient, or remainder
     return expr(kind.get(lhs, rhs))
-
-
-def coefficients(e: Expr, found: dict[int, Expr], opaque: set[int], factor: Expr | None = None) -> None:
-    """Adds the coefficient of each atom in `e` to `found`; atoms that `e` is not linear in go to `opaque`."""
-    e = e.maybe_downcast()
-    if isinstance(e, ir.AffineDimExpr):
-        found[e.position] = expr(found.get(e.position, expr(0)) + (factor or expr(1)))
-    elif isinstance(e, ir.AffineAddExpr):
-        coefficients(e.lhs, found, opaque, factor)
-        coefficients(e.rhs, found, opaque, factor)
-    elif isinstance(e, ir.AffineMulExpr) and not atoms(e.rhs):
-        coefficients(e.lhs, found, opaque, expr(e.rhs * factor) if factor else e.rhs)
-    elif isinstance(e, ir.AffineBinaryExpr):
-        opaque.update(atoms(e))
-
-
-def atoms(e: Expr) -> set[int]:
-    """The numbers of the atoms in `e`."""
-    e = e.maybe_downcast()
-    if isinstance(e, ir.AffineDimExpr):
-        return {e.position}
-    return atoms(e.lhs) | atoms(e.rhs) if isinstance(e, ir.AffineBinaryExpr) else set()
 
 
 class Expressions:
@@ -96,7 +66,7 @@ class Expressions:
         """The element offset that a load or a store goes to."""
         first = ACCESSES[op.name]
         indices = [self.of(value) for value in list(op.operands)[first:]]
-        return substitute(layout(op.operands[first - 1].type), indices)
+        return substitute(memory_layout(op.operands[first - 1].type).results[0], indices)
 
     def _visit(self, block: ir.Block) -> None:
         for argument in block.arguments:
@@ -123,7 +93,7 @@ class Expressions:
             e = expr(op.attributes["value"].value)
         elif op.name in ("arith.addi", "arith.subi", "arith.muli"):
             x, y = (self.of(v) for v in op.operands)
-            if op.name == "arith.muli" and atoms(x) and atoms(y):
+            if op.name == "arith.muli" and dims_of(x) and dims_of(y):
                 return False
             e = expr(x * y if op.name == "arith.muli" else x + y if op.name == "arith.addi" else x + y * -1)
         else:
@@ -154,20 +124,9 @@ class Expressions:
         zero = expr(0)
         return all(expr(use.get(inner, zero) * extent) == use.get(outer, zero) for use in self.linear)
 
-    def contiguous(self, atom: int) -> int:
-        """How many uses run along `atom` with stride 1."""
-        one = expr(1)
-        return sum(atom in use and use[atom] == one for use in self.linear) if atom not in self.opaque else 0
-
-
-def span(type_: ir.MemRefType) -> int | None:
-    """Elements from a buffer's first to its last, None if that is dynamic."""
-    if not type_.has_static_shape:
-        return None
-    return constant(substitute(layout(type_), [expr(max(0, size - 1)) for size in type_.shape]) + 1)
-
 
 def stored(type_: ir.MemRefType) -> ir.Type:
-    """The element type in memory: signless, a byte for a boolean."""
+    """The element type in memory: signless, a byte for a boolean and for a float of 8 bits."""
     scalar = scalar_type(type_.element_type)
-    return ir.IntegerType.get_signless(8) if scalar == ir.IntegerType.get_signless(1) else scalar
+    byte = scalar == ir.IntegerType.get_signless(1) or isinstance(scalar, FLOAT8)
+    return ir.IntegerType.get_signless(8) if byte else scalar

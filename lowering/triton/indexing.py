@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from bascule.dialect.ir.shapes import expr
+from bascule.dialect.analysis.accesses import coefficients, dims_of
+from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 
 from .builder import Builder
-from .expressions import Expr, atoms, coefficients, substitute
+from .expressions import Expr, substitute
 from .scalars import divide_floor
 from .tiles import Tile, elementwise
 
@@ -92,7 +93,7 @@ class Indexing:
                 first = last + 1
         if not replaced:
             return self.evaluate(e)
-        highest = max(atoms(e), default=-1)
+        highest = max(dims_of(e), default=-1)
         return self.evaluate(substitute(e, [replaced.get(k, Expr.get_dim(k)) for k in range(highest + 1)]))
 
     @staticmethod
@@ -133,15 +134,21 @@ class Indexing:
             for atom in group:
                 self.put(atom, self.number(0), positive=True)
             if group:
-                self.at[group[-1]] = partial(self._coordinate, groups, number, flat)
+                self.at[group[-1]] = partial(self.coordinate, groups, number, flat)
         named = [(group[-1], size) for group, size in groups if group]
         if len(named) > 1:
             self.flat[named[0][0]] = named, flat
 
-    def _coordinate(self, groups: Sequence[tuple[list[int], Expr]], number: int, flat: Tile) -> Tile:
+    def coordinate(self, groups: Sequence[tuple[list[int], Expr]], number: int, flat: Tile) -> Tile:
+        """Index number `number` of the flat position over `groups`."""
+        if constant(groups[number][1]) == 1:
+            return self.number(0)
         for outer in range(len(groups) - 1, number, -1):
-            flat = self.op("arith.divui", flat, self.evaluate(groups[outer][1]))
-        return flat if number == 0 else self.op("arith.remui", flat, self.evaluate(groups[number][1]))
+            if constant(groups[outer][1]) != 1:
+                flat = self.op("arith.divui", flat, self.evaluate(groups[outer][1]))
+        if constant(self.product(groups[:number])) == 1:
+            return flat
+        return self.op("arith.remui", flat, self.evaluate(groups[number][1]))
 
     @staticmethod
     def product(groups: Sequence[tuple[list[int], Expr]]) -> Expr:

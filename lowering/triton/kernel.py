@@ -1,13 +1,14 @@
 """A kernel function of the program stage as one `tt.func`.
 
 Parameters: every symbol (i32 or i64, as the schedule says), then a pointer a buffer, to its first element, which the launcher aligns to
-16 bytes. The grid has one dimension, in programs; what a launch needs beside the text stands in attributes of the function:
+16 bytes; a buffer of rank 0 may be one element of a larger one, and is aligned to that. The grid has one dimension, in programs; what a launch needs beside the text stands in attributes of the function:
 
     bascule.grid    affine_map<()[s0, ...] -> (programs)>
     bascule.warps   warps of a program
     bascule.stages  stages of a pipelined loop
 """
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from bascule.dialect.ir.builders import symbols_of
@@ -17,31 +18,35 @@ from bascule.dialect.mlir import ir
 
 from .body import unsupported
 from .builder import Builder
-from .expressions import ACCESSES, LOOPS, Expr, Expressions, span, stored
+from .expressions import ACCESSES, Expr, Expressions, stored
 from .indexing import Indexing
 from .loops import Emitter
-from .schedule import Loops, Schedule, choose, decisions
+from .schedule import DomainSchedule, schedule_of
 from .tiles import Axis, Tile
 
+UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any
 GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
 DIVISIBILITY = 16  # bytes
 
 
 @dataclass(eq=False)
 class Part:
-    """A parallel domain: the kernel's own, or that of a top-level foreach of a kernel without ranges."""
+    """A parallel domain: the kernel's own, or that of a top-level foreach of a kernel without ranges. `axes`: the groups of each axis."""
 
     op: ir.Operation
-    groups: list[tuple[list[int], Expr]]
-    schedule: Schedule
+    axes: list[list[tuple[list[int], Expr]]]
+    schedule: DomainSchedule
 
-    @property
-    def size(self) -> Expr:
-        return Indexing.product(self.groups)
+    def counts(self) -> list[Expr]:
+        """Programs along each axis."""
+        return [
+            expr(ir.AffineExpr.get_ceil_div(Indexing.product(groups), extent))
+            for groups, extent in zip(self.axes, self.schedule.tile)
+        ]
 
     @property
     def programs(self) -> Expr:
-        return expr(ir.AffineExpr.get_ceil_div(self.size, self.schedule.xblock))
+        return Indexing.product([([], count) for count in self.counts()])
 
 
 class KernelFunction:
@@ -56,15 +61,12 @@ class KernelFunction:
         self.symbols = symbols_of(function)
         self.memrefs = self.arguments[len(self.symbols) :]
         self._check_hazards()
-        block = self.kernel.regions[0].blocks[0]
-        top = [view.operation for view in block.operations]
-        loops = [op for op in top if op.name in LOOPS]
-        alone = not len(self.kernel.attributes["ranges"].value.results)
-        separate = alone and loops and all(op.name == "bascule.foreach" for op in loops)
-        if separate and not any(op.name == "bascule.store" for op in top):
-            self.parts = [self._part(op) for op in loops]
-        else:
-            self.parts = [self._part(self.kernel)]
+        self.schedule = schedule_of(self.kernel)
+        ops = [self.kernel]
+        if self.schedule.group:
+            block = self.kernel.regions[0].blocks[0]
+            ops = [view.operation for view in block.operations if view.operation.name == "bascule.foreach"]
+        self.parts = [self._part(op, domain) for op, domain in zip(ops, self.schedule.domains, strict=True)]
 
     def _check_hazards(self) -> None:
         """No point may read what another has stored, for programs run in any order; nor what it has stored itself, for loads are hash-consed."""
@@ -88,25 +90,19 @@ class KernelFunction:
             if read[buffer] != written[buffer] or len(read[buffer]) > 1:
                 raise unsupported(self.kernel, f"kernel '{self.name}', which reads a buffer where it does not store it")
 
-    def _part(self, op: ir.Operation) -> Part:
-        block, e = op.regions[0].blocks[0], self.expressions
-        groups = list(e.groups(block.arguments, op.attributes["ranges"].value.results))
-        inner, along = [], 0
-        for view in block.operations:
-            loop = view.operation
-            if loop.name in LOOPS:
-                rows = list(e.groups(loop.regions[0].blocks[0].arguments, loop.attributes["ranges"].value.results))
-                inner.append(constant(Indexing.product(rows)))
-                along += e.contiguous(rows[-1][0][-1]) if rows[-1][0] else 0
-        across = e.contiguous(groups[-1][0][-1]) if groups[-1][0] else 0
-        loops = Loops(constant(Indexing.product(groups)), tuple(inner), across > along)
-        buffers = [span(memref.type) for memref in self.memrefs]
-        return Part(op, groups, choose(loops, buffers, decisions(self.kernel)))
+    def _part(self, op: ir.Operation, domain: DomainSchedule) -> Part:
+        arguments = list(op.regions[0].blocks[0].arguments)
+        sizes = op.attributes["ranges"].value.results
+        axes, first = [], 0
+        for count in domain.axes:
+            dims = domain.order[first : first + count]
+            axes.append(list(self.expressions.groups([arguments[d] for d in dims], [sizes[d] for d in dims])))
+            first += count
+        return Part(op, axes, domain)
 
     def emit(self, body: ir.Block) -> ir.Operation:
         """The `tt.func`, appended to `body`."""
-        wide = max(part.schedule.index_bits for part in self.parts)
-        index = ir.IntegerType.get_signless(wide)
+        index = ir.IntegerType.get_signless(self.schedule.index_bits)
         types = [index] * len(self.symbols)
         types += [ir.Type.parse(f"!tt.ptr<{stored(memref.type)}>") for memref in self.memrefs]
         grid = expr(0)
@@ -115,14 +111,18 @@ class KernelFunction:
         i32 = ir.IntegerType.get_signless(32)
         aligned = ir.DictAttr.get({"tt.divisibility": ir.IntegerAttr.get(i32, DIVISIBILITY)})
         plain = ir.DictAttr.get({})
+        kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
+        loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
         attributes = {
             "sym_name": ir.StringAttr.get(self.name),
             "sym_visibility": ir.StringAttr.get("public"),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
-            "arg_attrs": ir.ArrayAttr.get([plain] * len(self.symbols) + [aligned] * len(self.memrefs)),
+            "arg_attrs": ir.ArrayAttr.get(
+                [plain] * len(self.symbols) + [plain if memref in loose else aligned for memref in self.memrefs]
+            ),
             GRID: ir.AffineMapAttr.get(size_map([grid])),
-            WARPS: ir.IntegerAttr.get(i32, max(part.schedule.warps for part in self.parts)),
-            STAGES: ir.IntegerAttr.get(i32, max(part.schedule.stages for part in self.parts)),
+            WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
+            STAGES: ir.IntegerAttr.get(i32, self.schedule.stages),
         }
         location = self.kernel.location
         function = ir.Operation.create(
@@ -134,7 +134,8 @@ class KernelFunction:
         values = list(block.arguments)
         symbols = [Tile(value) for value in values[: len(self.symbols)]]
         ix = Indexing(b, index, symbols)
-        emitter = Emitter(b, self.expressions, ix, dict(zip(self.memrefs, values[len(self.symbols) :])))
+        buffers = dict(zip(self.memrefs, values[len(self.symbols) :]))
+        emitter = Emitter(b, self.expressions, ix, buffers, self.schedule.capability)
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
         self._emit_parts(emitter, Tile(program))
@@ -142,9 +143,8 @@ class KernelFunction:
         return function
 
     def _emit_parts(self, e: Emitter, program: Tile) -> None:
-        first = self.parts[0]
-        if first.op == self.kernel:
-            self._emit_part(e, first, program)
+        if not self.schedule.group:
+            self._emit_part(e, self.parts[0], program)
             return
         parts = {part.op: part for part in self.parts}
         start = expr(0)
@@ -171,15 +171,18 @@ class KernelFunction:
             start = end
 
     def _emit_part(self, e: Emitter, part: Part, program: Tile) -> None:
-        xblock = part.schedule.xblock
-        e.rblock = part.schedule.rblock
-        position, bound = program, None
-        e.axes = ()
-        if xblock > 1:
-            axis = Axis(0, xblock)
-            e.axes = (axis,)
-            position = e.range(axis, e.ix.op("arith.muli", program, e.ix.number(xblock)))
-            bound = e.bounded(position, part.size, xblock)
-        e.ix.bind(part.groups, position)
-        with e._under(bound, False):
+        e.enter(part.op, part.schedule.loops)
+        counts, axes, places = part.counts(), [], []
+        for number, (groups, extent) in enumerate(zip(part.axes, part.schedule.tile)):
+            at = e.ix.coordinate([([], count) for count in counts], number, program)
+            axis = Axis(number, extent) if extent > 1 else None
+            if axis is not None:
+                at = e.range(axis, e.ix.op("arith.muli", at, e.ix.number(extent)))
+                axes.append(axis)
+            places.append((groups, at, e.bounded(at, Indexing.product(groups), extent)))
+        e.axes = tuple(axes)
+        with ExitStack() as conditions:
+            for groups, at, bound in places:
+                e.ix.bind(groups, at)
+                conditions.enter_context(e.under(bound, False))
             e.block(part.op.regions[0].blocks[0])

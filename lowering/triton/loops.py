@@ -1,72 +1,46 @@
-"""The loops of a kernel's body: all at once along an axis of tiles, in steps, or point by point."""
+"""The loops of a kernel's body: all at once along an axis of tiles, in steps, or point by point; several of one walk together."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 
+from bascule.dialect.analysis.cuda_schedules import inner_loops
 from bascule.dialect.ir.shapes import constant, expr
-from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
 from .body import RULES, Body, Loop, unsupported
-from .reductions import REDUCTIONS, SCANS, Reduction, Values, reduce_along, scan_along
-from .schedule import power_of_two
-from .tiles import Axes, Axis, Tile, elementwise, shaped, spread, union
+from .reductions import Values
+from .schedule import LoopSchedule
+from .tiles import Axis, Tile, elementwise, shaped, union
+from .walkers import WALKERS, Walker
 
-Step = Callable[[Values, Tile, Tile | None], Values]  # (carried, position, bound) -> carried
+INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
 
 
 class Emitter(Body):
-    """Emits whole kernel bodies; `rblock` is the longest loop that is one tile, and the step of longer ones."""
+    """Emits whole kernel bodies, loops as their schedules say."""
 
-    rblock = 1
+    def enter(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
+        """Begins the region of the parallel domain `op`."""
+        self.plan: dict[ir.Operation, LoopSchedule] = {}
+        self._learn(op, loops)
+        self.done: set[ir.Operation] = set()
+        self.domain = {self.expressions.of(index).position for index in op.regions[0].blocks[0].arguments}
+
+    def _learn(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
+        for inner, schedule in zip(inner_loops(op), loops, strict=True):
+            self.plan[inner] = schedule
+            self._learn(inner, schedule.loops)
 
     def bounded(self, position: Tile, size: ir.AffineExpr, extent: int) -> Tile | None:
         """`position` < `size`, unless whole steps of `extent` make it always so."""
         known = constant(size)
-        if known and known % extent == 0:
+        if extent == 1 or (known and known % extent == 0):
             return None
         return elementwise(self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))])
 
-    def _walk(self, op: ir.Operation, carried: Callable[[Axes], Values], step: Step) -> tuple[Values, Loop]:
-        """Runs `step` at the points of the loop `op`, under its axis and bound. `carried` gives the values to begin with, over all
-        axes in force; a loop that is one tile carries nothing."""
-        b, ix = self.b, self.ix
-        groups = list(self.expressions.groups(op.regions[0].blocks[0].arguments, op.attributes["ranges"].value.results))
-        size = ix.product(groups)
-        known = constant(size)
-        whole = known is not None and power_of_two(known) <= self.rblock
-        outer_axes, outer_loop = self.axes, self.loop
-        axis = None
-        if outer_loop is None and known != 1:
-            axis = Axis(1, power_of_two(known) if known is not None and whole else self.rblock)
-        self.loop = loop = Loop(op, axis, whole and axis is not None)
-        self.axes = outer_axes if axis is None else union(outer_axes, (axis,))
-
-        def at(position: Tile, values: Values) -> Values:
-            ix.bind(groups, position)
-            bound = None if axis is None else self.bounded(position, size, axis.extent)
-            with self._under(bound, False):
-                return step(values, position, bound)
-
-        if known == 1:
-            values = at(ix.number(0), carried(self.axes))
-        elif loop.whole:
-            values = at(self.range(loop.axis, ix.number(0)), [])
-        else:
-            stride = axis.extent if axis is not None else 1
-            bounds = ix.number(0).value, ix.evaluate(size).value, ix.number(stride).value
-            initial = carried(self.axes)
-
-            def body(iv: ir.Value, values: list[ir.Value]) -> Values:
-                return at(Tile(iv) if axis is None else self.range(axis, Tile(iv)), values)
-
-            values = b.loop(bounds, initial, body)
-        self.axes, self.loop = outer_axes, outer_loop
-        return values, loop
-
-    def range(self, axis: Axis | None, start: Tile) -> Tile:
+    def range(self, axis: Axis, start: Tile) -> Tile:
         """start, start + 1, ... along `axis`."""
         b = self.b
-        assert axis is not None
         limits = {"start": b.number(b.i32, 0), "end": b.number(b.i32, axis.extent)}
         lanes = b.value("tt.make_range", shaped(b.i32, (axis,)), [], limits)
         if self.ix.type != b.i32:
@@ -74,85 +48,95 @@ class Emitter(Body):
         tile = Tile(lanes, (axis,))
         return tile if start == self.ix.number(0) else self.ix.op("arith.addi", start, tile)
 
-    def _foreach(self, op: ir.Operation) -> None:
-        def step(values: Values, position: Tile, bound: Tile | None) -> Values:
-            self.block(op.regions[0].blocks[0])
-            return values
+    def _loop(self, op: ir.Operation) -> None:
+        if op in self.done:
+            self.done.remove(op)
+            return
+        schedule = self.plan[op]
+        together = [other for other, plan in self.plan.items() if plan.walk == schedule.walk]
+        self.done.update(together[1:])  # the first one runs them all
+        for other in together[1:]:
+            same = other.parent == op.parent and other.attributes["ranges"] == op.attributes["ranges"]
+            if not same or replace(self.plan[other], loops=()) != replace(schedule, loops=()):
+                raise unsupported(other, "a walk over loops of several sizes, steps or places")
+            self._between(op, other)
+        self._run(together, schedule)
 
-        self._walk(op, lambda axes: [], step)
+    def _between(self, first: ir.Operation, later: ir.Operation) -> None:
+        """Emits what stands between two loops of a walk and may already be computed: the later one may need it."""
+        ops = [view.operation for view in first.parent.regions[0].blocks[0].operations]
+        for op in ops[ops.index(first) + 1 : ops.index(later)]:
+            if not len(op.regions) and len(op.results) and all(map(self._ready, op.operands)):
+                self._op(op)
 
-    def _reduce(self, op: ir.Operation) -> None:
-        b = self.b
-        reduction: Reduction = REDUCTIONS[op.attributes["kind"].value]
-        block = op.regions[0].blocks[0]
-        type_ = self._checked(op, block.operations[len(block.operations) - 1].operation.operands[0].type)
+    def _ready(self, value: ir.Value) -> bool:
+        return isinstance(value.type, ir.IndexType) or value in self.env or value in self.buffers or value in self.rows
 
-        def start(axes: Axes) -> Values:
-            return reduction.start(b, type_, self.ix.type, lambda t: shaped(t, axes))
+    def _run(self, ops: Sequence[ir.Operation], schedule: LoopSchedule) -> None:
+        """Runs loops over the same ranges at the same time."""
+        b, ix = self.b, self.ix
+        sizes = ops[0].attributes["ranges"].value.results
+        size = expr(1)
+        for extent in sizes:
+            size = expr(size * extent)
+        known = constant(size)
+        whole = known is not None and known <= schedule.step
+        tiled = schedule.step > 1 and known != 1 and not any(axis.order == INNER for axis in self.axes)
+        axis = Axis(INNER, schedule.step) if tiled else None
+        outer_axes, outer_loop = self.axes, self.loop
+        loop = Loop(list(ops), schedule.order, axis, whole and tiled, schedule.evict, points=known)
+        walkers: list[Walker] = [WALKERS[op.name](self, op, loop) for op in ops]
+        walkers = [walker for walker in walkers if walker.walks()]
+        groups = [self._groups(walker.op, schedule.order) for walker in walkers]
+        self.loop = loop
+        self.axes = outer_axes if axis is None else union(outer_axes, (axis,))
 
-        def step(values: Values, position: Tile, bound: Tile | None) -> Values:
-            (x,) = self.block(block)
-            axes = self.axes
-            state = reduction.lift(b, spread(b, x, axes), lambda: spread(b, position, axes))
-            if bound is not None:
-                inside = spread(b, bound, axes)
-                state = [b.select(inside, v, n) for v, n in zip(state, start(axes))]
-            return reduction.combine(b, values, state) if values else state
+        def at(position: Tile, values: Values) -> Values:
+            bound = None if axis is None else self.bounded(position, size, axis.extent)
+            carried: Values = []
+            with self.under(bound, False):
+                for walker, its_groups in zip(walkers, groups):
+                    own, values = values[: walker.width], values[walker.width :]
+                    ix.bind(its_groups, position)
+                    carried += walker.step(own, position, bound)
+            return carried
 
-        state, loop = self._walk(op, start, step)
-        if loop.axis is not None:
-            state = reduce_along(b, reduction, state, len(self.axes))
-        result_type = scalar_type(op.results[0].type)
-        for result, value in zip(op.results, reduction.finish(b, state, result_type)):
-            self.env[result] = Tile(value, self.axes)
+        def initial() -> Values:
+            start: Values = []
+            for walker in walkers:
+                values = walker.start()
+                walker.width = len(values)
+                start += values
+            return start
 
-    def _compute(self, op: ir.Operation) -> None:
-        held: list[Tile] = []
+        if not walkers:
+            state: Values = []
+        elif known == 1:
+            state = at(ix.number(0), initial())
+        elif loop.whole:
+            state = at(self.range(axis, ix.number(0)), [])  # type: ignore[arg-type]
+        else:
+            stride = axis.extent if axis is not None else 1
+            bounds = ix.number(0).value, ix.evaluate(size).value, ix.number(stride).value
 
-        def step(values: Values, position: Tile, bound: Tile | None) -> Values:
-            held.extend(self.block(op.regions[0].blocks[0]))
-            return values
+            def body(iv: ir.Value, values: list[ir.Value]) -> Values:
+                loop.start = iv
+                return at(Tile(iv) if axis is None else self.range(axis, Tile(iv)), values)
 
-        if self._holds(op):
-            self._walk(op, lambda axes: [], step)
-        self.rows[op.results[0]] = op, held[0] if held else None
+            state = b.loop(bounds, initial(), body)
+        for walker in walkers:
+            if loop.whole:
+                walker.width = walker.whole_width
+            own, state = state[: walker.width], state[walker.width :]
+            walker.finish(own)
+        self.axes, self.loop = outer_axes, outer_loop
+        for walker in walkers:
+            walker.leave()
 
-    def _holds(self, op: ir.Operation) -> bool:
-        """Whether a row over the op's ranges is one tile."""
-        sizes = [constant(size) for size in op.attributes["ranges"].value.results]
-        points = 1
-        for size in sizes:
-            if size is None:
-                return False
-            points *= size
-        return self.loop is None and points > 1 and power_of_two(points) <= self.rblock
-
-    def _scan(self, op: ir.Operation) -> None:
-        b, kind = self.b, op.attributes["kind"].value
+    def _groups(self, op: ir.Operation, order: Sequence[int]) -> list[tuple[list[int], ir.AffineExpr]]:
+        arguments = list(op.regions[0].blocks[0].arguments)
         sizes = op.attributes["ranges"].value.results
-        if (
-            kind not in SCANS
-            or not self._holds(op)
-            or any(constant(size) != 1 for i, size in enumerate(sizes) if i != op.attributes["dim"].value)
-        ):
-            raise unsupported(op, f"a scan of kind '{kind}' over {sizes} in steps of {self.rblock}")
-        held: list[Tile] = []
-
-        def step(values: Values, position: Tile, bound: Tile | None) -> Values:
-            (x,) = self.block(op.regions[0].blocks[0])
-            (value,) = scan_along(b, SCANS[kind], [spread(b, x, self.axes)], len(self.axes) - 1)
-            held.append(Tile(value, self.axes))
-            return values
-
-        self._walk(op, lambda axes: [], step)
-        self.rows[op.results[0]] = op, held[0]
+        return list(self.expressions.groups([arguments[d] for d in order], [sizes[d] for d in order]))
 
 
-RULES.update(
-    {
-        "bascule.foreach": Emitter._foreach,
-        "bascule.reduce": Emitter._reduce,
-        "bascule.compute": Emitter._compute,
-        "bascule.scan": Emitter._scan,
-    }
-)
+RULES.update({name: Emitter._loop for name in WALKERS})

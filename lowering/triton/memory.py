@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from bascule.dialect.mlir import ir
 
-from .builder import Builder
+from .builder import Builder, element
+from .scalars import FLOAT8
 from .tiles import Axes, Tile, shaped, spread, union
 
 # RMWOp's numbers in Triton
@@ -46,18 +47,20 @@ class Memory:
         pointer = self.b.value("tt.addptr", pointer.type, [pointer, offset.value])
         return spread(self.b, Tile(pointer, own), axes)
 
-    def load(self, base: ir.Value, offset: Tile, stored: ir.Type, scalar: ir.Type) -> Tile:
+    def load(self, base: ir.Value, offset: Tile, stored: ir.Type, scalar: ir.Type, evict: int) -> Tile:
         b, axes = self.b, self._reach(offset.axes)
         mask = self._mask(axes)
         attributes: dict[str, ir.Attribute] = {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(mask), 0]),
             "cache": b.number(b.i32, 1),
-            "evict": b.number(b.i32, 1),
+            "evict": b.number(b.i32, evict),
             "isVolatile": ir.BoolAttr.get(False),
         }
         value = b.value("tt.load", shaped(stored, axes), [self._pointers(base, offset, axes), *mask], attributes)
         if scalar == b.i1:
             value = b.compare("ne", value, b.constant(value.type, 0))
+        elif isinstance(scalar, FLOAT8):
+            value = b.convert("tt.bitcast", value, scalar)
         return Tile(value, axes)
 
     def store(self, base: ir.Value, offset: Tile, value: Tile) -> None:
@@ -65,6 +68,8 @@ class Memory:
         content = spread(b, value, axes)
         if value.value.type == shaped(b.i1, value.axes):
             content = b.convert("arith.extui", content, b.i8)
+        elif isinstance(element(content.type), FLOAT8):
+            content = b.convert("tt.bitcast", content, b.i8)
         attributes: dict[str, ir.Attribute] = {"cache": b.number(b.i32, 1), "evict": b.number(b.i32, 1)}
         b.op("tt.store", [], [self._pointers(base, offset, axes), content, *self._mask(axes)], attributes)
 

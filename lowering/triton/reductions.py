@@ -20,6 +20,9 @@ Values = list[ir.Value]
 class Reduction:
     """`identity`: a number for each value of a state, from the element's type; `combine(b, x, y)`: two states, x first.
 
+    `add(b, state, x, number, exact)`, if there is one: a state with one more element, the `number`-th (a float of one lane's count);
+    `collapse(b, state, axis, points, exact)`, if there is one: the states along an axis of tiles combined, of `points` elements in all if
+    that is known. Both are cheaper than `combine`, and so is what they may approximate if not `exact`.
     `lift(b, x, position)`: the state of an element, whose position `position()` gives; `finish(b, state, type)`: the results, of element
     type `type`; `types(b, type, index)`: the element types of a state, where positions are of type `index` (None: all the element's).
     """
@@ -29,6 +32,8 @@ class Reduction:
     lift: Callable[[Builder, ir.Value, Callable[[], ir.Value]], Values] = lambda b, x, position: [x]
     finish: Callable[[Builder, Values, ir.Type], Values] = lambda b, state, type_: state
     types: Callable[[Builder, ir.Type, ir.Type], list[ir.Type]] | None = None
+    add: Callable[[Builder, Values, ir.Value, ir.Value, bool], Values] | None = None
+    collapse: Callable[[Builder, Values, int, int | None, bool], Values] | None = None
 
     def start(self, b: Builder, type_: ir.Type, index: ir.Type, shape: Callable[[ir.Type], ir.Type]) -> Values:
         """The identity over elements of type `type_`; `shape` gives the type of each value from its element's."""
@@ -114,16 +119,82 @@ def _lift_welford(b: Builder, x: ir.Value, position: Callable[[], ir.Value]) -> 
     return [x, b.constant(x.type, 0.0), b.constant(x.type, 1.0)]
 
 
+def _add_welford(b: Builder, state: Values, x: ir.Value, number: ir.Value, exact: bool) -> Values:
+    """Welford's step: the division is by a number that all lanes share."""
+    mean, squares, count = state
+    scalar = element(x.type)
+    share = b.same("tt.precise_divf" if scalar == b.f32 else "arith.divf", b.constant(scalar, 1.0), number)
+    if isinstance(x.type, ir.RankedTensorType):
+        share = b.value("tt.splat", x.type, [share])
+    delta = b.same("arith.subf", x, mean)
+    mean = b.same("arith.addf", mean, b.same("arith.mulf", delta, share))
+    squares = b.same("arith.addf", squares, b.same("arith.mulf", delta, b.same("arith.subf", x, mean)))
+    return [mean, squares, b.same("arith.addf", count, b.constant(count.type, 1.0))]
+
+
+def _collapse_welford(b: Builder, state: Values, axis: int, points: int | None, exact: bool) -> Values:
+    """The mean of the means, then the squares about it: what `_welford` gives in a tree, without its divisions."""
+    mean, squares, count = state
+    scalar, total = element(mean.type), REDUCTIONS["sum"]
+    (sums,) = reduce_along(b, total, [b.same("arith.mulf", count, mean)], axis)
+    if points is None:
+        (counts,) = reduce_along(b, total, [count], axis)
+    else:
+        counts = b.constant(sums.type, points)
+    empty = b.compare("oeq", counts, b.constant(counts.type, 0.0))
+    divisor = b.select(empty, b.constant(counts.type, 1.0), counts)
+    middle = b.same("tt.precise_divf" if scalar == b.f32 else "arith.divf", sums, divisor)
+    delta = b.same("arith.subf", mean, over(b, middle, mean.type, axis))
+    weighted = b.same("arith.mulf", count, b.same("arith.mulf", delta, delta))
+    (deviations,) = reduce_along(b, total, [b.same("arith.addf", squares, weighted)], axis)
+    return [middle, deviations, counts]
+
+
+def over(b: Builder, value: ir.Value, type_: ir.Type, axis: int) -> ir.Value:
+    """`value` spread along tensor dimension `axis` of `type_`, which it lacks."""
+    scalar = element(type_)
+    if not isinstance(value.type, ir.RankedTensorType):
+        return b.value("tt.splat", type_, [value])
+    shape = list(value.type.shape)
+    shape.insert(axis, 1)
+    flat = ir.RankedTensorType.get(shape, scalar)
+    value = b.value("tt.expand_dims", flat, [value], {"axis": b.number(b.i32, axis)})
+    return b.value("tt.broadcast", type_, [value])
+
+
+def _exp(b: Builder, x: ir.Value, exact: bool = True) -> ir.Value:
+    return call(b, "math.exp", [x]) if exact or element(x.type) != b.f32 else b.same("math.exp", x)
+
+
 def _softmax(b: Builder, x: Values, y: Values) -> Values:
     """(largest, sum of exp(x - largest))."""
     largest = extreme(b, x[0], y[0], True)
+    parts = [_scaled(b, state, largest, True) for state in (x, y)]
+    return [largest, b.same("arith.addf", *parts)]
 
-    def scaled(state: Values) -> ir.Value:
-        # Between equal infinities the difference is NaN; the factor is 1 there.
-        factor = call(b, "math.exp", [b.same("arith.subf", state[0], largest)])
-        return b.select(b.compare("oeq", state[0], largest), state[1], b.same("arith.mulf", state[1], factor))
 
-    return [largest, b.same("arith.addf", scaled(x), scaled(y))]
+def _scaled(b: Builder, state: Values, largest: ir.Value, exact: bool) -> ir.Value:
+    """The sum of a state about another largest value. Between equal infinities the difference is NaN; the factor is 1 there."""
+    factor = _exp(b, b.same("arith.subf", state[0], largest), exact)
+    return b.select(b.compare("oeq", state[0], largest), state[1], b.same("arith.mulf", state[1], factor))
+
+
+def _add_softmax(b: Builder, state: Values, x: ir.Value, number: ir.Value, exact: bool) -> Values:
+    """With one exponential: of the two factors one is 1."""
+    most, total = state
+    distance = b.same("math.absf", b.same("arith.subf", x, most))
+    one, zero = b.constant(x.type, 1.0), b.constant(x.type, 0.0)
+    factor = _exp(b, b.same("arith.subf", zero, distance), exact)
+    factor = b.select(b.compare("oeq", x, most), one, factor)
+    larger = b.compare("ogt", x, most)
+    total = b.value("math.fma", x.type, [b.select(larger, total, one), factor, b.select(larger, one, total)])
+    return [extreme(b, most, x, True), total]
+
+
+def _collapse_softmax(b: Builder, state: Values, axis: int, points: int | None, exact: bool) -> Values:
+    (largest,) = reduce_along(b, REDUCTIONS["max"], [state[0]], axis)
+    scaled = _scaled(b, state, over(b, largest, state[0].type, axis), exact)
+    return [largest, *reduce_along(b, REDUCTIONS["sum"], [scaled], axis)]
 
 
 REDUCTIONS: dict[str, Reduction] = {
@@ -138,8 +209,16 @@ REDUCTIONS: dict[str, Reduction] = {
     "all": _boolean("arith.andi", 1),
     "argmax": _position(True),
     "argmin": _position(False),
-    "welford": Reduction(lambda t: [0.0, 0.0, 0.0], _welford, _lift_welford),
-    "softmax": Reduction(lambda t: [-inf, 0.0], _softmax, lambda b, x, p: [x, b.constant(x.type, 1.0)]),
+    "welford": Reduction(
+        lambda t: [0.0, 0.0, 0.0], _welford, _lift_welford, add=_add_welford, collapse=_collapse_welford
+    ),
+    "softmax": Reduction(
+        lambda t: [-inf, 0.0],
+        _softmax,
+        lambda b, x, p: [x, b.constant(x.type, 1.0)],
+        add=_add_softmax,
+        collapse=_collapse_softmax,
+    ),
 }
 
 SCANS = {name: REDUCTIONS[name] for name in ("sum", "prod", "max", "min", "maxu", "minu")}

@@ -11,7 +11,8 @@ from bascule.dialect.mlir import ir
 from .builder import Builder, element, like
 from .libdevice import LIBDEVICE
 
-NARROW = (ir.F16Type, ir.BF16Type)
+FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)  # bytes in memory; what a GPU of capability 89 converts
+NARROW = (ir.F16Type, ir.BF16Type, *FLOAT8)
 
 SAME = {
     *("arith.addi", "arith.subi", "arith.muli", "arith.divsi", "arith.divui", "arith.remsi", "arith.remui"),
@@ -23,6 +24,18 @@ SAME = {
 }
 
 Rule = Callable[..., ir.Value]  # (builder, result's element type, *operands)
+
+# Of values that are rounded to 16 bits: the GPU's own instructions, which err in the last bits of f32.
+APPROXIMATE = {"arith.divf": "arith.divf", "math.sqrt": "math.sqrt", "math.exp": "math.exp", "math.exp2": "math.exp2"}
+TINY, LARGE = 2.0**-64, 2.0**64
+
+
+def reciprocal(b: Builder, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """`(k, r)` with `x / y` about `(x * k) * r` for f32; k is a power of two that keeps the reciprocal finite."""
+    one = b.constant(y.type, 1.0)
+    tiny = b.compare("olt", b.same("math.absf", y), b.constant(y.type, TINY))
+    k = b.select(tiny, b.constant(y.type, LARGE), one)
+    return k, b.same("tt.precise_divf", one, b.same("arith.mulf", y, k))
 
 
 def _divide(b: Builder, to: ir.Type, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -66,7 +79,23 @@ def _ceil_division(b: Builder, to: ir.Type, x: ir.Value, y: ir.Value) -> ir.Valu
 
 
 def widen(b: Builder, x: ir.Value) -> ir.Value:
-    return b.convert("arith.extf", x, b.f32) if isinstance(element(x.type), NARROW) else x
+    scalar = element(x.type)
+    if isinstance(scalar, FLOAT8):
+        return b.convert("tt.fp_to_fp", x, b.f32)
+    return b.convert("arith.extf", x, b.f32) if isinstance(scalar, NARROW) else x
+
+
+def to_float8(b: Builder, to: ir.Type, x: ir.Value) -> ir.Value:
+    """An f32 as 8 bits. What is too large becomes the largest number, as the GPU does it; of e5m2, PyTorch makes infinity of it, from
+    the middle between the largest number and the one that would follow it."""
+    value = b.value("tt.fp_to_fp", like(x.type, to), [x], {"rounding": b.number(b.i32, 1)})
+    if isinstance(to, ir.Float8E4M3FNType):
+        return value
+    size, bits = b.same("math.absf", x), b.convert("tt.bitcast", value, b.i8)
+    negative = b.compare("olt", x, b.constant(x.type, 0.0))
+    infinite = b.select(negative, b.constant(bits.type, 0xFC), b.constant(bits.type, 0x7C))
+    bits = b.select(b.compare("oge", size, b.constant(x.type, 61440.0)), infinite, bits)
+    return b.convert("tt.bitcast", bits, to)
 
 
 def to_float(b: Builder, to: ir.Type, x: ir.Value) -> ir.Value:
@@ -78,6 +107,8 @@ def to_float(b: Builder, to: ir.Type, x: ir.Value) -> ir.Value:
         x = b.convert("arith.truncf", x, b.f32)
     if element(x.type) == to:
         return x
+    if isinstance(to, FLOAT8):
+        return to_float8(b, to, x)
     return b.convert("arith.extf" if to.width > element(x.type).width else "arith.truncf", x, to)
 
 
@@ -159,8 +190,13 @@ def supports(name: str) -> bool:
     return name in SAME or name in RULES or name in LIBDEVICE or name == "arith.mului_extended"
 
 
-def emit(b: Builder, op: ir.Operation, results: list[ir.Type], operands: list[ir.Value]) -> list[ir.Value]:
-    """The results of the scalar operation `op` at `operands`, which have one shape; `results` are element types."""
+def emit(
+    b: Builder, op: ir.Operation, results: list[ir.Type], operands: list[ir.Value], *, exact: bool = True
+) -> list[ir.Value]:
+    """The results of the scalar operation `op` at `operands`, which have one shape; `results` are element types.
+
+    Not `exact`: the last bits of f32 do not matter.
+    """
     if op.name == "arith.mului_extended":
         x, y = operands
         return [b.same("arith.muli", x, y), b.same("tt.mulhiui", x, y)]
@@ -168,7 +204,9 @@ def emit(b: Builder, op: ir.Operation, results: list[ir.Type], operands: list[ir
     if op.name not in CONVERSIONS and op.name not in ("arith.select", "builtin.unrealized_conversion_cast"):
         operands = [widen(b, x) for x in operands]
     inner = b.f32 if isinstance(to, NARROW) and op.name not in ("arith.select", *CONVERSIONS) else to
-    if op.name in RULES:
+    if not exact and op.name in APPROXIMATE and element(operands[0].type) == b.f32:
+        value = b.same(APPROXIMATE[op.name], *operands)
+    elif op.name in RULES:
         value = RULES[op.name](b, inner, *operands)
     elif op.name in LIBDEVICE:
         value = call(b, op.name, operands)

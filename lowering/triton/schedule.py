@@ -1,83 +1,145 @@
-"""How a kernel runs on a GPU: the only place that decides block sizes.
-
-`schedule-kernels` may have decided: a `#bascule.schedule` with `target = "cuda"` gives `xblock`, `rblock`, `warps`, `stages`, and `index_bits`,
-each optional. What it does not give is chosen here:
-
-* straight-line kernels: 1024 points a program, 4 warps (8 elements a thread: 16 bytes of bf16, two of them of f32); fewer for small domains;
-* kernels with inner loops whose rows are contiguous: a row of up to `PERSISTENT` elements is one tile, held in registers and read once;
-  small rows share a program until it has 1024 elements. A longer row, or one of dynamic size, is walked `LOOPED` elements at a time;
-* kernels with inner loops whose domain is contiguous instead (column sums): 64 columns by 32 rows, walked;
-* 1 to 16 warps: 8 elements a thread in straight-line kernels, 32 in rows (16 warps on 4096 elements of layer_norm reached 43 % of an H200's copy
-  bandwidth, 4 warps 90 %), 4 in columns;
-* 32-bit indices if no buffer, rounded up to whole tiles, reaches 2**31 elements; 64-bit ones where a size is dynamic.
-"""
+"""Reads `#bascule.schedule` of a kernel: everything about how it runs on a GPU has been decided by `schedule-kernels{target=cuda}`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
+from bascule.dialect.analysis.cuda_schedules import inner_loops
+from bascule.dialect.errors import UserError
+from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
-POINTS = 1024  # elements in a tile
-PERSISTENT = 16384  # the longest row held in registers, in elements
-LOOPED = 2048  # elements of a longer row in a step
-COLUMNS, ROWS = 64, 32  # the tile of a column reduction
-LIMIT = 1 << 31
+MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
 
 
 @dataclass(frozen=True)
-class Loops:
-    """What the schedule of one parallel domain depends on. Sizes in points, None: dynamic. `columns`: the domain is contiguous, not the rows."""
+class LoopSchedule:
+    """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, what is kept in L2."""
 
-    domain: int | None
-    inner: tuple[int | None, ...]
-    columns: bool
+    order: tuple[int, ...]
+    step: int
+    walk: int
+    evict: str
+    loops: tuple["LoopSchedule", ...] = ()
+
+
+@dataclass(frozen=True)
+class DomainSchedule:
+    """Of a parallel domain: its dims in the order they are flattened, how many of them make an axis, points of a program along each."""
+
+    order: tuple[int, ...]
+    axes: tuple[int, ...]
+    tile: tuple[int, ...]
+    loops: tuple[LoopSchedule, ...]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """`xblock`: points of the domain in a program; `rblock`: the longest inner loop that is one tile, and the step of longer ones."""
+    """`domains`: the kernel's own, or (`group`) one for each top-level foreach."""
 
-    xblock: int
-    rblock: int
+    domains: tuple[DomainSchedule, ...]
+    group: bool
     warps: int
     stages: int
     index_bits: int
+    capability: int
 
 
-def power_of_two(size: int) -> int:
-    """The smallest power of two that is `size` or more."""
-    return 1 << max(0, size - 1).bit_length()
-
-
-def largest(sizes: Sequence[int | None]) -> int | None:
-    return None if None in sizes else max((size for size in sizes if size is not None), default=0)
-
-
-def choose(loops: Loops, buffers: Sequence[int | None], decided: dict[str, int]) -> Schedule:
-    """The schedule; `buffers` are the spans of the kernel's buffers in elements, `decided` what its attribute says."""
-    domain = loops.domain if loops.domain is not None else LIMIT
-    if not loops.inner:
-        xblock, rblock, each = min(POINTS, max(32, power_of_two(domain))), 1, 8
-    elif loops.columns:
-        xblock, rblock, each = min(COLUMNS, power_of_two(domain)), ROWS, 4
-    else:
-        longest = largest(loops.inner)
-        fits = longest is not None and power_of_two(longest) <= PERSISTENT
-        rblock = power_of_two(longest) if fits and longest is not None else LOOPED
-        xblock, each = min(max(1, POINTS // rblock), power_of_two(domain)), 32
-    xblock, rblock = decided.get("xblock", xblock), decided.get("rblock", rblock)
-    warps = decided.get("warps", min(16, max(1, xblock * rblock // (32 * each))))
-    span = largest([*buffers, loops.domain, *loops.inner])
-    narrow = span is not None and span + max(xblock, rblock) < LIMIT
-    return Schedule(xblock, rblock, warps, decided.get("stages", 1), decided.get("index_bits", 32 if narrow else 64))
-
-
-def decisions(kernel: ir.Operation) -> dict[str, int]:
-    """What the kernel's schedule says for a GPU; nothing if it is for another target."""
+def schedule_of(kernel: ir.Operation) -> Schedule:
+    """The schedule of a `bascule.kernel`. Raises `UserError` with its location if there is none for this target, or it does not fit."""
     if "schedule" not in kernel.attributes:
-        return {}
-    config = ir.DictAttr(kernel.attributes["schedule"].config)
-    found = {entry.name: entry.attr for entry in config}
-    if "target" not in found or found["target"].value != "cuda":
-        return {}
-    return {name: value.value for name, value in found.items() if isinstance(value, ir.IntegerAttr)}
+        _refuse(kernel, "the kernel has no schedule")
+    config = _entries(kernel.attributes["schedule"].config)
+    target = config["target"].value if "target" in config else None
+    if target != "cuda":
+        _refuse(kernel, f"the kernel's schedule is for target '{target}'")
+    reader = _Reader(kernel)
+    group = "parts" in config
+    if group:
+        loops = inner_loops(kernel)
+        parts = list(config["parts"])
+        if len(parts) != len(loops) or any(loop.name != "bascule.foreach" for loop in loops):
+            _refuse(kernel, f"the schedule has {len(parts)} parts, the kernel {len(loops)} loops")
+        domains = tuple(reader.domain(_entries(part), loop) for part, loop in zip(parts, loops))
+    else:
+        domains = (reader.domain(config, kernel),)
+    warps, stages = (reader.number(config, name) for name in ("warps", "stages"))
+    index_bits, capability = (reader.number(config, name) for name in ("index_bits", "capability"))
+    if not _power_of_two(warps) or warps > MOST_WARPS:
+        _refuse(kernel, f"the schedule has {warps} warps")
+    if index_bits not in (32, 64):
+        _refuse(kernel, f"the schedule has indices of {index_bits} bits")
+    return Schedule(domains, group, warps, stages, index_bits, capability)
+
+
+def _refuse(kernel: ir.Operation, what: str) -> NoReturn:
+    raise UserError(what, location=source_of(kernel.location), hint="schedule-kernels{target=cuda} makes schedules")
+
+
+def _entries(config: ir.Attribute) -> dict[str, ir.Attribute]:
+    return {entry.name: entry.attr for entry in ir.DictAttr(config)}
+
+
+def _power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+def _longest(loops: Sequence[LoopSchedule]) -> int:
+    return max([1, *(max(loop.step, _longest(loop.loops)) for loop in loops)])
+
+
+class _Reader:
+    """Reads keys, and refuses what does not fit the kernel."""
+
+    def __init__(self, kernel: ir.Operation):
+        self.kernel = kernel
+
+    def domain(self, config: dict[str, ir.Attribute], op: ir.Operation) -> DomainSchedule:
+        order, axes, tile = (self.numbers(config, name) for name in ("order", "axes", "tile"))
+        self._permutes(order, op)
+        if sum(axes) != len(order) or len(tile) != len(axes) or any(count < 1 for count in axes):
+            _refuse(
+                self.kernel,
+                f"the schedule's axes {list(axes)} and tile {list(tile)} are not those of {len(order)} dims",
+            )
+        if not all(map(_power_of_two, tile)):
+            _refuse(self.kernel, f"the schedule's tile {list(tile)} is not of powers of two")
+        loops = self.loops(config, op)
+        points = _longest(loops)
+        for extent in tile:
+            points *= extent
+        if points > MOST_POINTS:
+            _refuse(self.kernel, f"the schedule has tiles of {points} elements, more than {MOST_POINTS}")
+        return DomainSchedule(order, axes, tile, loops)
+
+    def loops(self, config: dict[str, ir.Attribute], op: ir.Operation) -> tuple[LoopSchedule, ...]:
+        entries, inner = list(self._found(config, "loops")), inner_loops(op)
+        if len(entries) != len(inner):
+            _refuse(self.kernel, f"the schedule has {len(entries)} loops where the kernel has {len(inner)}")
+        return tuple(self.loop(_entries(entry), loop) for entry, loop in zip(entries, inner))
+
+    def loop(self, config: dict[str, ir.Attribute], op: ir.Operation) -> LoopSchedule:
+        order, step = self.numbers(config, "order"), self.number(config, "step")
+        self._permutes(order, op)
+        if not _power_of_two(step):
+            _refuse(self.kernel, f"the schedule's step {step} is not a power of two")
+        evict = self._found(config, "evict").value
+        if evict not in ("normal", "first", "last"):
+            _refuse(self.kernel, f"the schedule's eviction is '{evict}', not normal, first or last")
+        return LoopSchedule(order, step, self.number(config, "walk"), evict, self.loops(config, op))
+
+    def number(self, config: dict[str, ir.Attribute], name: str) -> int:
+        return self._found(config, name).value
+
+    def numbers(self, config: dict[str, ir.Attribute], name: str) -> tuple[int, ...]:
+        return tuple(self._found(config, name))
+
+    def _found(self, config: dict[str, ir.Attribute], name: str) -> ir.Attribute:
+        if name not in config:
+            _refuse(self.kernel, f"the schedule has no '{name}'")
+        return config[name]
+
+    def _permutes(self, order: Sequence[int], op: ir.Operation) -> None:
+        rank = len(op.regions[0].blocks[0].arguments)
+        if sorted(order) != list(range(rank)):
+            _refuse(self.kernel, f"the schedule's order {list(order)} is not one of {rank} dims")

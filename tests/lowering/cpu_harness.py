@@ -7,15 +7,14 @@ from bascule.dialect.interpreter import interpret
 from bascule.dialect.interpreter.inputs import random_inputs
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.lowering.cpu import compile_kernels
+from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.lowering.cpu import CompiledKernels, compile_kernels, host
 
 WIDTHS = (512, 256, 128)  # bits of a vector; code for narrower ones runs on wider machines
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-11, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 
 
 def runnable_widths() -> list[int]:
-    from bascule.lowering.cpu.target import host
-
     return [bits for bits in WIDTHS if bits <= host().vector_bits]
 
 
@@ -29,12 +28,32 @@ def call(address: int, arguments: list, threads: int) -> None:
     ctypes.CFUNCTYPE(None, *types, ctypes.c_int64)(address)(*values, threads)
 
 
+def scheduled_and_compiled(module: ir.Module, bits: int | None = None) -> CompiledKernels:
+    """`bits` of a vector: those of the schedule and of the instructions; None: the machine's."""
+    ScheduleKernels(vector_bits=bits or host().vector_bits).run(module)
+    return compile_kernels(module, vector_bits=bits)
+
+
 def copies(inputs: list) -> list:
     def copy(x: torch.Tensor) -> torch.Tensor:
         storage = x.untyped_storage().clone()
         return torch.empty(0, dtype=x.dtype).set_(storage, x.storage_offset(), x.shape, x.stride())
 
     return [copy(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+
+
+def interpreted(module: ir.Module, inputs: list) -> list:
+    """`inputs` as the interpreter leaves copies of them."""
+    want = copies(inputs)
+    interpret(module, want, "k")
+    return want
+
+
+def same(got: list, want: list) -> None:
+    for x, y in zip(got, want):
+        if isinstance(x, torch.Tensor):
+            tolerance = TOLERANCE.get(x.dtype, 0)
+            torch.testing.assert_close(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def check(
@@ -44,16 +63,12 @@ def check(
     with context():
         module = ir.Module.parse(text)
         inputs = random_inputs(module, "k", seed=seed, shapes=shapes) if inputs is None else inputs
-        compiled = compile_kernels(module, vector_bits=bits)
-        want = copies(inputs)
-        interpret(module, want, "k")
+        compiled = scheduled_and_compiled(module, bits)
+        want = interpreted(module, inputs)
         for threads in (1, 2):
             got = copies(inputs)
             call(compiled.addresses["k"], got, threads)
-            for x, y in zip(got, want):
-                if isinstance(x, torch.Tensor):
-                    tolerance = TOLERANCE.get(x.dtype, 0)
-                    torch.testing.assert_close(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)
+            same(got, want)
 
 
 def kernel(arguments: str, body: str, ranges: str, indices: str = "", symbols: str = "()") -> str:

@@ -4,9 +4,8 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.lowering.cpu import compile_kernels
 from bascule.lowering.cpu.transcendental import SLEEF
-from cpu_harness import call, kernel, runnable_widths
+from cpu_harness import call, kernel, runnable_widths, scheduled_and_compiled
 
 N = 1 << 16
 # function -> torch's name and intervals measured
@@ -32,7 +31,7 @@ def apply(name: str, type_: str, inputs: list[torch.Tensor], bits: int) -> torch
     arguments = ", ".join([*(f"%x{i}: {shape}" for i in range(len(inputs))), f"%o: {shape}"])
     out = torch.empty_like(inputs[0])
     with context():
-        compiled = compile_kernels(ir.Module.parse(kernel(arguments, body, str(N), "%i")), vector_bits=bits)
+        compiled = scheduled_and_compiled(ir.Module.parse(kernel(arguments, body, str(N), "%i")), bits)
         call(compiled.addresses["k"], [*inputs, out], 1)
     return out
 
@@ -89,6 +88,7 @@ def test_the_table_names_functions_of_the_library():
 
 
 def test_functions_of_libm_where_there_is_no_avx():
+    from bascule.dialect.passes.schedule_kernels import ScheduleKernels
     from bascule.lowering.cpu import lower_kernels
     from bascule.lowering.cpu.jit import compile_module, lower_to_llvm
     from bascule.lowering.cpu.target import Target
@@ -100,6 +100,7 @@ def test_functions_of_libm_where_there_is_no_avx():
     x, out = torch.rand(37) + 0.1, torch.zeros(37)
     with context():
         module = ir.Module.parse(kernel("%x: memref<37xf32>, %o: memref<37xf32>", body, "37", "%i"))
+        ScheduleKernels(vector_bits=128).run(module)
         lowered, _, called = lower_kernels(module, Target(128, avx=False))
         assert called == ["logf", "atan2f"]
         lower_to_llvm(lowered)

@@ -6,8 +6,7 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.lowering.cpu import compile_kernels
-from cpu_harness import call, check, kernel, loop, runnable_widths
+from cpu_harness import call, check, kernel, loop, runnable_widths, scheduled_and_compiled
 
 RESULTS = {"welford": 3, "softmax": 2}
 KINDS = ("sum", "max", "min", "argmax", "argmin")
@@ -77,7 +76,7 @@ def test_sums_are_as_precise_as_a_tree():
     x = torch.rand(n)
     out = torch.zeros(())
     with context():
-        compiled = compile_kernels(ir.Module.parse(text))
+        compiled = scheduled_and_compiled(ir.Module.parse(text))
         call(compiled.addresses["k"], [x, out], 2)
     exact = x.double().sum()
     assert abs(out.double() - exact) <= max(abs(x.sum().double() - exact), 1e-7 * exact)
@@ -88,7 +87,7 @@ def test_result_does_not_depend_on_threads():
     text = reduction("sum", "f32", str(n), str(n), "%k", "%k", "", "")
     x, results = torch.randn(n), []
     with context():
-        compiled = compile_kernels(ir.Module.parse(text))
+        compiled = scheduled_and_compiled(ir.Module.parse(text))
         for threads in (1, 2, 3):
             out = torch.zeros(())
             call(compiled.addresses["k"], [x, out], threads)
@@ -180,7 +179,7 @@ def test_after_fork():
     text = reduction("sum", "f32", str(n), str(n), "%k", "%k", "", "")
     x, out = torch.ones(n), torch.zeros(())
     with context():
-        compiled = compile_kernels(ir.Module.parse(text))
+        compiled = scheduled_and_compiled(ir.Module.parse(text))
     call(compiled.addresses["k"], [x, out], 2)
     child = os.fork()
     if child == 0:

@@ -36,7 +36,7 @@ def test_compiles(kind):
 @pytest.mark.parametrize("kind", sorted(WALKED))
 def test_walked_rows_compile(kind):
     function, *inputs = KINDS[kind]
-    assert all(cubins(function, *inputs, rblock=16, xblock=4))
+    assert all(cubins(function, *inputs, step=16, tile=4))
 
 
 @pytest.mark.parametrize("capability", [80, 90, 100])

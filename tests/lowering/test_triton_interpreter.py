@@ -5,9 +5,10 @@ import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
+from bascule.dialect.passes.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import ToTriton, TritonKernel, triton_kernels
 from bascule.lowering.triton.interpreter import InterpreterError, Memory, run_kernel
-from triton_check import lowered
+from triton_check import edit, lowered
 
 KERNEL = """
 #loc = loc("model.py":12:4)
@@ -16,7 +17,7 @@ func.func private @k(%x: memref<{source}xf32>, %out: memref<{dest}xf32>) {{
   ^bb0(%i: index):
     {body}
     "bascule.yield"() : () -> ()
-  }}) {{ranges = affine_map<() -> (100)>, schedule = #bascule.schedule<{{target = "cuda", xblock = 32 : i64}}>}} : () -> ()
+  }}) {{ranges = affine_map<() -> (100)>}} : () -> ()
   return
 }}
 """
@@ -26,7 +27,10 @@ STORE = '"bascule.store"(%e, %out, {at}) {mode} : (f32, memref<{dest}xf32>, inde
 
 def kernel(body: str, source: int = 100, dest: int = 100) -> TritonKernel:
     with context(), ir.Location.unknown():
-        return lowered(ir.Module.parse(KERNEL.format(body=body, source=source, dest=dest)))["k"]
+        module = ir.Module.parse(KERNEL.format(body=body, source=source, dest=dest))
+        ScheduleKernels(target="cuda").run(module)
+        edit(module, tile=32)
+        return lowered(module)["k"]
 
 
 def store(at: str = "%i", mode: str = "", dest: int = 100) -> str:
@@ -96,12 +100,15 @@ def test_refusals_name_the_place(case):
 def test_complex_elements_are_refused():
     text = KERNEL.format(body=LOAD + store(), source=100, dest=100).replace("f32", "complex<f32>")
     with context(), ir.Location.unknown(), pytest.raises(UnsupportedError, match="elements of type complex<f32>"):
-        lowered(ir.Module.parse(text))
+        module = ir.Module.parse(text)
+        ScheduleKernels(target="cuda").run(module)
+        lowered(module)
 
 
 def test_text_for_triton_has_no_attributes_of_ours():
     with context(), ir.Location.unknown():
         module = ir.Module.parse(KERNEL.format(body=LOAD + store(), source=100, dest=100))
+        ScheduleKernels(target="cuda").run(module)
         ToTriton().run(module)
         (made,) = triton_kernels(module)
     assert "bascule" not in made.ttir

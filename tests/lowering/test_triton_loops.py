@@ -4,9 +4,10 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
+from bascule.dialect.passes.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.interpreter import Memory, run_kernel
-from triton_check import lowered
+from triton_check import edit, lowered
 
 # Two independent domains, the second with a reduction at each of its points.
 DOMAINS = """
@@ -68,15 +69,18 @@ func.func private @k(%x: memref<6x40xf32>, %a: memref<6x40xf32>, %b: memref<6x38
       "bascule.yield"() : () -> ()
     }) {ranges = affine_map<() -> (38)>} : () -> ()
     "bascule.yield"() : () -> ()
-  }) {ranges = affine_map<() -> (6)>, schedule = #bascule.schedule<{target = "cuda", xblock = XBLOCK : i64, rblock = RBLOCK : i64}>} : () -> ()
+  }) {ranges = affine_map<() -> (6)>} : () -> ()
   return
 }
 """
 
 
-def kernel(text: str):
+def kernel(text: str, **schedule: int):
     with context(), ir.Location.unknown():
-        return lowered(ir.Module.parse(text))["k"]
+        module = ir.Module.parse(text)
+        ScheduleKernels(target="cuda").run(module)
+        edit(module, **schedule)
+        return lowered(module)["k"]
 
 
 def test_domains():
@@ -89,8 +93,60 @@ def test_domains():
 
 @pytest.mark.parametrize("blocks", [(4, 64), (1, 64), (2, 8), (1, 1)])
 def test_rows(blocks):
-    made = kernel(ROWS.replace("XBLOCK", str(blocks[0])).replace("RBLOCK", str(blocks[1])))
+    made = kernel(ROWS, tile=blocks[0], step=blocks[1])
     x, a, b = torch.randn(6, 40), torch.empty(6, 40), torch.empty(6, 38)
     run_kernel(made, [Memory(x), Memory(a, written=False), Memory(b, written=False)])
     torch.testing.assert_close((a, b), ((x * x).flip(1) - x * x, (x * x).unfold(1, 3, 1).sum(2)))
     assert compile_kernel(made, 90).asm["cubin"]
+
+
+# Row work on a chunk of rows, then the sums of its columns: the lanes are in loops inside of loops.
+CHUNKS = """
+#row = affine_map<(d0, d1) -> (d0 * 4 + d1)>
+func.func private @k(%x: memref<24x40xf32>, %y: memref<24x40xf32>, %p: memref<6x40xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%c: index):
+    "bascule.foreach"() ({
+    ^bb0(%r: index):
+      %i = affine.apply #row(%c, %r)
+      %m = "bascule.reduce"() ({
+      ^bb0(%k: index):
+        %e = memref.load %x[%i, %k] : memref<24x40xf32>
+        "bascule.yield"(%e) : (f32) -> ()
+      }) {kind = "max", ranges = affine_map<() -> (40)>} : () -> f32
+      "bascule.foreach"() ({
+      ^bb0(%j: index):
+        %e = memref.load %x[%i, %j] : memref<24x40xf32>
+        %f = arith.subf %e, %m : f32
+        "bascule.store"(%f, %y, %i, %j) : (f32, memref<24x40xf32>, index, index) -> ()
+        "bascule.yield"() : () -> ()
+      }) {ranges = affine_map<() -> (40)>} : () -> ()
+      "bascule.yield"() : () -> ()
+    }) {ranges = affine_map<() -> (4)>} : () -> ()
+    "bascule.foreach"() ({
+    ^bb0(%j: index):
+      %s = "bascule.reduce"() ({
+      ^bb0(%r: index):
+        %i = affine.apply #row(%c, %r)
+        %e = memref.load %x[%i, %j] : memref<24x40xf32>
+        "bascule.yield"(%e) : (f32) -> ()
+      }) {kind = "sum", ranges = affine_map<() -> (4)>} : () -> f32
+      "bascule.store"(%s, %p, %c, %j) : (f32, memref<6x40xf32>, index, index) -> ()
+      "bascule.yield"() : () -> ()
+    }) {ranges = affine_map<() -> (40)>} : () -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (6)>} : () -> ()
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", [{}, {"step": 16}, {"tile": 2}], ids=["default", "walked", "two-chunks"])
+def test_chunks_of_rows(schedule):
+    made = kernel(CHUNKS, **schedule)
+    x, y, p = torch.randn(24, 40), torch.empty(24, 40), torch.empty(6, 40)
+    run_kernel(made, [Memory(x), Memory(y, written=False), Memory(p, written=False)])
+    torch.testing.assert_close((y, p), (x - x.amax(1, keepdim=True), x.reshape(6, 4, 40).sum(1)))
+    assert compile_kernel(made, 90).asm["cubin"]
+    if not schedule:
+        assert "tensor<64xf32>" in made.ttir

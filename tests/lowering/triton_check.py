@@ -8,6 +8,7 @@ from bascule.dialect.interpreter.entry import choose
 from bascule.dialect.interpreter.frame import Frame, Scope
 from bascule.dialect.interpreter.values import Buffer
 from bascule.dialect.ir import context
+from bascule.dialect.ir.attributes import ScheduleAttr
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
@@ -21,25 +22,54 @@ from torch.testing import assert_close
 
 PASSES = (
     "cse,fold-views,simplify-indexing,inline-producers,drop-roundings,expand-random,canonicalize,cse,form-kernels,cse,"
-    "order-program,bufferize-kernels"
+    "schedule-kernels{target=cuda},order-program,bufferize-kernels"
 )
 TOLERANCE = {torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-3}, torch.float16: {"rtol": 2e-3, "atol": 1e-4}}
 
 
 def program(function: Callable, *inputs: torch.Tensor, tracing_mode: str = "fake", **schedule: int) -> ir.Module:
-    """The program stage of `function`; `schedule` is what every kernel's schedule says."""
+    """The program stage of `function`; `schedule` changes every kernel's schedule, see `edit`."""
     gm = make_fx(function, tracing_mode=tracing_mode, decomposition_table=decomposition_table())(*inputs)
     fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
     module = import_graph(gm, fake, context=context()).module
     convert_module(module, fallback="error", eager_rounding=False)
     Pipeline.parse(PASSES).run(module)
     if schedule:
-        keys = ", ".join(f"{name} = {value} : i64" for name, value in schedule.items())
-        with module.context:
-            attribute = ir.Attribute.parse(f'#bascule.schedule<{{target = "cuda", {keys}}}>')
-            for kernel in filter(None, map(kernel_op, functions(module))):
-                kernel.attributes["schedule"] = attribute
+        edit(module, **schedule)
     return module
+
+
+def edit(module: ir.Module, *, tile: int | None = None, step: int | None = None, **numbers: int) -> None:
+    """Changes the schedules of all kernels: points along the last axis, the step of loops, and keys by their names."""
+    with module.context:
+        i64 = ir.IntegerType.get_signless(64)
+
+        def stepped(loops: ir.ArrayAttr) -> ir.ArrayAttr:
+            changed = []
+            for loop in loops:
+                keys = {entry.name: entry.attr for entry in ir.DictAttr(loop)}
+                if keys["step"].value > 1:
+                    keys["step"] = ir.IntegerAttr.get(i64, step)
+                changed.append(ir.DictAttr.get({**keys, "loops": stepped(keys["loops"])}))
+            return ir.ArrayAttr.get(changed)
+
+        def changed(config: ir.DictAttr) -> dict[str, ir.Attribute]:
+            keys = {entry.name: entry.attr for entry in config}
+            if tile is not None and len(keys["tile"]):
+                keys["tile"] = ir.DenseI64ArrayAttr.get([*list(keys["tile"])[:-1], tile])
+            if step is not None:
+                keys["loops"] = stepped(keys["loops"])
+            return keys
+
+        for kernel in filter(None, map(kernel_op, functions(module))):
+            config = ir.DictAttr(kernel.attributes["schedule"].config)
+            keys = {entry.name: entry.attr for entry in config}
+            if "parts" in keys:
+                keys["parts"] = ir.ArrayAttr.get([ir.DictAttr.get(changed(ir.DictAttr(p))) for p in keys["parts"]])
+            else:
+                keys = changed(config)
+            keys |= {name: ir.IntegerAttr.get(i64, value) for name, value in numbers.items()}
+            kernel.attributes["schedule"] = ScheduleAttr.get(ir.DictAttr.get(keys))
 
 
 def lowered(module: ir.Module) -> dict[str, TritonKernel]:

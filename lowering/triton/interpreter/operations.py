@@ -150,6 +150,7 @@ RULES = {
     "tt.store": _store,
     "tt.atomic_rmw": _atomic,
     "tt.bitcast": _bitcast,
+    "tt.fp_to_fp": lambda machine, op, x: [_fp_to_fp(op, x)],
     "tt.extern_elementwise": _extern,
     "tt.precise_divf": lambda machine, op, x, y: scalar(op, "arith.divf", [x, y]),
     "tt.precise_sqrt": lambda machine, op, x: scalar(op, "math.sqrt", [x]),
@@ -159,6 +160,15 @@ RULES = {
     "scf.for": _for,
     "scf.if": _if,
 }
+
+
+def _fp_to_fp(op: ir.Operation, x: torch.Tensor) -> torch.Tensor:
+    """Between floats of 8 bits and others; as the GPU's instruction, to the largest number where it is exceeded."""
+    dtype = dtype_of(element(op.results[0].type))
+    if dtype.itemsize > 1:
+        return x.to(dtype)
+    limit = torch.finfo(dtype).max
+    return torch.where(x.isnan(), x, x.clamp(-limit, limit)).to(dtype)
 
 
 def _high(op: ir.Operation, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

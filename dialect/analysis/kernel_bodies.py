@@ -1,16 +1,15 @@
 """A kernel's body decoded once into Python records: several walks (strides, cost, emission) then cost no binding calls.
 
-Every value has a number. Beside the records, `Body` knows how each index expression and address depends on the loop
-indices: that is what vectorisation and collapsing decide by.
+Of tensors or of memory alike. Every value has a number. Beside the records, `Body` knows how each index expression and address depends
+on the loop indices: that is what vectorisation and collapsing decide by.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bascule.dialect.ir.shapes import row_major, strided
-from bascule.dialect.mlir import ir
-
-from .scalars import carried
+from ..ir.shapes import constant, row_major, strided
+from ..ir.types import carried
+from ..mlir import ir
 
 LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
 READS = ("memref.load", "tensor.extract")
@@ -55,6 +54,15 @@ class Body:
     types: dict[int, ir.Type]
     dependence: dict[int, Dependence] = field(default_factory=dict)
     opaque: set[int] = field(default_factory=set)  # loop indices used otherwise than linearly in an address
+    extents: dict[int, int | None] = field(default_factory=dict)  # loop index -> size of its range, None: dynamic
+    loops: list[Node] = field(
+        default_factory=list
+    )  # those inside the kernel, in the order of a walk that meets outer ones first
+
+
+def sizes_of(op: ir.Operation) -> tuple[ir.AffineExpr, ...]:
+    """The sizes of the ranges of a kernel or loop."""
+    return tuple(op.attributes["ranges"].value.results)
 
 
 def layout_map(type_: ir.Type) -> ir.AffineMap:
@@ -113,6 +121,9 @@ def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
     for argument in arguments:
         number(argument)
     body = Body(block(kernel.regions[0].blocks[0]), numbers, types)
+    body.loops = [node for node in body.block.walk() if node.name in LOOPS]
+    for op, inner in ((kernel, body.block), *((node.op, node.blocks[0]) for node in body.loops)):
+        body.extents.update(zip(inner.arguments, map(constant, sizes_of(op))))
     body.dependence.update({argument: {argument: 1} for argument in body.block.arguments})
     _Dependences(body).visit(body.block)
     return body

@@ -1,28 +1,35 @@
 """Reductions of one block over the same ranges, none of which needs another: joined into one loop, which reads its operands once."""
 
-from .body import Block, Body, Node
+from .kernel_bodies import Block, Body, Node
+
+Joins = dict[Node, Node]  # a reduction -> the one whose loop it is in
 
 
-def join_siblings(body: Body) -> None:
-    """Joins the reductions of the kernel's block and of the blocks inside it."""
-    _join(body, body.block)
+def join_siblings(body: Body, chosen: Joins | None = None) -> Joins:
+    """Joins reductions of the kernel's block and of the blocks inside it: all that can be, or those of `chosen`. Returns
+    what it has joined; `body` then has one node for each loop."""
+    joined: Joins = {}
+    _join(body, body.block, chosen, joined)
+    return joined
 
 
-def _join(body: Body, block: Block) -> None:
+def _join(body: Body, block: Block, chosen: Joins | None, joined: Joins) -> None:
     for node in block.nodes:
         for inner in node.blocks:
-            _join(body, inner)
+            _join(body, inner, chosen, joined)
     nodes: list[Node] = []
     waiting = list(block.nodes)
     while waiting:
         node = waiting.pop(0)
         if node.name == "bascule.reduce":
-            waiting = _absorb(body, node, waiting, nodes)
+            waiting = _absorb(body, node, waiting, nodes, chosen, joined)
         nodes.append(node)
     block.nodes[:] = nodes
 
 
-def _absorb(body: Body, first: Node, following: list[Node], before: list[Node]) -> list[Node]:
+def _absorb(
+    body: Body, first: Node, following: list[Node], before: list[Node], chosen: Joins | None, joined: Joins
+) -> list[Node]:
     """Moves what it can of `following` into the reduction `first`; what that needs goes to `before`. Returns the rest."""
     rest: list[Node] = []
     behind = set(first.results)  # values that are known only after `first`, or that stay behind it
@@ -30,6 +37,8 @@ def _absorb(body: Body, first: Node, following: list[Node], before: list[Node]) 
     for node in following:
         used = _used(node)
         same = node.name == "bascule.reduce" and node.op.attributes["ranges"] == first.op.attributes["ranges"]
+        if chosen is not None:
+            same = same and chosen.get(node) is first
         if used & behind or node.name in ("bascule.store", "bascule.foreach"):
             behind.update(node.results)
             rest.append(node)
@@ -39,6 +48,7 @@ def _absorb(body: Body, first: Node, following: list[Node], before: list[Node]) 
             movable = [other for other in movable if other not in needed]
             rest = [other for other in rest if other not in needed]
             _merge(body, first, node)
+            joined[node] = first
             behind.update(node.results)
         else:
             movable.append(node)

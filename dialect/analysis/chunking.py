@@ -1,0 +1,70 @@
+"""Into how many chunks a reduction is worth cutting, and where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..mlir import ir
+
+CHUNKS = "bascule.chunks"  # on a compute of partial results: how the reduction was cut, `Chunks.attribute`
+FINEST = 4  # of the pieces wanted, at most so many times as many are taken to cut evenly
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """How the ranges of a reduction are cut: range `split` into `count` pieces of `size`, the ranges before it wholly among the chunks,
+    those after it wholly in each. `count * size` may be more than the range has if `split` is 0: the last piece is then short."""
+
+    ranges: tuple[int, ...]
+    split: int
+    count: int
+    size: int
+
+    @property
+    def outer(self) -> list[int]:
+        """The domain of the chunks."""
+        return [*self.ranges[: self.split], self.count]
+
+    @property
+    def inner(self) -> list[int]:
+        """The ranges of one chunk."""
+        return [self.size, *self.ranges[self.split + 1 :]]
+
+    def attribute(self) -> ir.Attribute:
+        """`{ranges, split, count, size}`."""
+        i64 = ir.IntegerType.get_signless(64)
+        numbers = {name: ir.IntegerAttr.get(i64, getattr(self, name)) for name in ("split", "count", "size")}
+        return ir.DictAttr.get({"ranges": ir.DenseI64ArrayAttr.get(list(self.ranges)), **numbers})
+
+    @staticmethod
+    def of(op: ir.Operation) -> "Chunks | None":
+        """What `attribute` on a compute says; None for a compute of whole results."""
+        if CHUNKS not in op.attributes:
+            return None
+        known = op.attributes[CHUNKS]
+        return Chunks(tuple(known["ranges"]), *(known[name].value for name in ("split", "count", "size")))
+
+    @property
+    def exact(self) -> bool:
+        return self.count * self.size == self.ranges[self.split]
+
+
+def cut(ranges: Sequence[int], pieces: int, *, fills: bool) -> Chunks | None:
+    """`ranges` cut into at least `pieces` equal chunks of whole, row-major stretches; None if there is no such cut near `pieces`.
+
+    With `fills`, the last chunk may be short.
+    """
+    before = 1
+    for number, size in enumerate(ranges):
+        wanted = -(-pieces // before)
+        if wanted <= 1:
+            break
+        if size >= wanted:
+            count = next((c for c in range(wanted, min(size, FINEST * wanted) + 1) if size % c == 0), None)
+            if count is not None:
+                return Chunks(tuple(ranges), number, count, size // count)
+            if number == 0 and fills:
+                piece = size // wanted
+                return Chunks(tuple(ranges), 0, -(-size // piece), piece)
+            return None
+        before *= size
+    return None

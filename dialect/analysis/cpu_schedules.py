@@ -1,0 +1,247 @@
+"""The choice of how a kernel runs on a CPU: which index of which loop the lanes of a vector run along, what is shared among threads.
+
+A loop is the kernel's domain or a `reduce`, `foreach`, `compute` or `scan`. Either the lanes are points of the loop itself, and everything
+inside works on vectors, or each loop inside chooses for itself. The cheaper of the two is taken; the cost counts accesses and ops.
+"""
+
+from dataclasses import dataclass
+
+from ..mlir import ir
+from .cpu_schedule_form import KernelSchedule, LoopSchedule, Tasks, to_attribute
+from .kernel_bodies import LOOPS, Block, Body, Node, decode
+from .kernel_loops import Groups, colliding, group_ranges, length, reads_along
+from .sibling_reductions import Joins, join_siblings
+
+DYNAMIC = 512  # the size assumed of a dynamic range
+# Costs are in scalar ops; that of a vector op is one for all lanes of a register.
+ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER = 1.0, 0.3, 6.0, 0.1, 1.2, 3.0
+CHEAP = (
+    "math.absf",
+    "math.sqrt",
+    "math.rsqrt",
+    "math.floor",
+    "math.ceil",
+    "math.roundeven",
+    "math.trunc",
+    "math.fma",
+    "math.copysign",
+)
+FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
+BLOCK = 8192  # points of the blocked group in a tile
+REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
+GRAIN = 8192  # vector ops that pay for one more thread
+ROWS = 32  # of a transposed tile: two cache lines of f32
+LARGE = 16384  # points from which a loop of a single-point kernel is shared among threads
+MANY = 3  # foreach loops from which all are
+
+
+@dataclass(frozen=True)
+class CpuMachine:
+    """What a schedule depends on: the width of a vector register in bits."""
+
+    vector_bits: int
+
+
+def cpu_schedule(kernel: ir.Operation, machine: CpuMachine) -> ir.DictAttr:
+    """The schedule of one `bascule.kernel`, over tensors or memory."""
+    body = decode(kernel, list(kernel.parent.regions[0].blocks[0].arguments))
+    return to_attribute(Planner(body, machine.vector_bits).schedule(join_siblings(body)))
+
+
+class Planner:
+    """Makes the schedule of one kernel, whose siblings are joined; `vector_bits` is the width of a register."""
+
+    def __init__(self, body: Body, vector_bits: int):
+        self.body = body
+        self.register = vector_bits // 32  # f32 lanes
+        self.loops: dict[Node, LoopSchedule] = {}
+
+    def schedule(self, joined: Joins) -> KernelSchedule:
+        """`joined`: see `join_siblings`."""
+        shared = self._shared_loops()
+        domain = LoopSchedule() if shared else self._whole()
+        for node in self.body.block.nodes if shared else ():
+            if node in shared:
+                self.loops[node] = self._shared(node)
+            elif node.name in LOOPS:
+                _, self.loops[node] = self._loop(node.blocks[0], node)
+        numbers = {node: number for number, node in enumerate(self.body.loops)}
+        loops = []
+        for node in self.body.loops:
+            if node in joined:
+                loops.append(LoopSchedule(joins=numbers[joined[node]]))
+            else:
+                loops.append(self.loops.get(node) or LoopSchedule(self._groups(node.blocks[0], node)))
+        return KernelSchedule(domain, tuple(loops))
+
+    def _shared_loops(self) -> set[Node]:
+        """The loops of a single-point kernel whose tiles are shared among threads; none: the kernel is one piece of work."""
+        block = self.body.block
+        if any(self.body.extents[a] != 1 for a in block.arguments):
+            return set()
+        if any(node.name in ("bascule.compute", "bascule.scan") for node in block.nodes):
+            return set()  # a row in scratch memory is its thread's own
+        loops = [node for node in block.nodes if node.name in ("bascule.foreach", "bascule.reduce")]
+        many = sum(node.name == "bascule.foreach" for node in loops) >= MANY
+        return {node for node in loops if self._large(node) or (many and node.name == "bascule.foreach")}
+
+    def _large(self, node: Node) -> bool:
+        points = 1
+        for loop in (node, *(inner for inner in node.blocks[0].walk() if inner.name in LOOPS)):
+            size = length(self.body, loop.blocks[0], range(len(loop.blocks[0].arguments)))
+            if size is None:
+                return True
+            points *= size
+        return points >= LARGE
+
+    # Tasks
+
+    def _whole(self) -> LoopSchedule:
+        block = self.body.block
+        cost, loop = self._loop(block, None)
+        serial = self._serial(block, loop)
+        keeps = bool(serial) or any(node.name in LOOPS for node in block.nodes)
+        size = loop.lanes if keeps else BLOCK
+        across = -1 if keeps else self._across(block, loop)
+        return self._with_tasks(loop, cost, loop.vector, size, serial, across)
+
+    def _shared(self, node: Node) -> LoopSchedule:
+        block, reduces = node.blocks[0], node.name == "bascule.reduce"
+        cost, loop = self._loop(block, node)
+        blocked, serial = loop.vector, () if reduces else self._serial(block, loop)
+        if reduces and blocked < 0 and loop.groups:
+            blocked = len(loop.groups) - 1
+        size = REDUCE_BLOCK if reduces else BLOCK
+        if not reduces and (serial or any(inner.name in LOOPS for inner in block.nodes)):
+            size = loop.lanes
+        return self._with_tasks(loop, cost, blocked, size, serial)
+
+    @staticmethod
+    def _with_tasks(
+        loop: LoopSchedule, cost: float, blocked: int, size: int, serial: tuple[int, ...], across: int = -1
+    ) -> LoopSchedule:
+        block = -(-size // loop.lanes) * loop.lanes
+        tasks = Tasks(
+            blocked, block, serial, across, ROWS if across >= 0 else 0, max(1, round(GRAIN / max(cost, 1e-3)))
+        )
+        return LoopSchedule(loop.groups, loop.vector, loop.lanes, tasks)
+
+    def _serial(self, block: Block, loop: LoopSchedule) -> tuple[int, ...]:
+        """The groups whose points may store to one place."""
+        found = colliding(self.body, block)
+        return tuple(g for g, group in enumerate(loop.groups) if found & {block.arguments[i] for i in group})
+
+    def _across(self, block: Block, loop: LoopSchedule) -> int:
+        """The group that most reads of the body run along while they do not run along the lanes, or -1."""
+        counts = [
+            len(reads_along(block, loop.groups, loop.vector, g)) if g != loop.vector and loop.vector >= 0 else 0
+            for g in range(len(loop.groups))
+        ]
+        most = max(counts, default=0)
+        return counts.index(most) if most else -1
+
+    # Lanes
+
+    def _groups(self, block: Block, node: Node | None) -> Groups:
+        groups = group_ranges(self.body, block)
+        apart = bool(self._barred(block, node))
+        return tuple((i,) for group in groups for i in group) if apart else groups
+
+    def _barred(self, block: Block, node: Node | None) -> set[int]:
+        """The indices that lanes cannot run along."""
+        if node is None or node.name == "bascule.foreach":
+            return colliding(self.body, block)
+        return {block.arguments[node.op.attributes["dim"].value]} if node.name == "bascule.scan" else set()
+
+    def _loop(self, block: Block, node: Node | None) -> tuple[float, LoopSchedule]:
+        """The cost of a point of a loop, and its plan; plans of the loops inside are noted if they choose for themselves."""
+        groups = self._groups(block, node)
+        barred = self._barred(block, node)
+        points = self._points(block)
+        best, choice, width = float("inf"), -1, 1
+        for g, group in enumerate(groups):
+            lane = block.arguments[group[-1]]
+            if lane in barred:
+                continue
+            size = length(self.body, block, group)
+            lanes = self._width(block, DYNAMIC if size is None else size)
+            registers = max(1, lanes // self.register)
+            cost = points / lanes * self._cost(block, lane, registers, lanes)
+            if size is not None:
+                cost *= -(-size // lanes) * lanes / max(size, 1)
+            if cost < best:
+                best, choice, width = cost, g, lanes
+        if best == float("inf") or any(n.name in LOOPS for n in block.nodes):
+            plans: dict[Node, LoopSchedule] = {}
+            outer, self.loops = self.loops, plans
+            alone = points * self._scalar(block)
+            self.loops = outer
+            if alone < best:
+                self.loops.update(plans)
+                best, choice, width = alone, -1, 1
+        return best / max(points, 1.0), LoopSchedule(groups, choice, width)
+
+    def _width(self, block: Block, size: int) -> int:
+        """Lanes: several registers while the body is small, no more than the size asks for."""
+        ops, calls, wide = 0, 0, False
+        for node in block.walk():
+            if node.name in FREE:
+                continue
+            ops += 1
+            calls += node.name.startswith("math.") and node.name not in CHEAP
+            for type_ in node.types:
+                wide |= isinstance(type_, ir.IntegerType | ir.FloatType) and type_.width == 64
+        load = ops + 8 * calls
+        unroll = 4 if load <= 40 else 2 if load <= 100 else 1
+        lanes = self.register * unroll
+        if wide:
+            lanes = max(lanes // 2, self.register // 2)
+        while lanes > 2 and lanes >= 2 * size:
+            lanes //= 2
+        return lanes
+
+    def _cost(self, block: Block, lane: int, registers: int, lanes: int) -> float:
+        """Of one point of a vector along `lane`."""
+        total = 0.0
+        for node in block.nodes:
+            if node.address is not None:
+                c = node.address.get(lane, 0)
+                if c == 0 and node.name != "bascule.store":
+                    total += UNIFORM
+                elif c == 1:
+                    total += ACCESS * registers
+                else:
+                    total += (GATHER if node.results else SCATTER) * lanes
+            elif node.name not in FREE:
+                total += _op(node) * registers
+            for inner in node.blocks:
+                total += self._times(node) * self._cost(inner, lane, registers, lanes)
+        return total
+
+    def _scalar(self, block: Block) -> float:
+        """Of one point, when the loops inside choose for themselves."""
+        total = 0.0
+        for node in block.nodes:
+            if node.name in LOOPS:
+                cost, self.loops[node] = self._loop(node.blocks[0], node)
+                total += cost * self._times(node)
+            elif node.address is not None:
+                total += ACCESS
+            elif node.name not in FREE:
+                total += _op(node)
+                total += sum(self._scalar(inner) for inner in node.blocks)
+        return total
+
+    def _times(self, node: Node) -> float:
+        return self._points(node.blocks[0]) if node.name in LOOPS else 1.0
+
+    def _points(self, block: Block) -> float:
+        points = 1.0
+        for argument in block.arguments:
+            size = self.body.extents[argument]
+            points *= DYNAMIC if size is None else max(1, size)
+        return points
+
+
+def _op(node: Node) -> float:
+    return CALL if node.name.startswith("math.") and node.name not in CHEAP else OP

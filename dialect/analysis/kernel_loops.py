@@ -1,0 +1,102 @@
+"""What may be done with a kernel's loops without changing what they compute: walking ranges as one, running points in any order."""
+
+from collections.abc import Iterator, Sequence
+
+from .kernel_bodies import Block, Body, Dependence, Node
+
+Groups = tuple[tuple[int, ...], ...]  # ranges of a loop, neighbours that are walked as one together
+
+
+def length(body: Body, block: Block, group: Sequence[int]) -> int | None:
+    """The number of points of the ranges `group` of a loop, if it is known."""
+    total = 1
+    for i in group:
+        size = body.extents[block.arguments[i]]
+        if size is None:
+            return None
+        total *= size
+    return total
+
+
+def addresses(block: Block) -> Iterator[tuple[Node, Dependence]]:
+    for node in block.walk():
+        if node.address is not None:
+            yield node, node.address
+
+
+def together(body: Body, block: Block, outer: int, inner: int) -> bool:
+    """Whether the indices `outer` and `inner` of a loop, neighbours, can be walked as one index outer * size + inner: every address
+    depends on them as on that."""
+    size = body.extents[inner]
+    if size is None or outer in body.opaque or inner in body.opaque:
+        return False
+    for _, address in addresses(block):
+        a, b = address.get(outer, 0), address.get(inner, 0)
+        if a is None or b is None or a != b * size:
+            return False
+    return True
+
+
+def group_ranges(body: Body, block: Block) -> Groups:
+    """The ranges of a loop, neighbours together where they can be. A range of 1 is in no group: its index is 0."""
+    groups: list[list[int]] = []
+    for i, argument in enumerate(block.arguments):
+        if body.extents[argument] == 1:
+            continue
+        if groups and together(body, block, block.arguments[groups[-1][-1]], argument):
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return tuple(map(tuple, groups))
+
+
+def colliding(body: Body, block: Block) -> set[int]:
+    """Indices of a loop of which two values may store to one place, so that the order of points says what is left there."""
+    several = [a for a in block.arguments if body.extents[a] != 1]
+    stores = [node for node in block.walk() if node.name == "bascule.store"]
+    places: dict[int, list[int]] = {}
+    found: set[int] = set()
+    for node in stores:
+        buffer, indices = node.operands[1], node.operands[2:]
+        if places.setdefault(buffer, indices) != indices:
+            return set(several)  # stores of one point may meet those of another
+        apart = set().union(*(_told_apart(body, body.dependence.get(i, {})) for i in indices))
+        found.update(a for a in several if a not in apart)
+    return found
+
+
+def _told_apart(body: Body, index: Dependence) -> set[int]:
+    """The loop indices that one index of a store tells apart: all that it depends on, where it is a number with those digits."""
+    digits = sorted(index.items(), key=lambda item: abs(item[1] or 0))
+    reach: int | None = 0  # the largest distance that the digits so far make
+    for argument, weight in digits:
+        if weight is None or weight == 0 or reach is None or abs(weight) <= reach:
+            return set()
+        size = body.extents.get(argument)
+        reach = None if size is None else reach + abs(weight) * max(0, size - 1)
+    return set(index)
+
+
+def slice_of(block: Block, node: Node) -> list[Node]:
+    """The nodes of `block` that compute the indices of `node`, in order."""
+    needed, nodes = set(node.operands[1:]), []
+    for other in reversed(block.nodes):
+        if needed & set(other.results):
+            needed.update(other.operands)
+            nodes.append(other)
+    return nodes[::-1]
+
+
+def reads_along(block: Block, groups: Groups, lanes: int, group: int) -> list[Node]:
+    """The reads at the top of a loop's body that run along memory with `group`, and not with the group `lanes`: worth reading as tiles
+    that are transposed in registers."""
+    lane, along = (block.arguments[groups[g][-1]] for g in (lanes, group))
+    return [
+        node
+        for node in block.nodes
+        if node.address is not None
+        and node.results
+        and node.address.get(lane, 0) not in (0, 1)
+        and node.address.get(along) == 1
+        and all(other.name in ("affine.apply", "arith.constant") for other in slice_of(block, node))
+    ]

@@ -1,0 +1,82 @@
+// RUN: bascule-opt %s --split-input-file --form-kernels --schedule-kernels=target=cuda | filecheck %s
+// RUN: not bascule-opt %s --split-input-file --form-kernels '--pass-pipeline=builtin.module(schedule-kernels{target=cuda sm-count=0})' 2>&1 | filecheck %s --check-prefix=BAD
+
+// BAD: option 'sm-count' cannot be 0
+
+// Memory runs along the domain, flattened: 16 bytes a thread, 128 threads a program.
+// CHECK: axes = array<i64: 2>, capability = 90 : i64, index_bits = 32 : i64, kind = "pointwise", loops = [], order = array<i64: 0, 1>, {{.*}}tile = array<i64: 1024>, warps = 4 : i64
+func.func @pointwise(%x: tensor<4096x512xbf16>) -> tensor<4096x512xbf16> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %e = tensor.extract %x[%i, %j] : tensor<4096x512xbf16>
+    %f = arith.extf %e : bf16 to f32
+    %r = math.exp %f : f32
+    %t = arith.truncf %r : f32 to bf16
+    "bascule.yield"(%t) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (4096, 512)>} : () -> tensor<4096x512xbf16>
+  return %0 : tensor<4096x512xbf16>
+}
+
+// -----
+
+// Two directions: a tile of two axes.
+// CHECK: axes = array<i64: 1, 1>, {{.*}}kind = "transposed", {{.*}}tile = array<i64: 64, 64>, warps = 8 : i64
+func.func @transposed(%x: tensor<512x64xf32>, %y: tensor<64x512xf32>) -> tensor<64x512xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %e = tensor.extract %x[%j, %i] : tensor<512x64xf32>
+    %f = tensor.extract %y[%i, %j] : tensor<64x512xf32>
+    %r = arith.addf %e, %f : f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (64, 512)>} : () -> tensor<64x512xf32>
+  return %0 : tensor<64x512xf32>
+}
+
+// -----
+
+// All accesses have one memory order, which is not that of the domain: channels-last.
+// CHECK: axes = array<i64: 4>, {{.*}}kind = "pointwise", {{.*}}order = array<i64: 0, 2, 3, 1>, {{.*}}tile = array<i64: {{[0-9]+}}>
+#last = #bascule.layout<affine_map<(d0, d1, d2, d3) -> (d0 * 50176 + d1 + d2 * 896 + d3 * 16)>>
+func.func @channels_last(%x: tensor<4x16x56x56xf32, #last>) -> tensor<4x16x56x56xf32, #last> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%n: index, %c: index, %h: index, %w: index):
+    %e = tensor.extract %x[%n, %c, %h, %w] : tensor<4x16x56x56xf32, #last>
+    %r = arith.negf %e : f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4, 16, 56, 56)>} : () -> tensor<4x16x56x56xf32, #last>
+  return %0 : tensor<4x16x56x56xf32, #last>
+}
+
+// -----
+
+// A row of 16384 is held in registers and read once.
+// CHECK: kind = "row", loops = [{evict = "normal", loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 0 : i64}], {{.*}}tile = array<i64: 1>, warps = 16 : i64
+func.func @rows(%x: tensor<64x16384xf32>) -> tensor<64xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %r = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %x[%i, %k] : tensor<64x16384xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (16384)>} : () -> f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
+// -----
+
+// A reduction across memory: columns in the tile, their rows in steps.
+// CHECK: kind = "column", loops = [{{.*}}step = 64 : i64, walk = 0 : i64}], {{.*}}tile = array<i64: 64>
+func.func @columns(%x: tensor<4096x16384xf32>) -> tensor<16384xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %r = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %x[%k, %i] : tensor<4096x16384xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (4096)>} : () -> f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (16384)>} : () -> tensor<16384xf32>
+  return %0 : tensor<16384xf32>
+}

@@ -1,0 +1,96 @@
+"""Compiled kernels on disk, under `$BASCULE_CACHE_DIR` or `~/.cache/bascule`. An empty `BASCULE_CACHE_DIR` turns it off.
+
+An entry is one file of plain data: a checksum of the rest, a line of JSON, the cubin. It is written under another name and renamed, so
+that readers and concurrent writers see all of it or nothing; one that is cut short, altered or of another key is not used. Whatever
+the file system refuses is the same as an empty cache.
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+VARIABLE = "BASCULE_CACHE_DIR"
+FORMAT = 1  # of entries and of what a key covers
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """A compiled kernel.
+
+    `entry` is its name in the cubin, `warps` and `shared` are what a launch gives a program (`shared`: dynamic shared memory, bytes),
+    `location` is the user's line.
+    """
+
+    cubin: bytes = field(repr=False)
+    entry: str
+    warps: int
+    shared: int
+    location: str
+
+
+def key_of(ttir: str, **conditions: Any) -> str:
+    """The key of what Triton makes of `ttir` under `conditions`: versions, architecture, options; whatever prints as JSON."""
+    text = json.dumps({"format": FORMAT, **conditions}, sort_keys=True)
+    return sha256(f"{text}\n{ttir}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class KernelCache:
+    """Entries by key, in a folder that need not exist. Without a folder it keeps nothing."""
+
+    folder: Path | None
+
+    @staticmethod
+    def default() -> "KernelCache":
+        """The user's cache, as the environment says now."""
+        place = os.environ.get(VARIABLE)
+        if place == "":
+            return KernelCache(None)
+        if place is not None:
+            return KernelCache(Path(place) / "kernels")
+        try:
+            return KernelCache(Path.home() / ".cache" / "bascule" / "kernels")
+        except RuntimeError:  # there is no home directory
+            return KernelCache(None)
+
+    def _path(self, key: str) -> Path | None:
+        return self.folder and self.folder / key[:2] / key
+
+    def get(self, key: str) -> MachineCode | None:
+        """The kernel of `key`, or None."""
+        path = self._path(key)
+        if path is None:
+            return None
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        checksum, _, rest = content.partition(b"\n")
+        if checksum != sha256(rest).hexdigest().encode():
+            return None
+        header, _, cubin = rest.partition(b"\n")
+        values = json.loads(header)
+        if values.pop("key") != key:
+            return None
+        return MachineCode(cubin, **values)
+
+    def put(self, key: str, code: MachineCode) -> None:
+        """Keeps `code`, if the file system lets it."""
+        path = self._path(key)
+        if path is None:
+            return
+        values = {name: value for name, value in asdict(code).items() if name != "cubin"}
+        rest = json.dumps({"key": key, **values}).encode() + b"\n" + code.cubin
+        unfinished = path.with_name(f"{key}.{uuid4().hex}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_bytes(sha256(rest).hexdigest().encode() + b"\n" + rest)
+            os.replace(unfinished, path)
+        except OSError:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)

@@ -1,0 +1,49 @@
+"""Which values of a kernel may be approximated: those of which nothing is left but numbers rounded to 16 or 8 bits.
+
+The GPU's approximate division, square root and exponential err in the last bits of f32; a value that is rounded to 16 bits where it is
+stored or cast does not show it. Everything else (f32 results, comparisons, conversions to integers, positions) is computed exactly.
+"""
+
+from bascule.dialect.mlir import ir
+
+# Small differences become large ones.
+STEPS = {
+    *("arith.cmpf", "arith.fptosi", "arith.fptoui", "arith.bitcast", "arith.remf"),
+    *("math.floor", "math.ceil", "math.round", "math.roundeven", "math.trunc"),
+}
+POSITIONS = ("argmax", "argmin")
+
+
+def is_narrow(type_: ir.Type) -> bool:
+    """Whether `type_` is a float of 16 bits or fewer."""
+    return isinstance(type_, ir.FloatType) and type_.width <= 16
+
+
+class Precision:
+    """Answers for the values of one kernel; remembers."""
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Value, bool] = {}
+
+    def exact(self, value: ir.Value) -> bool:
+        """Whether the last bits of a float `value` may be seen."""
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = any(self._seen(use.owner.operation, use.operand_number) for use in value.uses)
+        return found
+
+    def _seen(self, user: ir.Operation, number: int) -> bool:
+        name = user.name
+        if name == "bascule.store":
+            return not is_narrow(user.operands[1].type.element_type)
+        if name == "arith.truncf" and is_narrow(user.results[0].type):
+            return False
+        if name in STEPS or (name == "bascule.reduce" and user.attributes["kind"].value in POSITIONS):
+            return True
+        if name in ("bascule.yield", "scf.yield"):
+            parent = user.parent.operation
+            if "kind" in parent.attributes and parent.attributes["kind"].value in POSITIONS:
+                return True
+            results = [parent.results[number]] if name == "scf.yield" else list(parent.results)
+            return any(self.exact(result) for result in results)
+        return any(self.exact(result) for result in user.results)

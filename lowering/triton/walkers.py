@@ -1,0 +1,183 @@
+"""What each kind of loop does in a walk: what it carries, what it does at a tile of its points, what it leaves.
+
+A loop that is one tile (`loop.whole`) begins with nothing, and carries what its only step gives.
+"""
+
+from typing import TYPE_CHECKING
+
+from bascule.dialect.ir.shapes import constant
+from bascule.dialect.ir.types import scalar_type
+from bascule.dialect.mlir import ir
+
+from .body import Loop, Row, unsupported
+from .reductions import REDUCTIONS, SCANS, Reduction, Values, reduce_along, scan_along
+from .tiles import Axes, Tile, shaped, spread
+
+if TYPE_CHECKING:
+    from .loops import Emitter
+
+
+class Walker:
+    """A foreach: it carries nothing. `width`: the values it carries."""
+
+    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+        self.e, self.op, self.loop = emitter, op, loop
+        self.width = 0
+        self.outside: Axes = emitter.axes  # those in force around the loop
+
+    @property
+    def block(self) -> ir.Block:
+        return self.op.regions[0].blocks[0]
+
+    @property
+    def whole_width(self) -> int:
+        """The values that the step of a loop that is one tile gives."""
+        return 0
+
+    def walks(self) -> bool:
+        """Whether there is anything to do in the walk."""
+        return True
+
+    def start(self) -> Values:
+        """What is carried into the first step."""
+        return []
+
+    def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
+        """Emits the loop's body at a tile; what is carried on. No `bound`: all positions are inside."""
+        self.e.block(self.block)
+        return []
+
+    def finish(self, values: Values) -> None:
+        """Takes what the last step carried; the loop's axis is still in force."""
+
+    def leave(self) -> None:
+        """Ends the walk; the loop's axis is no longer in force."""
+
+
+class ReduceWalker(Walker):
+    """A reduction: accumulators over all axes, combined along the loop's at the end."""
+
+    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+        super().__init__(emitter, op, loop)
+        self.reduction: Reduction = REDUCTIONS[op.attributes["kind"].value]
+        end = self.block.operations[len(self.block.operations) - 1].operation
+        self.type = emitter._checked(op, end.operands[0].type)
+        self.state: Values = []
+        self.exact = any(emitter.precision.exact(result) for result in op.results)
+
+    def _identity(self) -> Values:
+        e = self.e
+        return self.reduction.start(e.b, self.type, e.ix.type, lambda t: shaped(t, e.axes))
+
+    @property
+    def whole_width(self) -> int:
+        return len(self.reduction.identity(self.type))
+
+    def start(self) -> Values:
+        return self._identity()
+
+    def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
+        b, axes = self.e.b, self.e.axes
+        (x,) = self.e.block(self.block)
+        x_tile = spread(b, x, axes)
+        if values and self.reduction.add is not None:
+            state = self.reduction.add(b, values, x_tile, self._number(), self.exact)
+            outside = values
+        else:
+            state = self.reduction.lift(b, x_tile, lambda: spread(b, position, axes))
+            outside = self._identity()
+        if bound is not None:
+            inside = spread(b, bound, axes)
+            state = [b.select(inside, v, n) for v, n in zip(state, outside)]
+        return self.reduction.combine(b, values, state) if values and self.reduction.add is None else state
+
+    def _number(self) -> ir.Value:
+        """How many elements each lane has seen, the one at hand with them."""
+        b, loop = self.e.b, self.loop
+        if loop.start is None:
+            return b.constant(self.type, 1)
+        stride = b.constant(loop.start.type, loop.axis.extent if loop.axis is not None else 1)
+        steps = b.same("arith.divui", loop.start, stride)
+        return b.convert("arith.sitofp", b.same("arith.addi", steps, b.constant(steps.type, 1)), self.type)
+
+    def finish(self, values: Values) -> None:
+        self.state = values
+        if self.loop.axis is None:
+            return
+        b, axis = self.e.b, len(self.e.axes) - 1
+        if self.reduction.collapse is not None:
+            self.state = self.reduction.collapse(b, values, axis, self.loop.points, self.exact)
+        else:
+            self.state = reduce_along(b, self.reduction, values, axis)
+
+    def leave(self) -> None:
+        e = self.e
+        result_type = scalar_type(self.op.results[0].type)
+        for result, value in zip(self.op.results, self.reduction.finish(e.b, self.state, result_type)):
+            e.env[result] = Tile(value, self.outside)
+
+
+class ComputeWalker(Walker):
+    """A row kept near the processor: a tile if it is one, else it is computed again where it is read."""
+
+    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+        super().__init__(emitter, op, loop)
+        emitter.rows[op.results[0]] = Row(op, None, loop.order)
+
+    def walks(self) -> bool:
+        return self.loop.whole
+
+    def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
+        self.e.rows[self.op.results[0]] = Row(self.op, self.e.block(self.block)[0], self.loop.order)
+        return []
+
+
+class ScanWalker(Walker):
+    """A scan: of each tile, then combined with what came before it. Loops of the same walk read the tile at hand."""
+
+    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+        super().__init__(emitter, op, loop)
+        kind = op.attributes["kind"].value
+        sizes = op.attributes["ranges"].value.results
+        if kind not in SCANS or any(constant(n) != 1 for d, n in enumerate(sizes) if d != op.attributes["dim"].value):
+            raise unsupported(op, f"a scan of kind '{kind}' over {', '.join(map(str, sizes))}")
+        if loop.axis is None and not all(constant(n) == 1 for n in sizes):
+            raise unsupported(op, "a scan point by point")
+        self.scan = SCANS[kind]
+        end = self.block.operations[len(self.block.operations) - 1].operation
+        self.type = emitter._checked(op, end.operands[0].type)
+
+    def start(self) -> Values:
+        return self.scan.start(self.e.b, self.type, self.e.ix.type, lambda t: shaped(t, self.outside))
+
+    def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
+        e, b, axes, loop = self.e, self.e.b, self.e.axes, self.loop
+        (x,) = e.block(self.block)
+        element = spread(b, x, axes)
+        if loop.axis is None:
+            e.rows[self.op.results[0]] = Row(self.op, Tile(element, axes), self.loop.order)
+            return values
+        along = len(axes) - 1
+        scanned = scan_along(b, self.scan, [element], along)
+        carried: Values = []
+        if values:
+            if bound is not None:
+                (identity,) = self.scan.start(b, self.type, e.ix.type, lambda t: shaped(t, axes))
+                element = b.select(spread(b, bound, axes), element, identity)
+            before = [spread(b, Tile(value, self.outside), axes) for value in values]
+            scanned = self.scan.combine(b, before, scanned)
+            carried = self.scan.combine(b, values, reduce_along(b, self.scan, [element], along))
+        e.rows[self.op.results[0]] = Row(self.op, Tile(scanned[0], axes), self.loop.order)
+        return carried
+
+    def leave(self) -> None:
+        if self.loop.axis is not None and not self.loop.whole:
+            self.e.rows[self.op.results[0]] = Row(self.op, None, self.loop.order)  # the tile at hand is gone
+
+
+WALKERS: dict[str, type[Walker]] = {
+    "bascule.foreach": Walker,
+    "bascule.reduce": ReduceWalker,
+    "bascule.compute": ComputeWalker,
+    "bascule.scan": ScanWalker,
+}

@@ -1,0 +1,272 @@
+"""Kernels to machine code: in parallel, once each, and kept on disk whatever happens to the disk."""
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bascule.dialect.errors import CompilerError, UserError
+from bascule.lowering.triton import TritonKernel, compilation, compile_kernels
+from bascule.lowering.triton.kernel_cache import KernelCache, MachineCode, key_of
+
+CODE = MachineCode(b"\x7fELF\n\x00cubin\n" * 50, "softmax_0", 8, 4096, "model.py:3:0")
+
+TTIR = """
+module {
+  tt.func public @NAME(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
+    %i = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %p = tt.addptr %xs, %i : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    %v = tt.load %p : tensor<128x!tt.ptr<f32>>
+    %w = arith.addf %v, %v : tensor<128xf32>
+    tt.store %p, %w : tensor<128x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+def kernel(name="twice", **changes):
+    whole = TritonKernel(name, TTIR.replace("NAME", name), None, 4, 2, "model.py:7:0")
+    return replace(whole, **changes)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return KernelCache(tmp_path / "kernels")
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The names of the kernels that Triton has been asked for."""
+    names, real = [], compilation.compile_kernel
+
+    def counting(kernel, capability):
+        names.append(kernel.name)
+        return real(kernel, capability)
+
+    monkeypatch.setattr(compilation, "compile_kernel", counting)
+    return names
+
+
+def entries(cache):
+    return [path for path in cache.folder.rglob("*") if path.is_file()]
+
+
+# The cache.
+
+
+def test_an_entry_comes_back(cache):
+    key = key_of("text")
+    assert cache.get(key) is None
+    cache.put(key, CODE)
+    assert cache.get(key) == CODE
+    assert cache.get(key_of("other")) is None
+    assert len(entries(cache)) == 1  # nothing unfinished is left
+
+
+def test_a_key_covers_text_and_conditions():
+    keys = [key_of("a"), key_of("b"), key_of("a", capability=90), key_of("a", capability=80), key_of("a", warps=4)]
+    assert len(set(keys)) == len(keys)
+    assert key_of("a", warps=4, capability=90) == key_of("a", capability=90, warps=4)
+
+
+def test_an_entry_that_is_cut_short_is_not_used(cache):
+    key = key_of("text")
+    cache.put(key, CODE)
+    (path,) = entries(cache)
+    content = path.read_bytes()
+    for length in (0, 1, 63, 64, 65, 100, len(content) - 1):
+        path.write_bytes(content[:length])
+        assert cache.get(key) is None
+    path.write_bytes(content)
+    assert cache.get(key) == CODE
+
+
+def test_an_entry_that_is_altered_is_not_used(cache):
+    key = key_of("text")
+    cache.put(key, CODE)
+    (path,) = entries(cache)
+    content = path.read_bytes()
+    for place in (0, 64, 70, len(content) - 1):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert cache.get(key) is None
+
+
+def test_an_entry_of_another_key_is_not_used(cache):
+    cache.put(key_of("a"), CODE)
+    (path,) = entries(cache)
+    other = cache._path(key_of("b"))
+    other.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(other)
+    assert cache.get(key_of("b")) is None
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    cache = KernelCache(tmp_path / "file" / "kernels")
+    cache.put(key_of("text"), CODE)
+    assert cache.get(key_of("text")) is None
+
+
+@pytest.mark.parametrize("failing", ["write_bytes", "replace"])
+def test_a_full_disk(cache, monkeypatch, failing):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((Path, "write_bytes") if failing == "write_bytes" else (os, "replace")), full)
+        cache.put(key_of("text"), CODE)
+    assert cache.get(key_of("text")) is None
+    assert entries(cache) == []
+
+
+def test_writers_and_readers_at_one_time(cache):
+    """A reader sees nothing or a whole entry, of whichever writer."""
+    key, seen, stop = key_of("text"), [], threading.Event()
+    codes = [replace(CODE, cubin=bytes([n]) * 200_000, warps=n) for n in range(1, 4)]
+
+    def write(code):
+        for _ in range(30):
+            cache.put(key, code)
+
+    def read():
+        while not stop.is_set():
+            seen.append(cache.get(key))
+
+    writers = [threading.Thread(target=write, args=(code,)) for code in codes]
+    reader = threading.Thread(target=read)
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    reader.join()
+    found = [code for code in seen if code is not None]
+    assert found and all(code in codes for code in found)
+    first = seen.index(found[0])
+    assert None not in seen[first:]  # an entry that is there stays whole while it is replaced
+    assert len(entries(cache)) == 1
+
+
+def test_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path / "here"))
+    assert KernelCache.default().folder == tmp_path / "here" / "kernels"
+    monkeypatch.delenv("BASCULE_CACHE_DIR")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert KernelCache.default().folder == tmp_path / ".cache" / "bascule" / "kernels"
+    monkeypatch.setenv("BASCULE_CACHE_DIR", "")
+    off = KernelCache.default()
+    off.put(key_of("text"), CODE)
+    assert off.get(key_of("text")) is None
+
+
+# Compilation.
+
+
+def test_kernels_become_machine_code(cache, compiled):
+    codes = compile_kernels([kernel("a"), kernel("b", warps=8)], 90, cache)
+    assert codes.keys() == {"a", "b"}
+    for name, code in codes.items():
+        assert code.cubin.startswith(b"\x7fELF") and name.encode() in code.cubin
+        assert (code.entry, code.warps, code.location) == (name, {"a": 4, "b": 8}[name], "model.py:7:0")
+    assert sorted(compiled) == ["a", "b"]
+
+
+def test_a_second_time_nothing_is_compiled(cache, compiled):
+    kernels = [kernel("a"), kernel("b")]
+    first = compile_kernels(kernels, 90, cache)
+    assert len(compiled) == 2
+    assert compile_kernels(kernels, 90, cache) == first
+    assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("change", ["warps", "stages", "capability", "text", "triton", "environment"])
+def test_what_changes_the_code_changes_the_key(cache, compiled, monkeypatch, change):
+    compile_kernels([kernel()], 90, cache)
+    other, capability = kernel(), 90
+    if change in ("warps", "stages"):
+        other = replace(other, **{change: 1})
+    elif change == "capability":
+        capability = 80
+    elif change == "text":
+        other = replace(other, ttir=other.ttir.replace("addf", "mulf"))
+    elif change == "triton":
+        monkeypatch.setattr(compilation, "triton_version", lambda: "0.0")
+    else:
+        monkeypatch.setenv("TRITON_DISABLE_LINE_INFO", "1")
+    compile_kernels([other], capability, cache)
+    assert len(compiled) == 2
+
+
+def test_equal_kernels_are_compiled_once(cache, compiled):
+    """In one program, and in another with the same text whose user's line has moved."""
+    compile_kernels([kernel(), kernel()], 90, cache)
+    (code,) = compile_kernels([kernel(location="model.py:9:0")], 90, cache).values()
+    assert compiled == ["twice"]
+    assert code.location == "model.py:9:0"
+
+
+def test_a_damaged_entry_is_compiled_again(cache, compiled):
+    first = compile_kernels([kernel()], 90, cache)
+    (path,) = entries(cache)
+    path.write_bytes(path.read_bytes()[:-10])
+    assert compile_kernels([kernel()], 90, cache) == first
+    assert len(compiled) == 2
+    assert compile_kernels([kernel()], 90, cache) == first
+    assert len(compiled) == 2  # the entry has been mended
+
+
+def test_a_cache_that_cannot_be_written_does_not_matter(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    codes = compile_kernels([kernel()], 90, KernelCache(tmp_path / "file"))
+    assert codes["twice"].cubin
+
+
+def test_a_cache_of_tritons_that_cannot_be_written_does_not_matter(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file"))
+    assert compile_kernels([kernel()], 90, KernelCache(None))["twice"].cubin
+    assert os.environ["TRITON_CACHE_DIR"] == str(tmp_path / "file")
+
+
+def test_kernels_are_compiled_in_parallel(monkeypatch):
+    """Each waits for the other."""
+    together, real = threading.Barrier(2, timeout=30), compilation.compile_kernel
+
+    def waiting(kernel, capability):
+        together.wait()
+        return real(kernel, capability)
+
+    monkeypatch.setattr(compilation, "_threads", lambda: 2)
+    monkeypatch.setattr(compilation, "compile_kernel", waiting)
+    assert len(compile_kernels([kernel("a"), kernel("b")], 90, KernelCache(None))) == 2
+
+
+def test_a_kernel_that_does_not_compile_is_named(cache):
+    bad = kernel("bad", ttir=kernel("bad").ttir.replace("arith.addf", "arith.addi"))
+    with pytest.raises(CompilerError, match=r"kernel 'bad' \(model\.py:7:0\) for sm_90: "):
+        compile_kernels([kernel("good"), bad], 90, cache)
+
+
+def test_an_architecture_that_triton_refuses(cache):
+    with pytest.raises(UserError, match="does not compile for sm_30"):
+        compile_kernels([kernel()], 30, cache)
+
+
+def test_a_warm_start_needs_no_triton(tmp_path, monkeypatch):
+    """Importing it takes longer than everything else that is left to do."""
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
+    first = compile_kernels([kernel()], 90)["twice"]
+    code = f"""
+import sys
+from bascule.lowering.triton import TritonKernel, compile_kernels
+code = compile_kernels([TritonKernel("twice", {TTIR.replace("NAME", "twice")!r}, None, 4, 2)], 90)["twice"]
+assert len(code.cubin) == {len(first.cubin)}
+assert "triton" not in sys.modules, "imported"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
