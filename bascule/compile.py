@@ -6,21 +6,22 @@ from typing import Any
 import torch
 
 from bascule.frontend.importer import import_graph
-from bascule.lowering.cpu import compile_kernels
 from bascule.lowering.program import to_python
 from bascule.runtime import load
 
 from .counting import count
-from .devices import check_devices
+from .devices import placement_of
 from .dialect.ir import context
 from .dialect.mlir import ir
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
 from .options import Options
+from .parts import compile_in_parts
 from .pipelines import pipeline_for
 from .record import Record
 from .reproducer import Snapshot, compiler_error
 from .summary import aten_calls, launches
+from .targets import target_for
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -36,18 +37,38 @@ def compile_graph(
     """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
 
     `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings,
-    dumps and reproducers. Returns a function with the boxed calling convention. Raises what `options` asks for: see
+    dumps and reproducers. A graph with operators that have to run by themselves is compiled in parts, each with a
+    record of its own. Returns a function with the boxed calling convention. Raises what `options` asks for: see
     `run_otherwise`. Safe to call from several threads: each call has an MLIR context of its own.
     """
-    record = Record(name, options, nodes=len(gm.graph.nodes))
+
+    def new_record(gm: torch.fx.GraphModule, name: str) -> Record:
+        return Record(name, options, nodes=len(gm.graph.nodes))
+
+    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[Boxed, Record]:
+        part = new_record(gm, f"{name}_{suffix}")
+        try:
+            return _through_stages(gm, inputs, options, part), part
+        except CompilerError as error:
+            return run_otherwise(gm, inputs, options, part, error), part
+
+    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Boxed:
+        return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record)
+
+    record, parts = new_record(gm, name), list[Record]()
     try:
         compiled = _through_stages(gm, example_inputs, options, record)
-        _count(record.module)
-    except (CompilerError, UnsupportedError) as error:
+    except UnsupportedError as error:
+        cut = None if options.fallback == "error" else compile_in_parts(gm, record, error, compile_part, compile_body)
+        compiled, parts = cut or (run_otherwise(gm, example_inputs, options, record, error), [])
+    except CompilerError as error:
         compiled = run_otherwise(gm, example_inputs, options, record, error)
-    record.finished()
-    if on_record is not None:
-        on_record(record)
+    for finished in (record, *parts):
+        finished.finished()
+        if finished.compiled:
+            _count(finished.module)
+        if on_record is not None:
+            on_record(finished)
     return compiled
 
 
@@ -64,19 +85,24 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
     pipeline, snapshot = pipeline_for(options), None
     try:
         with record.stage("import"):
-            check_devices(gm, options.target)
+            placement = placement_of(gm)
+            target = target_for(options.target, placement)
+            pipeline = pipeline_for(options, target.machine)
             imported = import_graph(gm, example_inputs, context=context())
-        record.module, snapshot = imported.module, Snapshot.of(imported.module)
+            placement.annotate(imported.module)
+        record.module, record.target, snapshot = imported.module, target.name, Snapshot.of(imported.module)
         record.dump_module("import", imported.module)
         pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
-        with record.stage("jit"):
-            kernels = compile_kernels(imported.module)
+        record.lowering = True
+        compiled = target.compile(imported.module, record)
         with record.stage("wrapper"):
-            record.wrapper = to_python(imported.module)
+            record.wrapper = to_python(imported.module, compiled.plans)
         file = record.dump("wrapper.py", record.wrapper)
         with record.stage("load"):
-            return load(record.wrapper, kernels, imported.constants, file=file)
-    except UnsupportedError:
+            return load(record.wrapper, compiled.kernels, imported.constants, file=file)
+    except UnsupportedError as error:
+        if record.lowering:  # IR that our own passes have made is ours to lower: report it with a reproducer
+            raise compiler_error(error, gm, record, options, snapshot, pipeline) from error
         raise
     except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
         if isinstance(error, UserError) and options.pipeline is not None:

@@ -1,6 +1,8 @@
 """The pipeline: which passes run, in which order, on every graph."""
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from typing import Any
 
 from .dialect.passes import Pipeline
 from .options import Options
@@ -13,6 +15,7 @@ DEFAULT = (
     "fold-views",
     "simplify-indexing",
     "inline-producers",
+    "split-reductions",  # when a reduction's elements stand in it, before computes share kernels
     "drop-roundings",
     "expand-random",
     "canonicalize",
@@ -22,8 +25,10 @@ DEFAULT = (
     "cse",
     "schedule-kernels",
     # -> the program stage
+    "choose-products",
     "order-program",
     "bufferize-kernels",
+    "separate-outputs",
     "plan-memory",
 )
 
@@ -34,16 +39,18 @@ SHARED = ("fallback", "numerics")
 STAGES = {"torch": None, "tensor": "torch-to-bascule", "kernel": "schedule-kernels", "program": "plan-memory"}
 
 
-def pipeline_for(options: Options) -> Pipeline:
-    """The passes for `options`. A pass with a field named as one of `SHARED`, which its text leaves at the default,
-    takes the option's value. Raises `UserError` with the column for a pipeline that does not parse."""
+def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> Pipeline:
+    """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
+    the default, takes the option's value, or what the machine has.
+
+    Raises `UserError` with the column for a pipeline that does not parse.
+    """
     text = ",".join(DEFAULT) if options.pipeline is None else options.pipeline
+    asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {
-            f.name: getattr(options, f.name)
-            for f in fields(stage)
-            if f.name in SHARED and getattr(stage, f.name) == f.default
+            f.name: asked[f.name] for f in fields(stage) if f.name in asked and getattr(stage, f.name) == f.default
         }
         stages.append(replace(stage, **shared) if shared else stage)
     return Pipeline(tuple(stages))

@@ -8,6 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from bascule.frontend.cuts import Cut
+
 from .dialect.mlir import ir
 from .options import Options
 
@@ -26,6 +28,9 @@ class Record:
     module: ir.Module | None = None  # as the last stage left it
     wrapper: str | None = None  # the source of the Python module
     fallback: str | None = None  # why the graph was not compiled
+    cuts: list[Cut] = field(default_factory=list)  # operators between which it was compiled, in parts
+    target: str = ""  # what kernels were compiled for
+    lowering: bool = False  # whether all passes have run
 
     def __post_init__(self) -> None:
         self._written = 0
@@ -64,9 +69,15 @@ class Record:
         path.write_text(text)
         return str(path)
 
+    @property
+    def compiled(self) -> bool:
+        """Whether `module` is what runs: the graph was compiled, and as one."""
+        return self.fallback is None and not self.cuts
+
     def finished(self) -> None:
-        total = sum(self.seconds.values())
-        log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, self.fallback or "compiled", total)
+        total, cuts = sum(self.seconds.values()), "; ".join(map(str, self.cuts))
+        how = self.fallback or (f"compiled in parts, cut at {cuts}" if cuts else "compiled")
+        log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, how, total)
 
 
 def text_of(module: ir.Module) -> str:

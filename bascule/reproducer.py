@@ -10,7 +10,7 @@ from torch.fx import GraphModule
 
 from .dialect.mlir import ir
 from .dialect.passes import Pass, Pipeline
-from .errors import CompilerError
+from .errors import CompilerError, UnsupportedError
 from .graph_source import source_of_graph
 from .options import Options
 from .record import Record, log, text_of
@@ -34,12 +34,15 @@ def compiler_error(
     error: Exception, gm: GraphModule, record: Record, options: Options, snapshot: Snapshot | None, pipeline: Pipeline
 ) -> CompilerError:
     """What to raise for `error`, which a stage raised that should not have; writes the reproducer."""
-    told = error.message if isinstance(error, CompilerError) else f"{type(error).__name__}: {error}"
+    told = error.message if isinstance(error, CompilerError | UnsupportedError) else f"{type(error).__name__}: {error}"
     message = f"'{record.running}' failed on {record.name}: {told}\n  in {_innermost(error)}"
     log.debug(message, exc_info=error)
-    passed = record.running in ("jit", "wrapper", "load")
-    if passed and record.module is not None:
-        text, command = text_of(record.module), ["bascule-run", "--compare"]
+    if record.lowering and record.module is not None:
+        replay = {
+            "to-triton": ["bascule-opt", "--pass-pipeline=to-triton"],
+            "triton": ["bascule-opt", "--to-triton", "--emit=ptx"],
+        }
+        text, command = text_of(record.module), replay.get(record.running, ["bascule-run", "--compare"])
     elif snapshot is not None:
         text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
     else:  # nothing was imported

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import GRAPH
+from bascule.dialect.ir.functions import GRAPH, STORAGES
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
 from torch.fx import GraphModule, Node
 
+from .graph_numbers import symbols_in
 from .locations import Locations
 from .nodes import NodeImporter, base
 from .symbols import Symbols
@@ -51,9 +52,13 @@ class _GraphImporter(base.FxImporter):
         nodes = list(gm.graph.nodes)
         placeholders = [node for node in nodes if node.op == "placeholder"]
         values = [node.meta.get("val", example) for node, example in zip(placeholders, example_inputs, strict=True)]
-        constants = {node: _attribute(gm, node) for node in nodes if node.op == "get_attr"}
+        attributes = {node: _attribute(gm, node) for node in nodes if node.op == "get_attr"}
+        constants = {node: value for node, value in attributes.items() if not isinstance(value, GraphModule)}
+        values = _without_unused_numbers(values, nodes)
         symbols = Symbols(values)
         types = TensorTypes(symbols)
+        if symbols.sources:
+            types.complete_symbols(node.meta.get("val") for node in nodes)
         tensors = [
             (node, value) for node, value in (*zip(placeholders, values), *constants.items()) if _is_tensor(value)
         ]
@@ -75,35 +80,38 @@ class _GraphImporter(base.FxImporter):
         function.attributes["bascule.symbols"] = _strings(symbols.names)
         function.attributes["bascule.inputs"] = _strings(_inputs(values, symbols))
         function.attributes["bascule.outputs"] = ir.ArrayAttr.get(results.outputs)
-        if any(
-            source.kind != "value" or (source.scale, source.offset) != (1, 0) for source in symbols.sources.values()
-        ):
-            sources = [source.attribute() for source in symbols.sources.values()]
-            function.attributes["bascule.symbol_sources"] = ir.ArrayAttr.get(sources)
+        function.attributes[STORAGES] = _storages([*(value for _, value in tensors), *results.tensors])
+        if (found := symbols.attribute()) is not None:
+            function.attributes["bascule.symbol_sources"] = found
         return ImportedGraph(self.module, tuple(constants.values()))
 
     def _return(self, node: Node, importer: NodeImporter, block: ir.Block) -> "_Results":
-        """Ends the function with the tensors among the graph's outputs; one output more than once is one result."""
-        results, outputs = [], []
+        """Ends the function with the tensors among the graph's outputs; one node more than once is one result."""
+        results, outputs = list[ir.Value](), list[ir.Attribute]()
+        numbers: dict[Node, int] = {}
         listed = node.args[0]
         for output in listed if isinstance(listed, list | tuple) else [listed]:
             value = output.meta.get("val") if isinstance(output, Node) else output
             if _is_tensor(value):
-                result = importer.value_of(output)
-                if result not in results:
-                    results.append(result)
-                outputs.append(OperandAttr.get(_i64(results.index(result))))
+                if output not in numbers:
+                    numbers[output] = len(results)
+                    results.append(importer.value_of(output))
+                outputs.append(OperandAttr.get(_i64(numbers[output])))
+            elif _is_handed_on(output):
+                number = [n for n in node.graph.nodes if n.op == "placeholder"].index(output)
+                outputs.append(ir.StringAttr.get(f"input {number}"))
             else:
                 outputs.append(_scalar_output(value, importer.symbols))
         with ir.InsertionPoint(block):
             func.ReturnOp(results)
-        return _Results([result.type for result in results], outputs)
+        return _Results([result.type for result in results], outputs, [node.meta["val"] for node in numbers])
 
 
 @dataclass(frozen=True)
 class _Results:
     types: list[ir.Type]
     outputs: list[ir.Attribute]  # `bascule.outputs`
+    tensors: list[torch.Tensor]  # a fake tensor a result
 
 
 class _ContextCache(base.ContextCache):
@@ -121,7 +129,7 @@ def _attribute(gm: GraphModule, node: Node) -> Any:
     value = gm
     for name in node.target.split("."):
         value = getattr(value, name)
-    if not _is_tensor(value):
+    if not isinstance(value, torch.Tensor | GraphModule):
         raise UnsupportedError(f"the graph uses {node.target}, of type {type(value).__name__}")
     return value
 
@@ -130,12 +138,38 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
+def _is_handed_on(output: Any) -> bool:
+    """Whether an output is an input that is neither a tensor nor a known number: a size, a device mesh."""
+    if not (isinstance(output, Node) and output.op == "placeholder"):
+        return False
+    value = output.meta.get("val")
+    return value is not None and not isinstance(value, torch.Tensor | int | float)
+
+
 def _i64(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
+def _storages(tensors: Sequence[torch.Tensor]) -> ir.DenseI64ArrayAttr:
+    """`bascule.storages`: fake tensors share a storage exactly where the graph's do."""
+    numbers: dict[int, int] = {}
+    return ir.DenseI64ArrayAttr.get(
+        [numbers.setdefault(tensor.untyped_storage()._cdata, len(numbers)) for tensor in tensors]
+    )
+
+
 def _strings(texts: Sequence[str]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.StringAttr.get(text) for text in texts])
+
+
+def _without_unused_numbers(values: Sequence[Any], nodes: Sequence[Node]) -> list[Any]:
+    """The placeholders' `values`, where None stands for symbolic integers that nothing uses but the caller, who may get them back. What is
+    passed for such a one need not even be an integer: a nested tensor's ragged size, for example."""
+    if not any(isinstance(value, torch.SymInt) for value in values):
+        return list(values)
+    computed = (node.meta.get("val") for node in nodes if node.op != "placeholder")
+    used = symbols_in([*filter(_is_tensor, values), *computed])
+    return [None if isinstance(value, torch.SymInt) and not symbols_in(value) <= used else value for value in values]
 
 
 def _inputs(values: Sequence[Any], symbols: Symbols) -> list[str]:

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 import torch
 
+from .constants import placed
+from .plans import Planner, vocabulary
+
 _numbers = itertools.count()
 
 
@@ -21,7 +24,11 @@ class Kernels(Protocol):
 
 
 def load(
-    source: str, kernels: Kernels, constants: Sequence[torch.Tensor] = (), *, file: str | None = None
+    source: str,
+    kernels: Kernels | Planner,
+    constants: Sequence[torch.Tensor] = (),
+    *,
+    file: str | None = None,
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """Runs the text of a generated module and returns its `call`, with the boxed calling convention.
 
@@ -31,13 +38,17 @@ def load(
     name = file or f"<bascule graph {next(_numbers)}>"
     if file is None:
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    namespace: dict[str, Any] = {
-        "__name__": "bascule.graph",
-        "kernel": lambda name, arguments: _function(kernels, name, arguments),
-        "constants": tuple(constants),
-    }
+    namespace: dict[str, Any] = {"__name__": "bascule.graph", "constants": tuple(constants)}
+    if hasattr(kernels, "plan"):
+        namespace |= vocabulary(kernels)
+    else:
+        namespace["kernel"] = lambda name, arguments: _function(kernels, name, arguments)
     exec(compile(source, name, "exec"), namespace)
     run, locations = namespace["call"], namespace["LOCATIONS"]
+    if "DEVICE" in namespace:
+        namespace["constants"] = placed(constants, namespace["DEVICE"])
+        if namespace["DEVICE"].type == "cuda":
+            run = _on_device(run, namespace["DEVICE"].index)
 
     def call(args: list[Any]) -> Sequence[Any]:
         try:
@@ -49,6 +60,18 @@ def load(
     call._boxed_call = True  # type: ignore[attr-defined]
     call.kernels = kernels  # type: ignore[attr-defined]  # keeps their code
     return call
+
+
+def _on_device(run: Callable[[list[Any]], Sequence[Any]], index: int) -> Callable[[list[Any]], Sequence[Any]]:
+    """`run` with device `index` as the current one."""
+
+    def on_device(args: list[Any]) -> Sequence[Any]:
+        if torch.cuda.current_device() == index:
+            return run(args)
+        with torch.cuda.device(index):
+            return run(args)
+
+    return on_device
 
 
 def _function(kernels: Kernels, name: str, arguments: int) -> Callable[..., None]:

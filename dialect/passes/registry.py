@@ -11,13 +11,16 @@ from .base import Pass
 _OWN: dict[str, tuple[str, str]] = {
     "simplify-indexing": ("simplify_indexing", "SimplifyIndexing"),
     "fold-views": ("fold_views", "FoldViews"),
+    "split-reductions": ("split_reductions", "SplitReductions"),
     "drop-roundings": ("drop_roundings", "DropRoundings"),
     "expand-random": ("expand_random", "ExpandRandom"),
     "inline-producers": ("inline_producers", "InlineProducers"),
     "form-kernels": ("form_kernels", "FormKernels"),
     "schedule-kernels": ("schedule_kernels", "ScheduleKernels"),
+    "choose-products": ("choose_products", "ChooseProducts"),
     "order-program": ("order_program", "OrderProgram"),
     "bufferize-kernels": ("bufferize_kernels", "BufferizeKernels"),
+    "separate-outputs": ("separate_outputs", "SeparateOutputs"),
     "plan-memory": ("plan_memory", "PlanMemory"),
 }
 

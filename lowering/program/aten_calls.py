@@ -25,10 +25,11 @@ _NUMBERED = {
 
 
 class AtenFunction:
-    """An ATen function: the operator that is called for it, and its schema."""
+    """An ATen function: the operator that is called for it, and its schema. `device`: text of where it makes new tensors, if not on the CPU."""
 
-    def __init__(self, function: ir.Operation):
+    def __init__(self, function: ir.Operation, device: str | None = None):
         attributes = function.attributes
+        self.device = device
         self.writes_out = OUT in attributes and not len(attributes["function_type"].value.results)
         self.operator = attributes[OUT if self.writes_out else EXTERN].value
         self.arguments = list(attributes[ARGUMENTS])
@@ -46,6 +47,9 @@ class AtenFunction:
         parameters = [p for p in self.schema.arguments if not p.is_out]
         parts = []
         for parameter, attribute in zip(parameters, self.arguments):
+            if self.device is not None and self._places(parameter, attribute, tensors):
+                parts.append(f"{parameter.name}={self.device}")
+                continue
             if parameter.kwarg_only and isinstance(attribute, ir.UnitAttr) and parameter.default_value is None:
                 continue
             text = _argument(attribute, str(parameter.real_type), tensors, symbols)
@@ -54,6 +58,17 @@ class AtenFunction:
             outs = [p.name for p in self.schema.arguments if p.is_out]
             parts += [f"{out}={tensor}" for out, tensor in zip(outs, tensors[len(tensors) - len(outs) :])]
         return f"{name}({', '.join(parts)})"
+
+    @staticmethod
+    def _places(parameter: torch._C.Argument, attribute: ir.Attribute, tensors: Sequence[str]) -> bool:
+        """Whether a device is given, or None where there is no tensor to take it from."""
+        asked = parameter.kwarg_only and "Device" in str(parameter.real_type)
+        return asked and (not isinstance(attribute, ir.UnitAttr) or not tensors)
+
+    @property
+    def outs(self) -> int:
+        """How many destinations a call takes."""
+        return sum(p.is_out for p in self.schema.arguments)
 
     @property
     def returns_list(self) -> bool:

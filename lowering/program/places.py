@@ -24,6 +24,21 @@ class Place:
     whole: bool
 
 
+def displacement(op: ir.Operation, sizes: Sizes) -> ir.AffineExpr:
+    """How many bytes the first element of the result of an aliasing op lies behind that of its source."""
+    match op.name:
+        case "bascule.view":
+            source = op.operands[0]
+            map_ = op.attributes["map"].value
+            origin = [expr(0)] * map_.n_dims
+            layout, first = layout_map(source.type), [substitute(e, origin) for e in map_.results]
+            moved = difference(substitute(layout.results[0], first), at(layout, [0] * layout.n_dims))
+            return moved * byte_width(op.results[0].type.element_type)
+        case "memref.view":
+            return sizes.expression(op.operands[1])
+    return expr(0)  # memref.reinterpret_cast, memref.cast
+
+
 class Places:
     """Names and texts of a function's memrefs. Lines that make a pointer or a tensor are written where it is first needed."""
 
@@ -32,6 +47,10 @@ class Places:
         self.known: dict[ir.Value, Place] = {}
         self.named: dict[str, str] = {}  # text of an offset -> its name
         self.pointers: set[str] = set()
+        self.inputs: set[str] = set()  # names of the graph's inputs and constants
+        self.hoisted: dict[str, None] | None = (
+            None  # inputs whose addresses are taken at the top; None: where they are needed
+        )
         self.typed: set[str] = set()  # views of the arena as another dtype
         self.tensors: dict[ir.Value, str] = {}
         self.derived: dict[str, list[str]] = {}  # base -> names of tensors that keep its memory
@@ -45,20 +64,7 @@ class Places:
     def alias(self, op: ir.Operation) -> None:
         """The result of a `bascule.view`, `memref.view`, `memref.reinterpret_cast` lies in its source's memory."""
         (result,) = op.results
-        source = op.operands[0]
-        place = self.known[source]
-        width = byte_width(result.type.element_type)
-        match op.name:
-            case "bascule.view":
-                map_ = op.attributes["map"].value
-                origin = [expr(0)] * map_.n_dims
-                layout, first = layout_map(source.type), [substitute(e, origin) for e in map_.results]
-                moved = difference(substitute(layout.results[0], first), at(layout, [0] * layout.n_dims))
-                moved = moved * width
-            case "memref.view":
-                moved = self.sizes.expression(op.operands[1])
-            case "memref.reinterpret_cast":
-                moved = expr(0)
+        place, moved = self.known[op.operands[0]], displacement(op, self.sizes)
         self.known[result] = Place(place.base, place.offset + moved, False)
 
     def text(self, e: ir.AffineExpr) -> str:
@@ -78,11 +84,18 @@ class Places:
     def pointer(self, value: ir.Value) -> str:
         """The address of the first element."""
         place = self.known[value]
-        name = f"{place.base}_p"
-        if name not in self.pointers:
-            self.source.line(f"    {name} = {place.base}.data_ptr()")
-            self.pointers.add(name)
+        name = self.address(place.base)
         return name if place.offset == expr(0) else f"{name} + {self.offset(place.offset)}"
+
+    def address(self, base: str) -> str:
+        """The name of the address of the tensor called `base`."""
+        name = f"{base}_p"
+        if self.hoisted is not None and base in self.inputs:
+            self.hoisted[base] = None
+        elif name not in self.pointers:
+            self.source.line(f"    {name} = {base}.data_ptr()")
+            self.pointers.add(name)
+        return name
 
     def tensor(self, value: ir.Value) -> str:
         """The name of a tensor that is `value`."""

@@ -3,12 +3,14 @@
 from textwrap import wrap
 
 from bascule.dialect.ir import builders
+from bascule.dialect.ir.computed import python_text
 from bascule.dialect.mlir import ir
 
+from .expressions import python_of
 from .places import Places
 from .source import Source
 
-CONSTANT = "bascule.constant"
+CONSTANT, HOST_INPUTS = "bascule.constant", "bascule.host_inputs"
 
 
 class Signature:
@@ -27,18 +29,29 @@ class Signature:
         self.inputs = [f"symbol {i}" for i in range(count)] + [f"tensor {i}" for i in range(len(self.tensors))]
         if "bascule.inputs" in attributes:
             self.inputs = [entry.value for entry in attributes["bascule.inputs"]]
+        self.names: list[str] = []  # what each placeholder is called, once unpacked
+        host = list(attributes[HOST_INPUTS]) if HOST_INPUTS in attributes else []
+        self.host_inputs = [
+            f"in{number}" for number in host
+        ]  # CPU tensors among the inputs of a graph on another device
+        outputs = list(attributes["bascule.outputs"]) if "bascule.outputs" in attributes else []
+        self.passed = {entry.value for entry in outputs if isinstance(entry, ir.StringAttr)}  # returned as they came
         self.sources = list(attributes["bascule.symbol_sources"]) if "bascule.symbol_sources" in attributes else []
+        self.computes = any("value" in found for found in self.sources)  # some symbol from others, with Python's math
 
     def unpack(self, source: Source, places: Places) -> None:
         """Writes the lines that name every argument and empty the caller's list."""
-        names: list[str] = []
-        lines: list[str] = []
+        names, lines = self.names, []
         for number, entry in enumerate(self.inputs):
             kind, _, index = entry.partition(" ")
-            needed = any(found["input"].value == number for found in self.sources)
+            needed = (
+                any("input" in found and found["input"].value == number for found in self.sources)
+                or f"input {number}" in self.passed
+            )
             if kind == "tensor":
                 names.append(f"in{index}")
                 places.own(self.tensors[int(index)], names[-1])
+                places.inputs.add(names[-1])
             elif kind == "symbol" and not self.sources:
                 names.append(self.symbols[int(index)])
             else:
@@ -53,9 +66,15 @@ class Signature:
                     source.line(text)
         source.line("    args.clear()")
         for symbol, found in zip(self.symbols, self.sources):
-            source.line(f"    {symbol} = {_found(found, names)}")
+            text = (
+                python_text(found["value"], lambda e: python_of(e, self.symbols))
+                if "value" in found
+                else _found(found, names)
+            )
+            source.line(f"    {symbol} = {text}")
         for number, value in enumerate(self.constants):
             places.own(value, f"constant{number}")
+            places.inputs.add(f"constant{number}")
             source.line(f"    constant{number} = constants[{number}]")
 
 

@@ -14,5 +14,10 @@ class Source:
         if location is not None:
             self.locations[len(self.lines)] = location
 
+    def insert(self, number: int, lines: list[str]) -> None:
+        """Puts `lines` after the first `number` lines."""
+        self.lines[number:number] = lines
+        self.locations = {at + len(lines) * (at > number): location for at, location in self.locations.items()}
+
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"

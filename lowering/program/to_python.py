@@ -14,47 +14,62 @@ from bascule.dialect.mlir import ir
 
 from .aten_calls import AtenFunction, number_text
 from .expressions import python_of
+from .launches import Calls, Launcher, Plans, Runs
 from .places import ARENA, MEMORY, Places
 from .signature import Signature
 from .source import Source
 
 # Names that a generated module uses itself.
 RESERVED = [
-    "args",
-    "call",
-    "constants",
-    "empty",
-    "give_arena",
-    "kernel",
-    "laid_out",
-    "take_arena",
-    "threads",
-    "torch",
-    "view",
+    *(
+        "args",
+        "call",
+        "constants",
+        "current_stream",
+        "empty",
+        "functional",
+        "give_arena",
+        "i32",
+        "i64",
+        "kernel",
+        "laid_out",
+        "plan",
+    ),
+    *("ptr", "realigned", "slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
 ]
+HOST_OUTPUTS = "bascule.host_outputs"
 
 
-def to_python(module: ir.Module) -> str:
+def to_python(module: ir.Module, plans: Plans | None = None) -> str:
     """The source of the module's only graph function at the program stage.
 
-    It expects two names when it is run: `kernel(name, arguments)`, which gives the compiled kernel, and `constants`, the tensors
-    of the graph's constants. It defines `call(args)`, with the boxed calling convention, and `LOCATIONS`, line -> the user's line.
-    Raises `UserError` for IR of another stage.
+    Without `plans` its kernels are C functions for the CPU, else plans launch them. It expects these names when it is run: `constants`, the
+    tensors of the graph's constants, and `kernel(name, arguments)`, which gives the compiled kernel, or `plan(*launches)`, which makes a
+    plan, with `ptr`, `i32`, `i64` and `slot`, of which launches consist. It defines `call(args)`, with the boxed calling convention,
+    `LOCATIONS`, line -> the user's line, and with plans `DEVICE`. Raises `UserError` for IR of another stage.
     """
     with module.context:
         graphs = graph_functions(module)
         if len(graphs) != 1:
             raise UserError(f"a program has one graph function, this module has {len(graphs)}")
-        return _Program(module, graphs[0]).write()
+        return Program(module, graphs[0], plans).write()
 
 
 def name_of(function: ir.Operation) -> str:
     return function.attributes["sym_name"].value
 
 
-class _Program:
-    def __init__(self, module: ir.Module, graph: ir.Operation):
-        self.module, self.graph = module, graph
+def stored_arguments(function: ir.Operation) -> set[int]:
+    """The numbers of a kernel function's arguments that it writes."""
+    arguments = enumerate(function.regions[0].blocks[0].arguments)
+    return {i for i, argument in arguments if any(use.owner.operation.name == "bascule.store" for use in argument.uses)}
+
+
+class Program:
+    """One graph function being written."""
+
+    def __init__(self, module: ir.Module, graph: ir.Operation, plans: Plans | None):
+        self.module, self.graph, self.plans = module, graph, plans
         self.block = graph.regions[0].blocks[0]
         self.table = ir.SymbolTable(module.operation)
         self.signature = Signature(graph)
@@ -66,6 +81,9 @@ class _Program:
         self.taken = set(RESERVED)
         self.buffers = 0
         self.commented: str | None = None
+        self.written: set[str] = set()  # inputs that the program writes
+        self.stores: dict[str, set[int]] = {}  # kernel -> its arguments that it writes
+        self.launcher: Launcher = Calls(self) if plans is None else Runs(self, plans)
 
     def write(self) -> str:
         self._header()
@@ -74,18 +92,18 @@ class _Program:
         line()
         line()
         line("def call(args):")
-        line("    threads = thread_count()")
         self.signature.unpack(self.source, self.places)
+        self.launcher.begin()
         ops = [op.operation for op in self.block.operations]
         last_uses = self._last_uses_of_inputs(ops)
         if -1 in last_uses:
             self._delete([self.places.tensors[value] for value in last_uses[-1]])
         for number, op in enumerate(ops[:-1]):
-            self._comment(op)
             self._op(op)
             if number in last_uses:
                 self._delete([name for value in last_uses[number] for name in self._names_of(value)])
         self._return(ops[-1])
+        self.launcher.end()
         line()
         line()
         line("call._boxed_call = True")
@@ -110,10 +128,12 @@ class _Program:
             line(f"    {name_of(function)}: {operators}" if operators else f"    {name_of(function)}")
         line('"""')
         line()
+        if self.signature.computes:
+            line("import math")
+            line()
         line("import torch")
-        line("from bascule.runtime.arenas import give_arena, take_arena")
-        line("from bascule.runtime.tensors import empty, laid_out, view")
-        line("from bascule.runtime.threads import thread_count")
+        for text in self.launcher.imports():
+            line(text)
 
     def _bytes(self, number: ir.Attribute) -> str:
         return (
@@ -124,20 +144,24 @@ class _Program:
         """Binds kernels and operators to names of the module, once each."""
         line = self.source.line
         line()
+        device = None
+        if self.plans is not None:
+            line(f'DEVICE = torch.device("{self.plans.device}")')
+            device = None if self.plans.on_host else "DEVICE"
         bound: dict[str, str] = {}  # operator -> name
         for function in functions(self.module):
             name = name_of(function)
             if kernel_op(function) is not None:
-                self.names[name] = self._unique(name)
-                line(f'{self.names[name]} = kernel("{name}", {len(function.regions[0].blocks[0].arguments) + 1})')
+                self.stores[name] = stored_arguments(function)
+                self.launcher.bind(function, name)
             elif is_extern(function):
-                extern = self.externs[name] = AtenFunction(function)
+                extern = self.externs[name] = AtenFunction(function, device)
                 if extern.operator not in bound:
-                    bound[extern.operator] = self._unique(extern.operator.removesuffix(".default").split(".", 1)[1])
+                    bound[extern.operator] = self.unique(extern.operator.removesuffix(".default").split(".", 1)[1])
                     line(f"{bound[extern.operator]} = {extern.path}")
                 self.names[name] = bound[extern.operator]
 
-    def _unique(self, wish: str) -> str:
+    def unique(self, wish: str) -> str:
         """A name of the module like `wish` that nothing else has."""
         base = name = re.sub(r"\W", "_", wish)
         for number in count(1):
@@ -147,21 +171,24 @@ class _Program:
         self.taken.add(name)
         return name
 
-    def _comment(self, op: ir.Operation) -> None:
-        if op.name in ("func.call", "memref.copy", "memref.alloc") and ARENA not in op.attributes:
-            operators, where = ", ".join(dict.fromkeys(operators_of(op.location))), source_of(op.location)
-            text = f"{operators}  {where}" if operators and where else operators or where
-            if text and text != self.commented:
-                self.source.line(f"    # {text}")
-            self.commented = text
+    def comment(self, op: ir.Operation) -> None:
+        """Says which operators what follows stands for, and where the user called them."""
+        operators, where = ", ".join(dict.fromkeys(operators_of(op.location))), source_of(op.location)
+        text = f"{operators}  {where}" if operators and where else operators or where
+        if text and text != self.commented:
+            self.source.line(f"    # {text}")
+        self.commented = text
 
     def _op(self, op: ir.Operation) -> None:
         line, places = self.source.line, self.places
         match op.name:
             case "memref.alloc" if ARENA in op.attributes:
-                line(f"    arena = take_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)})")
+                graph = "" if self.plans is None or self.plans.on_host else f', "{self.plans.graph}"'
+                line(f"    arena = take_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)}{graph})")
                 places.own(op.results[0], "arena")
             case "memref.alloc":
+                if self.plans is None:
+                    self.comment(op)
                 dtype = scalar_type_of(op.results[0].type.element_type)
                 name = self._own(op.results[0])
                 line(f"    {name} = empty({places.layout(op.results[0])}, torch.{dtype})")
@@ -170,28 +197,36 @@ class _Program:
             case "memref.view" | "memref.reinterpret_cast" | "bascule.view":
                 places.alias(op)
             case "memref.copy":
+                self.launcher.flush()
+                self.comment(op)
+                self._writes(op.operands[1])
                 source, dest = (places.tensor(operand) for operand in op.operands)
                 line(f"    {dest}.copy_({source})", source_of(op.location))
+            case "func.call" if op.attributes["callee"].value in self.stores:
+                for number in self.stores[op.attributes["callee"].value]:
+                    self._writes(op.operands[number])
+                self.launcher.launch(op)
             case "func.call":
+                self.launcher.flush()
+                self.comment(op)
                 self._call(op)
             case "affine.apply" | "arith.constant":
                 pass  # read where they are used
             case _:
                 raise UserError(f"'{op.name}' is not an op of the program stage", location=source_of(op.location))
 
+    def _writes(self, value: ir.Value) -> None:
+        root = root_of(value)
+        if root in self.signature.tensors:
+            self.written.add(self.places.tensors[root])
+
     def _call(self, op: ir.Operation) -> None:
         name, places = op.attributes["callee"].value, self.places
-        if name not in self.externs:
-            arguments = [
-                python_of(places.sizes.expression(v), self.symbols)
-                if isinstance(v.type, ir.IndexType)
-                else places.pointer(v)
-                for v in op.operands
-            ]
-            self.source.line(f"    {self.names[name]}({', '.join([*arguments, 'threads'])})")
-            return
         extern = self.externs[name]
         tensors = [places.tensor(operand) for operand in op.operands]
+        if extern.writes_out:
+            for value in list(op.operands)[-extern.outs :]:
+                self._writes(value)
         text = extern.call(self.names[name], tensors, self.symbols)
         where = source_of(op.location)
         results = list(op.results)
@@ -220,6 +255,8 @@ class _Program:
         return [name, *self.places.derived[name]]
 
     def _delete(self, names: list[str]) -> None:
+        if self.launcher.delete(names):
+            return
         lines = self.source.lines
         if lines[-1].startswith("    del "):
             lines[-1] += "".join(f", {name}" for name in names)
@@ -242,11 +279,15 @@ class _Program:
         return found
 
     def _return(self, op: ir.Operation) -> None:
+        self.launcher.flush()
         results = [self.places.tensor(value) for value in op.operands]
         outputs = results
         if "bascule.outputs" in self.graph.attributes:
             outputs = [self._output(entry, results) for entry in self.graph.attributes["bascule.outputs"]]
-        if "arena" in self.places.derived:
+        host = self.graph.attributes[HOST_OUTPUTS] if HOST_OUTPUTS in self.graph.attributes else ()
+        if self.plans is not None and not self.plans.on_host:
+            outputs = [f"{text}.cpu()" if number in host else text for number, text in enumerate(outputs)]
+        elif "arena" in self.places.derived:
             self.source.line("    give_arena(arena)")
         self.source.line(f"    return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
 
@@ -256,6 +297,8 @@ class _Program:
                 return results[ir.IntegerAttr(entry.index).value]
             case ir.UnitAttr():
                 return "None"
+            case ir.StringAttr():
+                return self.signature.names[int(entry.value.removeprefix("input "))]
             case ir.AffineMapAttr():
                 return python_of(entry.value.results[0], self.symbols)
         return number_text(entry.value)

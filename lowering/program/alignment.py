@@ -1,0 +1,58 @@
+"""Which buffers a program gives its kernels at addresses that are not multiples of 16 bytes."""
+
+from bascule.dialect.analysis.buffers import ALIASES, Sizes
+from bascule.dialect.ir.functions import functions, graph_functions, kernel_op
+from bascule.dialect.ir.shapes import expr
+from bascule.dialect.mlir import ir
+
+from .places import displacement
+
+ALIGNMENT = 16  # bytes: of inputs (they are copied where they are not), of allocations, of places in the arena
+UNALIGNED = "bascule.unaligned"  # on an argument of a kernel function
+
+
+def mark_unaligned(module: ir.Module) -> None:
+    """Puts `bascule.unaligned` on the arguments of kernel functions that some call of a program-stage module gives a view at an address of
+    its own: an element of a tensor of seeds, a slice of an input that is written."""
+    with module.context:
+        table = ir.SymbolTable(module.operation)
+        kernels = {f.attributes["sym_name"].value: f for f in functions(module) if kernel_op(f) is not None}
+        found: dict[str, set[int]] = {}
+        for graph in graph_functions(module):
+            sizes = Sizes(graph, table)
+            for view in graph.regions[0].blocks[0].operations:
+                op = view.operation
+                if op.name == "func.call" and op.attributes["callee"].value in kernels:
+                    for number, operand in enumerate(op.operands):
+                        if isinstance(operand.type, ir.MemRefType) and not _aligned(operand, sizes):
+                            found.setdefault(op.attributes["callee"].value, set()).add(number)
+        for name, numbers in found.items():
+            function = kernels[name]
+            old = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else None
+            count = len(function.regions[0].blocks[0].arguments)
+            attributes = [{e.name: e.attr for e in entry} for entry in old] if old else [{} for _ in range(count)]
+            for number in numbers:
+                attributes[number][UNALIGNED] = ir.UnitAttr.get()
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in attributes])
+
+
+def _aligned(value: ir.Value, sizes: Sizes) -> bool:
+    """Whether the first element lies at a multiple of 16 bytes, if that of the tensor it is a part of does."""
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in ALIASES:
+        op = value.owner.operation
+        if not divides(ALIGNMENT, displacement(op, sizes)):
+            return False
+        value = op.operands[0]
+    return True
+
+
+def divides(number: int, e: ir.AffineExpr) -> bool:
+    """Whether `e` is a multiple of `number` whatever the symbols are, as far as its form shows."""
+    e = expr(e)
+    if isinstance(e, ir.AffineConstantExpr):
+        return e.value % number == 0
+    if isinstance(e, ir.AffineAddExpr):
+        return divides(number, e.lhs) and divides(number, e.rhs)
+    if isinstance(e, ir.AffineMulExpr):
+        return divides(number, e.lhs) or divides(number, e.rhs)
+    return False

@@ -1,0 +1,242 @@
+"""Launches of kernels in a generated module: C functions called one by one, or runs of them issued by one call of a plan."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import TYPE_CHECKING, Protocol
+
+from bascule.dialect.analysis.buffers import substitute
+from bascule.dialect.ir.locations import operators_of, source_of
+from bascule.dialect.ir.shapes import constant
+from bascule.dialect.mlir import ir
+
+from .expressions import python_of
+
+if TYPE_CHECKING:
+    from .to_python import Program
+
+WIDTH = 110  # characters of a wrapped line
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched: `grid` gives the number of programs from the symbols, which are passed with `index_bits` bits."""
+
+    grid: ir.AffineMap
+    index_bits: int
+
+
+@dataclass(frozen=True)
+class Plans:
+    """For `to_python`: kernels are launched by plans on `device`, "cuda:0" or "cpu". `launches`: kernel -> how; `graph`: its name in errors."""
+
+    device: str
+    launches: Mapping[str, Launch]
+    graph: str
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the plans run on the CPU: the kernels are interpreted."""
+        return self.device == "cpu"
+
+
+class Launcher(Protocol):
+    """Writes the launches of one program."""
+
+    def imports(self) -> list[str]: ...
+    def bind(self, function: ir.Operation, name: str) -> None: ...
+    def begin(self) -> None: ...
+    def launch(self, op: ir.Operation) -> None: ...
+    def flush(self) -> None: ...
+    def delete(self, names: Sequence[str]) -> bool: ...
+    def end(self) -> None: ...
+
+
+def arguments_of(program: "Program", op: ir.Operation) -> list[ir.AffineExpr]:
+    """What a call passes for the kernel's symbols."""
+    values = [v for v in op.operands if isinstance(v.type, ir.IndexType)]
+    return [program.places.sizes.expression(v) for v in values]
+
+
+@dataclass
+class Calls:
+    """Each kernel is a function that takes symbols, addresses and the number of threads."""
+
+    program: "Program"
+
+    def imports(self) -> list[str]:
+        return [
+            "from bascule.runtime.arenas import give_arena, take_arena",
+            "from bascule.runtime.tensors import empty, laid_out, view",
+            "from bascule.runtime.threads import thread_count",
+        ]
+
+    def bind(self, function: ir.Operation, name: str) -> None:
+        bound = self.program.names[name] = self.program.unique(name)
+        arguments = len(function.regions[0].blocks[0].arguments) + 1
+        self.program.source.line(f'{bound} = kernel("{name}", {arguments})')
+
+    def begin(self) -> None:
+        self.program.source.line("    threads = thread_count()")
+
+    def launch(self, op: ir.Operation) -> None:
+        program = self.program
+        program.comment(op)
+        texts = [python_of(e, program.symbols) for e in arguments_of(program, op)]
+        texts += [program.places.pointer(v) for v in op.operands if isinstance(v.type, ir.MemRefType)]
+        program.source.line(f"    {program.names[op.attributes['callee'].value]}({', '.join([*texts, 'threads'])})")
+
+    def flush(self) -> None:
+        pass
+
+    def delete(self, names: Sequence[str]) -> bool:
+        return False
+
+    def end(self) -> None:
+        pass
+
+
+@dataclass
+class Runs:
+    """Launches with nothing but allocations between them are one run.
+
+    Its slots are addresses and numbers, computed where it is called; the plan, written after `call`, says what each kernel takes from them.
+    """
+
+    program: "Program"
+    plans: Plans
+    pending: list[str] = field(default_factory=list)  # launches, as entries of the plan
+    comments: list[str] = field(default_factory=list)
+    slots: dict[str, int] = field(default_factory=dict)  # text -> number
+    freed: list[str] = field(default_factory=list)  # to be deleted after the run
+    made: list[tuple[str, list[str]]] = field(default_factory=list)  # name of a run -> its launches
+    where: list[str | None] = field(default_factory=list)
+    mark: int = 0  # the line before which the addresses of inputs are taken
+
+    def imports(self) -> list[str]:
+        if self.plans.on_host:
+            memory = [
+                "from bascule.runtime.arenas import give_arena, take_arena",
+                "from bascule.runtime.tensors import empty, laid_out, view",
+            ]
+        else:
+            memory = [
+                "from bascule.runtime.cuda import current_stream",
+                "from bascule.runtime.device_memory import empty, laid_out, take_arena, view",
+            ]
+        return ["from bascule.runtime.alignment import realigned", *memory]
+
+    def bind(self, function: ir.Operation, name: str) -> None:
+        pass  # plans name kernels
+
+    def begin(self) -> None:
+        source, places = self.program.source, self.program.places
+        if not self.plans.on_host:
+            for name in self.program.signature.host_inputs:
+                source.line(f"    {name} = {name}.to(DEVICE)")
+        self.mark = len(source.lines)
+        places.hoisted = {}
+        self.program.commented = None
+
+    def launch(self, op: ir.Operation) -> None:
+        program = self.program
+        name = op.attributes["callee"].value
+        symbols = arguments_of(program, op)
+        how = self.plans.launches[name]
+        grid = substitute(how.grid.results[0], [], symbols)
+        programs = constant(grid)
+        if programs == 0:
+            return
+        parts = [
+            f'"{name}"',
+            str(programs) if programs is not None else f"slot({self._slot(program.places.text(grid))})",
+        ]
+        parts += [f"i{how.index_bits}({self._slot(program.places.text(e))})" for e in symbols]
+        for value in op.operands:
+            if isinstance(value.type, ir.MemRefType):
+                parts.append(self._pointer(value))
+        self.pending.append(f"({', '.join(parts)})")
+        operators, where = ", ".join(dict.fromkeys(operators_of(op.location))), source_of(op.location)
+        self.where.append(where)
+        self.comments.append("  ".join(filter(None, [f"{name}: {operators}" if operators else name, where])))
+
+    def _pointer(self, value: ir.Value) -> str:
+        places = self.program.places
+        place = places.known[value]
+        address, moved = places.address(place.base), constant(place.offset)
+        if moved is None:
+            return f"ptr({self._slot(f'{address} + {places.offset(place.offset)}')})"
+        slot = self._slot(address)
+        return f"ptr({slot}, {moved})" if moved else f"ptr({slot})"
+
+    def _slot(self, text: str) -> int:
+        return self.slots.setdefault(text, len(self.slots))
+
+    def flush(self) -> None:
+        """Writes the call of the run that is pending, then deletes what it used last."""
+        source = self.program.source
+        if self.pending:
+            name = self.program.unique(f"run{len(self.made)}")
+            for comment in self.comments:
+                source.line(f"    # {comment}")
+            head = f"    {name}("
+            text = ", ".join(["stream", *self.slots])
+            where = self.where[0] if len(set(self.where)) == 1 else None
+            if len(head) + len(text) <= WIDTH:
+                source.line(f"{head}{text})", where)
+            else:
+                source.line(head)
+                for part in wrap(text, WIDTH - 8, break_long_words=False):
+                    source.line(f"        {part}")
+                source.line("    )", where)
+            self.made.append((name, self.pending))
+            self.program.commented = None
+        self.pending, self.comments, self.slots, self.where = [], [], {}, []
+        if self.freed:
+            source.line(f"    del {', '.join(self.freed)}")
+            self.freed = []
+
+    def delete(self, names: Sequence[str]) -> bool:
+        """Whether the names are deleted later: kernels that are not launched yet use the memory."""
+        if self.pending:
+            self.freed += names
+        return bool(self.pending)
+
+    def end(self) -> None:
+        """Writes what precedes the body, and the plans."""
+        program = self.program
+        used, names = list(program.places.hoisted or ()), program.signature.names
+        lines = [f"    {name}_p = {name}.data_ptr()" for name in used]
+        checked = [name for name in used if name in names]
+        if checked:
+            lines += _wrapped("    if (", " | ".join(f"{name}_p" for name in checked), ") & 15:")
+            lines += _wrapped("        return realigned(call, [", ", ".join(names), "],")
+            positions = ", ".join(str(names.index(name)) for name in checked)
+            written = ", ".join(str(names.index(name)) for name in checked if name in program.written)
+            lines += _wrapped("            checked=[", positions, "],")
+            lines += _wrapped("            written=[", written, "])")
+        if self.made:
+            index = self.plans.device.partition(":")[2]
+            lines.append("    stream = 0" if self.plans.on_host else f"    stream = current_stream({index})")
+        program.source.insert(self.mark, lines)
+        line = program.source.line
+        if self.made:
+            line()
+            line()
+            line(
+                "# What each run launches: kernel, number of programs, arguments. ptr(k, n): n bytes from the address in slot k;"
+            )
+            line("# i32(k), i64(k), slot(k): the number in slot k.")
+        for name, launches in self.made:
+            line(f"{name} = plan(")
+            for launch in launches:
+                line(f"    {launch},")
+            line(")")
+
+
+def _wrapped(head: str, text: str, tail: str) -> list[str]:
+    if len(head) + len(text) + len(tail) <= WIDTH:
+        return [f"{head}{text}{tail}"]
+    indent = " " * (len(head) - len(head.lstrip()) + 8)
+    middle = [f"{indent}{part}" for part in wrap(text, WIDTH - len(indent), break_long_words=False)]
+    return [head, *middle, f"{indent[:-4]}{tail}"]

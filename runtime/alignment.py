@@ -1,0 +1,36 @@
+"""Inputs that do not begin at a multiple of 16 bytes. Kernels are compiled for ones that do."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+ALIGNMENT = 16  # bytes: the widest load
+
+
+def aligned(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor`, or a copy of it with the same strides that begins at a multiple of 16 bytes."""
+    if tensor.data_ptr() % ALIGNMENT == 0:
+        return tensor
+    # Of the memory it spans, so that elements which share a place go on sharing it.
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.as_strided((extent,), (1,)).clone().as_strided(tensor.shape, tensor.stride(), 0)
+
+
+def realigned(
+    call: Callable[[list[Any]], Sequence[Any]], args: list[Any], *, checked: Sequence[int], written: Sequence[int]
+) -> Sequence[Any]:
+    """`call(args)` with aligned copies of the arguments of numbers `checked` where these are not aligned.
+
+    What `call` writes to arguments of numbers `written` is copied back. An output that is a copy is given as the argument it was made of.
+    """
+    given = list(args)
+    for number in checked:
+        args[number] = aligned(args[number])
+    used = list(args)
+    outputs = call(args)
+    own = {id(new): old for new, old in zip(used, given) if new is not old}
+    for number in written:
+        if used[number] is not given[number]:
+            given[number].copy_(used[number])
+    return tuple(own.get(id(output), output) for output in outputs)

@@ -1,0 +1,39 @@
+"""What a generated module does with tensors on a GPU. Memory is that of PyTorch's caching allocator, whose blocks are freed in stream order.
+
+PyTorch's private functions for wrappers are named here and in `tensors.py`. Checked on torch 2.11 and 2.13.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch._C._dynamo.guards import _empty_strided_cuda as empty  # type: ignore[attr-defined]
+from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[attr-defined]
+from torch._C._dynamo.guards import assert_size_stride
+
+from .alignment import ALIGNMENT
+
+
+def take_arena(size: int, graph: str) -> torch.Tensor:
+    """`size` bytes on the current device, of unspecified contents, freed with the tensor.
+
+    Raises `torch.OutOfMemoryError` that names `graph` where they are not to be had.
+    """
+    try:
+        return empty((size,), (1,), torch.uint8)
+    except torch.OutOfMemoryError as error:
+        told = f"{graph}: no room for its arena of {size:,} bytes, which holds the intermediates of a call. {error}"
+        raise torch.OutOfMemoryError(told) from error
+
+
+def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+    """`tensor`, or an aligned copy of it with these strides: an operator may return others than it told the tracer."""
+    try:
+        assert_size_stride(tensor, sizes, strides)
+        if not tensor.is_cuda or tensor.data_ptr() % ALIGNMENT == 0:
+            return tensor
+    except AssertionError:
+        pass
+    return empty(sizes, strides, tensor.dtype).copy_(tensor)
+
+
+__all__ = ["empty", "laid_out", "take_arena", "view"]

@@ -1,0 +1,96 @@
+"""`options={"target": "interpret"}`: whole functions through Triton's IR, interpreted on CPU tensors, against eager."""
+
+import pytest
+import torch
+from target_cases import CASES, DYNAMIC, gpt2, results, tolerance, training_step
+from torch.nn import functional as F
+
+import bascule
+
+OPTIONS = {"target": "interpret", "on_error": "raise"}
+
+
+def compiled(function, **kwargs):
+    return torch.compile(function, backend="bascule", options=OPTIONS, **kwargs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_eager(name):
+    function, inputs = CASES[name]
+    for want, got in zip(results(function, inputs), results(compiled(function), inputs), strict=True):
+        torch.testing.assert_close(got, want, **tolerance(name))
+        assert got.stride() == want.stride()
+    assert bascule.counters()["kernels"]["launches"]
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_of_dynamic_sizes(name):
+    function, inputs = CASES[name]
+    call = compiled(function, dynamic=True)
+    for want, got in zip(results(function, inputs), results(call, inputs), strict=True):
+        torch.testing.assert_close(got, want, **tolerance(name))
+
+
+def test_one_compile_serves_many_sizes():
+    call = compiled(lambda x: torch.softmax(x, -1) * x.shape[0], dynamic=True)
+    for rows, columns in ((2, 3), (64, 33), (5, 5000)):
+        x = torch.randn(rows, columns)
+        torch.testing.assert_close(call(x), torch.softmax(x, -1) * rows)
+    assert bascule.counters()["graphs"] == {"compiled": 1}
+
+
+def test_a_training_step():
+    model, inputs = gpt2()
+    want = training_step(model, model, inputs)
+    got = training_step(model, compiled(model), inputs)
+    for w, g in zip(want, got, strict=True):
+        torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-6)
+
+
+def test_dropout_follows_the_seed():
+    call = compiled(lambda x, y: F.dropout(x, 0.3) + F.dropout(y, 0.6))
+    x, y = torch.ones(300, 40), torch.full((300, 40), 8.0)
+    torch.manual_seed(5)
+    first, second = call(x, y), call(x, y)
+    torch.manual_seed(5)
+    assert torch.equal(call(x, y), first) and not torch.equal(first, second)
+    kept = torch.tensor([0.0, 1 / 0.7, 20.0, 20 + 1 / 0.7])
+    assert torch.isclose(first.flatten()[:, None], kept).any(-1).all()
+    share = torch.isclose(first, kept[3]).float().mean().item()
+    assert abs(share - 0.7 * 0.4) < 0.02, "the two draw independently"
+
+
+@pytest.mark.parametrize("shift", [1, 3])
+def test_inputs_that_are_not_aligned(shift):
+    """They are copied for the kernels; what is written to them arrives."""
+
+    def function(x, y):
+        x.mul_(2)
+        return x + y
+
+    memory, y = torch.randn(4 * 9 + shift), torch.randn(4, 9)
+    want, got = memory.clone(), memory.clone()
+    first = function(want[shift:].view(4, 9), y)
+    assert torch.equal(compiled(function)(got[shift:].view(4, 9), y), first)
+    assert torch.equal(got, want)
+
+
+def test_the_module_says_what_each_run_launches():
+    def function(x, w):
+        return torch.softmax((torch.softmax(x, -1) @ w) * x, -1)
+
+    explanation = bascule.explain(function, torch.randn(8, 8), torch.randn(8, 8), options=OPTIONS)
+    (graph,) = explanation.graphs
+    assert graph.target == "interpret"
+    runs = [line for line in graph.wrapper.splitlines() if line.startswith("    run")]
+    assert len(runs) == 2, "the matrix product parts them"
+    for kernel in graph.kernels:
+        assert f'("{kernel.name}", ' in graph.wrapper and f"    # {kernel.name}: " in graph.wrapper
+    assert "in 2 runs, for the target 'interpret'" in str(explanation)
+
+
+def test_a_dump_has_the_ir_of_each_kernel(tmp_path):
+    call = torch.compile(lambda x: x.sum(-1), backend="bascule", options={**OPTIONS, "dump": str(tmp_path)})
+    call(torch.randn(4, 8))
+    (file,) = tmp_path.glob("*/*.ttir")
+    assert "tt.func" in file.read_text()

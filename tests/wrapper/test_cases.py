@@ -1,0 +1,30 @@
+"""Every wrapper case: what a user sees of the compiled call is what eager shows.
+
+On another device: `BASCULE_TEST_DEVICE=cuda python -m pytest tests/wrapper/test_cases.py`.
+"""
+
+import cases_aliasing
+import cases_mutation
+import cases_optimizers
+import cases_subclasses
+import cases_training
+import pytest
+from harness import check_case, check_program
+
+CASES = {"mutation": cases_mutation, "aliasing": cases_aliasing, "gradients": cases_training}
+PROGRAMS = {"training": cases_training, "optimizers": cases_optimizers, "subclasses": cases_subclasses}
+
+
+def named(groups, table):
+    pairs = [(group, case) for group, module in groups.items() for case in getattr(module, table)]
+    return [pytest.param(case, id=f"{group}: {case.name}") for group, case in pairs]
+
+
+@pytest.mark.parametrize("case", named(CASES, "CASES"))
+def test_call(case):
+    check_case(case)
+
+
+@pytest.mark.parametrize("program", named(PROGRAMS, "PROGRAMS"))
+def test_program(program):
+    check_program(program)
