@@ -23,6 +23,8 @@ DEFAULT = (
     # -> the kernel stage
     "form-kernels",
     "cse",
+    "isolate-kernels",
+    "online-softmax",
     "schedule-kernels",
     # -> the program stage
     "choose-products",

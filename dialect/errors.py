@@ -18,10 +18,18 @@ class UserError(BasculeError):
 
 
 class UnsupportedError(UserError):
-    """An operator, dtype or device that has no rule here; `operator` names it."""
+    """An operator, dtype or device that has no rule here; `operator` names it, and `node` the graph's node if that is known."""
 
-    def __init__(self, message: str, *, operator: str = "", location: str | None = None, hint: str | None = None):
-        self.operator = operator
+    def __init__(
+        self,
+        message: str,
+        *,
+        operator: str = "",
+        location: str | None = None,
+        hint: str | None = None,
+        node: str | None = None,
+    ):
+        self.operator, self.node = operator, node
         super().__init__(message, location=location, hint=hint)
 
 

@@ -43,6 +43,7 @@ class _InnerLoop:
     order: list[int]
     step: int = 1
     walk: int = 0
+    along: int = -1
     evict: str = "normal"
     loops: list["_InnerLoop"] = field(default_factory=list)
 
@@ -52,6 +53,7 @@ class _InnerLoop:
                 "order": ir.DenseI64ArrayAttr.get(self.order),
                 "step": _i64(self.step),
                 "walk": _i64(self.walk),
+                "along": _i64(self.along),
                 "evict": ir.StringAttr.get(self.evict),
                 "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
             }
@@ -85,11 +87,8 @@ def _i64(value: int) -> ir.IntegerAttr:
 
 def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> ir.DictAttr:
     """The schedule of one `bascule.kernel`."""
-    top = [view.operation for view in kernel.regions[0].blocks[0].operations]
-    inner = inner_loops(kernel)
-    alone = not kernel.regions[0].blocks[0].arguments and all(op.name == "bascule.foreach" for op in inner)
-    if inner and alone and not any(op.name == "bascule.store" for op in top):
-        domains = [_Domain(op, machine, indexing) for op in inner]
+    if _is_group(kernel):
+        domains = [_Domain(op, machine, indexing) for op in inner_loops(kernel)]
         schedules = [domain.schedule() for domain in domains]
         keys: dict[str, ir.Attribute] = {
             "kind": ir.StringAttr.get("group"),
@@ -112,6 +111,23 @@ def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing
             "capability": _i64(machine.capability),
         }
     )
+
+
+def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> set[ir.Operation]:
+    """The loops of a kernel that are longer than what its program holds at once."""
+    group = _is_group(kernel)
+    domains = [_Domain(op, machine, indexing) for op in (inner_loops(kernel) if group else [kernel])]
+    for domain in domains:
+        domain.schedule()
+    return {loop for domain in domains for loop, plan in domain.plans.items() if domain.walks(loop, plan.step)}
+
+
+def _is_group(kernel: ir.Operation) -> bool:
+    """Whether the loops of a kernel without ranges are parallel domains."""
+    block = kernel.regions[0].blocks[0]
+    inner = inner_loops(kernel)
+    alone = not block.arguments and all(op.name == "bascule.foreach" for op in inner)
+    return bool(inner) and alone and not any(view.operation.name == "bascule.store" for view in block.operations)
 
 
 def inner_loops(loop: ir.Operation) -> list[ir.Operation]:
@@ -256,7 +272,10 @@ class _Domain:
         if _waste(inner, wide) > WASTE or _waste(outer, high) > WASTE or wide < WARP:
             return None
         rest = len(order) - len(runs[-1])
-        return _Schedule("pointwise", order, [rest, len(runs[-1])], [high, wide], _warps(area, each))
+        warps = _warps(wide, self._each()) if shares else _warps(area, each)  # so that rows are read in equal parts
+        if shares and high * wide < 64 * WARP * warps:
+            high *= 2
+        return _Schedule("pointwise", order, [rest, len(runs[-1])], [high, wide], warps)
 
     def _each(self) -> int:
         """Elements of a thread that make 16 bytes of the narrowest ones."""
@@ -339,9 +358,10 @@ class _Domain:
         return _Schedule("scan" if scans else "row", order, axes, tile, _warps(elements, each), loops)
 
     def _held(self) -> int:
-        """How many buffers are read along the loops' rows."""
+        """How many values a point of the rows has: the buffers that are read along them, and what is reduced at each of their points."""
         along = {index for loop in self.lanes for index in loop.regions[0].blocks[0].arguments}
-        return len({a.buffer for a in self.accesses if not a.stores and any(a.varies(index) for index in along)})
+        read = {a.buffer for a in self.accesses if not a.stores and any(a.varies(index) for index in along)}
+        return len(read) + sum(len(inner_loops(loop)) for loop in self.lanes)
 
     def _loop_order(self, loop: ir.Operation) -> list[int]:
         indices = list(loop.regions[0].blocks[0].arguments)
@@ -390,29 +410,120 @@ class _Domain:
             self.plans[loop] = plan
             plan.loops = self._plans(inner_loops(loop), steps)
             plans.append(plan)
+        self._join(loops)
+        self._ride(loops)
         self._evictions(loops)
         return plans
 
+    def _join(self, loops: Sequence[ir.Operation]) -> None:
+        """Loops that walk over the same ranges, and of which none needs another's result, walk together if they read one buffer; so do
+        a scan and a loop that reads it at the point at hand."""
+        needs = {loop: _needs(loop, loops) for loop in loops}
+        leaders: list[ir.Operation] = []
+        for loop in loops:
+            plan = self.plans[loop]
+            for leader in leaders:
+                walk = self.plans[leader]
+                alike = (walk.order, walk.step) == (plan.order, plan.step) and leader.parent == loop.parent
+                if not alike or leader.attributes["ranges"] != loop.attributes["ranges"]:
+                    continue
+                members = [other for other in loops if other != loop and self.plans[other].walk == walk.walk]
+                early = {other for other in needs[loop] if self.plans[other].walk < walk.walk}
+                scans = {m for m in members if m.name == "bascule.scan" and _follows(loop, m)}
+                related = scans or any(self._shares(loop, member) for member in members)
+                if related and needs[loop] <= early | scans:
+                    plan.walk = walk.walk
+                    break
+            else:
+                if self.walks(loop, plan.step):
+                    leaders.append(loop)
+
+    def _ride(self, loops: Sequence[ir.Operation]) -> None:
+        """Sums of columns beside work on rows: while the rows of a chunk are walked one by one, the columns' reductions over the same rows
+        go along, each row being read once for both."""
+        for rows in loops:
+            plan = self.plans[rows]
+            if rows.name != "bascule.foreach" or plan.step > 1 or all(inner.step == 1 for inner in plan.loops):
+                continue
+            for columns in loops:
+                own = self.plans[columns]
+                length = _size(sizes_of(columns))
+                held = own.walk > plan.walk and own.step > 1 and length is not None and length <= own.step
+                if held and columns.name == "bascule.foreach" and columns.parent == rows.parent:
+                    inner = inner_loops(columns)
+                    same = all(op.attributes["ranges"] == rows.attributes["ranges"] for op in inner)
+                    flat = all(op.name == "bascule.reduce" and not inner_loops(op) for op in inner)
+                    if inner and same and flat and all(own_.order == plan.order for own_ in own.loops):
+                        own.along = plan.walk
+
+    @staticmethod
+    def walks(loop: ir.Operation, step: int) -> bool:
+        """Whether a loop takes several steps of more than a point."""
+        length = _size(sizes_of(loop))
+        return step > 1 and (length is None or step < length)
+
     def _evictions(self, loops: Sequence[ir.Operation]) -> None:
         """Of rows that are walked several times, all but the last walk ask for them to be kept."""
-        walked = []
-        for loop in loops:
-            length = _size(sizes_of(loop))
-            if length is None or 1 < self.plans[loop].step < length:
-                walked.append(loop)
+        walked = [loop for loop in loops if self.walks(loop, self.plans[loop].step)]
         for loop in walked:
-            sharing = [self.plans[other].walk for other in walked if self._shares(loop, other)]
             plan = self.plans[loop]
+            sharing = [self.plans[other].walk for other in walked if self._shares(loop, other)] or [plan.walk]
             last = max(sharing) == plan.walk
             plan.evict = "last" if not last else "first" if min(sharing) < plan.walk else "normal"
 
     def _shares(self, one: ir.Operation, other: ir.Operation) -> bool:
         """Whether two loops read one buffer."""
-        buffers = [
-            {a.buffer for a in self.accesses if not a.stores and loop in a.loops}
-            for loop in (one, other)
-        ]
+        buffers = [{a.buffer for a in self.accesses if not a.stores and loop in a.loops} for loop in (one, other)]
         return bool(buffers[0] & buffers[1])
+
+
+def _needs(loop: ir.Operation, siblings: Sequence[ir.Operation]) -> set[ir.Operation]:
+    """The siblings whose results a loop needs, through whatever stands between."""
+    found: set[ir.Operation] = set()
+    seen: set[ir.Operation] = set()
+
+    def visit(op: ir.Operation) -> None:
+        for operand in op.operands:
+            owner = operand.owner
+            if isinstance(owner, ir.Block) or owner in seen:
+                continue
+            seen.add(owner)
+            if owner in siblings:
+                found.add(owner)
+            elif not _inside(owner, loop):
+                walk(owner)
+
+    def walk(op: ir.Operation) -> None:
+        visit(op)
+        for region in op.regions:
+            for block in region.blocks:
+                for view in block.operations:
+                    walk(view.operation)
+
+    walk(loop)
+    for other in list(found):
+        found |= _needs(other, siblings)
+    return found
+
+
+def _inside(op: ir.Operation, loop: ir.Operation) -> bool:
+    parent = op.parent
+    while parent is not None:
+        if parent.operation == loop:
+            return True
+        parent = parent.operation.parent
+    return False
+
+
+def _follows(loop: ir.Operation, scan: ir.Operation) -> bool:
+    """Whether `loop` reads what `scan` makes at its own point, nowhere else."""
+    arguments = list(loop.regions[0].blocks[0].arguments)
+    uses = [use.owner.operation for use in scan.results[0].uses]
+    return any(_inside(user, loop) for user in uses) and all(
+        user.name == "tensor.extract" and user.parent.operation == loop and list(user.operands)[1:] == arguments
+        for user in uses
+        if _inside(user, loop)
+    )
 
 
 POSITIONS = ("argmax", "argmin")

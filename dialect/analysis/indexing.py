@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..ir.shapes import Size, symbol_count
+from ..ir.shapes import Size, constant, expr, symbol_count
 from ..mlir import affine, arith, ir
 from .simplification import Simplifier, compose
 
@@ -97,6 +97,43 @@ class Indexing:
             value = affine.apply(ir.AffineMap.get(len(values), len(used), [expression]), [*values, *used])
         self._resolved[value] = index
         return value
+
+
+def digits(index: Index, indexing: Indexing) -> tuple[ir.Value, ...] | None:
+    """The base values of an index that counts through their extents, the last one fastest: of `i * 256 + j` with j < 256, (i, j).
+
+    None for any other index; a constant has no digits.
+    """
+    expression, values = index
+    steps: list[tuple[int, ir.Value]] = []
+    todo = [expression]
+    while todo:
+        e = todo.pop()
+        if isinstance(e, ir.AffineAddExpr):
+            todo += [e.lhs, e.rhs]
+        elif isinstance(e, ir.AffineDimExpr):
+            steps.append((1, values[e.position]))
+        elif (
+            isinstance(e, ir.AffineMulExpr)
+            and isinstance(e.lhs, ir.AffineDimExpr)
+            and isinstance(e.rhs, ir.AffineConstantExpr)
+        ):
+            steps.append((e.rhs.value, values[e.lhs.position]))
+        else:
+            return None
+    steps.sort(key=lambda step: step[0])
+    if not steps or len({value for _, value in steps}) < len(steps):
+        return None
+    expected = 1
+    for number, (step, value) in enumerate(steps):
+        if step != expected:
+            return None
+        size = indexing.extent(value)
+        known = None if size is None else constant(expr(size))
+        if known is None and number < len(steps) - 1:
+            return None
+        expected *= known or 0
+    return tuple(value for _, value in reversed(steps))
 
 
 def _is_one(size: Size | None) -> bool:

@@ -48,20 +48,38 @@ class Assembler:
         self.indexing.enter(op)
         return op, block
 
-    def write(self, group: Group, point: ir.Block, destinations: Destinations) -> None:
-        """The members of `group` at the point whose indices are the arguments of `point`, before its yield."""
-        _Writer(self, group, point, destinations).run()
+    def write(
+        self,
+        group: Group,
+        point: ir.Block,
+        destinations: Destinations,
+        rows: Sequence[ir.Value] | None = None,
+        others: Sequence[Member] = (),
+    ) -> None:
+        """The members of `group` at the point `rows` (by default the arguments of `point`), before the yield of the block `point`.
+
+        Values of `others`, pointwise members of another group, are computed where they are read.
+        """
+        _Writer(self, group, point, destinations, list(point.arguments if rows is None else rows), others).run()
 
 
 class _Writer:
     """The state of writing one group."""
 
-    def __init__(self, assembler: Assembler, group: Group, point: ir.Block, destinations: Destinations):
+    def __init__(
+        self,
+        assembler: Assembler,
+        group: Group,
+        point: ir.Block,
+        destinations: Destinations,
+        rows: list[ir.Value],
+        others: Sequence[Member],
+    ):
         self.assembler, self.group, self.point, self.destinations = assembler, group, point, destinations
-        self.rows = list(point.arguments)
+        self.rows = rows
         self.zero: ir.Value | None = None
         self.tiles: dict[ir.Value, tuple[ir.Value, Member]] = {}
-        self.inlined = {m.result: m.body.op for m in group.members}
+        self.inlined = {m.result: m.body.op for m in [*others, *group.members]}
         self.inliner = Inliner(assembler.indexing, self.inlined.get, self._kept)
 
     def run(self) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..analysis.bodies import magnitude, tensor_bytes
+from ..analysis.chunking import Chunks
 from ..ir.locations import operators_of, source_of
 from ..mlir import ir
-from .members import Member, Pattern
+from .members import Member, Pattern, pairs
 
 FEW_ROWS = 8  # fewer rows than this leave processors idle ...
 LONG_ROW = 1 << 14  # ... if each has more elements than this
@@ -31,6 +32,20 @@ def _megabytes(count: int) -> str:
 
 
 @dataclass
+class Beside:
+    """Partial results in the kernel of a group over the rows they reduce.
+
+    `rows[k]`: the group's row that runs along range k of the reduction, None where that has one point. `columns`: the group's other rows
+    -> the dims of the partial results' domain that they are; none where those are loops in the kernel.
+    """
+
+    chunks: Chunks
+    rows: tuple[int | None, ...]
+    columns: dict[int, int]
+    partials: list["Group"]
+
+
+@dataclass
 class Group:
     """Members of one kernel. `rows` are the sizes of its parallel domain; member m runs at row r with its dim `m.row_dims[r]`."""
 
@@ -42,6 +57,7 @@ class Group:
     # Tensors read from outside -> for each of their dims, the row that indexes it.
     reads: dict[ir.Value, Pattern] = field(default_factory=dict)
     ops: int = 0
+    beside: Beside | None = None  # partial results in the same kernel, which then runs over chunks of the rows
 
     @property
     def reduces(self) -> bool:
@@ -50,7 +66,9 @@ class Group:
     def note_reads(self, member: Member) -> None:
         rows = {dim: r for r, dim in enumerate(member.row_dims)}
         for read, pattern in member.patterns:
-            self.reads.setdefault(read.source, tuple(rows.get(dim) if dim is not None else None for dim in pattern))
+            self.reads.setdefault(
+                read.source, tuple(tuple(rows.get(d) if d is not None else None for d in dims) for dims in pattern)
+            )
 
     def narrow(self, kept: list[int]) -> None:
         """Keeps the rows numbered `kept`; the others become inner dims of the members."""
@@ -194,6 +212,10 @@ class Grouping:
             self.of[m.result] = number
             for source in m.operands:
                 self.readers[source].append(number)
+        self.absorb(number, other)
+
+    def absorb(self, number: int, other: int) -> None:
+        """Group `other` is in the kernel of group `number` from now on: what it needs and what needs it."""
         self.groups[other] = None
         inherited = [b for b in _bits(self.before[other]) if b != number]
         followers = _bits(self.after[other])
@@ -216,7 +238,7 @@ class Grouping:
             if group is not None and group.members[0].fuses:
                 producer = self.members[source]
                 rows = {dim: r for r, dim in enumerate(producer.row_dims)}
-                links.setdefault(owner, []).append((pattern, tuple(rows.get(d) for d in range(len(pattern)))))
+                links.setdefault(owner, []).append((pattern, tuple((rows.get(d),) for d in range(len(pattern)))))
                 saved[owner] = saved.get(owner, 0) + 2 * tensor_bytes(source)
         for source in member.operands:
             size = tensor_bytes(source)
@@ -228,7 +250,7 @@ class Grouping:
                     continue
                 if number not in links:
                     pattern = next(p for read, p in member.patterns if read.source == source)
-                    if all(row is None for row in group.reads.get(source, ())):
+                    if all(row is None for digits in group.reads.get(source, ()) for row in digits):
                         continue
                     links[number] = [(pattern, group.reads[source])]
                 saved[number] = saved.get(number, 0) + size
@@ -245,7 +267,7 @@ class Grouping:
             return Refusal(reason, cost, describe(group.members[-1].body.op))
 
         for pattern, rows in links:
-            for dim, row in zip(pattern, rows):
+            for dim, row in pairs(pattern, rows):
                 if row is None:
                     continue
                 if dim is None:

@@ -1,15 +1,19 @@
 """Computes as members of a kernel: how a member's reads sit over its own domain, and which of its dims are the kernel's rows."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..analysis.bodies import Body, Read, sizes_of
-from ..analysis.indexing import Indexing
+from ..analysis.chunking import Chunks
+from ..analysis.indexing import Indexing, digits
 from ..analysis.layouts import fastest_dim
-from ..ir.shapes import constant
+from ..ir.shapes import constant, expr
 from ..mlir import ir
 
-# For each dimension of a tensor read: the dim of the reader's domain that indexes it (and nothing else does), or None.
-Pattern = tuple[int | None, ...]
+# For each dimension of a tensor read: the dims of the reader's domain that index it, one (alone) or, where the index counts through
+# several, those, the last one fastest. None for an index that is no dim of the domain.
+Pattern = tuple[tuple[int | None, ...], ...]
+OTHER = (None,)
 
 
 @dataclass
@@ -24,6 +28,8 @@ class Member:
     sizes: list[ir.AffineExpr]
     patterns: list[tuple[Read, Pattern]]
     row_dims: tuple[int, ...] = ()
+    chunks: Chunks | None = None  # of partial results: how the whole reduction was cut
+    columns: int = 0  # its reads that run along memory with the domain, less those that do not, each with its weight
     operands: dict[ir.Value, int] = field(default_factory=dict)  # tensors read -> reads of them
 
     @staticmethod
@@ -32,14 +38,12 @@ class Member:
         for loop in body.loops:
             indexing.enter(loop)
         domain = {argument: k for k, argument in enumerate(body.op.regions[0].blocks[0].arguments)}
-        member = Member(number, body, sizes_of(body.op), [])
+        member = Member(number, body, sizes_of(body.op), [], chunks=Chunks.of(body.op))
         for read in body.reads:
-            pattern = []
-            for operand in list(read.op.operands)[1:]:
-                expression, values = indexing.resolve(operand)
-                direct = isinstance(expression, ir.AffineDimExpr)
-                pattern.append(domain.get(values[expression.position]) if direct else None)
-            member.patterns.append((read, tuple(pattern)))
+            places = [digits(indexing.resolve(operand), indexing) or () for operand in list(read.op.operands)[1:]]
+            member._vote(read, [bool(values) and values[-1] in domain for values in places])
+            pattern = tuple(member.digits(values, domain, indexing) for values in places)
+            member.patterns.append((read, pattern))
             member.operands[read.source] = member.operands.get(read.source, 0) + 1
         member.row_dims = member.long_dims
         return member
@@ -68,9 +72,27 @@ class Member:
 
     def reduces_columns(self) -> bool:
         """Whether its largest reads run along memory with the domain, not with the reduction."""
-        votes = 0
-        for read, pattern in self.patterns:
-            dim = fastest_dim(read.source.type)
-            if dim is not None and (dims := sum(1 for d in read.source.type.shape if d != 1)) > 1:
-                votes += read.times * dims * (1 if pattern[dim] is not None else -1)
-        return votes > 0
+        return self.columns > 0
+
+    def _vote(self, read: Read, direct: list[bool]) -> None:
+        dim = fastest_dim(read.source.type)
+        if dim is not None and (dims := sum(1 for d in read.source.type.shape if d != 1)) > 1:
+            self.columns += read.times * dims * (1 if direct[dim] else -1)
+
+    def digits(
+        self, values: tuple[ir.Value, ...], domain: dict[ir.Value, int], indexing: Indexing
+    ) -> tuple[int | None, ...]:
+        """The dims of the domain for the digits of an index. A number of a chunk and the place in it are the one dim of the chunks."""
+        found = [domain.get(value) for value in values]
+        if self.chunks is not None and self.chunks.split in found[:-1]:
+            at = found.index(self.chunks.split)
+            size = indexing.extent(values[at + 1])
+            if found[at + 1] is None and size is not None and constant(expr(size)) == self.chunks.size:
+                del found[at + 1]
+        return tuple(found) or OTHER
+
+
+def pairs(left: Pattern, right: Pattern) -> Iterator[tuple[int | None, int | None]]:
+    """What indexes the same places in both of two patterns of one tensor, digit by digit; None on the left where they count differently."""
+    for a, b in zip(left, right):
+        yield from zip(a, b) if len(a) == len(b) else ((None, digit) for digit in b)

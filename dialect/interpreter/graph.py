@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ..ir.attributes import OperandAttr
+from ..ir.computed import computed_value
 from ..mlir import ir
 from .entry import choose, interpret
 from .maps import evaluate
@@ -19,7 +20,7 @@ def interpret_graph(module: ir.Module, inputs: Sequence[Any], constants: Sequenc
         symbols = _symbols(attributes, inputs)
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         results = interpret(module, [*symbols, *tensors, *constants])
-        return [_output(entry, results, symbols) for entry in attributes["bascule.outputs"]]
+        return [_output(entry, inputs, results, symbols) for entry in attributes["bascule.outputs"]]
 
 
 def _symbols(attributes: ir.OpAttributeMap, inputs: Sequence[Any]) -> list[int]:
@@ -28,15 +29,22 @@ def _symbols(attributes: ir.OpAttributeMap, inputs: Sequence[Any]) -> list[int]:
         places = [entry.value.split() for entry in attributes["bascule.inputs"]]
         known = {int(place[1]): value for place, value in zip(places, inputs) if place[0] == "symbol"}
         return [known[i] for i in range(len(known))]
-    values = []
+    values: list[int] = []
     for source in attributes["bascule.symbol_sources"]:
+        if "value" in source:
+            values.append(computed_value(source["value"], lambda e: int(evaluate(e, (), values))))
+            continue
         given, kind, dim = inputs[source["input"].value], source["kind"].value, source["dim"].value
         found = given if kind == "value" else given.shape[dim] if kind == "size" else given.stride(dim)
         values.append((found - source["offset"].value) // source["scale"].value)
     return values
 
 
-def _output(entry: ir.Attribute, results: list[torch.Tensor], symbols: list[int]) -> Any:
+def _output(
+    entry: ir.Attribute, inputs: Sequence[Any], results: list[torch.Tensor | int], symbols: Sequence[int]
+) -> Any:
+    if isinstance(entry, ir.StringAttr):  # "input 2"
+        return inputs[int(entry.value.split()[1])]
     if isinstance(entry, OperandAttr):
         return results[ir.IntegerAttr(entry.index).value]
     if isinstance(entry, ir.UnitAttr):

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 import torch
 
+from ..ir.computed import computed_value
 from ..mlir import ir
 from .entry import choose
 from .errors import error
-from .maps import sizes
+from .maps import evaluate, sizes
 from .values import dtype_of, fresh, layout_strides
 
-SHAPE, RANGE, SYMBOLS = "bascule.shape", "bascule.range", "bascule.symbols"
+SHAPE, RANGE, SYMBOLS, SOURCES = "bascule.shape", "bascule.range", "bascule.symbols", "bascule.symbol_sources"
 SYMBOL_SIZES = (5, 7, 3, 6, 4, 2)  # of symbols that nobody gives a size
 
 
@@ -41,7 +42,11 @@ def _symbols(op: ir.Operation, shapes: Mapping[str, int]) -> list[int]:
     if unknown:
         raise error(op, f"has no symbol {', '.join(sorted(unknown))}", hint=f"symbols: {', '.join(given) or 'none'}")
     default = [SYMBOL_SIZES[i % len(SYMBOL_SIZES)] for i in range(count)]
-    return [shapes.get(g, shapes.get(n, d)) for g, n, d in zip(given, names, default)]
+    values = [shapes.get(g, shapes.get(n, d)) for g, n, d in zip(given, names, default)]
+    for number, source in enumerate(op.attributes[SOURCES] if SOURCES in op.attributes else []):
+        if "value" in source:
+            values[number] = computed_value(source["value"], lambda e: int(evaluate(e, (), values)))
+    return values
 
 
 def _argument(

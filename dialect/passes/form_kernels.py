@@ -1,5 +1,6 @@
 """The pass `form-kernels`: computes, scans and scatters become kernel functions and calls of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,6 +8,7 @@ from ..analysis.bodies import PRODUCERS, summarize
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..fusion.assembly import ALONE, Assembler, end_of
+from ..fusion.chunks import join_partials, write_chunked
 from ..fusion.groups import Group, Grouping
 from ..fusion.kernel_functions import REMARKS, KernelFunctions
 from ..fusion.members import Member
@@ -33,12 +35,15 @@ class FormKernels(Pass):
     row of them is small, kept as a row (`bascule.compute` in the kernel). Equal kernels share one function. Why a producer is not in the
     kernel of its consumer is noted on the call, as `bascule.remarks`. Up to `max-parts` small kernels of which nothing in the graph
     reads the results (an optimizer's step) become one launch, a kernel without ranges and a foreach for each.
+    Partial sums of columns that `split-reductions` made run beside the rows that read the same tensors, `min-shared` bytes or more of
+    them: that kernel's domain is chunks of rows.
     """
 
     name: ClassVar[str] = "form-kernels"
     max_reads: int = 32
     max_ops: int = 1500
     max_parts: int = 16
+    min_shared: int = 1 << 18  # bytes
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -63,6 +68,7 @@ def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
             grouping.add(Member.of(len(originals), summarize(op), indexing))
         else:
             grouping.add_other(op)
+    join_partials(grouping, indexing, options.min_shared)
     kernels = KernelFunctions(module, graph)
     for launch in _launches(options, grouping.groups):
         # Index values are remembered by identity, and a kernel that equals another is erased: none outlives its launch.
@@ -80,7 +86,8 @@ def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Gro
     for group in groups:
         if group is None:
             continue
-        if options.max_parts > 1 and group.members[0].fuses and _is_last(group) and _bytes(group) <= SMALL:
+        alone = not group.members[0].fuses or group.beside is not None
+        if options.max_parts > 1 and not alone and _is_last(group) and _bytes(group) <= SMALL:
             small.append(group)
         else:
             launches.append([group])
@@ -120,7 +127,8 @@ def _copy_of_init(op: ir.Operation) -> ir.Operation | None:
 
 def _write(launch: list[Group], kernels: KernelFunctions, assembler: Assembler) -> None:
     """The kernel function of one group, or of several that do not depend on each other, and the call of it."""
-    members = [member for group in launch for member in group.members]
+    launched = [*launch, *(beside for group in launch if group.beside for beside in group.beside.partials)]
+    members = [member for group in launched for member in group.members]
     last = max(members, key=lambda m: m.number).body.op
     function = kernels.begin(ir.Location.fused([m.body.op.location for m in members]))
     if last.name in ALONE:
@@ -129,26 +137,30 @@ def _write(launch: list[Group], kernels: KernelFunctions, assembler: Assembler) 
         with last.location:
             kernel = ALONE[last.name](last, out, function.entry, assembler)
     else:
-        destinations = {
-            m.result: function.destination(m.result) for group in launch for m in group.members if _escapes(m, group)
-        }
+        destinations = {m.result: function.destination(m.result) for m in members if _escapes(m, members)}
         with function.location:
             rows = launch[0].rows if len(launch) == 1 else []
-            kernel, point = assembler.loop(KernelOp, rows, ir.InsertionPoint(function.entry))
-            for group in launch:
-                part = point
-                if len(launch) > 1:
-                    _, part = assembler.loop(ForeachOp, group.rows, ir.InsertionPoint(end_of(point)))
-                assembler.write(group, part, destinations)
+            if launch[0].beside is not None:
+                kernel = write_chunked(launch[0], function.entry, destinations, assembler)
+            else:
+                kernel, point = assembler.loop(KernelOp, rows, ir.InsertionPoint(function.entry))
+                for group in launch:
+                    part = point
+                    if len(launch) > 1:
+                        _, part = assembler.loop(ForeachOp, group.rows, ir.InsertionPoint(end_of(point)))
+                    assembler.write(group, part, destinations)
     call = function.finish(kernel, last)
-    remarks = dict.fromkeys(str(remark) for group in launch for remark in group.remarks)
+    remarks = dict.fromkeys(str(remark) for group in launched for remark in group.remarks)
+    for member in members:  # what passes before this one have noted
+        if REMARKS in member.body.op.attributes:
+            remarks.update(dict.fromkeys(remark.value for remark in member.body.op.attributes[REMARKS]))
     if remarks:
         call.attributes[REMARKS] = ir.ArrayAttr.get([ir.StringAttr.get(remark) for remark in remarks])
 
 
-def _escapes(member: Member, group: Group) -> bool:
-    """Whether something outside the group uses the member's result."""
-    inside = sum(m.operands.get(member.result, 0) for m in group.members)
+def _escapes(member: Member, members: Sequence[Member]) -> bool:
+    """Whether something other than `members`, those of its kernel, uses the member's result."""
+    inside = sum(m.operands.get(member.result, 0) for m in members)
     return sum(1 for _ in member.result.uses) > inside
 
 

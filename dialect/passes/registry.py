@@ -16,6 +16,8 @@ _OWN: dict[str, tuple[str, str]] = {
     "expand-random": ("expand_random", "ExpandRandom"),
     "inline-producers": ("inline_producers", "InlineProducers"),
     "form-kernels": ("form_kernels", "FormKernels"),
+    "isolate-kernels": ("isolate_kernels", "IsolateKernels"),
+    "online-softmax": ("online_softmax", "OnlineSoftmax"),
     "schedule-kernels": ("schedule_kernels", "ScheduleKernels"),
     "choose-products": ("choose_products", "ChooseProducts"),
     "order-program": ("order_program", "OrderProgram"),

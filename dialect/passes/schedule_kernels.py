@@ -46,6 +46,8 @@ class ScheduleKernels(Pass):
           order       its ranges as they are flattened
           step        points at once, a power of two. A loop that has no more is one tile, read once and held in registers
           walk        loops of one number are walked together; they have equal ranges and steps, and none needs another's result
+          along       of a foreach that is one tile: the walk, point by point, of an earlier foreach over the ranges of its reductions.
+                      They take in each of its points as it passes. -1: none
           loops       the same for the loops directly in it. One loop at most of those around a point has steps of more than 1
           evict       what its reads, where they vary with the domain, ask of the L2 cache: "normal", "first" or "last" to go
         parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each

@@ -2,6 +2,7 @@
 
 bascule-opt file.mlir --fold-views --form-kernels=max-reads=32 --canonicalize
 bascule-opt --pass-pipeline='builtin.module(fold-views,canonicalize)' < file.mlir
+bascule-opt program.mlir --to-triton --emit=sass-report --target=sm_90
 """
 
 import re
@@ -15,7 +16,9 @@ from ..ir import context
 from ..ir.functions import remarks
 from ..mlir import ir
 from ..passes.pipeline import Observer
+from . import emitters
 from .diagnostics import Collector, verify
+from .emitters import Emitter
 from .instrument import PrintIR, Timing
 
 USAGE = """usage: bascule-opt [input.mlir | -] [options] [--<pass>[=option=value,...]]...
@@ -33,6 +36,8 @@ input and output
   --verify-each[=true|false]    verify after each pass (default: true)
   --allow-unregistered-dialect  accept operations of dialects that are not loaded
   --mlir-print-op-generic, --mlir-print-debuginfo
+  --emit=ttgir|ptx|sass-report  print what Triton makes of the kernels that --to-triton left; sass-report: registers, shared memory, spills
+  --target=ARCH                 for this GPU (default: sm_90); none is needed
 looking inside
   --mlir-print-ir-before-all, --mlir-print-ir-after-all
   --mlir-print-ir-before=PASS[,PASS], --mlir-print-ir-after=PASS[,PASS]
@@ -51,6 +56,8 @@ class Arguments:
     stages: list[str] = field(default_factory=list)  # pipeline texts, in order
     observers: list[Observer] = field(default_factory=list)
     timing: Timing | None = None
+    emitter: Emitter | None = None  # prints the result; None prints IR
+    target: str = ""
     flags: set[str] = field(default_factory=set)
 
 
@@ -91,6 +98,8 @@ def parse_arguments(argv: list[str]) -> Arguments:
     arguments.path = inputs[0] if inputs else "-"
     for stage in arguments.stages:
         passes.Pipeline.parse(stage)  # an unknown pass is refused before anything is read, and after all are loaded
+    if arguments.target and arguments.emitter is None:
+        raise UserError("there is nothing to emit for a target", location="--target", hint="give --emit too")
     if "mlir-timing" in arguments.flags:
         arguments.timing = Timing()
         arguments.observers.append(arguments.timing)
@@ -107,6 +116,10 @@ def _flag(arguments: Arguments, name: str, value: str) -> None:
     elif name == "verify-each":
         if value in ("false", "0"):
             arguments.flags.add("no-verify-each")
+    elif name == "emit":
+        arguments.emitter = emitters.find(value)
+    elif name == "target":
+        arguments.target = value
     elif name == "load-pass":
         passes.load(value)
     elif name == "pass-pipeline":
@@ -117,7 +130,7 @@ def _flag(arguments: Arguments, name: str, value: str) -> None:
 
 
 def run_chunk(text: str, arguments: Arguments) -> tuple[str, Collector, list[str]]:
-    """Parses one chunk of input and runs the passes: (printed IR, diagnostics, remarks)."""
+    """Parses one chunk of input and runs the passes: (printed IR, or what is emitted of it; diagnostics; remarks)."""
     collector, printed, said = Collector(), "", []
     ctx = context()
     ctx.allow_unregistered_dialects = "allow-unregistered-dialect" in arguments.flags
@@ -128,6 +141,8 @@ def run_chunk(text: str, arguments: Arguments) -> tuple[str, Collector, list[str
                 module, verify="no-verify-each" not in arguments.flags, observers=arguments.observers
             )
         said = remarks(module)
+        if arguments.emitter is not None:
+            return arguments.emitter(module, arguments.target), collector, said
         printed = module.operation.get_asm(
             print_generic_op_form="mlir-print-op-generic" in arguments.flags,
             enable_debug_info="mlir-print-debuginfo" in arguments.flags,
@@ -166,13 +181,6 @@ def main(argv: list[str] | None = None) -> int:
     except (UserError, OSError) as error:
         print(f"bascule-opt: {error}", file=sys.stderr)
         return 1
-    if "show-dialects" in arguments.flags:
-        with context() as ctx:
-            print(
-                "Available Dialects: "
-                + ",".join(sorted(ctx.dialects.names() if hasattr(ctx.dialects, "names") else []))
-            )
-        return 0
     return _process(text, arguments)
 
 

@@ -6,6 +6,8 @@ What runs where is said by each kernel's schedule. Reading order: `plan` (the sc
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bascule.dialect.ir.functions import functions, kernel_op
@@ -27,6 +29,15 @@ class CompiledKernels:
 
     addresses: dict[str, int]
     engine: Any = field(repr=False)
+
+    def object_code(self) -> bytes:
+        """The code as an object file, for `bascule.runtime.object_code`; no bytes if there is no kernel."""
+        if not self.addresses:
+            return b""
+        with TemporaryDirectory(prefix="bascule-") as directory:
+            path = Path(directory) / "kernels.o"
+            self.engine.dump_to_object_file(str(path))
+            return path.read_bytes()
 
 
 def lower_kernels(module: ir.Module, target: Target) -> tuple[ir.Module, list[str], list[str]]:
@@ -57,7 +68,7 @@ def compile_kernels(module: ir.Module, *, vector_bits: int | None = None) -> Com
     target = Target(vector_bits) if vector_bits else host()
     lowered, names, called = lower_kernels(module, target)
     lower_to_llvm(lowered)
-    engine = compile_module(lowered, called)
+    engine = compile_module(lowered, called, keep_object=True)
     return CompiledKernels({name: engine.raw_lookup(name) for name in names}, engine)
 
 

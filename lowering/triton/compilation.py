@@ -37,6 +37,11 @@ class TritonKernel:
     stages: int
     location: str = ""
 
+    @property
+    def title(self) -> str:
+        """For messages."""
+        return f"kernel '{self.name}'" + (f" ({self.location})" if self.location else "")
+
 
 def triton_kernels(module: ir.Module) -> list[TritonKernel]:
     """The kernels of a module that `to-triton` left. The text carries the users' source lines."""
@@ -60,8 +65,24 @@ def triton_kernels(module: ir.Module) -> list[TritonKernel]:
 def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
     """Triton's compiled kernel for compute capability `capability` (90 is sm_90); `.asm` has its `ttgir`, `ptx` and `cubin`.
 
-    Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk. Raises what Triton raises.
+    Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk. Raises `CompilerError` that names the kernel
+    and the user's line, and `UserError` for an architecture that Triton does not know.
     """
+    try:
+        return _compile(kernel, capability)
+    except Exception as error:
+        if "is not defined for option 'gpu-name'" in str(error):
+            raise UserError(
+                f"Triton {triton_version()} does not compile for sm_{capability}",
+                location=kernel.location or None,
+                hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
+            ) from error
+        raise CompilerError(
+            f"Triton does not compile {kernel.title} for sm_{capability}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _compile(kernel: TritonKernel, capability: int) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -94,24 +115,12 @@ def _private_cache() -> Iterator[None]:
 
 
 def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
-    name = f"kernel '{kernel.name}'" + (f" ({kernel.location})" if kernel.location else "")
-    try:
-        compiled = compile_kernel(kernel, capability)
-    except Exception as error:
-        if "is not defined for option 'gpu-name'" in str(error):
-            raise UserError(
-                f"Triton {triton_version()} does not compile for sm_{capability}",
-                location=kernel.location or None,
-                hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
-            ) from error
-        raise CompilerError(
-            f"Triton does not compile {name} for sm_{capability}: {type(error).__name__}: {error}"
-        ) from error
+    compiled = compile_kernel(kernel, capability)
     made = compiled.metadata
     for scratch in ("global_scratch_size", "profile_scratch_size"):
         if getattr(made, scratch, 0):
             raise CompilerError(
-                f"{name} wants {getattr(made, scratch)} bytes of {scratch}, which the launcher does not give"
+                f"{kernel.title} wants {getattr(made, scratch)} bytes of {scratch}, which the launcher does not give"
             )
     return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location)
 
@@ -141,8 +150,8 @@ def compile_kernels(
 ) -> dict[str, MachineCode]:
     """Machine code of each kernel, by name, for compute capability `capability` (90 is sm_90).
 
-    What `cache` (default: the user's) has is taken from there; the rest is compiled in parallel, and equal kernels once. Raises
-    `CompilerError` that names the kernel and the user's line, and `UserError` for an architecture that Triton does not know.
+    What `cache` (default: the user's) has is taken from there; the rest is compiled in parallel, and equal kernels once. Raises what
+    `compile_kernel` raises.
     """
     cache = KernelCache.default() if cache is None else cache
     conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}

@@ -1,12 +1,14 @@
 """Compiled kernels on disk, under `$BASCULE_CACHE_DIR` or `~/.cache/bascule`. An empty `BASCULE_CACHE_DIR` turns it off.
 
 An entry is one file of plain data: a checksum of the rest, a line of JSON, the cubin. It is written under another name and renamed, so
-that readers and concurrent writers see all of it or nothing; one that is cut short, altered or of another key is not used. Whatever
-the file system refuses is the same as an empty cache.
+that readers and concurrent writers see all of it or nothing; one that is cut short, altered, of another key, or that another user
+may have written is not used. Whatever the file system refuses is the same as an empty cache.
 """
 
 import json
 import os
+import re
+import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -16,6 +18,7 @@ from uuid import uuid4
 
 VARIABLE = "BASCULE_CACHE_DIR"
 FORMAT = 1  # of entries and of what a key covers
+PLACE = re.compile(r'"(?:[^"\\]|\\.)*":\d+:\d+(?: to \d*:\d+)?')  # a location's file, line and column
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,13 @@ class MachineCode:
 
 
 def key_of(ttir: str, **conditions: Any) -> str:
-    """The key of what Triton makes of `ttir` under `conditions`: versions, architecture, options; whatever prints as JSON."""
+    """The key of what Triton makes of `ttir` under `conditions`: versions, architecture, options; whatever prints as JSON.
+
+    It does not cover the lines of the user's source: one more line at the top of a file is no reason to compile all of it again. They are
+    in the cubin for profilers, as they were when it was made.
+    """
     text = json.dumps({"format": FORMAT, **conditions}, sort_keys=True)
-    return sha256(f"{text}\n{ttir}".encode()).hexdigest()
+    return sha256(f"{text}\n{PLACE.sub('', ttir)}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,11 @@ class KernelCache:
         if path is None:
             return None
         try:
-            content = path.read_bytes()
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                    return None
+                content = file.read()
         except OSError:
             return None
         checksum, _, rest = content.partition(b"\n")
@@ -86,10 +97,11 @@ class KernelCache:
             return
         values = {name: value for name, value in asdict(code).items() if name != "cubin"}
         rest = json.dumps({"key": key, **values}).encode() + b"\n" + code.cubin
-        unfinished = path.with_name(f"{key}.{uuid4().hex}")
+        unfinished = path.with_name(f".{key}.{uuid4().hex}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(sha256(rest).hexdigest().encode() + b"\n" + rest)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(sha256(rest).hexdigest().encode() + b"\n" + rest)
             os.replace(unfinished, path)
         except OSError:
             with suppress(OSError):

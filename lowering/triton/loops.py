@@ -1,6 +1,7 @@
 """The loops of a kernel's body: all at once along an axis of tiles, in steps, or point by point; several of one walk together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from bascule.dialect.analysis.cuda_schedules import inner_loops
@@ -11,7 +12,7 @@ from .body import RULES, Body, Loop, unsupported
 from .reductions import Values
 from .schedule import LoopSchedule
 from .tiles import Axis, Tile, elementwise, shaped, union
-from .walkers import WALKERS, Walker
+from .walkers import WALKERS, ColumnsWalker, Walker
 
 INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
 
@@ -72,6 +73,31 @@ class Emitter(Body):
     def _ready(self, value: ir.Value) -> bool:
         return isinstance(value.type, ir.IndexType) or value in self.env or value in self.buffers or value in self.rows
 
+    @contextmanager
+    def tile_of(self, op: ir.Operation) -> Iterator[None]:
+        """In the foreach `op`, which is one tile."""
+        schedule = self.plan[op]
+        groups = self.groups_of(op, schedule.order)
+        size = self.ix.product(groups)
+        axis = Axis(INNER, schedule.step)
+        before = self.axes, self.loop
+        self.axes = union(self.axes, (axis,))
+        self.loop = Loop([op], schedule.order, axis, True, schedule.evict)
+        position = self.range(axis, self.ix.number(0))
+        self.ix.bind(groups, position)
+        try:
+            with self.under(self.bounded(position, size, axis.extent), False):
+                yield
+        finally:
+            self.axes, self.loop = before
+
+    def prefix(self, op: ir.Operation) -> None:
+        """Emits what the region of `op` computes before its loops and without them."""
+        for view in op.regions[0].blocks[0].operations:
+            inner = view.operation
+            if not len(inner.regions) and len(inner.results) and all(map(self._ready, inner.operands)):
+                self._op(inner)
+
     def _run(self, ops: Sequence[ir.Operation], schedule: LoopSchedule) -> None:
         """Runs loops over the same ranges at the same time."""
         b, ix = self.b, self.ix
@@ -87,7 +113,11 @@ class Emitter(Body):
         loop = Loop(list(ops), schedule.order, axis, whole and tiled, schedule.evict, points=known)
         walkers: list[Walker] = [WALKERS[op.name](self, op, loop) for op in ops]
         walkers = [walker for walker in walkers if walker.walks()]
-        groups = [self._groups(walker.op, schedule.order) for walker in walkers]
+        groups = [self.groups_of(walker.op, schedule.order) for walker in walkers]
+        for columns, plan in self.plan.items():
+            if plan.along == schedule.walk:
+                walkers.append(ColumnsWalker(self, columns, loop))
+                groups.append([])
         self.loop = loop
         self.axes = outer_axes if axis is None else union(outer_axes, (axis,))
 
@@ -97,7 +127,8 @@ class Emitter(Body):
             with self.under(bound, False):
                 for walker, its_groups in zip(walkers, groups):
                     own, values = values[: walker.width], values[walker.width :]
-                    ix.bind(its_groups, position)
+                    if its_groups:
+                        ix.bind(its_groups, position)
                     carried += walker.step(own, position, bound)
             return carried
 
@@ -133,7 +164,7 @@ class Emitter(Body):
         for walker in walkers:
             walker.leave()
 
-    def _groups(self, op: ir.Operation, order: Sequence[int]) -> list[tuple[list[int], ir.AffineExpr]]:
+    def groups_of(self, op: ir.Operation, order: Sequence[int]) -> list[tuple[list[int], ir.AffineExpr]]:
         arguments = list(op.regions[0].blocks[0].arguments)
         sizes = op.attributes["ranges"].value.results
         return list(self.expressions.groups([arguments[d] for d in order], [sizes[d] for d in order]))

@@ -14,12 +14,14 @@ MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
 
 @dataclass(frozen=True)
 class LoopSchedule:
-    """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, what is kept in L2."""
+    """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, what is kept in L2,
+    the walk that its reductions go along with (-1: none)."""
 
     order: tuple[int, ...]
     step: int
     walk: int
     evict: str
+    along: int = -1
     loops: tuple["LoopSchedule", ...] = ()
 
 
@@ -126,7 +128,7 @@ class _Reader:
         evict = self._found(config, "evict").value
         if evict not in ("normal", "first", "last"):
             _refuse(self.kernel, f"the schedule's eviction is '{evict}', not normal, first or last")
-        return LoopSchedule(order, step, self.number(config, "walk"), evict, self.loops(config, op))
+        return LoopSchedule(order, step, self.number(config, "walk"), evict, self.number(config, "along"), self.loops(config, op))
 
     def number(self, config: dict[str, ir.Attribute], name: str) -> int:
         return self._found(config, name).value

@@ -5,6 +5,7 @@ A loop that is one tile (`loop.whole`) begins with nothing, and carries what its
 
 from typing import TYPE_CHECKING
 
+from bascule.dialect.analysis.cuda_schedules import inner_loops
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
@@ -173,6 +174,51 @@ class ScanWalker(Walker):
     def leave(self) -> None:
         if self.loop.axis is not None and not self.loop.whole:
             self.e.rows[self.op.results[0]] = Row(self.op, None, self.loop.order)  # the tile at hand is gone
+
+
+class ColumnsWalker(Walker):
+    """Reductions at each point of a foreach that is one tile, over the rows that another loop walks: see `along` in `schedule-kernels`."""
+
+    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+        super().__init__(emitter, op, loop)
+        self.reduces = inner_loops(op)
+        if loop.axis is not None or any(r.attributes["ranges"] != loop.ops[0].attributes["ranges"] for r in self.reduces):
+            raise unsupported(op, "columns along a walk over other rows, or over several at once")
+        points = constant(emitter.ix.product([([], n) for n in op.attributes["ranges"].value.results]))
+        if points is None or not 1 < points <= emitter.plan[op].step:
+            raise unsupported(op, "columns along a walk that are not one tile")
+
+    def start(self) -> Values:
+        e = self.e
+        values: Values = []
+        with e.tile_of(self.op):
+            e.prefix(self.op)
+            self.walkers = [ReduceWalker(e, reduce, self.loop) for reduce in self.reduces]
+            for walker in self.walkers:
+                own = walker.start()
+                walker.width = len(own)
+                values += own
+        return values
+
+    def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
+        e = self.e
+        carried: Values = []
+        with e.tile_of(self.op):
+            for walker in self.walkers:
+                own, values = values[: walker.width], values[walker.width :]
+                e.ix.bind(e.groups_of(walker.op, self.loop.order), position)
+                carried += walker.step(own, position, None)
+        return carried
+
+    def finish(self, values: Values) -> None:
+        for walker in self.walkers:
+            own, values = values[: walker.width], values[walker.width :]
+            walker.finish(own)
+
+    def leave(self) -> None:
+        for walker in self.walkers:
+            walker.leave()
+        self.e.done.update(self.reduces)
 
 
 WALKERS: dict[str, type[Walker]] = {

@@ -189,7 +189,6 @@ def test_a_softmax_of_columns_keeps_no_tile():
     powers = g.pointwise(lambda e, m: math.exp(arith.subf(e, m)), x, g.reduce("max", x, 0))
     (kernel,) = g.fused(g.pointwise(arith.divf, powers, g.reduce("sum", powers, 0)))
     assert loops(kernel) == ["reduce", "reduce", "foreach"]
-    assert 'kind = "column"' in str(kernel.attributes["schedule"])
 
 
 def test_a_layer_norm_with_what_it_normalizes_is_one_kernel():
@@ -241,7 +240,6 @@ def test_small_kernels_are_one_launch():
     g = Graph(*[(n, 8) for n in range(2, 12)])
     (kernel,) = g.fused(*(g.pointwise(math.exp, x) for x in g.inputs))
     assert loops(kernel) == ["foreach"] * 10
-    assert 'kind = "group"' in str(kernel.attributes["schedule"])
 
 
 def test_a_chain_read_twice_at_each_step_does_not_explode():

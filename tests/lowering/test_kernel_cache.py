@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from bascule.dialect.errors import CompilerError, UserError
@@ -106,6 +105,24 @@ def test_an_entry_of_another_key_is_not_used(cache):
     assert cache.get(key_of("b")) is None
 
 
+@pytest.mark.parametrize("mode", [0o622, 0o660])
+def test_an_entry_that_others_can_write_is_not_used(cache, mode):
+    """It is code that runs on the user's data."""
+    key = key_of("text")
+    cache.put(key, CODE)
+    (path,) = entries(cache)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(mode)
+    assert cache.get(key) is None
+
+
+def test_a_key_leaves_out_where_the_users_source_stands():
+    text = 'arith.addf %a, %b : f32 loc("aten.add.Tensor"("NAME":LINE:4))'
+    moved = [text.replace("NAME", name).replace("LINE", line) for name, line in (("m.py", "3"), ('a "b".py', "14"))]
+    assert key_of(moved[0]) == key_of(moved[1].replace('"b"', r"\22b\22"))
+    assert key_of(moved[0]) != key_of(moved[0].replace("aten.add", "aten.sub"))
+
+
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("in the way")
     cache = KernelCache(tmp_path / "file" / "kernels")
@@ -113,13 +130,13 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     assert cache.get(key_of("text")) is None
 
 
-@pytest.mark.parametrize("failing", ["write_bytes", "replace"])
+@pytest.mark.parametrize("failing", ["open", "replace"])
 def test_a_full_disk(cache, monkeypatch, failing):
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((Path, "write_bytes") if failing == "write_bytes" else (os, "replace")), full)
+        patch.setattr(os, failing, full)
         cache.put(key_of("text"), CODE)
     assert cache.get(key_of("text")) is None
     assert entries(cache) == []

@@ -149,4 +149,5 @@ def test_chunks_of_rows(schedule):
     torch.testing.assert_close((y, p), (x - x.amax(1, keepdim=True), x.reshape(6, 4, 40).sum(1)))
     assert compile_kernel(made, 90).asm["cubin"]
     if not schedule:
-        assert "tensor<64xf32>" in made.ttir
+        assert made.ttir.count("scf.for") == 1
+        assert made.ttir.count('"tt.load"') == 1

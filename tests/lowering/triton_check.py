@@ -22,18 +22,20 @@ from torch.testing import assert_close
 
 PASSES = (
     "cse,fold-views,simplify-indexing,inline-producers,drop-roundings,expand-random,canonicalize,cse,form-kernels,cse,"
-    "schedule-kernels{target=cuda},order-program,bufferize-kernels"
+    "online-softmax{machine},schedule-kernels{machine},order-program,bufferize-kernels"
 )
 TOLERANCE = {torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-3}, torch.float16: {"rtol": 2e-3, "atol": 1e-4}}
 
 
-def program(function: Callable, *inputs: torch.Tensor, tracing_mode: str = "fake", **schedule: int) -> ir.Module:
-    """The program stage of `function`; `schedule` changes every kernel's schedule, see `edit`."""
+def program(
+    function: Callable, *inputs: torch.Tensor, tracing_mode: str = "fake", registers: int = 65536, **schedule: int
+) -> ir.Module:
+    """The program stage of `function`, for multiprocessors of `registers`; `schedule` changes every kernel's schedule, see `edit`."""
     gm = make_fx(function, tracing_mode=tracing_mode, decomposition_table=decomposition_table())(*inputs)
     fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
     module = import_graph(gm, fake, context=context()).module
     convert_module(module, fallback="error", eager_rounding=False)
-    Pipeline.parse(PASSES).run(module)
+    Pipeline.parse(PASSES.format(machine=f"{{target=cuda registers={registers}}}")).run(module)
     if schedule:
         edit(module, **schedule)
     return module
@@ -49,7 +51,7 @@ def edit(module: ir.Module, *, tile: int | None = None, step: int | None = None,
             for loop in loops:
                 keys = {entry.name: entry.attr for entry in ir.DictAttr(loop)}
                 if keys["step"].value > 1:
-                    keys["step"] = ir.IntegerAttr.get(i64, step)
+                    keys |= {"step": ir.IntegerAttr.get(i64, step), "along": ir.IntegerAttr.get(i64, -1)}
                 changed.append(ir.DictAttr.get({**keys, "loops": stepped(keys["loops"])}))
             return ir.ArrayAttr.get(changed)
 

@@ -16,6 +16,12 @@ from .programs import programs
 
 # The programs are of the tensor stage: what comes before makes it.
 STAGES = DEFAULT[DEFAULT.index("torch-to-bascule") + 1 :]
+# The same with thresholds so low that programs of a few elements pass them.
+EAGER = {
+    "split-reductions": "split-reductions{parallel=3 min-size=2 cache=512}",
+    "form-kernels": "form-kernels{min-shared=1}",
+}
+SPLITTING = [EAGER.get(stage, stage) for stage in STAGES]
 # A value of bf16 may be rounded once more or once less: by drop-roundings, and where a kernel keeps it in f32.
 TOLERANCE = 1e-4
 ROUNDED = 0.1
@@ -58,6 +64,8 @@ common = settings(deadline=None, derandomize=True, suppress_health_check=list(He
 @given(text=programs(), size=sizes)
 def test_a_pass_does_not_change_the_numbers(position, text, size):
     compare_after(text, size, list(STAGES[:position]), [STAGES[position]])
+    if STAGES[position] in EAGER:
+        compare_after(text, size, SPLITTING[:position], [SPLITTING[position]])
 
 
 @settings(common, max_examples=60)
@@ -70,6 +78,7 @@ def test_the_pipeline_does_not_change_the_numbers(text, size):
 @given(text=programs(), size=sizes)
 def test_machine_code_computes_the_same(text, size):
     compare_after(text, size, [], list(STAGES), compiled=True)
+    compare_after(text, size, [], SPLITTING, compiled=True)
 
 
 def test_every_pass_of_the_dialect_is_covered():

@@ -1,0 +1,79 @@
+"""Symbols that are computed from symbols before them, where no affine expression says how: `max(s0, s1)`.
+
+In `bascule.symbol_sources` such a symbol is `{kind = "computed", value = tree}`. A tree is `affine_map<()[s0] -> (..)>` (an integer), a float, or
+a list of an operator's name, one of `OPERATORS`, and its operands.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from ..mlir import ir
+from .shapes import size_map
+
+Tree: TypeAlias = ir.ArrayAttr | ir.AffineMapAttr | ir.FloatAttr
+
+# Operator -> its Python text. A condition is 0 or 1; the module `math` is there.
+OPERATORS = {
+    "add": "({} + {})",
+    "mul": "({} * {})",
+    "pow": "({} ** {})",
+    "truediv": "({} / {})",
+    "floordiv": "({} // {})",
+    "mod": "({} % {})",
+    "max": "max({}, {})",
+    "min": "min({}, {})",
+    "float": "float({})",
+    "floor": "math.floor({})",
+    "ceil": "math.ceil({})",
+    "trunc": "math.trunc({})",
+    "round": "round({})",
+    "sqrt": "math.sqrt({})",
+    "shl": "({} << {})",
+    "shr": "({} >> {})",
+    "bitand": "({} & {})",
+    "bitor": "({} | {})",
+    "bitxor": "({} ^ {})",
+    "eq": "int({} == {})",
+    "ne": "int({} != {})",
+    "lt": "int({} < {})",
+    "le": "int({} <= {})",
+    "gt": "int({} > {})",
+    "ge": "int({} >= {})",
+    "not": "int(not {})",
+    "select": "({1} if {0} else {2})",
+}
+
+
+def tree_of(operator: str, *operands: Tree) -> ir.ArrayAttr:
+    """`operator` of trees."""
+    return ir.ArrayAttr.get([ir.StringAttr.get(operator), *operands])
+
+
+def leaf_of(value: ir.AffineExpr | int | float) -> Tree:
+    """An integer expression of the symbols, or a number, as a tree."""
+    return ir.FloatAttr.get_f64(value) if isinstance(value, float) else ir.AffineMapAttr.get(size_map([value]))
+
+
+def python_text(tree: ir.Attribute, text_of: Callable[[ir.AffineExpr], str]) -> str:
+    """The tree as a Python expression; `text_of` gives that of an affine expression."""
+    match tree:
+        case ir.AffineMapAttr():
+            return text_of(tree.value.results[0])
+        case ir.FloatAttr():
+            return repr(tree.value) if math.isfinite(tree.value) else f'float("{tree.value}")'
+    operator, *operands = tree
+    return OPERATORS[operator.value].format(*(python_text(operand, text_of) for operand in operands))
+
+
+def computed_value(tree: ir.Attribute, evaluate: Callable[[ir.AffineExpr], int]) -> int:
+    """The tree's value; `evaluate` gives that of an affine expression."""
+    match tree:
+        case ir.AffineMapAttr():
+            return evaluate(tree.value.results[0])
+        case ir.FloatAttr():
+            return tree.value
+    operator, *operands = tree
+    values = {f"x{i}": computed_value(operand, evaluate) for i, operand in enumerate(operands)}
+    names: Sequence[str] = list(values)
+    return eval(OPERATORS[operator.value].format(*names), {"math": math}, values)

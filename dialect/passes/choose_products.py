@@ -1,0 +1,117 @@
+"""The pass `choose-products`: matrix products that another library does faster than the BLAS behind `aten.mm` become calls of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from ..analysis.buffers import memref_type, strides
+from ..ir import OperandAttr, builders
+from ..ir.functions import ARGUMENTS, EXTERN, SHAPES, Externs, functions, graph_functions, is_extern
+from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
+from ..mlir import ir
+from .base import Pass
+
+LINEAR = "mkldnn._linear_pointwise.default"
+PRODUCTS = {"aten.mm.default": (0, 1, None), "aten.addmm.default": (1, 2, 0)}  # positions of x, y and what is added
+REASON_TEXT = "a matrix product, which oneDNN does faster here than the BLAS library"
+ROWS = 8  # with fewer the product is bound by memory, and oneDNN would first copy `y` to its own layout
+SYMBOL = 64  # the size assumed of a symbol
+
+
+@dataclass(frozen=True)
+class ChooseProducts(Pass):
+    """Takes and leaves the kernel stage. With `onednn`, products of f32 matrices by `aten.mm` and `aten.addmm` (a row added to each, no
+    factors) that multiply `least` times or more become calls of oneDNN's `mkldnn._linear_pointwise`, which takes the second matrix
+    transposed: a view.
+
+    MKL has no AVX-512 code for processors of other makers than Intel; oneDNN is twice as fast there. A call of it takes about 10 us
+    more, hence `least`. What stays as it is: other element types, which ATen gives to oneDNN itself; matrices that are neither row-major nor transposed.
+    """
+
+    name: ClassVar[str] = "choose-products"
+    onednn: bool = False
+    least: int = 1 << 20
+
+    def run(self, module: ir.Module) -> None:
+        if not self.onednn:
+            return
+        with module.context:
+            externs = Externs(module)
+            known = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
+            products = {name: f for name, f in known.items() if f.attributes[EXTERN].value in PRODUCTS}
+            replaced, kept = set[str](), set[str]()
+            for graph in graph_functions(module) if products else ():
+                for op in [op.operation for op in graph.regions[0].blocks[0].operations]:
+                    name = op.attributes["callee"].value if op.name == "func.call" else ""
+                    if name in products:
+                        done = self._replace(op, products[name], externs)
+                        (replaced if done else kept).add(name)
+            for name in replaced - kept:
+                products[name].erase()
+
+    def _replace(self, op: ir.Operation, function: ir.Operation, externs: Externs) -> bool:
+        found = _operands(op, function)
+        if found is None:
+            return False
+        x, y, row = found
+        (rows, inner), columns = shape_of(x), shape_of(y)[1]
+        sizes = [SYMBOL if constant(size) is None else constant(size) for size in (rows, inner, columns)]
+        if constant(inner) is None or sizes[0] < ROWS or prod(sizes) < self.least:
+            return False
+        i64 = ir.IntegerType.get_signless(64)
+        with ir.InsertionPoint(op), op.location:
+            operands = [x, _transposed(y), *([row] if row is not None else [])]
+            numbers = [OperandAttr.get(ir.IntegerAttr.get(i64, i)) for i in range(len(operands))]
+            text = ir.StringAttr.get
+            arguments = [*numbers, ir.UnitAttr.get()][:3] + [text("none"), ir.ArrayAttr.get([]), text("")]
+            shapes = [map_.value for map_ in function.attributes[SHAPES]] if SHAPES in function.attributes else None
+            types = [result.type for result in op.results]
+            results = externs.call(LINEAR, arguments, operands, types, shapes=shapes, reason=REASON_TEXT)
+        op.results[0].replace_all_uses_with(results[0])
+        op.erase()
+        return True
+
+
+def _operands(op: ir.Operation, function: ir.Operation) -> tuple[ir.Value, ir.Value, ir.Value | None] | None:
+    """The matrices of a product `x @ y` and the row that is added; None if it is of another form."""
+    arguments = list(function.attributes[ARGUMENTS])
+    at = PRODUCTS[function.attributes[EXTERN].value]
+    x, y, row = (None if i is None else op.operands[ir.IntegerAttr(arguments[i].index).value] for i in at)
+    factors = [a for i, a in enumerate(arguments) if i not in at]
+    if any(not isinstance(a, ir.IntegerAttr | ir.FloatAttr) or a.value != 1 for a in factors):
+        return None
+    values = [x, y, *op.results, *([] if row is None else [row])]
+    if any(not isinstance(v.type.element_type, ir.F32Type) for v in values):
+        return None
+    if not (_row_major(x) or _row_major(x, [1, 0])) or not (_row_major(y) or _row_major(y, [1, 0])):
+        return None
+    if not _row_major(op.results[0]) or (row is not None and not (row.type.rank == 1 and _row_major(row))):
+        return None
+    if row is not None and shape_of(row) != [shape_of(y)[1]]:
+        return None
+    return x, y, row
+
+
+def _row_major(value: ir.Value, order: Sequence[int] | None = None) -> bool:
+    """Whether memory has the elements one after another, dims in this order."""
+    sizes, steps = shape_of(value), strides(memref_type(value.type))
+    step = expr(1)
+    for dim in reversed(range(len(sizes)) if order is None else order):
+        if constant(sizes[dim]) != 1 and steps[dim] != step:
+            return False
+        step = step * sizes[dim]
+    return True
+
+
+def _transposed(value: ir.Value) -> ir.Value:
+    """A view of a matrix with its dims swapped; of such a view, its source."""
+    d0, d1 = (ir.AffineExpr.get_dim(i) for i in range(2))
+    swap = index_map(2, [d1, d0])
+    sizes, steps = shape_of(value)[::-1], strides(memref_type(value.type))[::-1]
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name == "bascule.view" and owner.attributes["map"].value == swap:
+        return owner.operands[0]
+    return builders.view(value, swap, sizes, tensor_type(sizes, value.type.element_type, steps))
+
+

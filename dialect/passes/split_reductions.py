@@ -1,0 +1,198 @@
+"""The pass `split-reductions`: a large reduction of few results becomes partial results over chunks, and a small reduction of those."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+from ..analysis.bodies import magnitude, sizes_of, summarize, tensor_bytes
+from ..analysis.chunking import Chunks, cut
+from ..analysis.indexing import Indexing
+from ..analysis.simplification import Simplifier
+from ..errors import UserError
+from ..fusion.kernel_functions import REMARKS
+from ..fusion.members import Member
+from ..fusion.partials import fills, is_splittable, refine, split
+from ..ir import builders
+from ..ir.functions import graph_functions
+from ..ir.locations import operators_of
+from ..ir.shapes import constant
+from ..mlir import ir
+from .base import Pass
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """`parallel`: independent pieces of work that keep it busy. `points`: the fewest results at which a reduction is cut: a lowering may
+    share one reduction among threads itself. `columns`: neighbouring results that one piece of work computes together. `least`: elements
+    below which a launch more costs more than idle processors; `chunk`: of one chunk, at least. `cache`: bytes that one piece of work reads
+    twice from memory once."""
+
+    parallel: int
+    points: int
+    columns: int
+    least: int
+    chunk: int
+    cache: int
+
+
+MACHINES = {
+    "cpu": _Machine(parallel=8, points=2, columns=32, least=1 << 18, chunk=1 << 14, cache=1 << 18),
+    "cuda": _Machine(parallel=528, points=1, columns=32, least=1 << 16, chunk=1 << 11, cache=1 << 17),
+}
+MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
+SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
+
+
+@dataclass(frozen=True)
+class SplitReductions(Pass):
+    """Takes the tensor stage; leaves reductions that keep the machine busy.
+
+    Where a compute has few elements and reduces over many (the sum of everything, the variance of some long rows, sums of columns), its
+    reduction is cut into chunks: a compute of their partial results before it, marked `bascule.chunks`, over (chunks, its domain); and the
+    reduction of those in its place. Exact for every kind: of argmax the first position wins, as before; Welford's means and squares
+    are combined as Chan, Golub and LeVeque do. The order of combination is fixed.
+
+    Sums of columns of what rows are computed from as well (the weights' gradients of a layer norm) are cut too, into chunks of rows that
+    stay in a cache: `form-kernels` then reads each chunk once for both. What was cut, and what was not though it is large, is a remark.
+
+    `target` gives the measures. Where not 0, these stand for them: `parallel`, the pieces of work wanted (then also of a single result);
+    `min-size`, elements below which nothing is cut; `cache`, bytes of a chunk of rows.
+    """
+
+    name: ClassVar[str] = "split-reductions"
+    target: str = "cpu"
+    parallel: int = 0
+    min_size: int = 0
+    cache: int = 0
+
+    def run(self, module: ir.Module) -> None:
+        if self.target not in MACHINES:
+            raise UserError(
+                f"no measures for target '{self.target}'", location=self.name, hint=f"known: {', '.join(MACHINES)}"
+            )
+        if min(self.parallel, self.min_size, self.cache) < 0:
+            raise UserError("'parallel', 'min-size' and 'cache' are not negative", location=self.name)
+        machine = MACHINES[self.target]
+        if self.parallel:
+            machine = replace(machine, parallel=self.parallel, points=1)
+        if self.min_size:
+            machine = replace(machine, least=self.min_size, chunk=min(machine.chunk, self.min_size))
+        if self.cache:
+            machine = replace(machine, cache=self.cache)
+        with module.context:
+            for graph in graph_functions(module):
+                _Graph(machine, graph).run()
+
+
+class _Graph:
+    """One graph function: its computes, and which tensors are read along rows."""
+
+    def __init__(self, machine: _Machine, graph: ir.Operation):
+        self.machine, self.shared = machine, SHARED * machine.least
+        self.symbols, self.simplifier = builders.symbols_of(graph), Simplifier()
+        indexing = self._indexing()
+        ops = [view.operation for view in graph.regions[0].blocks[0].operations]
+        self.members = [
+            Member.of(i, summarize(op), indexing) for i, op in enumerate(ops) if op.name == "bascule.compute"
+        ]
+        self.along: set[ir.Value] = set()  # large tensors that rows are computed from, or that are computed along rows
+        for member in self.members:
+            if not (member.reduces and member.reduces_columns()):
+                wide = self._wide(member)
+                self.along.update(wide)
+                if wide and not member.reduces:
+                    self.along.add(member.result)
+
+        self.rows: dict[
+            ir.Value, set[ir.Value]
+        ] = {}  # of sums of columns: the large tensors that those alike read with them
+        alike: dict[tuple, set[ir.Value]] = {}
+        for member in self.members:
+            if member.reduces and member.reduces_columns():
+                self.rows[member.result] = _joined(member, self._wide(member), alike)
+
+    def _indexing(self) -> Indexing:
+        """One for each change: values are remembered by identity."""
+        return Indexing(self.symbols, self.simplifier)
+
+    def _wide(self, member: Member) -> list[ir.Value]:
+        return [source for source in member.operands if tensor_bytes(source) >= self.shared]
+
+    def run(self) -> None:
+        for member in self.members:
+            # Splitting erases the reduction, and with it those inside.
+            direct = [loop for loop in member.body.loops if loop.parent.operation == member.body.op]
+            for loop in direct:
+                self._consider(member, loop)
+
+    def _consider(self, member: Member, loop: ir.Operation) -> None:
+        op, points = member.body.op, member.body.points
+        ranges, elements = sizes_of(loop), magnitude(sizes_of(loop))
+        if not points * elements >= self.machine.least:
+            return
+        columns = member.reduces_columns()
+        units = max(1, points // self.machine.columns) if columns else points
+        pieces = (
+            min(-(-self.machine.parallel // units), points * elements // self.machine.chunk)
+            if units < self.machine.parallel
+            else 1
+        )
+        why = f"{points} results of {elements} elements each"
+        if points < self.machine.points:
+            pieces = 1
+        if columns and (each := self._row_bytes(member)):
+            near = -(-elements * each // self.machine.cache)
+            if near > 1:
+                pieces, why = max(pieces, near), "rows are computed from what it reads"
+        if pieces <= 1:
+            return
+        if is_splittable(op, loop):
+            loop = refine(op, loop, self._indexing())
+            ranges = sizes_of(loop)
+        kind = loop.attributes["kind"].value
+        known = [constant(size) for size in ranges]
+        if None in known:
+            _note(op, f"{_name(op)} not split: the number of its elements is not known; {why}")
+        elif not is_splittable(op, loop):
+            _note(op, f"{_name(op)} not split: it needs another reduction of its own compute; {why}")
+        else:
+            chunks = cut([size for size in known if size is not None], pieces, fills=fills(kind))
+            if chunks is None:
+                sizes = "x".join(map(str, known))
+                _note(op, f"{_name(op)} not split: no {pieces} equal chunks of {sizes}; {why}")
+            else:
+                split(op, loop, chunks, self._indexing())
+                _note(op, f"{_name(op)} split into {prod(chunks.outer)} chunks of {_sizes(chunks)}: {why}")
+
+    def _row_bytes(self, member: Member) -> int:
+        """Bytes of what one step of a sum of columns reads, if rows are computed from some of it; else 0."""
+        wide = self.rows[member.result]
+        if not wide & self.along:
+            return 0
+        elements = max(1, magnitude([size for loop in member.body.loops[:1] for size in sizes_of(loop)]))
+        return sum(max(1, tensor_bytes(source) // elements) for source in wide)
+
+
+def _joined(member: Member, wide: list[ir.Value], alike: dict[tuple, set[ir.Value]]) -> set[ir.Value]:
+    """`wide`, and the large tensors of other sums of columns, over a domain and ranges like the member's, that read one of them too: they
+    are cut alike."""
+    shape = tuple(member.sizes), *(tuple(sizes_of(loop)) for loop in member.body.loops)
+    found = next((alike[source, shape] for source in wide if (source, shape) in alike), set[ir.Value]())
+    found.update(wide)
+    for source in wide:
+        alike.setdefault((source, shape), found)
+    return found
+
+
+def _sizes(chunks: Chunks) -> str:
+    return "x".join(map(str, chunks.inner))
+
+
+def _name(op: ir.Operation) -> str:
+    return next(reversed(operators_of(op.location)), "a reduction")
+
+
+def _note(op: ir.Operation, remark: str) -> None:
+    known: Sequence[ir.Attribute] = op.attributes[REMARKS] if REMARKS in op.attributes else []
+    op.attributes[REMARKS] = ir.ArrayAttr.get([*known, ir.StringAttr.get(remark)])

@@ -1,0 +1,99 @@
+"""Rows that a program cannot hold: walked in steps, as few times as they must be."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from triton_check import TOLERANCE, cubins, lowered, program, run
+
+FEW = 16384  # registers: rows of more than 12288 elements are walked
+LONG = 20011
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def rows(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    x = torch.randn(9, LONG).to(dtype)
+    x[1, :9000], x[2, 70] = -math.inf, math.nan
+    return x
+
+
+def walked(function, *inputs, walks: int, loads: int, tolerance: dict | None = None) -> None:
+    """`function` is one kernel of so many walks and loads, and gives what eager gives."""
+    want = function(*inputs)
+    want = list(want) if isinstance(want, tuple | list) else [want]
+    module = program(function, *inputs, registers=FEW)
+    (kernel,) = lowered(module).values()
+    assert (kernel.ttir.count("scf.for"), kernel.ttir.count('"tt.load"')) == (walks, loads)
+    for got, w in zip(run(module, list(inputs)), want, strict=True):
+        torch.testing.assert_close(got, w, equal_nan=True, **(tolerance or TOLERANCE.get(w.dtype, {})))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_softmax_reads_twice(dtype):
+    walked(lambda x: F.softmax(x, -1), rows(dtype), walks=2, loads=2)
+
+
+def test_log_softmax_reads_twice():
+    walked(lambda x: F.log_softmax(x, -1), rows(), walks=2, loads=2)
+
+
+def test_cross_entropy_reads_once():
+    x, t = torch.randn(9, LONG), torch.tensor([0, 5, LONG - 1, 700, 1, 2, 3, 4, 5])
+    module = program(lambda x, t: F.cross_entropy(x, t, reduction="none"), x, t, registers=FEW)
+    assert sum(kernel.ttir.count("scf.for") for kernel in lowered(module).values()) == 1
+    torch.testing.assert_close(run(module, [x, t]), [F.cross_entropy(x, t, reduction="none")])
+
+
+def test_a_row_of_minus_infinity_is_nan():
+    x = torch.full((9, LONG), -math.inf)
+    x[1, 5] = 1.0
+    walked(lambda x: F.softmax(x, -1), x, walks=2, loads=2)
+
+
+def test_the_largest_about_another_row_is_not_online():
+    """The sum is about the maximum of other elements."""
+    x, y = torch.randn(9, LONG), torch.randn(9, LONG)
+    walked(lambda x, y: (x - y.amax(1, keepdim=True)).exp().sum(1), x, y, walks=2, loads=2)
+
+
+def test_independent_reductions_walk_together():
+    x = torch.randn(9, LONG)
+    walked(lambda x: (x.sum(1), x.amax(1), (x * x).sum(1), x.argmin(1)), x, walks=1, loads=1)
+
+
+def test_what_needs_a_result_walks_later():
+    x = torch.randn(9, LONG)
+    walked(lambda x: (x - x.mean(1, keepdim=True)).abs().amax(1), x, walks=2, loads=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_moments_read_once(dtype):
+    x = (torch.randn(9, LONG) * 3 + 100).to(dtype)
+    walked(lambda x: torch.var_mean(x, -1), x, walks=1, loads=1)
+
+
+def test_layer_norm_reads_twice():
+    walked(lambda x: F.layer_norm(x, (LONG,)), torch.randn(9, LONG), walks=2, loads=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+def test_scan_reads_once(dtype):
+    x = (torch.randn(9, LONG) * 4).to(dtype)
+    walked(lambda x: torch.cumsum(x, 1), x, walks=1, loads=1, tolerance={"rtol": 1e-4, "atol": 1e-2})
+
+
+def test_running_product():
+    x = 1 + torch.randn(9, LONG) * 1e-3
+    walked(lambda x: torch.cumprod(x, 1), x, walks=1, loads=1, tolerance={"rtol": 1e-4, "atol": 0.0})
+
+
+@pytest.mark.parametrize("capability", [80, 90, 100])
+def test_compiles(capability):
+    x = torch.randn(9, LONG)
+    for function in (lambda x: F.softmax(x, -1), lambda x: torch.cumsum(x, 1), lambda x: torch.var_mean(x, -1)):
+        assert all(cubins(function, x, capability=capability, registers=FEW))
