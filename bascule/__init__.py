@@ -3,6 +3,7 @@
 `torch.compile(f, backend="bascule", mode=..., options=...)` needs no import. What is here is for asking about it:
 
     bascule.explain(f, *args)     what became of a function: kernels, ATen calls and why, memory, times
+    bascule.compile_fx(gm, inputs), bascule.compile_fx_inner(gm, inputs)    graphs without Dynamo, as Inductor's functions of these names
     bascule.list_options()        the options, their meaning and defaults
     bascule.counters()            how often what happened in this process
 
@@ -19,11 +20,14 @@ _PUBLIC = {
     "Options": "options",
     "UnsupportedError": "errors",
     "UserError": "errors",
+    "compile_fx": "fx_entry",
+    "compile_fx_inner": "fx_entry",
     "compile_graph": "compile",
     "counters": "counting",
     "explain": "explanation",
     "list_modes": "options",
     "list_options": "options",
+    "memory_efficient_fusion": "fx_entry",
 }
 
 __all__ = list(_PUBLIC)

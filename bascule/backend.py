@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot import compile_with_autograd
+from bascule.frontend.aot import compile_with_autograd, report_output_strides
 from bascule.frontend.decompositions import decomposition_table
 
 from .compile import compile_graph
 from .dynamo_errors import raised_as_is
+from .graph_passes import JOINT, POST_GRAD, PRE_GRAD, apply, partition
+from .minifier import minifying
 from .options import Options, make_options
 from .pipelines import pipeline_for
 from .record import Record
@@ -48,11 +50,12 @@ def compile_dynamo_graph(
     with raised_as_is():
         checked = make_options(mode, options)
         pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
-        compiler = partial(_compile, f"graph{next(_numbers)}", checked, on_record)
-        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
+        compiler = partial(compile_direction, f"graph{next(_numbers)}", checked, on_record)
+        apply(gm, checked, PRE_GRAD)
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), partition(checked))
 
 
-def _compile(
+def compile_direction(
     name: str,
     options: Options,
     on_record: Callable[[Record], None] | None,
@@ -61,7 +64,22 @@ def _compile(
     *,
     is_backward: bool,
     is_inference: bool,
+    joint: bool = True,
 ) -> Callable[[list[Any]], Sequence[Any]]:
+    """Compiles the forward, backward or inference graph of what is called `name`; returns a boxed function.
+
+    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it.
+    """
     direction = "backward" if is_backward else "inference" if is_inference else "forward"
     with raised_as_is():
-        return compile_graph(gm, example_inputs, options, name=f"{name}_{direction}", on_record=on_record)
+        if is_inference and joint:
+            apply(gm, options, JOINT)
+        apply(gm, options, POST_GRAD)
+
+        def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+            return compile_graph(gm, example_inputs, options, name=f"{name}_{direction}", on_record=on_record)
+
+        compiled = minifying(compile_, gm, example_inputs, options)
+        if not is_backward:
+            report_output_strides(gm)
+        return compiled

@@ -9,10 +9,10 @@ from bascule.frontend.importer import import_graph
 from bascule.lowering.program import to_python
 from bascule.runtime import load
 
+from .cache import slot_for
 from .counting import count
 from .devices import placement_of
 from .dialect.ir import context
-from .dialect.mlir import ir
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
 from .options import Options
@@ -20,7 +20,7 @@ from .parts import compile_in_parts
 from .pipelines import pipeline_for
 from .record import Record
 from .reproducer import Snapshot, compiler_error
-from .summary import aten_calls, launches
+from .summary import Summary
 from .targets import target_for
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
@@ -66,18 +66,17 @@ def compile_graph(
     for finished in (record, *parts):
         finished.finished()
         if finished.compiled:
-            _count(finished.module)
+            _count(finished.summary)
         if on_record is not None:
             on_record(finished)
     return compiled
 
 
-def _count(module: ir.Module) -> None:
+def _count(summary: Summary) -> None:
     count("graphs", "compiled")
-    launched, distinct = launches(module)
-    count("kernels", "launches", launched)
-    count("kernels", "distinct", distinct)
-    for call in aten_calls(module):
+    count("kernels", "launches", summary.launches)
+    count("kernels", "distinct", len(summary.kernels))
+    for call in summary.aten:
         count("aten", f"{call.operator}: {call.reason}", call.calls)
 
 
@@ -92,11 +91,22 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
             placement.annotate(imported.module)
         record.module, record.target, snapshot = imported.module, target.name, Snapshot.of(imported.module)
         record.dump_module("import", imported.module)
+        with record.stage("cache"):
+            slot = slot_for(gm, imported.module, pipeline, options, target)
+            entry = slot and slot.load()
+        if entry is not None:
+            record.summary, record.wrapper = entry.summary, entry.wrapper
+            with record.stage("load"):
+                return load(entry.wrapper, entry.compiled.kernels, imported.constants)
         pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
         record.lowering = True
         compiled = target.compile(imported.module, record)
         with record.stage("wrapper"):
             record.wrapper = to_python(imported.module, compiled.plans)
+            record.summary = Summary.of(imported.module)
+        if slot is not None:
+            with record.stage("cache"):
+                slot.store(record.wrapper, compiled, record.summary)
         file = record.dump("wrapper.py", record.wrapper)
         with record.stage("load"):
             return load(record.wrapper, compiled.kernels, imported.constants, file=file)

@@ -8,7 +8,9 @@ _counters: dict[str, Counter] = {}
 
 # What is counted. `graphs`: compiled, fallback. `kernels`: launches a run of the graphs, distinct ones. `aten`: calls a run of
 # the graphs, by operator and reason. `fallbacks`: graphs that were not compiled, by reason.
-GROUPS = ("graphs", "kernels", "aten", "fallbacks")
+# `cuts`: operators at which graphs were cut into parts, by operator and reason.
+# `cache`: what the disk cache did: hit, miss, stored, bypass and refused with the reason.
+GROUPS = ("graphs", "kernels", "aten", "fallbacks", "cuts", "cache")
 
 
 def count(group: str, key: str, number: int = 1) -> None:

@@ -10,9 +10,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from .backend import compile_dynamo_graph
-from .dialect.ir.functions import remarks
 from .record import Record
-from .summary import AtenCall, Kernel, Memory, aten_calls, kernels, memory
+from .summary import AtenCall, Kernel, Memory, Summary
 
 
 @dataclass(frozen=True)
@@ -21,25 +20,33 @@ class GraphExplanation:
 
     name: str
     nodes: int
+    target: str  # what its kernels were compiled for
+    runs: int  # sequences of launches without anything else between them: on a GPU, each is one call of a plan
     kernels: tuple[Kernel, ...]
     aten: tuple[AtenCall, ...]
     memory: Memory | None
     remarks: tuple[str, ...]
     fallback: str | None  # why the graph was not compiled, if it was not
+    cuts: tuple[
+        str, ...
+    ]  # operators at which it was cut into parts, which follow it: operator, reason, the user's line
     seconds: dict[str, float]  # stage or pass -> time
     wrapper: str | None  # the Python module that runs the graph
 
     @staticmethod
     def of(record: Record) -> "GraphExplanation":
-        module = record.module if record.fallback is None else None
+        told = (record.compiled and record.summary) or Summary((), (), None, (), 0)
         return GraphExplanation(
             name=record.name,
             nodes=record.nodes,
-            kernels=tuple(kernels(module)) if module else (),
-            aten=tuple(aten_calls(module)) if module else (),
-            memory=memory(module) if module else None,
-            remarks=tuple(remarks(module)) if module else (),
+            target=record.target,
+            runs=told.runs,
+            kernels=told.kernels,
+            aten=told.aten,
+            memory=told.memory,
+            remarks=told.remarks,
             fallback=record.fallback,
+            cuts=tuple(map(str, record.cuts)),
             seconds=dict(record.seconds),
             wrapper=record.wrapper,
         )
@@ -48,8 +55,15 @@ class GraphExplanation:
         lines = [f"{self.name}: {self.nodes} nodes, {sum(self.seconds.values()):.2f} s to compile"]
         if self.fallback is not None:
             lines.append(f"  NOT COMPILED: {self.fallback}")
+        if self.cuts:
+            lines.append("  compiled in parts; these operators run by themselves")
+            lines += [f"    {cut}" for cut in self.cuts]
         if self.kernels:
-            lines.append(f"  {sum(k.calls for k in self.kernels)} launches of {len(self.kernels)} kernels")
+            launches = sum(k.calls for k in self.kernels)
+            planned = "" if self.target == "cpu" else f" in {self.runs} {'run' if self.runs == 1 else 'runs'}"
+            lines.append(
+                f"  {launches} launches of {len(self.kernels)} kernels{planned}, for the target '{self.target}'"
+            )
             for k in self.kernels:
                 times = f" ({k.calls} times)" if k.calls != 1 else ""
                 lines.append(f"    {k.name}{times} over {k.domain}: {', '.join(k.operators)}")

@@ -1,6 +1,6 @@
 """What a user can choose: `torch.compile(f, backend="bascule", mode="...", options={...})`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, get_args, get_type_hints
@@ -30,19 +30,42 @@ class Options:
     numerics: str = _option(
         "f32", "f16 and bf16: 'f32' rounds where values are stored, 'eager' after every operator", ("f32", "eager")
     )
-    target: str = _option("cpu", "what kernels are compiled for", ("cpu",))
+    target: str = _option(
+        "auto",
+        "what kernels are compiled for; 'auto': where the graph's tensors are; 'interpret': a GPU, whose kernels are interpreted on CPU tensors",
+        ("auto", "cpu", "cuda", "interpret"),
+    )
     dump: str | None = _option(None, "a directory that receives the IR after every pass and the wrapper of each graph")
     verify: bool = _option(False, "verify the IR after every pass")
+    cache: bool = _option(
+        True, "keep compiled graphs on disk, in $BASCULE_CACHE_DIR or ~/.cache/bascule, and load them"
+    )
     cudagraphs: bool = _option(False, "replay CUDA graphs; nothing to do on a CPU")
     max_autotune: bool = _option(False, "search schedules by measuring; nothing to do on a CPU yet")
+    pre_grad_custom_pass: Callable | None = _option(
+        None, "a function that changes the graph that Dynamo captured, a torch.fx.Graph, in place"
+    )
+    joint_custom_pre_pass: Callable | None = _option(
+        None,
+        "a function that changes the joint graph of forward and backward, or the inference graph, a torch.fx.Graph, in place",
+    )
+    joint_custom_post_pass: Callable | None = _option(
+        None, "a function that changes the same graph, after that, a torch.fx.Graph, in place"
+    )
+    post_grad_custom_pre_pass: Callable | None = _option(
+        None, "a function that changes each graph of ATen operators before it is compiled, a torch.fx.Graph, in place"
+    )
+    post_grad_custom_post_pass: Callable | None = _option(
+        None, "a function that changes the same graph, after that, a torch.fx.Graph, in place"
+    )
 
     def __post_init__(self) -> None:
         kinds = get_type_hints(type(self))
         for f in fields(self):
             value, kind = getattr(self, f.name), kinds[f.name]
             accepted = get_args(kind) or (kind,)
-            if type(value) not in accepted:
-                names = " or ".join("None" if k is type(None) else k.__name__ for k in accepted)
+            if type(value) not in accepted and not (Callable in accepted and callable(value)):
+                names = " or ".join(_NAMES.get(k) or k.__name__ for k in accepted)
                 raise UserError(f"takes {names}, got {value!r}", location=f"option '{f.name}'")
             choices = f.metadata["choices"]
             if choices and value not in choices:
@@ -50,6 +73,8 @@ class Options:
                     f"has no value '{value}'", location=f"option '{f.name}'", hint=f"known: {', '.join(choices)}"
                 )
 
+
+_NAMES = {type(None): "None", Callable: "a function"}
 
 # What `mode` means, in options. The names are those of `torch.compile`.
 MODES: dict[str, dict[str, Any]] = {

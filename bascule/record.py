@@ -12,8 +12,12 @@ from bascule.frontend.cuts import Cut
 
 from .dialect.mlir import ir
 from .options import Options
+from .summary import Summary
+from .traces import output_code, trace
 
 log = logging.getLogger("bascule")
+# Pass -> the stage that it leaves.
+LEAVES = {"torch-to-bascule": "tensor", "schedule-kernels": "kernel", "plan-memory": "program"}
 
 
 @dataclass
@@ -26,6 +30,7 @@ class Record:
     seconds: dict[str, float] = field(default_factory=dict)  # stage or pass -> time
     running: str = ""  # the stage or pass at work: after a failure, the one that failed
     module: ir.Module | None = None  # as the last stage left it
+    summary: Summary | None = None  # of the program
     wrapper: str | None = None  # the source of the Python module
     fallback: str | None = None  # why the graph was not compiled
     cuts: list[Cut] = field(default_factory=list)  # operators between which it was compiled, in parts
@@ -49,6 +54,8 @@ class Record:
         else:
             self._finish(stage.name, perf_counter() - self._start)
             self.dump_module(stage.name, module)
+            if stage.name in LEAVES:
+                trace(f"bascule_{self.name}_{LEAVES[stage.name]}", lambda: text_of(module))
 
     def _finish(self, name: str, seconds: float) -> None:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
@@ -78,6 +85,9 @@ class Record:
         total, cuts = sum(self.seconds.values()), "; ".join(map(str, self.cuts))
         how = self.fallback or (f"compiled in parts, cut at {cuts}" if cuts else "compiled")
         log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, how, total)
+        if self.wrapper is not None:
+            output_code.debug("%s:\n%s", self.name, self.wrapper)
+            trace(f"bascule_{self.name}_output_code", lambda: self.wrapper or "")
 
 
 def text_of(module: ir.Module) -> str:

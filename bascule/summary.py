@@ -1,10 +1,11 @@
 """What a compiled module consists of: read from its IR, for `explain` and the counters."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from .dialect.fusion.kernel_functions import OPERATORS
-from .dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op
+from .dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op, remarks
 from .dialect.ir.locations import operators_of
 from .dialect.mlir import ir
 from .dialect.passes.plan_memory import MEMORY
@@ -77,11 +78,19 @@ def kernels(module: ir.Module) -> list[Kernel]:
     return found
 
 
-def launches(module: ir.Module) -> tuple[int, int]:
-    """Calls of kernels, and distinct kernels."""
-    calls = _calls(module)
-    names = [f.attributes["sym_name"].value for f in functions(module) if kernel_op(f) is not None]
-    return sum(calls[name] for name in names), len(names)
+def runs(module: ir.Module) -> int:
+    """How many runs of kernels there are, with no call of ATen and no copy in between: what a plan launches at once."""
+    names = {f.attributes["sym_name"].value for f in functions(module) if kernel_op(f) is not None}
+    found = 0
+    for graph in graph_functions(module):
+        inside = False
+        for view in graph.regions[0].blocks[0].operations:
+            op = view.operation
+            if op.name in ("func.call", "memref.copy"):
+                launch = op.name == "func.call" and op.attributes["callee"].value in names
+                found += launch and not inside
+                inside = launch
+    return found
 
 
 def domain_of(kernel: ir.Operation) -> str:
@@ -115,3 +124,39 @@ def _calls(module: ir.Module) -> Counter:
             if op.operation.name == "func.call":
                 calls[op.operation.attributes["callee"].value] += 1
     return calls
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `explain` and the counters tell of a compiled graph."""
+
+    kernels: tuple[Kernel, ...]
+    aten: tuple[AtenCall, ...]
+    memory: Memory | None
+    remarks: tuple[str, ...]
+    runs: int
+
+    @staticmethod
+    def of(module: ir.Module) -> "Summary":
+        """Of a module of the program stage."""
+        return Summary(
+            tuple(kernels(module)), tuple(aten_calls(module)), memory(module), tuple(remarks(module)), runs(module)
+        )
+
+    @property
+    def launches(self) -> int:
+        """Launches of kernels a run."""
+        return sum(kernel.calls for kernel in self.kernels)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(told: dict[str, Any]) -> "Summary":
+        return Summary(
+            tuple(Kernel(**{**kernel, "operators": tuple(kernel["operators"])}) for kernel in told["kernels"]),
+            tuple(AtenCall(**call) for call in told["aten"]),
+            told["memory"] and Memory(**told["memory"]),
+            tuple(told["remarks"]),
+            told["runs"],
+        )

@@ -1,10 +1,12 @@
 """What kernels are compiled for: the CPU, a GPU through Triton, or Triton's IR interpreted on the CPU."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from bascule.lowering.program import Plans
+from bascule.runtime.object_code import ObjectCode
 
 from .devices import Placement
 from .dialect.mlir import ir
@@ -22,6 +24,7 @@ class Compiled:
 
 class Target(Protocol):
     name: str
+    cached: bool  # whether its kernels go to the disk cache
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -32,12 +35,20 @@ class Target(Protocol):
         """Compiles the kernels of a module of the program stage."""
         ...
 
+    def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
+        """The kernels as bytes, for the disk cache; None for a target that keeps nothing there. Names that end in `.json` are text."""
+        ...
+
+    def restore(self, blobs: Mapping[str, bytes]) -> Compiled:
+        """The kernels that `saved` wrote down."""
+        ...
+
 
 @dataclass(frozen=True)
 class Cpu:
     """Machine code of MLIR's JIT."""
 
-    name = "cpu"
+    name, cached = "cpu", True
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -51,12 +62,18 @@ class Cpu:
         with record.stage("jit"):
             return Compiled(compile_kernels(module))
 
+    def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
+        return {"object": compiled.kernels.object_code()}
+
+    def restore(self, blobs: Mapping[str, bytes]) -> Compiled:
+        return Compiled(ObjectCode.load(blobs["object"]))
+
 
 @dataclass(frozen=True)
 class Interpret:
     """TTIR for an imagined GPU (an H100's numbers), run by the interpreter."""
 
-    name = "interpret"
+    name, cached = "interpret", False
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -68,13 +85,19 @@ class Interpret:
         lowered = _lower(module, record)
         return Compiled(InterpretedKernels(module, lowered), Plans("cpu", lowered.launches, record.name))
 
+    def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
+        return None
+
+    def restore(self, blobs: Mapping[str, bytes]) -> Compiled:
+        raise AssertionError("nothing of this target is kept")
+
 
 @dataclass(frozen=True)
 class Cuda:
     """Machine code of Triton, launched through the CUDA driver. `index` is the device's number."""
 
     index: int
-    name = "cuda"
+    name, cached = "cuda", True
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -97,6 +120,19 @@ class Cuda:
         with record.stage("load kernels"):
             kernels = PlannedKernels(images, self.index)
         return Compiled(kernels, Plans(f"cuda:{self.index}", lowered.launches, record.name))
+
+    def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
+        images = compiled.kernels.images
+        told = {name: {k: v for k, v in asdict(image).items() if k != "cubin"} for name, image in images.items()}
+        return {"images.json": json.dumps(told).encode(), **{name: image.cubin for name, image in images.items()}}
+
+    def restore(self, blobs: Mapping[str, bytes]) -> Compiled:
+        from bascule.runtime.cuda import CubinImage
+        from bascule.runtime.planned_kernels import PlannedKernels
+
+        told = json.loads(blobs["images.json"])
+        images = {name: CubinImage(blobs[name], **values) for name, values in told.items()}
+        return Compiled(PlannedKernels(images, self.index))
 
 
 def _lower(module: ir.Module, record: Record) -> Any:

@@ -1,6 +1,7 @@
-"""Training steps of small models on the CPU: step time, first step in a fresh process, peak memory.
+"""Training steps of small models on the CPU: step time, first step in a fresh process, peak memory. On a GPU: see `cuda_models`.
 
 python -m benchmarks.models [--only NAME] [--seconds S] [--json FILE] [--what steps|first|memory]
+python -m benchmarks.models --device cuda [--only NAME] [--limit S] [--json FILE] [--backends eager,inductor,bascule]
 """
 
 import argparse
@@ -63,8 +64,6 @@ def measure_steps(names: list[str], backends: list[str], seconds: float) -> list
 
 
 def main() -> None:
-    from .model_cases import CASES
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only")
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -74,10 +73,21 @@ def main() -> None:
     parser.add_argument("--child")
     parser.add_argument("--backend", default="bascule")
     parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument(
+        "--limit", type=float, default=1e9, help="on a GPU: start no further model after so many seconds"
+    )
     args = parser.parse_args()
+    if args.device == "cuda":
+        from .cuda_models import run
+
+        run(args.only, args.json, args.backends.split(","), args.limit)
+        return
     if args.child:
         child(args.child, args.backend, args.steps)
         return
+    from .model_cases import CASES
+
     names = [case.name for case in CASES if not args.only or args.only in case.name]
     backends = args.backends.split(",")
     if args.what == "steps":

@@ -4,7 +4,6 @@ Nothing of CUDA is needed until `open_driver` is called, or the first `Cubin` ma
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 class DriverError(RuntimeError):
     """What the driver refuses: no driver or GPU, a driver too old, a kernel that does not load or start."""
@@ -33,8 +32,8 @@ class Cubin:
         Raises `DriverError` where there is none of that name, or it needs more shared memory or threads than the device has.
         """
 
-Slot = tuple[Literal["slot"], int]
-Parameter = tuple[Literal["slot"], int, int, Literal["ptr", "i32", "i64"]]
+Slot = tuple[str, int]  # ("slot", number)
+Parameter = tuple[str, int, int, str]  # ("slot", number, offset, "ptr" | "i32" | "i64")
 
 class Plan:
     """A run of kernels whose parameters are laid out once.

@@ -19,7 +19,14 @@ _SYMTAB, _RELA, _NOBITS, _PROGBITS = 2, 4, 8, 1
 _ALLOC = 2
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1
 # relocation -> (format of the field, whether it is relative to its place)
-_RELOCATIONS = {1: ("<Q", False), 24: ("<q", True), 2: ("<i", True), 4: ("<i", True), 10: ("<I", False), 11: ("<i", False)}
+_RELOCATIONS = {
+    1: ("<Q", False),
+    24: ("<q", True),
+    2: ("<i", True),
+    4: ("<i", True),
+    10: ("<I", False),
+    11: ("<i", False),
+}
 _EXECUTE, _READ = 4, 1
 
 
@@ -43,11 +50,13 @@ class ObjectCode:
     """`addresses` of the functions called `_mlir_<name>`, by name. The code lives as long as this object."""
 
     addresses: dict[str, int]
-    memory: mmap.mmap = field(repr=False)
+    memory: mmap.mmap | None = field(default=None, repr=False)
 
     @staticmethod
     def load(data: bytes) -> "ObjectCode":
-        """Raises `ObjectCodeError` for what cannot be loaded."""
+        """`data` without any bytes stands for no functions. Raises `ObjectCodeError` for what cannot be loaded."""
+        if not data:
+            return ObjectCode({})
         try:
             return _load(data)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
@@ -89,7 +98,9 @@ def _sections(data: bytes) -> Iterator[_Section]:
     (start,) = struct.unpack_from("<Q", data, 40)
     step, count = struct.unpack_from("<HH", data, 58)
     for number in range(count):
-        _, kind, flags, _, offset, size, link, info, align, _ = struct.unpack_from("<IIQQQQIIQQ", data, start + number * step)
+        _, kind, flags, _, offset, size, link, info, align, _ = struct.unpack_from(
+            "<IIQQQQIIQQ", data, start + number * step
+        )
         if kind not in (0, _NOBITS) and offset + size > len(data):
             raise ObjectCodeError("cut short")
         yield _Section(kind, flags, offset, size, link, info, max(align, 1))

@@ -6,7 +6,8 @@ from bascule.dialect.interpreter import choose
 from bascule.dialect.ir import OperandAttr
 from bascule.dialect.ir.functions import functions, graph_functions
 from bascule.dialect.mlir import ir
-from bascule.lowering.cpu import compile_kernels
+from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.lowering.cpu import compile_kernels, host
 from bascule.lowering.program import to_python
 from bascule.runtime import load
 
@@ -22,7 +23,8 @@ def is_program(module: ir.Module) -> bool:
 
 def run_compiled(module: ir.Module, inputs: Inputs) -> list[torch.Tensor]:
     """Compiles the graph function of `module` and calls it with `inputs`, the values of its arguments; returns the tensors
-    among its outputs."""
+    among its outputs. Kernels that have no schedule get one."""
+    ScheduleKernels(vector_bits=host().vector_bits, keep=True).run(module)
     graph = choose(module, None)
     kinds = list(graph.attributes["arg_attrs"]) if "arg_attrs" in graph.attributes else [{}] * len(inputs)
     given = [value for value, kind in zip(inputs, kinds) if CONSTANT not in kind]

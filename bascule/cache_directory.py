@@ -1,0 +1,143 @@
+"""Where compiled graphs are kept on disk: `$BASCULE_CACHE_DIR` or `~/.cache/bascule`; an empty variable turns the cache off.
+
+What is loaded from there runs as code, so only files count that are the user's own and that nobody else can write. A file is written under
+another name and renamed: readers and concurrent writers see all of it or nothing.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+VARIABLE, LIMIT_VARIABLE = "BASCULE_CACHE_DIR", "BASCULE_CACHE_LIMIT"
+GRAPHS, KERNELS = "graphs", "kernels"  # folders under the root: whole graphs, and kernels for a GPU by their text
+LIMIT = 2 << 30  # bytes that the graphs may take
+
+
+class Refused(Exception):
+    """The file system, or who may write there, does not allow what was asked; the text says why."""
+
+
+def root() -> Path | None:
+    """The folder of all caches, as the environment says now; None if they are off."""
+    place = os.environ.get(VARIABLE)
+    if place is not None:
+        return Path(place) if place else None
+    try:
+        return Path.home() / ".cache" / "bascule"
+    except RuntimeError:  # there is no home directory
+        return None
+
+
+@dataclass(frozen=True)
+class Directory:
+    """Files by key under `folder`, which need not exist."""
+
+    folder: Path
+
+    def path(self, key: str) -> Path:
+        return self.folder / key[:2] / key
+
+    def read(self, key: str) -> bytes | None:
+        """The bytes kept under `key`, or None. Raises `Refused` for a file that others could have written."""
+        try:
+            with open(self.path(key), "rb") as file:
+                _check(os.fstat(file.fileno()), "a file")
+                content = file.read()
+            with suppress(OSError):
+                os.utime(self.path(key))  # what was used last is dropped last
+            return content
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Refused(f"reading failed: {error.strerror}") from error
+
+    def write(self, key: str, content: bytes) -> None:
+        """Keeps `content` under `key`. Raises `Refused` if that cannot be done; nothing is left then."""
+        path = self.path(key)
+        unfinished = path.with_name(f".{key}.{uuid4().hex}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.folder, path.parent):
+                _check(os.stat(folder), "the directory")
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(unfinished, path)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise Refused(f"writing failed: {error.strerror}") from error
+
+    def files(self) -> Iterator[Path]:
+        """All files, unfinished ones included."""
+        if self.folder.is_dir():
+            yield from (path for path in self.folder.rglob("*") if path.is_file())
+
+    def size(self) -> tuple[int, int]:
+        """The number of files and their bytes."""
+        sizes = []
+        for path in self.files():
+            with suppress(OSError):
+                sizes.append(path.stat().st_size)
+        return len(sizes), sum(sizes)
+
+    def clear(self) -> int:
+        """Deletes every file; returns how many there were."""
+        number = 0
+        for path in list(self.files()):
+            with suppress(OSError):
+                path.unlink()
+                number += 1
+        return number
+
+    def trim(self, limit: int) -> None:
+        """Deletes the files used longest ago until three quarters of `limit` bytes are left, if there are more than `limit`."""
+        found = []
+        for path in self.files():
+            with suppress(OSError):
+                status = path.stat()
+                found.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in found)
+        if total <= limit:
+            return
+        for _, size, path in sorted(found):
+            if total <= limit * 3 // 4:
+                break
+            with suppress(OSError):
+                path.unlink()
+                total -= size
+
+
+def limit() -> int:
+    """How many bytes the graphs may take: `$BASCULE_CACHE_LIMIT` or 2 GiB."""
+    text = os.environ.get(LIMIT_VARIABLE, "")
+    return int(text) if text.isdigit() else LIMIT
+
+
+def _check(status: os.stat_result, what: str) -> None:
+    if status.st_uid != os.getuid():
+        raise Refused(f"{what} belongs to another user")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Refused(f"{what} can be written by others")
+
+
+def statistics() -> dict[str, Any]:
+    """The folder, and the entries and bytes of each cache under it."""
+    folder = root()
+    found: dict[str, Any] = {"directory": None if folder is None else str(folder)}
+    if folder is not None:
+        for name in (GRAPHS, KERNELS):
+            entries, size = Directory(folder / name).size()
+            found[name] = {"entries": entries, "bytes": size}
+    return found
+
+
+def clear() -> int:
+    """Deletes all entries of all caches; returns how many there were."""
+    folder = root()
+    return 0 if folder is None else sum(Directory(folder / name).clear() for name in (GRAPHS, KERNELS))

@@ -1,0 +1,174 @@
+"""The Python module of a graph that is compiled in parts: it calls them, and what runs between them."""
+
+import keyword
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from bascule.frontend.cuts import location_of
+from bascule.frontend.dense_forms import has_dense_form, operands
+from bascule.frontend.partition import Alone, Part, Solved, Step, makes, reads
+
+RESERVED = {"args", "call", "constants", "given", "operator", "torch"}
+_PATHS = {"_operator": "operator", "torch": "torch"}  # where functions that are no operators of PyTorch live
+Value = torch.fx.Node | sympy.Symbol
+
+
+class Chain:
+    """`source` defines `call(args)`, with the boxed calling convention. It expects `constants`: what `constants` here names, in that order."""
+
+    def __init__(self, gm: torch.fx.GraphModule, steps: Sequence[Step]):
+        self.gm, self.steps = gm, steps
+        self.constants: dict[
+            str, Any
+        ] = {}  # name -> a part, a subgraph, a tensor, an operator without a path, a node with a dense form
+        self.callers: dict[str, str] = {}  # name of a subgraph -> the higher-order operator that calls it
+        self.names: dict[Value, str] = {}
+        self.taken = set(RESERVED)
+        self.lines: list[str] = []
+        self.locations: dict[int, str] = {}
+        self.source = self._write()
+
+    def _write(self) -> str:
+        graph = self.gm.graph
+        inputs = [node for node in graph.nodes if node.op == "placeholder"]
+        for node in graph.nodes:
+            if node.op == "get_attr":
+                value = self._attribute(node.target)
+                if not isinstance(value, torch.fx.GraphModule) or not all(map(has_dense_form, node.users)):
+                    self._constant(node.target, value, node)
+        body = self._body(inputs, graph.output_node())
+        parts = [name for name, value in self.constants.items() if isinstance(value, Part)]
+        self.lines = [
+            f'"""A graph in {len(parts)} parts, and what runs between them."""',
+            "",
+            "import operator",
+            "",
+            "import torch",
+            "",
+            *(f"{name} = constants[{number}]" for number, name in enumerate(self.constants)),
+            "",
+            "",
+            "def call(args):",
+        ]
+        first = len(self.lines)
+        self.locations = {first + number: where for number, where in self.locations.items()}
+        self.lines += [*body, "", "", "call._boxed_call = True", f"LOCATIONS = {self.locations!r}", ""]
+        return "\n".join(self.lines)
+
+    def _body(self, inputs: list[torch.fx.Node], output: torch.fx.Node) -> list[str]:
+        names = [self._name(node, node.name) for node in inputs]
+        lines = [f"    [{', '.join(names)}] = args"] if names else []
+        last = self._last_reads(output)
+        lines += ["    args.clear()", *_delete(self.names[node] for node in inputs if node not in last)]
+        for number, step in enumerate(self.steps):
+            dead = [self.names[value] for value in dict.fromkeys(reads(step)) if last.get(value) == number]
+            lines += self._step(step, dead, len(lines))
+            lines += _delete(self.names[value] for value in makes(step) if value not in last)
+        results = output.args[0]
+        listed = results if isinstance(results, list | tuple) else [results]
+        lines.append(f"    return [{', '.join(map(self._text, listed))}]")
+        return lines
+
+    def _last_reads(self, output: torch.fx.Node) -> dict[Value, int]:
+        """Value -> the number of the last step that reads it; after all steps for what is returned."""
+        last: dict[Value, int] = {}
+        for number, step in enumerate(self.steps):
+            last.update(dict.fromkeys(reads(step), number))
+        last.update(dict.fromkeys(output.all_input_nodes, len(self.steps)))
+        return {value: number for value, number in last.items() if getattr(value, "op", "") != "get_attr"}
+
+    def _step(self, step: Step, dead: list[str], before: int) -> list[str]:
+        delete = _delete(dead)
+        match step:
+            case Part():
+                inputs = ", ".join(self.names[value] for value in step.inputs)
+                name = self._constant(f"part{sum(isinstance(c, Part) for c in self.constants.values())}", step)
+                results = ", ".join(self._name(node, node.name) for node in step.outputs)
+                return [f"    given = [{inputs}]", *delete, f"    [{results}] = {name}(given)"]
+            case Solved():
+                source, found = step.source, self.names[step.node]
+                text = found if source.kind == "value" else f"{found}.{source.kind}({source.dim})"
+                text = f"({text} - {source.offset}) // {source.scale}"
+                return [f"    {self._name(step.symbol, str(step.symbol))} = {text}", *delete]
+            case Alone():
+                where = location_of(step.node)
+                if where is not None:
+                    self.locations[before + 1] = where
+                call = self._call(step.node)
+                return [f"    {self._name(step.node, step.node.name)} = {call}", *delete]
+        raise AssertionError(step)
+
+    def _call(self, node: torch.fx.Node) -> str:
+        if has_dense_form(node):
+            inputs = ", ".join(self.names[x] for x in operands(node))
+            return f"{self._constant(node.target.name(), node)}({inputs})"
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            for x in node.all_input_nodes:
+                if x.op == "get_attr":
+                    self.callers[self.names[x]] = node.target.name()
+        parts = [*map(self._text, node.args), *(f"{name}={self._text(x)}" for name, x in node.kwargs.items())]
+        return f"{self._text(node.target)}({', '.join(parts)})"
+
+    def _text(self, value: Any) -> str:
+        """An argument as Python reads it."""
+        match value:
+            case torch.fx.Node():
+                return self.names[value]
+            case list():
+                return f"[{', '.join(map(self._text, value))}]"
+            case tuple():
+                return f"({''.join(f'{self._text(part)}, ' for part in value).rstrip()})"
+            case Mapping():
+                return "{" + ", ".join(f"{name!r}: {self._text(part)}" for name, part in value.items()) + "}"
+            case slice():
+                return f"slice({self._text(value.start)}, {self._text(value.stop)}, {self._text(value.step)})"
+            case float() if not math.isfinite(value):
+                return f'float("{value}")'
+            case None | bool() | int() | float() | complex() | str():
+                return repr(value)
+            case torch.dtype() | torch.layout() | torch.memory_format():
+                return str(value)
+            case torch.device():
+                return f"torch.device({str(value)!r})"
+            case torch._ops.OpOverload():
+                return f"torch.ops.{value}"
+            case torch._ops.HigherOrderOperator():
+                return self._constant(value.name(), value)
+        if (module := _PATHS.get(getattr(value, "__module__", None))) is not None:
+            return f"{module}.{value.__name__}"
+        return self._constant(getattr(value, "__name__", "constant"), value)
+
+    def _attribute(self, target: str) -> Any:
+        value = self.gm
+        for name in target.split("."):
+            value = getattr(value, name)
+        return value
+
+    def _constant(self, wish: str, value: Any, node: torch.fx.Node | None = None) -> str:
+        """The name of `value` in the module; `node` stands for it."""
+        known = next((name for name, other in self.constants.items() if other is value), None)
+        name = known or self._unique(wish)
+        self.constants[name] = value
+        if node is not None:
+            self.names[node] = name
+        return name
+
+    def _name(self, value: Value, wish: str) -> str:
+        self.names[value] = self._unique(wish)
+        return self.names[value]
+
+    def _unique(self, wish: str) -> str:
+        name = "".join(c if c.isalnum() else "_" for c in wish)
+        while name in self.taken or keyword.iskeyword(name):
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+def _delete(names: Iterable[str]) -> list[str]:
+    listed = ", ".join(names)
+    return [f"    del {listed}"] if listed else []

@@ -1,0 +1,191 @@
+"""Backends for looking into the compiler: `torch.compile(f, backend="bascule_debug", options={"stage": "kernel"})`.
+
+bascule_nop     runs the graphs' ATen operators as they are: is it AOTAutograd, or our compiler?
+bascule_debug   checks every node against its metadata, and runs the IR of a stage with the reference interpreter: which stage is wrong?
+bascule_print   prints each graph and its IR at a stage
+bascule_draw    draws each graph at a stage as SVG: kernels as boxes, tensors as edges with their bytes
+bascule_dump    saves each graph as a file that compiles it again
+
+Debug, print and draw take `stage` among their options, draw and dump `directory`; other options are those of the backend `bascule`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bascule.frontend.aot import compile_with_autograd, min_cut
+from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.importer import ImportedGraph, import_graph
+
+from .backend import compile_direction
+from .checked_interpreter import CheckedInterpreter
+from .dialect.interpreter import compare, interpret
+from .dialect.ir import context
+from .drawing import draw
+from .dynamo_errors import raised_as_is
+from .errors import CompilerError, UserError
+from .fallback import operator_by_operator
+from .graph_arguments import arguments_of, copied, results_of
+from .graph_dumps import write_graph
+from .options import Options, make_options
+from .pipelines import STAGES, up_to
+from .record import text_of
+
+_numbers = count()
+GraphCompiler = Callable[..., Callable[[list[Any]], Sequence[Any]]]
+
+
+def bascule_nop(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The graphs that AOTAutograd makes with our decompositions, their operators called one by one."""
+
+    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **directions: bool) -> Any:
+        return operator_by_operator(gm)
+
+    return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
+
+
+def bascule_debug(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Each call runs the graph's operators, checks each result's dtype, sizes and strides against its metadata, then interprets the IR
+    of `stage` (default: program; "torch" has no interpreter) and compares.
+
+    Raises `MetadataMismatch` that names the node, or `CompilerError` that names the stage. Random numbers differ between the two by design: a
+    graph that draws them is only checked against its metadata.
+    """
+    return _with_stage(gm, example_inputs, options, "program", tuple(STAGES), _debugged)
+
+
+def bascule_print(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Prints each graph as FX code and its IR at `stage` (default: tensor), then compiles it."""
+    return _with_stage(gm, example_inputs, options, "tensor", tuple(STAGES), _printed)
+
+
+def bascule_draw(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Writes `<directory>/<graph>.svg` for each graph, as it is at `stage` (tensor or kernel, the default), then compiles it.
+    `directory` is an option of this backend; default: where the process runs."""
+    given = dict(options or {})
+    directory = Path(given.pop("directory", "."))
+    return _with_stage(gm, example_inputs, given, "kernel", ("tensor", "kernel"), partial(_drawn, directory))
+
+
+def _with_stage(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Mapping[str, Any] | None,
+    default: str,
+    stages: Sequence[str],
+    make: Callable[..., Callable],
+) -> Callable[..., Any]:
+    """AOTAutograd with `make(name, stage, options, gm, example_inputs, directions)` as the compiler."""
+    with raised_as_is():
+        given = dict(options or {})
+        stage = given.pop("stage", default)
+        if stage not in stages:
+            raise UserError(f"has no value '{stage}'", location="option 'stage'", hint=f"known: {', '.join(stages)}")
+        checked, name = make_options(None, given), f"graph{next(_numbers)}"
+
+        def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: bool) -> Any:
+            return make(name, stage, checked, gm, inputs, directions)
+
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
+
+
+def _direction(directions: Mapping[str, bool]) -> str:
+    return next((name.removeprefix("is_") for name, value in directions.items() if value), "forward")
+
+
+def _at_stage(gm: torch.fx.GraphModule, inputs: Sequence[Any], stage: str, options: Options) -> ImportedGraph:
+    imported = import_graph(gm, inputs, context=context())
+    up_to(stage, options).run(imported.module, verify=True)
+    return imported
+
+
+def _printed(name: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], directions: Any) -> Callable:
+    print(f"// {name}_{_direction(directions)}")
+    print("\n".join(f"// {line}" for line in gm.code.strip().splitlines()))
+    print(text_of(_at_stage(gm, inputs, stage, options).module))
+    return compile_direction(name, options, None, gm, inputs, **directions)
+
+
+def _drawn(directory: Path, name: str, stage: str, options: Options, gm: Any, inputs: Any, directions: Any) -> Callable:
+    directory.mkdir(parents=True, exist_ok=True)
+    title = f"{name}_{_direction(directions)}"
+    (directory / f"{title}.svg").write_text(draw(_at_stage(gm, inputs, stage, options).module, title))
+    return compile_direction(name, options, None, gm, inputs, **directions)
+
+
+def _debugged(name: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], directions: Any) -> Callable:
+    imported = _at_stage(gm, inputs, stage, options)
+    random = any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in gm.graph.nodes)
+    title = f"{name}_{_direction(directions)}"
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        values = list(args)
+        args.clear()
+        with raised_as_is():
+            again = [copied(value) for value in values]
+            outputs = CheckedInterpreter(gm).run(*values)
+            if stage != "torch" and not random:
+                got = interpret(imported.module, arguments_of(imported, again))
+                tensors = [value for value in values if isinstance(value, torch.Tensor)]
+                written = [value for value in again if isinstance(value, torch.Tensor)]
+                wanted = results_of(imported.module, outputs)
+                outcome = compare([*wanted, *tensors], [*got, *written])
+                if not outcome.match:
+                    told = "\n  ".join(outcome.differences)
+                    raise CompilerError(
+                        f"{title} at the stage '{stage}' computes other values than its operators:\n  {told}"
+                    )
+            return outputs
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def bascule_dump(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Compiles as `bascule` does, and saves the captured, joint, forward, backward and inference graphs in `directory` (default:
+    `bascule_graphs`). With `data` the inputs of the compiled ones are saved as they are at the first call, else their sizes, strides and dtypes.
+    """
+    with raised_as_is():
+        given = dict(options or {})
+        directory, data = Path(given.pop("directory", "bascule_graphs")), bool(given.pop("data", False))
+        checked, name = make_options(None, given), f"graph{next(_numbers)}"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{name}_captured.py").write_text(gm.print_readable(print_output=False))
+
+        def split(joint: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
+            (directory / f"{name}_joint.py").write_text(joint.print_readable(print_output=False))
+            return min_cut(joint, inputs, **kwargs)
+
+        def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: bool) -> Any:
+            path = directory / f"{name}_{_direction(directions)}.py"
+            write_graph(path, gm, options=given)
+            compiled = compile_direction(name, checked, None, gm, inputs, **directions)
+            return _saving(compiled, gm, path, given) if data else compiled
+
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), split)
+
+
+def _saving(compiled: Callable, gm: torch.fx.GraphModule, path: Path, options: Mapping[str, Any]) -> Callable:
+    """`compiled`, whose first call also saves its inputs."""
+    saved = []
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        if not saved:
+            saved.append(path)
+            write_graph(path, gm, args, options)
+        return compiled(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run

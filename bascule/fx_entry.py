@@ -1,0 +1,134 @@
+"""Entries that take FX graphs, with the parameters and results of Inductor's functions of the same names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from itertools import count
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from bascule.frontend.aot import compile_eagerly, compile_with_autograd, decomposed, exported_pytree, with_values
+from bascule.frontend.decompositions import decomposition_table
+
+from .backend import compile_direction
+from .dynamo_errors import raised_as_is
+from .errors import UserError
+from .graph_passes import PRE_GRAD, apply, partition
+from .options import make_options
+from .output_code import CompiledGraph
+from .pipelines import pipeline_for
+
+_numbers = count()
+
+
+def compile_fx_inner(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compile_region_name: str | None = None,
+    *,
+    cudagraphs: Any = None,
+    static_input_idxs: Sequence[int] = (),
+    is_backward: bool = False,
+    graph_id: int | None = None,
+    cpp_wrapper: bool = False,
+    fx_wrapper: bool = False,
+    aot_mode: bool = False,
+    is_inference: bool = False,
+    boxed_forward_device_index: Any = None,
+    layout_opt: bool | None = None,
+    extern_node_serializer: Callable[..., Any] | None = None,
+    get_decomp_fn: Callable[[], Mapping[Any, Callable]] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CompiledGraph:
+    """Compiles `gm`, a functional graph of ATen operators (and Inductor's own, where its passes have been over it).
+
+    The parameters are those of `torch._inductor.compile_fx.compile_fx_inner`, so that it serves as
+    `torch._inductor.compile_fx.compile_fx(gm, inputs, inner_compile=bascule.compile_fx_inner)`. `example_inputs`: tensors, fake or not,
+    numbers and symbolic integers, one a placeholder. `cudagraphs`: whether CUDA graphs are replayed (a bool, or Inductor's boxed one);
+    `options`: ours. `compile_region_name`, `static_input_idxs`, `boxed_forward_device_index`, `layout_opt`, `extern_node_serializer` and
+    `get_decomp_fn` tell Inductor's own code generator things that are not needed here. Returns an `OutputCode`, called with one list of inputs.
+    Raises `UserError` for `cpp_wrapper`, `fx_wrapper` and `aot_mode`, which ask for other kinds of code, and `BasculeError` as `options` say.
+    """
+    with raised_as_is():
+        for name, wanted in {"cpp_wrapper": cpp_wrapper, "fx_wrapper": fx_wrapper, "aot_mode": aot_mode}.items():
+            if wanted:
+                raise UserError("asks for code of another kind than a Python module", location=f"parameter '{name}'")
+        checked = make_options(None, {"cudagraphs": bool(cudagraphs), **(options or {})})
+        pipeline_for(checked)
+        inputs = with_values(gm, example_inputs)
+        gm = decomposed(gm, inputs, decomposition_table())
+        name = f"fx{next(_numbers) if graph_id is None else graph_id}"
+        directions = {"is_backward": is_backward, "is_inference": is_inference}
+        # The passes over the joint graph are the caller's.
+        compiled = compile_direction(name, checked, None, gm, inputs, joint=False, **directions)
+        return CompiledGraph(compiled)
+
+
+def compile_fx(
+    model: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    inner_compile: Callable[..., Callable] = compile_fx_inner,
+    config_patches: Mapping[str, Any] | None = None,
+    decompositions: Mapping[Any, Callable] | None = None,
+    *,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compiles `model`, a graph of PyTorch functions or of ATen operators, with autograd through it.
+
+    The parameters are those of `torch._inductor.compile_fx.compile_fx`; `config_patches` are options of ours, `mode` is that of `torch.compile`.
+    Inputs may be lists, tuples and dictionaries of tensors, and the result any tree; a graph of `torch._dynamo.export` keeps its
+    signature. Takes `model` over: it may be changed.
+    """
+    with raised_as_is():
+        options = make_options(mode, config_patches)
+        pipeline_for(options)
+        again = partial(
+            compile_fx,
+            inner_compile=inner_compile,
+            config_patches=config_patches,
+            decompositions=decompositions,
+            mode=mode,
+        )
+        exported = exported_pytree(model)
+        if exported is not None:
+            compiled = again(model, exported.process_inputs(*example_inputs))
+            return wraps(compiled)(lambda *args: exported.process_outputs(compiled(*exported.process_inputs(*args))))
+        if not _returns_flat_tuple(model):
+            spec = _flatten_outputs(model)
+            compiled = again(model, example_inputs)
+            return wraps(compiled)(lambda *args: tree_unflatten(compiled(*args), spec))
+        apply(model, options, PRE_GRAD)
+        table = decomposition_table() if decompositions is None else decompositions
+        own = inner_compile is compile_fx_inner
+        compiler = partial(compile_direction, f"fx{next(_numbers)}", options, None) if own else inner_compile
+        return compile_with_autograd(model, example_inputs, compiler, table, partition(options))
+
+
+def memory_efficient_fusion(
+    function: Callable[..., Any] | torch.nn.Module, *, mode: str | None = None, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """`function` traced by AOTAutograd without Dynamo, and compiled; its backward recomputes what is cheap to recompute.
+
+    As `functorch.compile.memory_efficient_fusion`: it is traced once, at the first call, and serves inputs like those of that call. The
+    min-cut partitioner decides what is saved. `mode` and `options` are those of `torch.compile`.
+    """
+    with raised_as_is():
+        checked = make_options(mode, options)
+        pipeline_for(checked)
+        compiler = partial(compile_direction, f"fx{next(_numbers)}", checked, None)
+        return compile_eagerly(function, compiler, decomposition_table())
+
+
+def _returns_flat_tuple(gm: torch.fx.GraphModule) -> bool:
+    (outputs,) = gm.graph.output_node().args
+    return isinstance(outputs, list | tuple) and not any(isinstance(x, list | tuple | dict) for x in outputs)
+
+
+def _flatten_outputs(gm: torch.fx.GraphModule) -> Any:
+    """Makes `gm` return a list of its outputs' leaves; returns the tree they were in."""
+    node = gm.graph.output_node()
+    leaves, spec = tree_flatten(node.args[0])
+    node.args = (tuple(leaves),)
+    gm.recompile()
+    return spec

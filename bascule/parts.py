@@ -1,0 +1,115 @@
+"""Graphs that are compiled in parts, because some of their operators have to run by themselves."""
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import torch
+
+from bascule.frontend.cuts import cut_at, known_cuts, refused
+from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.dense_forms import dense_form
+from bascule.frontend.partition import Part, Step, partition
+from bascule.runtime import load
+from bascule.runtime.higher_order import below_autograd, structured
+
+from .chain_source import Chain
+from .counting import count
+from .errors import UnsupportedError
+from .record import Record
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+# (a graph, its example inputs, what to add to its name) -> the compiled graph. The first raises what the compiler does, and its record is
+# reported by the caller; the second is `compile_graph`.
+CompilePart = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[Boxed, Record]]
+CompileBody = Callable[[torch.fx.GraphModule, Sequence[Any], str], Boxed]
+
+# Higher-order operators whose graphs are called with tensors like those they were traced with, so that they can be compiled.
+_COMPILED_BODIES = ("cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph")
+
+
+def compile_in_parts(
+    gm: torch.fx.GraphModule,
+    record: Record,
+    error: UnsupportedError,
+    compile_part: CompilePart,
+    compile_body: CompileBody,
+) -> tuple[Boxed, list[Record]] | None:
+    """`gm`, which cannot be compiled as one because of `error`, as compiled parts and the operators between them.
+
+    Returns the compiled graph and the records of its parts; notes in `record` where and why it was cut. None if `error` is not about an
+    operator.
+    """
+    cuts, compiled = known_cuts(gm.graph), dict[tuple, tuple[Boxed, Record]]()
+    refusal, progress = error, bool(cuts)
+    while True:
+        for node in refused(gm.graph, refusal):
+            progress = progress or node not in cuts
+            cuts.setdefault(node, refusal.message)
+        if not progress:
+            return None
+        try:
+            steps = partition(gm, cuts)
+            parts = [step for step in steps if isinstance(step, Part)]
+            for number, part in enumerate(parts):
+                if _key(part) not in compiled:
+                    inputs = [x.meta["val"] for x in part.gm.graph.nodes if x.op == "placeholder"]
+                    compiled[_key(part)] = compile_part(part.gm, inputs, f"part{number}")
+            break
+        except UnsupportedError as again:
+            refusal, progress = again, False
+    record.cuts = [cut_at(node, reason) for node, reason in cuts.items()]
+    for cut in record.cuts:
+        count("cuts", f"{cut.operator}: {cut.reason}")
+    run = _chain(gm, steps, {part: compiled[_key(part)][0] for part in parts}, record, compile_body)
+    return run, [compiled[_key(part)][1] for part in parts]
+
+
+def _key(part: Part) -> tuple:
+    return tuple(x.name for x in part.gm.graph.nodes), part.inputs, part.outputs
+
+
+def _chain(
+    gm: torch.fx.GraphModule,
+    steps: Sequence[Step],
+    parts: dict[Part, Boxed],
+    record: Record,
+    compile_body: CompileBody,
+) -> Boxed:
+    """The function that runs `steps`."""
+    chain = Chain(gm, steps)
+    record.wrapper = chain.source
+    file = record.dump("wrapper.py", record.wrapper)
+    constants = []
+    for name, needed in chain.constants.items():
+        match needed:
+            case Part():
+                constants.append(parts[needed])
+            case torch.fx.GraphModule() if chain.callers[name] in _COMPILED_BODIES:
+                constants.append(_body(needed, name, compile_body))
+            case torch.fx.Node():
+                constants.append(_dense(gm, needed, name, compile_body))
+            case torch._ops.HigherOrderOperator():
+                constants.append(below_autograd(needed))
+            case _:
+                constants.append(needed)
+    return load(chain.source, _NoKernels(), constants, file=file)
+
+
+def _body(gm: torch.fx.GraphModule, name: str, compile_body: CompileBody) -> Callable[..., Any]:
+    """A graph that a higher-order operator calls, compiled; it returns what the graph does, a tuple or one value."""
+    inputs = [x.meta["val"] for x in gm.graph.nodes if x.op == "placeholder"]
+    single = not isinstance(gm.graph.output_node().args[0], list | tuple)
+    return structured(compile_body(gm, inputs, name), itemgetter(0) if single else tuple)
+
+
+def _dense(gm: torch.fx.GraphModule, node: torch.fx.Node, name: str, compile_body: CompileBody) -> Callable[..., Any]:
+    """The dense form of a higher-order operator, compiled; it takes the operands and returns what the operator does."""
+    traced, inputs, structure = dense_form(gm, node, decomposition_table())
+    return structured(compile_body(traced, inputs, name), structure.unflatten)
+
+
+class _NoKernels:
+    """A chain calls none itself."""
+
+    addresses: dict[str, int] = {}

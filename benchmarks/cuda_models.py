@@ -1,0 +1,155 @@
+"""Whole models on a GPU: step time, first call and peak memory of eager, Inductor and Bascule; losses or outputs compared with eager in f32.
+
+python -m benchmarks.models --device cuda [--only NAME] [--json FILE] [--backends eager,inductor,bascule] [--limit S]
+"""
+
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from .cuda_model_cases import CASES, CudaModelCase
+from .measure import geometric_mean, print_table, save
+
+BACKENDS = ["eager", "inductor", "inductor-cudagraphs", "bascule"]
+REPEATS = 20
+
+
+def compiled(model: torch.nn.Module, backend: str) -> Any:
+    match backend:
+        case "eager":
+            return model
+        case "inductor":
+            return torch.compile(model, backend="inductor", dynamic=False)
+        case "inductor-cudagraphs":
+            return torch.compile(model, backend="inductor", mode="reduce-overhead", dynamic=False)
+        case "aot_eager":
+            return torch.compile(model, backend="aot_eager", dynamic=False)
+    return torch.compile(model, backend="bascule", dynamic=False, options={"on_error": "raise"})
+
+
+def stepper(case: CudaModelCase, model: torch.nn.Module, call: Callable, backend: str) -> Callable[[], torch.Tensor]:
+    """One step: gives the loss, or the output."""
+    target = compiled(model, backend)
+
+    def step() -> torch.Tensor:
+        model.zero_grad(set_to_none=True)
+        autocast = torch.autocast("cuda", torch.bfloat16) if case.autocast else nullcontext()
+        with autocast, torch.set_grad_enabled(case.training):
+            result = call(target)
+        if case.training:
+            result.backward()
+        return result.detach()
+
+    return step
+
+
+def reference(case: CudaModelCase, model: torch.nn.Module, call: Callable) -> tuple[torch.Tensor, torch.Tensor]:
+    """Loss or output, and the gradient of the first parameter, of eager in f32."""
+    with torch.set_grad_enabled(case.training):
+        if case.autocast:
+            result = call(model)
+        else:
+            result = call(model.float())
+            model.to(torch.bfloat16)
+    if case.training:
+        result.backward()
+    return result.detach().float(), gradient(case, model)
+
+
+def gradient(case: CudaModelCase, model: torch.nn.Module) -> torch.Tensor:
+    """The gradient of the parameter that is furthest from the loss."""
+    return next(model.parameters()).grad.detach().float().clone() if case.training else torch.zeros(1, device="cuda")
+
+
+def distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    """The length of the difference over that of `want`."""
+    return ((got.float() - want).norm() / want.norm().clamp_min(1e-30)).item()
+
+
+def measure(case: CudaModelCase, backends: list[str], partly: Callable[[dict], None]) -> dict[str, Any]:
+    row: dict[str, Any] = {"model": case.name}
+    torch.manual_seed(0)
+    model, call = case.make()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    want, want_gradient = reference(case, model, call)
+    for backend in backends:
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
+        model.load_state_dict(state)
+        try:
+            step = stepper(case, model, call, backend)
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            result = step()
+            torch.cuda.synchronize()
+            found = {"first_s": time.perf_counter() - start}
+            found |= {"error": distance(result, want), "gradient_error": distance(gradient(case, model), want_gradient)}
+            del result
+            for _ in range(3):
+                step()
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            times = []
+            for _ in range(REPEATS):
+                start = time.perf_counter()
+                step()
+                torch.cuda.synchronize()
+                times.append(1e3 * (time.perf_counter() - start))
+            row[backend] = {
+                **found,
+                "ms": statistics.median(times),
+                "peak_mib": torch.cuda.max_memory_allocated() / 2**20,
+            }
+        except Exception as error:  # the other backends are still to be measured
+            traceback.print_exc()
+            row[backend] = {"failed": f"{type(error).__name__}: {error}"[:800]}
+        model.zero_grad(set_to_none=True)
+        partly(row)
+    return row
+
+
+def run(only: str | None, json: str | None, backends: list[str], limit: float) -> None:
+    """Measures the models whose names contain one of `only`, parted by commas; starts no further one after `limit` seconds."""
+    end = time.perf_counter() + limit
+    torch.set_float32_matmul_precision("high")
+    rows: list[dict[str, Any]] = []
+    for case in CASES:
+        if (only and not any(part in case.name for part in only.split(","))) or time.perf_counter() > end:
+            continue
+        try:
+            row = measure(case, backends, lambda row: save("models on a GPU", [*rows, row], json))
+        except Exception as error:
+            traceback.print_exc()
+            row = {"model": case.name, "failed": f"{type(error).__name__}: {error}"[:800]}
+        rows.append(row)
+        print(row, file=sys.stderr, flush=True)
+        save("models on a GPU", rows, json)
+        torch.cuda.empty_cache()
+    show(rows, backends)
+
+
+def show(rows: list[dict[str, Any]], backends: list[str]) -> None:
+    def cell(found: dict[str, Any]) -> list[str]:
+        if "ms" not in found:
+            return ["failed", "", "", ""]
+        errors = f"{found['error']:.1e} {found['gradient_error']:.1e}"
+        return [f"{found['ms']:.2f}", f"{found['first_s']:.1f}", f"{found['peak_mib']:.0f}", errors]
+
+    header = ["model", *(f"{b} {what}" for b in backends for what in ("ms", "first s", "peak MiB", "errors"))]
+    print_table(header, [[row["model"], *(text for b in backends for text in cell(row.get(b, {})))] for row in rows])
+    for key in ("ms", "first_s", "peak_mib"):
+        both = [
+            (r["inductor"][key], r["bascule"][key])
+            for r in rows
+            if key in r.get("inductor", {}) and key in r.get("bascule", {})
+        ]
+        if both:
+            print(
+                f"{key}: Inductor / Bascule in the geometric mean of {len(both)}: {geometric_mean([a / b for a, b in both]):.3f}"
+            )

@@ -1,0 +1,205 @@
+"""`torch.compile(..., backend="bascule")` on a GPU, against eager there."""
+
+import threading
+import warnings
+
+import pytest
+import torch
+from target_cases import CASES, DYNAMIC, gpt2, results, tolerance, training_step
+from torch.nn import functional as F
+
+import bascule
+from bascule.errors import FallbackWarning
+
+OPTIONS = {"on_error": "raise"}
+
+
+def compiled(function, **kwargs):
+    return torch.compile(function, backend="bascule", options=OPTIONS, **kwargs)
+
+
+def randn(*sizes, **kwargs):
+    return torch.randn(*sizes, device="cuda", **kwargs)
+
+
+def on_gpu(inputs):
+    return [x.detach().cuda().requires_grad_(x.requires_grad) for x in inputs]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_eager(name):
+    function, inputs = CASES[name]
+    inputs = on_gpu(inputs)
+    for want, got in zip(results(function, inputs), results(compiled(function), inputs), strict=True):
+        torch.testing.assert_close(got, want, **tolerance(name))
+        assert got.stride() == want.stride()
+    assert bascule.counters()["kernels"]["launches"]
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_of_dynamic_sizes(name):
+    function, inputs = CASES[name]
+    inputs = on_gpu(inputs)
+    for want, got in zip(results(function, inputs), results(compiled(function, dynamic=True), inputs), strict=True):
+        torch.testing.assert_close(got, want, **tolerance(name))
+
+
+def test_one_compile_serves_many_sizes():
+    call = compiled(lambda x: torch.softmax(x, -1) * x.shape[0], dynamic=True)
+    for rows, columns in ((2, 3), (64, 33), (5, 5000), (700, 1024), (0, 7)):
+        x = randn(rows, columns)
+        torch.testing.assert_close(call(x), torch.softmax(x, -1) * rows)
+    assert bascule.counters()["graphs"]["compiled"] <= 2
+
+
+def test_a_training_step():
+    model, inputs = gpt2()
+    model, inputs = model.cuda(), {name: x.cuda() for name, x in inputs.items()}
+    want = training_step(model, model, inputs)
+    got = training_step(model, compiled(model), inputs)
+    for w, g in zip(want, got, strict=True):
+        torch.testing.assert_close(g, w, rtol=1e-3, atol=1e-5)
+
+
+def test_dropout_follows_the_seed():
+    call = compiled(lambda x: F.dropout(x, 0.25))
+    x = torch.ones(1000, 1000, device="cuda")
+    torch.manual_seed(5)
+    first, second = call(x), call(x)
+    torch.manual_seed(5)
+    assert torch.equal(call(x), first) and not torch.equal(first, second)
+    assert abs((first == 0).float().mean().item() - 0.25) < 0.005
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("shift", [1, 3])
+def test_inputs_that_are_not_aligned(dtype, shift):
+    def function(x, y):
+        x.mul_(2)
+        return x + y
+
+    memory, y = (randn(64 * 64 + shift) * 9).to(dtype), (randn(64, 64) * 9).to(dtype)
+    want, got = memory.clone(), memory.clone()
+    first = function(want[shift:].view(64, 64), y)
+    assert torch.equal(compiled(function)(got[shift:].view(64, 64), y), first)
+    assert torch.equal(got, want)
+
+
+def test_numbers_on_the_cpu_beside_tensors_on_the_gpu():
+    call = compiled(lambda x, scale: x * scale + 1)
+    x = randn(40, 8)
+    for scale in (torch.tensor(2.5), torch.tensor(-1.0)):
+        torch.testing.assert_close(call(x, scale), x * scale + 1)
+
+
+def test_a_result_on_the_cpu():
+    x = randn(40, 8)
+    y, host = compiled(lambda x: (x * 2, (x + 1).cpu()))(x)
+    assert y.is_cuda and not host.is_cuda
+    assert torch.equal(host, (x + 1).cpu())
+
+
+def test_constants_of_the_graph():
+    table = torch.tensor([3.0, 1.0, 2.0])
+    x = randn(5, 3)
+    assert torch.equal(compiled(lambda x: x * table.cuda())(x), x * table.cuda())
+
+
+def test_the_stream_that_is_current():
+    """The kernels wait for what is on the stream before them, and not on another."""
+    call = compiled(lambda x: x * 2 + 1)
+    x = torch.zeros(1 << 22, device="cuda")
+    call(x)
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        x.fill_(3)
+        y = call(x)
+    stream.synchronize()
+    assert (y == 7).all()
+
+
+def test_another_device_than_the_current_one():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    x = torch.randn(50, 50, device="cuda:1")
+    with torch.cuda.device(0):
+        y = compiled(lambda x: torch.softmax(x, -1).sum(0))(x)
+    assert y.device == x.device
+    torch.testing.assert_close(y, torch.softmax(x, -1).sum(0))
+
+
+def test_two_devices_are_refused():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    x, y = torch.randn(5, device="cuda:0"), torch.randn(5, device="cuda:1")
+    with pytest.raises(bascule.UnsupportedError, match="two GPUs"):
+        compiled(lambda x, y: (x + 1, y + 1))(x, y)
+
+
+def test_more_elements_than_32_bits_count():
+    x = torch.ones((1 << 31) + 5, dtype=torch.int8, device="cuda")
+    y = compiled(lambda x: x + 1)(x)
+    assert y[-1] == 2 and y[0] == 2 and (y == 2).all()
+
+
+def test_no_room_for_the_arena():
+    torch.cuda.empty_cache()  # before x is made, which would keep the whole of a cached block
+    x = randn(16384, 2048)
+    call = compiled(lambda x: (x + 1) @ (x.t() * 2))
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (32 << 20)) / total)
+    try:
+        with pytest.raises(torch.OutOfMemoryError, match=r"graph\d+_inference: no room for its arena of [\d,]+ bytes"):
+            call(x)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    held = torch.cuda.memory_allocated()
+    torch.testing.assert_close(call(x), (x + 1) @ (x.t() * 2))
+    assert torch.cuda.memory_allocated() == held, "nothing of a call stays"
+
+
+def test_threads():
+    call = compiled(lambda x: torch.softmax(x * 2, -1) @ x)
+    inputs = [randn(64, 64) for _ in range(8)]
+    call(inputs[0])
+    got = [None] * len(inputs)
+
+    def work(number):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(20):
+                got[number] = call(inputs[number])
+            torch.cuda.current_stream().synchronize()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(inputs))]
+    torch.cuda.synchronize()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for x, y in zip(inputs, got):
+        torch.testing.assert_close(y, torch.softmax(x * 2, -1) @ x, rtol=1e-4, atol=1e-4)
+
+
+def test_a_kernel_that_does_not_compile(monkeypatch):
+    """The graph runs as ATen, with one warning that names the reproducer."""
+    from bascule.lowering.triton import compilation
+
+    from bascule.errors import CompilerError
+
+    def refuse(*args, **kwargs):
+        raise CompilerError("Triton does not compile it")
+
+    monkeypatch.setattr(compilation, "compile_kernels", refuse)
+    x = randn(20, 20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert torch.equal(torch.compile(lambda x: x.sin() + 1, backend="bascule")(x), x.sin() + 1)
+    (warning,) = [w for w in caught if issubclass(w.category, FallbackWarning)]
+    assert "Triton does not compile it" in str(warning.message) and ".mlir" in str(warning.message)
+
+
+def test_the_target_is_the_tensors():
+    with pytest.raises(bascule.UnsupportedError, match="device 'cuda:0'"):
+        torch.compile(lambda x: x + 1, backend="bascule", options={**OPTIONS, "target": "cpu"})(randn(4))
