@@ -7,15 +7,23 @@ Checked on torch 2.13.
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
+from unittest.mock import patch
 
 import torch
 from torch._dynamo import disable
 from torch._dynamo.utils import detect_fake_mode, flatten_graph_inputs
 from torch._functorch import config as functorch_config
-from torch._functorch.aot_autograd import aot_module_simplified
+from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.graph import CodeGen, _PyTreeCodeGen
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.fx.traceback import preserve_node_meta
+
+from .equal_nodes import merge_equal_nodes
+from .fusible import composites_fused
 
 
 class GraphCompiler(Protocol):
@@ -30,20 +38,30 @@ class GraphCompiler(Protocol):
     ) -> Callable[[list[Any]], Sequence[Any]]: ...
 
 
+def min_cut(
+    joint: torch.fx.GraphModule, inputs: Any, **kwargs: Any
+) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+    """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass."""
+    merge_equal_nodes(joint.graph)
+    with functorch_config.patch(cse=False), composites_fused():
+        return min_cut_rematerialization_partition(joint, inputs, **kwargs)
+
+
 def compile_with_autograd(
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     compiler: GraphCompiler,
     decompositions: dict[Any, Callable],
+    partition: Callable[..., Any] = min_cut,
 ) -> Callable[..., Any]:
     """`gm` as Dynamo made it, compiled, with autograd through it.
 
-    A graph that needs gradients is traced jointly with its backward and split by the min-cut partitioner, which saves
+    A graph that needs gradients is traced jointly with its backward and split by `partition`; the min-cut partitioner saves
     what is cheap to save and recomputes what is cheap to recompute. In a graph that does not, mutations of inputs stay
     in the graph (`aten.copy_`).
     """
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
-        again = partial(compile_with_autograd, compiler=compiler, decompositions=decompositions)
+        again = partial(compile_with_autograd, compiler=compiler, decompositions=decompositions, partition=partition)
         return flatten_graph_inputs(gm, example_inputs, again)
 
     forward = partial(compiler, is_backward=False, is_inference=False)
@@ -66,8 +84,80 @@ def compile_with_autograd(
             fw_compiler=forward,
             bw_compiler=backward,
             inference_compiler=inference,
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=partition,
             decompositions=decompositions,
             keep_inference_input_mutations=True,
         )
     return disable(compiled, reason="a compiled graph")
+
+
+def compile_eagerly(
+    function: Callable[..., Any] | torch.nn.Module, compiler: GraphCompiler, decompositions: dict[Any, Callable]
+) -> Callable[..., Any]:
+    """`function` traced by AOTAutograd alone, without Dynamo, at its first call and for inputs like those of it."""
+    aot = aot_module if isinstance(function, torch.nn.Module) else aot_function
+    with functorch_config.patch(unlift_effect_tokens=True):
+        return aot(
+            function,
+            fw_compiler=partial(compiler, is_backward=False, is_inference=False),
+            bw_compiler=partial(compiler, is_backward=True, is_inference=False),
+            inference_compiler=partial(compiler, is_backward=False, is_inference=True),
+            partition_fn=min_cut,
+            decompositions=decompositions,
+        )
+
+
+def report_output_strides(gm: torch.fx.GraphModule) -> None:
+    """Tells the context of the trace at hand, if there is one, which strides the compiled `gm` gives its outputs: those it was traced with.
+
+    The backward is traced for them, and the first call under a fake mode (DDP's) returns fake tensors that have them.
+    """
+    context = TracingContext.try_get()
+    if context is None or context.output_strides is None:
+        return
+    (outputs,) = gm.graph.output_node().args
+    number = (lambda size: size) if context.fakify_first_call else _hint
+    for output in outputs:
+        value = output.meta.get("val") if isinstance(output, torch.fx.Node) else None
+        is_tensor = isinstance(value, torch.Tensor)
+        context.output_strides.append(tuple(map(number, value.stride())) if is_tensor else None)
+
+
+def _hint(size: int | torch.SymInt) -> int:
+    """A symbolic size as the number it was seen with."""
+    return size.node.hint if isinstance(size, torch.SymInt) else size
+
+
+def with_values(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[Any]:
+    """Gives each node of `gm` that has none its `meta["val"]`; returns a fake tensor or a number an input."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    nodes = [node for node in gm.graph.nodes if node.op in ("placeholder", "call_function")]
+    if all("val" in node.meta for node in nodes):
+        return [node.meta["val"] for node in placeholders]
+    mode = detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True)
+    FakeTensorProp(gm, mode).propagate(*example_inputs)
+    return [node.meta["val"] for node in placeholders]
+
+
+def decomposed(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], decompositions: dict[Any, Callable]
+) -> torch.fx.GraphModule:
+    """`gm`, traced again where it has operators that `decompositions` would have removed."""
+    if not any(node.op == "call_function" and node.target in decompositions for node in gm.graph.nodes):
+        return gm
+    mode = detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True)
+    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
+        return make_fx(torch.fx.Interpreter(gm).run, decompositions)(*example_inputs)
+
+
+def exported_pytree(gm: torch.fx.GraphModule) -> Any:
+    """What turns the arguments of a graph that `torch._dynamo.export` made into its inputs, and its outputs into results; None for other graphs.
+
+    The graph no longer does so itself.
+    """
+    codegen = gm.graph._codegen
+    if not isinstance(codegen, _PyTreeCodeGen):
+        return None
+    gm.graph.set_codegen(CodeGen())
+    gm.recompile()
+    return codegen

@@ -47,6 +47,7 @@ FAMILIES = (
     "regions",
     "scans",
     "random",
+    "inductor",
     "pooling",
     "adaptive_pooling",
     "columns",

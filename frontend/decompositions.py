@@ -78,6 +78,10 @@ _MORE = (
     aten.view_copy,
 )
 
+# Decomposed although there are rules: between their parts the partitioner finds what is small (a row's maximum and sum), and saves that for the
+# backward instead of a result as large as the input.
+_ALWAYS = (aten._log_softmax.default, aten._softmax.default)
+
 
 @cache
 def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
@@ -89,4 +93,6 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
         overloads = (getattr(packet, name) for name in packet.overloads())
         table.update({overload: known[overload] for overload in overloads if overload in known})
     table.update(fused_optimizers.DECOMPOSITIONS)
-    return {operator: function for operator, function in table.items() if str(operator) not in rules}
+    return {
+        operator: function for operator, function in table.items() if str(operator) not in rules or operator in _ALWAYS
+    }

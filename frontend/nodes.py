@@ -17,12 +17,16 @@ from bascule.dialect.mlir import fx_importer, ir
 from torch.fx import Node
 
 from .functionalized import import_functionalized
+from .graph_numbers import SymNumber, is_number
 from .locations import Locations
 from .symbols import Symbols, bounds, number_operator
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
 from .torch_ops import COMPLEX, EXPR, LAYOUTS, SHAPES
 
 base = fx_importer()
+with_effects = torch.ops.higher_order.with_effects
+auto_functionalized = torch.ops.higher_order.auto_functionalized_v2
+TAKEN = (with_effects, auto_functionalized)  # higher-order operators
 
 Structure: TypeAlias = ir.Value | list["Structure"] | None  # the results of a node, nested as its `meta["val"]` is
 
@@ -48,7 +52,7 @@ class NodeImporter(base.GraphNodeImporter):
     def import_operators(self, nodes: Iterable[Node]) -> None:
         """The nodes that compute tensors, in order; integers computed from sizes are imported where they are used."""
         self.import_nodes(
-            [n for n in nodes if n.op == "call_function" and not _is_number(n.meta.get("val"))],
+            [n for n in nodes if n.op == "call_function" and not is_number(n.meta.get("val"))],
             skip_placeholders_outputs=True,
         )
 
@@ -56,7 +60,7 @@ class NodeImporter(base.GraphNodeImporter):
         self, loc: ir.Location, node: Node, concrete_target: torch._ops.OpOverload | None = None
     ) -> None:
         with self._at(node):
-            token = node.target in _TOKENS
+            token = node.target in TOKENS
             value = node.meta.get("val")
             self.structures[node] = None if token else self.call(node, node.target, node.args, node.kwargs, value)
 
@@ -68,7 +72,9 @@ class NodeImporter(base.GraphNodeImporter):
         except UnsupportedError as error:
             operator = error.operator or str(node.target)
             where = source_of(self.locations.source(node))
-            raise UnsupportedError(error.message, operator=operator, location=where, hint=error.hint) from error
+            raise UnsupportedError(
+                error.message, operator=operator, location=where, hint=error.hint, node=node.name
+            ) from error
 
     def call(
         self, node: Node, target: torch._ops.OpOverload, given: Sequence[Any], named: Mapping[str, Any], value: Any
@@ -138,9 +144,9 @@ class NodeImporter(base.GraphNodeImporter):
 
     def _import_hop(self, loc: ir.Location, node: Node, hop: torch._ops.HigherOrderOperator) -> None:
         with self._at(node):
-            if hop is torch.ops.higher_order.with_effects:
+            if hop is with_effects:
                 self.structures[node] = self._with_effects(node)
-            elif hop is torch.ops.higher_order.auto_functionalized_v2:
+            elif hop is auto_functionalized:
                 self.structures[node] = import_functionalized(self, node)
             else:
                 raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken")
@@ -168,7 +174,7 @@ class NodeImporter(base.GraphNodeImporter):
             return argument
         if isinstance(argument, Node):
             value = argument.meta.get("val")
-            if not _is_number(value):
+            if not is_number(value):
                 return self.value_of(argument)
             argument = value
         if isinstance(argument, list | tuple):
@@ -192,15 +198,13 @@ class NodeImporter(base.GraphNodeImporter):
 
     def _constant(self, value: Any) -> ir.Value:
         """A literal, or an integer computed from sizes."""
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, torch.SymInt | torch.SymBool):
             affine = self.symbols.affine(value)
             if not isinstance(affine, int):
                 return self._symbolic(affine, value)
             value = affine
         if isinstance(value, torch.SymFloat):
             return self._number(value.node.expr, value)
-        if isinstance(value, torch.SymBool):
-            raise UnsupportedError(f"the condition {value} is computed from sizes")
         key = (type(value), str(value))  # by text: 0.0 and -0.0 differ, and nan equals nan
         if key not in self.constants:
             self.constants[key] = self._literal(value)
@@ -225,10 +229,12 @@ class NodeImporter(base.GraphNodeImporter):
                 return self._make("str", ir.StringAttr.get(value))
             case torch.device():
                 return self._make("device", ir.StringAttr.get(str(value)), "Device")
-            case torch.dtype():
+            case torch.dtype() if value in SCALAR_TYPE_NUMBERS:
                 return self._constant(SCALAR_TYPE_NUMBERS[value])
-            case torch.layout():
+            case torch.layout() if value in base.TORCH_LAYOUT_TO_INT:
                 return self._constant(base.TORCH_LAYOUT_TO_INT[value])
+            case torch.dtype() | torch.layout():
+                raise UnsupportedError(f"the argument {value} is not taken")
             case torch.memory_format():
                 return self._constant(base.TORCH_MEMORY_FORMAT_TO_INT[value])
         raise UnsupportedError(f"an argument of type {type(value).__name__} is not taken")
@@ -237,7 +243,7 @@ class NodeImporter(base.GraphNodeImporter):
         type_ = self.torch_types[type_ or kind]
         return ir.Operation.create(f"torch.constant.{kind}", results=[type_], attributes={"value": value}).result
 
-    def _symbolic(self, affine: ir.AffineExpr, value: torch.SymInt) -> ir.Value:
+    def _symbolic(self, affine: ir.AffineExpr, value: SymNumber) -> ir.Value:
         """An integer expression of the symbols as a `!torch.int` with `bascule.expr`."""
         key = ("symbolic", affine)
         if key in self.constants:
@@ -290,7 +296,7 @@ _STORAGE_OFFSETS = {
     torch.ops.aten.as_strided_scatter.default: 4,
 }
 # Operators about the tokens that order effects in FX; here the order of the ops does.
-_TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
+TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
 _LIST_ELEMENTS = {
     "TensorType": "vtensor",
     "IntType": "int",
@@ -300,10 +306,6 @@ _LIST_ELEMENTS = {
     "StringType": "str",
     "NumberType": "number",
 }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def _leaves(value: Any) -> list[Any]:

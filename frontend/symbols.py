@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.computed import Tree, leaf_of, tree_of
 from bascule.dialect.ir.shapes import Size, expr
 from bascule.dialect.mlir import ir
 from torch.utils._sympy.functions import (
@@ -34,9 +35,12 @@ from torch.utils._sympy.functions import (
     TruncToFloat,
     TruncToInt,
 )
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from .computed_sizes import is_condition, tree_for
 
 Expr: TypeAlias = ir.AffineExpr
-Number = int | torch.SymInt
+Number = int | torch.SymInt | torch.SymBool
 
 
 def sympy_of(number: Number) -> int | sympy.Expr:
@@ -44,7 +48,7 @@ def sympy_of(number: Number) -> int | sympy.Expr:
     if isinstance(number, int):
         return number
     found = number.node.expr
-    return int(found) if found.is_Integer else found
+    return int(found) if found.is_Integer or found in (sympy.true, sympy.false) else found
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,11 @@ class Source:
     dim: int = 0
     scale: int = 1
     offset: int = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what is found is the symbol's value."""
+        return (self.kind, self.scale, self.offset) == ("value", 1, 0)
 
     def attribute(self) -> ir.DictAttr:
         i64 = ir.IntegerType.get_signless(64)
@@ -80,38 +89,58 @@ def _linear(found: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
     return symbol, int(scale), int(offset)
 
 
+def symbol_sources(placeholders: Sequence[object]) -> dict[sympy.Symbol, Source]:
+    """Where the value of each symbol is found among the placeholders' values: fake tensors, symbolic integers, anything else.
+
+    Raises `UnsupportedError` for a symbol whose value no placeholder gives.
+    """
+    sources: dict[sympy.Symbol, Source] = {}
+    needed: dict[sympy.Symbol, None] = {}
+    # an integer is the cheapest to read, a stride may be arbitrary where a size is 1
+    for kind in ("value", "size", "stride"):
+        for number, value in enumerate(placeholders):
+            for dim, found in enumerate(_observed(value, kind)):
+                needed.update(dict.fromkeys(sorted(found.free_symbols, key=str)))
+                solved = _linear(found)
+                if solved and _better(Source(number, kind, dim, *solved[1:]), sources.get(solved[0])):
+                    sources[solved[0]] = Source(number, kind, dim, *solved[1:])
+    missing = [str(symbol) for symbol in needed if symbol not in sources]
+    if missing:
+        raise UnsupportedError(f"no input gives the value of the symbol {', '.join(missing)}")
+    return sources
+
+
 class Symbols:
-    """The symbols of one graph, in the order of the function's leading arguments, and expressions over them."""
+    """The symbols of one graph, in the order of the function's leading arguments, and expressions over them.
+
+    First come those that the inputs give, then those computed from them: each stands for an integer that is no affine expression. No symbol
+    in an expression is ever negative: where an integer may be, it is a difference of two computed ones.
+    """
 
     def __init__(self, placeholders: Sequence[object]):
-        """`placeholders` are the values of the graph's placeholders: fake tensors, symbolic integers, anything else.
-
-        Raises `UnsupportedError` for a symbol whose value no placeholder gives.
-        """
-        self.sources: dict[sympy.Symbol, Source] = {}
-        needed: dict[sympy.Symbol, None] = {}
-        for kind in (
-            "value",
-            "size",
-            "stride",
-        ):  # an integer is the cheapest to read, a stride may be arbitrary where a size is 1
-            for number, value in enumerate(placeholders):
-                for dim, found in enumerate(_observed(value, kind)):
-                    needed.update(dict.fromkeys(sorted(found.free_symbols, key=str)))
-                    solved = _linear(found)
-                    if solved and _better(Source(number, kind, dim, *solved[1:]), self.sources.get(solved[0])):
-                        self.sources[solved[0]] = Source(number, kind, dim, *solved[1:])
-        missing = [str(symbol) for symbol in needed if symbol not in self.sources]
-        if missing:
-            raise UnsupportedError(f"no input gives the value of the symbol {', '.join(missing)}")
+        """`placeholders`: see `symbol_sources`, whose errors it raises."""
+        self.sources = symbol_sources(placeholders)
         self.names = [str(symbol) for symbol in self.sources]
-        self.known: dict[sympy.Expr, Expr] = {s: Expr.get_symbol(i) for i, s in enumerate(self.sources)}
+        self.computed: list[Tree] = []
+        self.known: dict[sympy.Expr, Expr] = {}
+        self.ranges = _ranges(placeholders)
+        self.complete = False  # whether no further symbol may be computed: the function has its arguments
+        for position, symbol in enumerate(self.sources):
+            self.known[symbol] = self._not_negative(symbol, Expr.get_symbol(position))
+
+    def attribute(self) -> ir.ArrayAttr | None:
+        """`bascule.symbol_sources`; None where each symbol is a placeholder."""
+        if all(source.is_exact for source in self.sources.values()) and not self.computed:
+            return None
+        sources = [source.attribute() for source in self.sources.values()]
+        kind = ir.StringAttr.get("computed")
+        return ir.ArrayAttr.get([*sources, *(ir.DictAttr.get({"kind": kind, "value": tree}) for tree in self.computed)])
 
     def affine(self, number: Number | sympy.Expr) -> Size:
-        """An integer of the graph as an int or an affine expression. Raises `UnsupportedError` where there is none."""
+        """An integer of the graph as an int or an affine expression; a condition as 0 or 1. Raises `UnsupportedError` for an unknown symbol."""
         if isinstance(number, int):
             return number
-        found = sympy_of(number) if isinstance(number, torch.SymInt) else number
+        found = sympy_of(number) if isinstance(number, torch.SymInt | torch.SymBool) else number
         if isinstance(found, int):
             return found
         if found not in self.known:
@@ -152,15 +181,32 @@ class Symbols:
             case Identity():
                 return self._expr(found.args[0])
             case FloorToInt() | TruncToInt() | CeilToInt():  # of a size times a number, which is not negative
-                numerator, denominator = self._fraction(found.args[0])
-                divide = Expr.get_ceil_div if isinstance(found, CeilToInt) else Expr.get_floor_div
-                return divide(numerator, expr(denominator))
-        raise UnsupportedError(f"the size {found} is not an affine expression of the graph's symbols")
+                fraction = self._fraction(found.args[0])
+                if fraction is not None:
+                    divide = Expr.get_ceil_div if isinstance(found, CeilToInt) else Expr.get_floor_div
+                    return divide(fraction[0], expr(fraction[1]))
+        return self._not_negative(found, self._compute(tree_for(found, self.affine)))
+
+    def _compute(self, tree: Tree) -> Expr:
+        """A new symbol, whose value is that of `tree`."""
+        if self.complete:
+            raise UnsupportedError("a size is not an affine expression of the graph's symbols")
+        self.computed.append(tree)
+        self.names.append(f"c{len(self.computed) - 1}")
+        return Expr.get_symbol(len(self.names) - 1)
+
+    def _not_negative(self, found: sympy.Basic, symbol: Expr) -> Expr:
+        """The value of `symbol`, which stands for `found`, in symbols that are not negative."""
+        if is_condition(found) or bound_sympy(found, self.ranges).lower >= 0:
+            return symbol
+        zero = leaf_of(0)
+        above, below = (self._compute(tree_of("max", leaf_of(e), zero)) for e in (symbol, symbol * -1))
+        return above - below
 
     def _expr(self, found: sympy.Expr) -> Expr:
         return expr(self.affine(found))
 
-    def _fraction(self, found: sympy.Expr) -> tuple[Expr, int]:
+    def _fraction(self, found: sympy.Expr) -> tuple[Expr, int] | None:
         """A float computed from sizes as an integer expression over a constant, where it is one exactly."""
         match found:
             case sympy.Float() | sympy.Rational():
@@ -173,11 +219,12 @@ class Symbols:
                 return self._expr(found.args[0]), int(found.args[1])
             case sympy.Mul():
                 numerator, denominator = expr(1), 1
-                for part in found.args:
-                    n, d = self._fraction(part)
-                    numerator, denominator = numerator * n, denominator * d
+                for fraction in map(self._fraction, found.args):
+                    if fraction is None:
+                        return None
+                    numerator, denominator = numerator * fraction[0], denominator * fraction[1]
                 return numerator, denominator
-        raise UnsupportedError(f"{found} is not a fraction of the graph's symbols")
+        return None
 
 
 _NUMBER_OPERATORS = {
@@ -210,9 +257,13 @@ def _without_one(found: sympy.Expr) -> sympy.Expr:
     return rest[0] if len(rest) == 1 else Max(*rest)
 
 
+def _is_strided(value: object) -> TypeGuard[torch.Tensor]:
+    return isinstance(value, torch.Tensor) and value.layout == torch.strided
+
+
 def _observed(value: object, kind: str) -> list[sympy.Expr]:
     """The expressions that a placeholder of `value` shows; 0 where it shows an int."""
-    if isinstance(value, torch.Tensor) and kind != "value":
+    if _is_strided(value) and kind != "value":
         numbers = value.shape if kind == "size" else value.stride()
     elif isinstance(value, torch.SymInt) and kind == "value":
         numbers = [value]
@@ -226,7 +277,17 @@ def _better(new: Source, old: Source | None) -> bool:
     return old is None or ((new.scale, new.offset) == (1, 0) and (old.scale, old.offset) != (1, 0))
 
 
-def bounds(number: torch.SymInt, symbol: str) -> tuple[int, int]:
+def _ranges(values: Sequence[object]) -> dict[sympy.Symbol, ValueRanges]:
+    """What is known about the values of the symbols in `values`."""
+    for value in values:
+        numbers = (*value.shape, *value.stride()) if _is_strided(value) else (value,)
+        for number in numbers:
+            if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+                return number.node.shape_env.var_to_range
+    return {}
+
+
+def bounds(number: torch.SymInt | torch.SymFloat | torch.SymBool, symbol: str) -> tuple[int, int]:
     """The smallest and largest value of a symbol, as far as an int64 holds them."""
     ranges = number.node.shape_env.var_to_range
     found = next((r for s, r in ranges.items() if str(s) == symbol), None)

@@ -1,11 +1,17 @@
 """What a fake tensor says about a value of the graph: its torch dialect type, its sizes, and the layout eager gives it."""
 
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import LayoutAttr
 from bascule.dialect.ir.scalar_types import SCALAR_TYPES
 from bascule.dialect.ir.shapes import Size, size_map, tensor_type
 from bascule.dialect.mlir import ir
+from torch.utils._pytree import tree_leaves
 
 from .symbols import Symbols, sympy_of
 
@@ -18,6 +24,15 @@ _ELEMENTS = {
 SCALAR_TYPE_NUMBERS = {getattr(torch, name): n for name, (n, _) in SCALAR_TYPES.items() if hasattr(torch, name)}
 
 
+def refusal(value: object) -> str | None:
+    """Why a tensor is one that the IR has no type for; None for one that it has, and for what is not a tensor."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    if value.layout != torch.strided:
+        return f"a tensor of layout {value.layout} is not taken"
+    return None if value.dtype in _ELEMENTS else f"a tensor of dtype {value.dtype} is not taken"
+
+
 class TensorTypes:
     """Types, sizes and layouts of fake tensors; equal ones are made once."""
 
@@ -28,14 +43,12 @@ class TensorTypes:
         self.layouts: dict[tuple, LayoutAttr | None] = {}
 
     def type(self, value: torch.Tensor) -> ir.Type:
-        """`!torch.vtensor<[2,?],f32>`. Raises `UnsupportedError` for a sparse or quantized tensor."""
-        if value.layout != torch.strided:
-            raise UnsupportedError(f"a tensor of layout {value.layout} is not taken")
+        """`!torch.vtensor<[2,?],f32>`. Raises `UnsupportedError` for a tensor that is sparse, quantized or of an unusual dtype."""
+        if (reason := refusal(value)) is not None:
+            raise UnsupportedError(reason)
         sizes = ",".join(str(size) if isinstance(size, int) else "?" for size in map(sympy_of, value.shape))
         key = (value.dtype, sizes)
         if key not in self.types:
-            if value.dtype not in _ELEMENTS:
-                raise UnsupportedError(f"a tensor of dtype {value.dtype} is not taken")
             self.types[key] = ir.Type.parse(f"!torch.vtensor<[{sizes}],{_ELEMENTS[value.dtype]}>")
         return self.types[key]
 
@@ -58,3 +71,24 @@ class TensorTypes:
     def shape(self, value: torch.Tensor) -> ir.AffineMapAttr:
         """The sizes as `affine_map<()[s0] -> (s0, 32)>`."""
         return ir.AffineMapAttr.get(size_map(self.sizes(value)))
+
+    def complete_symbols(self, values: Iterable[Any]) -> None:
+        """Makes all symbols that the nodes' `values` need, which become arguments of the function."""
+        for value in values:
+            for leaf in tree_leaves(value):
+                with suppress(UnsupportedError):  # raised again where the node is imported
+                    match leaf:
+                        case torch.Tensor() if leaf.layout == torch.strided:
+                            self.layout(leaf)
+                        case torch.SymInt() | torch.SymBool():
+                            self.symbols.affine(leaf)
+                        case torch.SymFloat():
+                            self._integers(leaf.node.expr)
+        self.symbols.complete = True
+
+    def _integers(self, found: sympy.Expr) -> None:
+        if found.is_integer:
+            self.symbols.affine(found)
+        else:
+            for part in found.args:
+                self._integers(part)

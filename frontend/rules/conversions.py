@@ -3,12 +3,15 @@
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, rule
-from .operands import broadcast, dtype_of_result, read, tensor_dtype
+from .operands import Operand, broadcast, dtype_of_result, number_scalar, read, tensor_dtype
 
 
-def convert(c: Conversion, x: ir.Value) -> ir.Value:
+def convert(c: Conversion, x: Operand) -> ir.Value:
     """`x`, broadcast to the result's sizes, in its dtype."""
-    dtype, _ = dtype_of_result(c), tensor_dtype(x)
+    dtype = dtype_of_result(c)
+    if not isinstance(x, ir.Value):
+        return c.compute(lambda at: number_scalar(c, x, dtype).value)
+    tensor_dtype(x)  # refused before anything is built
     indices = broadcast(x, c.result_sizes[0])
     return c.compute(lambda at: read(x, indices(at)).to(dtype, rounding=True).value)
 

@@ -59,20 +59,30 @@ class Streams:
         return self.used - 1
 
 
+def linear_index(sizes: Sequence[shapes.Size]) -> ir.AffineExpr:
+    """The number of an element in row-major order."""
+    return sum((ir.AffineExpr.get_dim(i) * stride for i, stride in enumerate(shapes.row_major(sizes))), shapes.expr(0))
+
+
 class Stream:
     """One operator's source of numbers."""
 
     def __init__(self, c: Conversion, sizes: Sequence[shapes.Size]):
         streams = c.shared.setdefault("random", None) or Streams(c)
         c.shared["random"] = streams
-        self.c, self.seeds, self.number = c, streams.seeds, streams.take()
-        strides = shapes.row_major(sizes)
-        self.linear = sum((ir.AffineExpr.get_dim(i) * stride for i, stride in enumerate(strides)), shapes.expr(0))
+        self.c, self.linear, self.seeds, self.place = c, linear_index(sizes), streams.seeds, (streams.take(),)
+
+    @staticmethod
+    def seeded(c: Conversion, sizes: Sequence[shapes.Size], seed: ir.Value) -> "Stream":
+        """The stream of a seed that the graph has, a tensor of no dimensions."""
+        stream = Stream.__new__(Stream)
+        stream.c, stream.linear, stream.seeds, stream.place = c, linear_index(sizes), seed, ()
+        return stream
 
     def draw(self, distribution: str, dtype: torch.dtype, at: Point) -> Scalar:
         """The number at index `at` of the result: `uniform` in [0, 1), `normal`, or `bits`."""
         i64 = ir.IntegerType.get_signless(64)
-        seed = builders.read(self.seeds, [index_constant(self.number)])
+        seed = builders.read(self.seeds, [index_constant(number) for number in self.place])
         (place,) = self.c.apply([self.linear], at)
         offset = ir.Operation.create("arith.index_cast", results=[i64], operands=[place]).result
         return Scalar(builders.random(distribution, seed, offset, scalar_type(dtype)), dtype)
@@ -198,7 +208,11 @@ def native_dropout(c, x, p, train=True):
 
 
 def integers(
-    c: Conversion, low: Number | ir.AffineExpr, high: Number | ir.AffineExpr | ir.Value, generator=None
+    c: Conversion,
+    low: Number | ir.AffineExpr,
+    high: Number | ir.AffineExpr | ir.Value,
+    generator=None,
+    stream: Stream | None = None,
 ) -> ir.Value:
     """Whole numbers from `low` to `high` - 1; some are likelier than others by a part in 2**32 at most."""
     if generator is not None:
@@ -206,7 +220,7 @@ def integers(
     result, sizes = dtype_of_result(c), c.result_sizes[0]
     ends = [reader(c, x, sizes, torch.int64) for x in (low, high)]
     count = high - low if isinstance(low, int) and isinstance(high, int) else None
-    stream = Stream(c, sizes)
+    stream = stream or Stream(c, sizes)
 
     def body(at):
         first, end = (r(at) for r in ends)

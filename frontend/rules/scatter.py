@@ -14,6 +14,7 @@ from bascule.dialect.mlir import ir
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
 from .indexing import AdvancedIndex, is_empty, position, readable, with_place
+from .index_values import choose, compare
 from .masks import mask_of, put_where
 from .operands import broadcast, dtype_of_result, finish, index_constant, number_scalar, read, tensor_dtype
 from .scalars import UNSIGNED, Scalar, element_type, opmath, select
@@ -139,10 +140,32 @@ def element_of(
     return lambda at: read(source, at[:rank] if len(at) >= rank else [index_constant(0)] * rank)
 
 
+def one_a_line(x: ir.Value, number: int, index: ir.Value) -> bool:
+    """Whether `index` has one place for each line of `x` along dimension `number`."""
+    sizes, places = shape_of(x), shape_of(index)
+    if not sizes or len(places) != len(sizes):
+        return False
+    number = wrap_dim(number, len(sizes))
+    return known(places[number]) == 1 and all(a == b for i, (a, b) in enumerate(zip(sizes, places)) if i != number)
+
+
+def put_one(c: Conversion, x: ir.Value, number: int, place: Callable, value: Callable) -> ir.Value:
+    """`x` with one element of each line along dimension `number` replaced: each element asks whether it is the one, and none is scattered."""
+
+    def body(at):
+        start = with_place(at, number, index_constant(0))
+        here = compare("eq", at[number], place(start)[number])
+        return choose(here, value(start).value, read(x, at).value)
+
+    return c.compute(body)
+
+
 @rule("aten.scatter.src", "aten.scatter.value", "aten.scatter.reduce", "aten.scatter.value_reduce")
 def scatter(c, x, number, index, source, reduce=None):
     place = scatter_place(c, x, number, index)
     value = element_of(c, source, tensor_dtype(x))
+    if reduce is None and one_a_line(x, number, index):
+        return put_one(c, x, wrap_dim(number, len(shape_of(x))), place, value)
     mode = "set" if reduce is None else MODES[reduce]
     return scattered(c, x, scatter_domain(x, index), lambda at: (place(at), value(at)), mode)
 

@@ -4,19 +4,27 @@ import pytest
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.ir import context
+from bascule.dialect.ir.computed import computed_value
+from bascule.dialect.mlir import ir
 from bascule.frontend.symbols import Source, Symbols
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils._sympy.functions import (
+    CeilToInt,
     FloorDiv,
     FloorToInt,
     IntTrueDiv,
     Max,
+    Min,
     Mod,
     ModularIndexing,
+    PowByNatural,
+    RoundToInt,
     ToFloat,
     TruncToInt,
+    Where,
 )
 
 
@@ -53,11 +61,78 @@ def test_expressions():
         assert str(symbols.affine(found)) == text
 
 
-def test_what_is_no_affine_expression_is_refused():
+def value(symbols: Symbols, size: ir.AffineExpr, known: list[int]) -> int:
+    """The value of an expression, where the symbols that inputs give are `known`."""
+    values = list(known)
+    for tree in symbols.computed:
+        values.append(computed_value(tree, lambda e: evaluate(e, (), values)))
+    return evaluate(size, (), values)
+
+
+def test_what_is_no_affine_expression_is_computed():
     symbols, (s, t) = symbols_of(fake(6, 4))
-    for found in (Max(s, t), s**t, sympy.Symbol("u0", integer=True)):
-        with pytest.raises(UnsupportedError):
-            symbols.affine(found)
+    found = Max(s + 1, 2 * t)
+    assert str(symbols.affine(found)) == "s2"
+    assert symbols.names[2:] == ["c0"]
+    text = str(symbols.attribute()[2])
+    assert text.startswith('{kind = "computed", value = ["max", ')
+    assert "affine_map<()[s0] -> (s0 + 1)>" in text and "affine_map<()[s0, s1] -> (s1 * 2)>" in text
+    assert str(symbols.affine(2 * found + 1)) == "s2 * 2 + 1"  # the same symbol
+
+
+def test_computed_symbols_have_the_values_that_sympy_has():
+    symbols, (s, t) = symbols_of(fake(6, 4))
+    cases = [
+        Max(s, t),
+        Min(s - t, 3),
+        Min(t - s, -3) * 2 + Max(s, t, 3),
+        FloorToInt(sympy.Float(1.7) * ToFloat(s)),
+        CeilToInt(sympy.Float(0.3) * ToFloat(t)),
+        RoundToInt(ToFloat(s) * sympy.Float(0.7)),
+        PowByNatural(s, t),
+        Where(s > t, s - 1, t + 2),
+    ]
+    sizes = [symbols.affine(found) for found in cases]
+    for known in ((6, 4), (4, 6), (5, 5), (2, 31)):
+        given = dict(zip((s, t), known))
+        for found, size in zip(cases, sizes):
+            assert value(symbols, size, list(known)) == int(found.xreplace(given)), found
+
+
+def test_conditions_are_zero_or_one():
+    symbols, (s, t) = symbols_of(fake(6, 4))
+    conditions = [
+        sympy.Eq(s, t),
+        sympy.Ne(s, t),
+        s < t,
+        s <= t,
+        s > t,
+        s >= t,
+        sympy.And(s > 4, t > 4),
+        sympy.Not(sympy.Or(s > 4, t > 4)),
+    ]
+    sizes = [symbols.affine(condition) for condition in conditions]
+    for known in ((6, 4), (4, 6), (5, 5), (2, 2)):
+        given = dict(zip((s, t), known))
+        assert [value(symbols, e, list(known)) for e in sizes] == [int(bool(c.subs(given))) for c in conditions]
+
+
+def test_symbols_that_may_be_negative_are_differences():
+    environment = ShapeEnv()
+    number = environment.create_unbacked_symint()
+    symbols = Symbols([number])
+    size = symbols.affine(number)
+    assert [value(symbols, size, [n]) for n in (-3, 0, 5)] == [-3, 0, 5]
+    above, below = (ir.AffineExpr.get_symbol(i) for i in (1, 2))
+    assert size == above - below
+    assert [value(symbols, above, [n]) for n in (-3, 0, 5)] == [0, 0, 5]
+    assert [value(symbols, below, [n]) for n in (-3, 0, 5)] == [3, 0, 0]
+
+
+def test_what_is_only_known_later_is_refused():
+    symbols, _ = symbols_of(fake(6, 4))
+    with pytest.raises(UnsupportedError, match="only known when the graph runs"):
+        symbols.affine(sympy.Symbol("u0", integer=True))
 
 
 def test_sources():

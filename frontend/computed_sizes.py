@@ -1,0 +1,81 @@
+"""Sizes that are no affine expressions of symbols, `Max(s0, s1)` for example, as trees of operators (`dialect/ir/computed.py`).
+
+The private modules of PyTorch about symbolic expressions are named here and in `symbols.py`. Checked on torch 2.13.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+
+import sympy
+from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.computed import Tree, leaf_of, tree_of
+from bascule.dialect.mlir import ir
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanFunction
+from torch.utils._sympy import functions as sizes
+
+OPERATORS = {
+    sizes.Max: "max",
+    sizes.Min: "min",
+    sympy.Max: "max",
+    sympy.Min: "min",
+    sizes.FloorDiv: "floordiv",
+    sizes.CleanDiv: "floordiv",
+    sizes.Mod: "mod",
+    sizes.PythonMod: "mod",
+    sympy.Mod: "mod",
+    sizes.IntTrueDiv: "truediv",
+    sizes.FloatTrueDiv: "truediv",
+    sizes.ToFloat: "float",
+    sizes.FloorToInt: "floor",
+    sizes.CeilToInt: "ceil",
+    sizes.TruncToInt: "trunc",
+    sizes.RoundToInt: "round",
+    sizes.FloatPow: "pow",
+    sizes.PowByNatural: "pow",
+    sympy.Pow: "pow",
+    sizes.LShift: "shl",
+    sizes.RShift: "shr",
+    sympy.Add: "add",
+    sympy.Mul: "mul",
+    sympy.Eq: "eq",
+    sympy.Ne: "ne",
+    sympy.Lt: "lt",
+    sympy.Le: "le",
+    sympy.Gt: "gt",
+    sympy.Ge: "ge",
+    sympy.Not: "not",
+    sympy.And: "min",
+    sympy.Or: "max",
+    sizes.Where: "select",
+}
+_BY_NAME = {
+    "OpaqueUnaryFn_sqrt": "sqrt",
+    "BitwiseFn_bitwise_and": "bitand",
+    "BitwiseFn_bitwise_or": "bitor",
+    "BitwiseFn_bitwise_xor": "bitxor",
+}
+_TWO_AT_A_TIME = ("add", "mul", "max", "min")
+
+
+def is_condition(found: sympy.Basic) -> bool:
+    """Whether `found` is true or false. (A symbol of sympy's is an instance of `Boolean` too.)"""
+    return isinstance(found, Relational | BooleanFunction)
+
+
+def tree_for(found: sympy.Basic, affine: Callable[[sympy.Basic], ir.AffineExpr | int]) -> Tree:
+    """How `found` is computed from integers, which `affine` gives as expressions of symbols.
+
+    Raises `UnsupportedError` where it is not known how.
+    """
+    name = OPERATORS.get(type(found)) or _BY_NAME.get(type(found).__name__)
+    if name is None:
+        raise UnsupportedError(f"the number {found} is computed from sizes in a way that is not taken")
+    parts = [_operand(part, affine) for part in found.args]
+    return reduce(lambda a, b: tree_of(name, a, b), parts) if name in _TWO_AT_A_TIME else tree_of(name, *parts)
+
+
+def _operand(found: sympy.Basic, affine: Callable[[sympy.Basic], ir.AffineExpr | int]) -> Tree:
+    if is_condition(found) or (found.is_integer and not isinstance(found, sizes.ToFloat)):
+        return leaf_of(affine(found))
+    return leaf_of(float(found)) if found.is_number else tree_for(found, affine)

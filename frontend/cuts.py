@@ -1,0 +1,98 @@
+"""Which nodes of a graph are no part of what can be compiled as one, and why.
+
+A graph is cut at such a node: it runs by itself, between the compiled parts before and after it (`partition.py`).
+"""
+
+from dataclasses import dataclass
+from operator import getitem
+
+import torch
+from bascule.dialect.errors import UnsupportedError
+from torch.fx import Graph, Node
+from torch.utils._pytree import tree_leaves
+
+from .graph_numbers import is_number
+from .locations import user_frame
+from .nodes import TAKEN, TOKENS, with_effects
+from .tensor_types import refusal
+
+_BODIES = "a higher-order operator, which calls graphs of its own"
+_OTHERS = {
+    "flex_attention": "attention with a graph for its scores",
+    "flex_attention_backward": "attention with a graph for its scores",
+    "run_and_save_rng_state": "the state of the random generator is saved before it",
+    "run_with_rng_state": "the state of the random generator is set before it",
+    "triton_kernel_wrapper_functional": "a Triton kernel of the user's",
+}
+_ORDER = "the graph is cut, and the order of effects goes through all of it"
+_SIZES = "sizes and numbers that it makes are only known when it has run"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An operator that runs between compiled parts."""
+
+    operator: str  # "higher_order.cond"
+    reason: str
+    location: str | None  # "model.py:12"
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.reason}" + (f" ({self.location})" if self.location else "")
+
+
+def operator_of(node: Node) -> str:
+    """`aten.nonzero.default`, `higher_order.cond`."""
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return f"higher_order.{node.target.name()}"
+    return str(node.target)
+
+
+def location_of(node: Node) -> str | None:
+    """The user's line, `model.py:12`."""
+    frame = user_frame(node.meta.get("stack_trace") or "")
+    return f"{frame[0]}:{frame[1]}" if frame else None
+
+
+def cut_at(node: Node, reason: str) -> Cut:
+    return Cut(operator_of(node), reason, location_of(node))
+
+
+def is_check(node: Node) -> bool:
+    """Whether `node` looks at numbers only and makes nothing: an assertion about sizes. It runs by itself wherever a graph is cut."""
+    return node.meta.get("val") is None and all(is_number(x.meta.get("val")) for x in node.all_input_nodes)
+
+
+def known_cuts(graph: Graph) -> dict[Node, str]:
+    """The nodes of which it is known beforehand, with the reason."""
+    found: dict[Node, str] = {}
+    tokens: dict[Node, str] = {}
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        if node.meta.get("unbacked_bindings"):
+            found[node] = _SIZES
+        elif isinstance(node.target, torch._ops.HigherOrderOperator) and node.target not in TAKEN:
+            found[node] = _OTHERS.get(node.target.name(), _BODIES)
+        elif node.target in TOKENS or node.target is with_effects:
+            tokens[node] = _ORDER
+        elif node.target is not getitem and (reason := _not_taken(node)) is not None:
+            found[node] = reason
+    return {**found, **tokens} if found else {}
+
+
+def _not_taken(node: Node) -> str | None:
+    """Why no compiled part can have `node`, because of a tensor that it takes or makes; None if one may."""
+    reasons = (refusal(x) for near in (node, *node.all_input_nodes) for x in tree_leaves(near.meta.get("val")))
+    return next(filter(None, reasons), None)
+
+
+def refused(graph: Graph, error: UnsupportedError) -> list[Node]:
+    """The nodes of `graph` that `error` is about: the one it names, or those of its operator and the user's line. Empty if it names none."""
+    calls = [node for node in graph.nodes if node.op == "call_function" and not is_check(node)]
+    named = [node for node in calls if node.name == error.node]
+    if named:
+        return named
+    same = [node for node in calls if operator_of(node) == error.operator]
+    if error.location is None:
+        return same
+    return [node for node in same if error.location.startswith(location_of(node) or "\0")] or same

@@ -1,0 +1,62 @@
+"""Higher-order operators that PyTorch also has as plain tensor operators (`flex_attention`), traced to a graph of these, which can be compiled.
+
+`flex_attention` in this form makes all scores of a head: memory grows with the product of the two lengths.
+The private modules of PyTorch about tracing are named here and nowhere else. Checked on torch 2.13.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._dispatch.python import enable_python_dispatcher
+from torch._dynamo.utils import detect_fake_mode
+from torch._subclasses import FakeTensorMode
+from torch.func import functionalize
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
+from torch.utils._pytree import TreeSpec, tree_flatten
+
+DENSE = ("flex_attention", "flex_attention_backward", "associative_scan")
+
+
+def has_dense_form(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() in DENSE
+
+
+def operands(node: Node) -> list[Node]:
+    """The tensors and numbers that `node` is called with."""
+    return [x for x in node.all_input_nodes if x.op != "get_attr"]
+
+
+def dense_form(
+    gm: GraphModule, node: Node, decompositions: dict[Any, Callable]
+) -> tuple[GraphModule, list[Any], TreeSpec]:
+    """`node` of `gm` as a graph of its `operands` and their fake values; the graph returns the leaves of what the node does, of which the
+    structure is returned too."""
+    given = operands(node)
+    values = [x.meta["val"] for x in given]
+    dense = node.target.py_kernels[DispatchKey.CompositeExplicitAutograd]
+    structure: list[TreeSpec] = []
+
+    def function(*arguments: Any) -> list[Any]:
+        known = dict(zip(given, arguments))
+        args, kwargs = map_arg((node.args, node.kwargs), lambda x: known[x] if x in known else _attribute(gm, x.target))
+        leaves, spec = tree_flatten(dense(*args, **kwargs))
+        structure.append(spec)
+        return leaves
+
+    mode = detect_fake_mode(values) or FakeTensorMode()
+    with mode, enable_python_dispatcher(), torch.no_grad():
+        traced = make_fx(functionalize(function), decompositions, _allow_non_fake_inputs=True)(*values)
+    for traced_node in traced.graph.nodes:
+        traced_node.meta.setdefault("stack_trace", node.meta.get("stack_trace"))
+    return traced, values, structure[-1]
+
+
+def _attribute(gm: GraphModule, target: str) -> Any:
+    value: Any = gm
+    for name in target.split("."):
+        value = getattr(value, name)
+    return value

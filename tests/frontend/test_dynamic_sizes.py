@@ -1,0 +1,86 @@
+"""Graphs with symbols: one compiled graph serves many sizes, however the sizes are computed."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from against_eager import check, cut_at, leaf
+
+
+def padded(x, y):
+    """To the larger of two sizes."""
+    return F.pad(x, (0, max(0, y.shape[0] - x.shape[0]))) + 1, torch.zeros(max(x.shape[0], y.shape[0])) + 1
+
+
+def windows(x):
+    return x.unfold(0, 3, 2).sum(-1), x.unfold(0, 4, 1) * 2
+
+
+def two(*pairs):
+    return [[leaf(m), torch.randn(n)] for m, n in pairs]
+
+
+# name -> function, argument lists that one graph serves
+FUNCTIONS = {
+    "max": (padded, two((5, 9), (4, 30), (6, 7))),
+    "min": (lambda x, y: x[: min(y.shape[0], x.shape[0] // 2)] * 2, two((8, 3), (9, 30), (40, 6))),
+    "unfold": (windows, [[leaf(n)] for n in (11, 12, 40)]),
+    "chunk": (lambda x: [c * 2 for c in x.chunk(3)], [[leaf(n, 2)] for n in (11, 14, 17)]),
+    "quotients": (
+        lambda x, y: torch.zeros(x.shape[0] % y.shape[0] + 1) + x.shape[0] // y.shape[0],
+        two((11, 4), (13, 5), (30, 7)),
+    ),
+    "powers": (lambda x, y: torch.zeros(x.shape[0] ** 2 % 5 + 1) + y.sum() * x.shape[0] ** -0.5, two((11, 4), (6, 9))),
+    "a condition": (lambda x, y: torch.full((3,), x.shape[0] > y.shape[0] + 5) & (y.sum() > -99), two((11, 4), (6, 9))),
+    "nearest": (
+        lambda x: F.interpolate(x, scale_factor=1.7, mode="nearest"),
+        [[leaf(1, 2, h, w)] for h, w in ((5, 6), (9, 4), (20, 21))],
+    ),
+    "bilinear": (
+        lambda x: F.interpolate(x, scale_factor=0.6, mode="bilinear"),
+        [[leaf(1, 2, h, w)] for h, w in ((5, 6), (9, 4), (20, 21))],
+    ),
+    "adaptive pooling": (lambda x: F.adaptive_avg_pool1d(x, 3), [[leaf(2, 3, n)] for n in (7, 9, 12)]),
+    "top k": (lambda x: torch.topk(x, min(4, x.shape[-1] - 1))[0] * 2, [[leaf(3, n)] for n in (9, 12)]),
+    "a size less one": (lambda x: (x * (x.shape[0] - 1), torch.ones(x.shape[0] - 1)), [[leaf(n)] for n in (4, 9)]),
+    "softmax": (lambda x: x.softmax(-1) @ x.transpose(0, 1), [[leaf(m, n)] for m, n in ((3, 5), (7, 65), (33, 2))]),
+    "a float": (lambda x, a: x * a + a * 2, [[leaf(5), 1.5], [leaf(7), -2.25]]),
+    "numbers": (
+        lambda x, k: (torch.tril(x, k), x.roll(k, 0), x + k, (x * k).sum(), torch.arange(k, k + 5)),
+        [[leaf(5, n), k] for n, k in ((4, 3), (3, -2), (7, 9), (4, -30))],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_as_eager(name):
+    function, calls = FUNCTIONS[name]
+    records = check(function, *calls, dynamic=True, rtol=1e-5, atol=1e-5)
+    assert not cut_at(records)
+    assert len({record.name.rpartition("_")[2] for record in records}) == len(records), "compiled once"
+
+
+def block(x, w, v):
+    """A norm, a product, a gate, a mean over rows."""
+    y = F.layer_norm(x, x.shape[-1:]) @ w
+    return (F.gelu(y) * torch.sigmoid(v)).mean(0), F.cross_entropy(y, torch.arange(x.shape[0]) % 4)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 17])
+def test_a_size_that_dynamo_marks(rows):
+    def arguments(n):
+        x = torch.randn(n, 6)
+        torch._dynamo.mark_dynamic(x, 0) if n > 1 else None
+        return [x.requires_grad_(), leaf(6, 4), leaf(4)]
+
+    check(block, arguments(rows), arguments(rows + 3), rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_zero_and_one_where_the_size_was_not_specialised():
+    """A size that a tensor's elements decide may be 0 or 1 in the same graph."""
+
+    def function(x):
+        y = x[x[:, 0] > 0]
+        return y.softmax(-1).sum(0), y.amax(-1), y * 2, torch.cat([y, x]).sum(0)
+
+    rows = [torch.randn(6, 3) - 9, torch.randn(6, 3) + 9, torch.cat([torch.ones(1, 3), -torch.ones(5, 3)])]
+    check(function, *([x.requires_grad_()] for x in rows), graphs=1)

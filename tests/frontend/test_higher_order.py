@@ -1,0 +1,154 @@
+"""Higher-order operators: their graphs are compiled by themselves, and the graph around them in parts."""
+
+import pytest
+import torch
+from against_eager import check, cut_at, leaf
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.map import map as map_over
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.compiler import nested_compile_region
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils.checkpoint import checkpoint
+
+import bascule
+
+
+def branches(x, y):
+    return torch.cond(x.sum() > 0, lambda x, y: (x.sin() * y).exp(), lambda x, y: x.cos() - y, (x, y)) + 1
+
+
+def nested(x):
+    def positive(x):
+        return torch.cond(x.mean() > 1, lambda x: x * 2, lambda x: x.exp(), (x,))
+
+    return torch.cond(x.sum() > 0, positive, lambda x: x.cos(), (x,))
+
+
+def looped(i, x):
+    return while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x.sin() * 2 + i), (i, x))
+
+
+def scanned(c, x):
+    return scan(lambda c, x: (c + x, c * x), c, x)
+
+
+@nested_compile_region
+def region(x, w):
+    return torch.relu(x @ w).softmax(-1)
+
+
+def dropped(x):
+    return torch.nn.functional.dropout(x.sin() * 2, 0.5)
+
+
+class Branch(torch.nn.Module):
+    """Parameters inside of a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, self.linear, lambda x: x * 2, (x,))
+
+
+# name -> function, argument lists, operator
+FUNCTIONS = {
+    "cond": (branches, [[leaf(3, 4) + s, leaf(3, 4)] for s in (-9, 9)], "cond"),
+    "cond of a module": (Branch(), [[torch.randn(5, 3) + s] for s in (-9, 9)], "cond"),
+    "cond in cond": (nested, [[torch.randn(5, 3) + s] for s in (-9, 0.5, 9)], "cond"),
+    "while_loop": (looped, [[torch.tensor(i), torch.randn(3)] for i in (0, 3, 9)], "while_loop"),
+    "while_loop with gradients": (looped, [[torch.tensor(2), leaf(3)]], "while_loop"),
+    "scan": (scanned, [[leaf(3), leaf(5, 3)]], "scan"),
+    "map": (lambda x, y: map_over(lambda x, y: (x + y).sin(), x, y), [[leaf(5, 3), leaf(3)]], "map_impl"),
+    "region": (lambda x, v, w: region(region(x, v), w), [[leaf(4, 4), leaf(4, 4), leaf(4, 4)]], "invoke_subgraph"),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_as_eager(name, dynamic):
+    function, calls, operator = FUNCTIONS[name]
+    records = check(function, *([x.detach().requires_grad_(x.requires_grad) for x in c] for c in calls), dynamic=dynamic)
+    assert any(found.startswith(f"higher_order.{operator}") for found in cut_at(records))
+
+
+def test_the_graphs_inside_are_compiled():
+    records = check(branches, [torch.randn(3, 4), torch.randn(3, 4)])
+    inside = [r for r in records if "true_graph" in r.name or "false_graph" in r.name]
+    assert len(inside) == 2 and all(r.compiled and r.summary.kernels for r in inside)
+
+
+def test_a_region_that_is_called_twice_is_compiled_once():
+    function, (arguments,), _ = FUNCTIONS["region"]
+    records = check(function, arguments)
+    names = [record.name for record in records if "fw_subgraph" in record.name]
+    assert len(names) == 1
+
+
+def test_associative_scan():
+    check(lambda x: associative_scan(lambda a, b: a * b, x, 0, combine_mode="generic"), [torch.randn(6, 3)])
+
+
+@pytest.mark.parametrize("body", [dropped, lambda x: x.sin().exp()])
+def test_checkpoint(body):
+    """The backward draws the forward's random numbers again."""
+    check(lambda x: checkpoint(body, x, use_reentrant=False), [leaf(3, 50)])
+
+
+def heads(*sizes):
+    return [torch.randn(*sizes) for _ in range(3)]
+
+
+BLOCKS = create_block_mask(lambda b, h, i, j: i >= j, None, None, 128, 128, device="cpu")
+ATTENTION = {
+    "a score of positions": (
+        lambda q, k, v: flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.where(i >= j, s * 2, -1e9)),
+        heads(1, 2, 16, 8),
+    ),
+    "a mask of blocks": (lambda q, k, v: flex_attention(q, k, v, block_mask=BLOCKS), heads(1, 2, 128, 16)),
+    "grouped heads and a captured tensor": (
+        lambda q, k, v, c: flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + c[h], enable_gqa=True),
+        [torch.randn(2, 4, 16, 8), torch.randn(2, 2, 16, 8), torch.randn(2, 2, 16, 8), torch.randn(4)],
+    ),
+    "the logarithm of the sum": (lambda q, k, v: flex_attention(q, k, v, return_lse=True), heads(1, 2, 16, 8)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("name", ATTENTION)
+def test_flex_attention(name):
+    function, arguments = ATTENTION[name]
+    records = check(function, arguments, rtol=1e-5, atol=1e-5)
+    assert cut_at(records) == ["higher_order.flex_attention"]
+    (inside,) = [record for record in records if record.name.endswith("flex_attention")]
+    softmax = [k for k in inside.summary.kernels if "aten._safe_softmax.default" in k.operators]
+    assert len(softmax) == 1  # scores, their change, the mask and the softmax are one kernel
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_gradients_of_flex_attention(monkeypatch):
+    """PyTorch refuses them on a CPU by itself; the operators are those of a GPU."""
+    monkeypatch.setattr("torch.nn.attention.flex_attention._validate_device", lambda *_: None)
+    q, k, v, bias = (leaf(1, 2, 16, 8) for _ in range(4))
+    bias = leaf(16)
+
+    def function(q, k, v, bias):
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.where(i >= j, s + bias[j], -1e9))
+
+    check(function, [q, k, v, bias], rtol=1e-4, atol=1e-5)
+
+
+def test_they_are_refused_with_fallback_error():
+    with pytest.raises(bascule.UnsupportedError, match=r"test_higher_order.py:\d+:0: .*cond is not taken"):
+        torch.compile(branches, backend="bascule", options={"fallback": "error"})(torch.randn(3), torch.randn(3))
+
+
+def test_explain_shows_the_graphs_inside():
+    explanation = bascule.explain(branches, torch.randn(3, 4), torch.randn(3, 4), options={"on_error": "raise"})
+    text = str(explanation)
+    assert "higher_order.cond: a higher-order operator, which calls graphs of its own" in text
+    assert "true_graph_0: " in text and "aten.sin.default" in text
+    whole = next(graph for graph in explanation.graphs if graph.cuts)
+    assert "cond(gt, true_graph_0, false_graph_0, (" in whole.wrapper
