@@ -32,6 +32,9 @@ REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
 GRAIN = 8192  # vector ops that pay for one more thread
 ROWS = 32  # of a transposed tile: two cache lines of f32
 LARGE = 16384  # points from which a loop of a single-point kernel is shared among threads
+TILES = 4  # no wider lanes than leave so many tiles
+IN_FLIGHT = 16  # accumulators, in registers of 512 bits, that a reduction of columns may hold
+COLUMN_OPS = 12  # ops of its body, if it is to hold that many
 MANY = 3  # foreach loops from which all are
 
 
@@ -98,7 +101,7 @@ class Planner:
 
     def _whole(self) -> LoopSchedule:
         block = self.body.block
-        cost, loop = self._loop(block, None)
+        cost, loop = self._loop(block, None, TILES)
         serial = self._serial(block, loop)
         keeps = bool(serial) or any(node.name in LOOPS for node in block.nodes)
         size = loop.lanes if keeps else BLOCK
@@ -107,7 +110,7 @@ class Planner:
 
     def _shared(self, node: Node) -> LoopSchedule:
         block, reduces = node.blocks[0], node.name == "bascule.reduce"
-        cost, loop = self._loop(block, node)
+        cost, loop = self._loop(block, node, TILES)
         blocked, serial = loop.vector, () if reduces else self._serial(block, loop)
         if reduces and blocked < 0 and loop.groups:
             blocked = len(loop.groups) - 1
@@ -153,7 +156,7 @@ class Planner:
             return colliding(self.body, block)
         return {block.arguments[node.op.attributes["dim"].value]} if node.name == "bascule.scan" else set()
 
-    def _loop(self, block: Block, node: Node | None) -> tuple[float, LoopSchedule]:
+    def _loop(self, block: Block, node: Node | None, tiles: int = 1) -> tuple[float, LoopSchedule]:
         """The cost of a point of a loop, and its plan; plans of the loops inside are noted if they choose for themselves."""
         groups = self._groups(block, node)
         barred = self._barred(block, node)
@@ -179,6 +182,8 @@ class Planner:
             if alone < best:
                 self.loops.update(plans)
                 best, choice, width = alone, -1, 1
+            elif choice >= 0:
+                width = self._column_lanes(block, groups[choice], width, tiles)
         return best / max(points, 1.0), LoopSchedule(groups, choice, width)
 
     def _width(self, block: Block, size: int) -> int:
@@ -198,6 +203,27 @@ class Planner:
             lanes = max(lanes // 2, self.register // 2)
         while lanes > 2 and lanes >= 2 * size:
             lanes //= 2
+        return lanes
+
+    def _column_lanes(self, block: Block, group: tuple[int, ...], lanes: int, tiles: int) -> int:
+        """More lanes where columns are reduced: what is read of each row is then long enough for the processor to read ahead."""
+        reduces = [node for node in block.nodes if node.name == "bascule.reduce"]
+        size, lane = length(self.body, block, group), block.arguments[group[-1]]
+        if size is None or not reduces or any(node.name in LOOPS for reduce in reduces for node in reduce.blocks[0].walk()):
+            return lanes
+        for reduce in reduces:
+            nodes = [node for node in reduce.blocks[0].nodes if node.name not in FREE]
+            along = [node for node in nodes if node.address is not None and node.address.get(lane) == 1]
+            if not along or len(nodes) > COLUMN_OPS or any(_op(node) == CALL for node in nodes):
+                return lanes
+        states = max(sum(STATE.get(kind, 1) for kind in reduce.kinds) for reduce in reduces)
+        points = self._points(block)
+        while (
+            2 * lanes * states <= IN_FLIGHT * self.register
+            and size % (2 * lanes) == 0
+            and points >= 2 * lanes * tiles
+        ):
+            lanes *= 2
         return lanes
 
     def _cost(self, block: Block, lane: int, registers: int, lanes: int) -> float:
@@ -241,6 +267,9 @@ class Planner:
             size = self.body.extents[argument]
             points *= DYNAMIC if size is None else max(1, size)
         return points
+
+
+STATE = {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}  # accumulators of a kind of reduction, where not one
 
 
 def _op(node: Node) -> float:

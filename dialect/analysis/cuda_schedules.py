@@ -16,14 +16,18 @@ VECTOR = 16  # bytes that a thread loads with one instruction
 FLAT = 128  # threads of a straight-line program
 TRANSPOSED = 4096  # elements of a tile with accesses along both of its axes
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
-HELD = 32  # elements of a row in registers that a thread has at most, where it holds one value of each ...
-SHARED = 16  # ... and where it holds several
+HELD = 16  # elements of a row that a thread has in a tile
+FILL = 32  # elements that a thread has of a tile whose rows share what they read
 HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take
 ROW = 1024  # elements of a program of short rows
 STEP = 4096  # elements of a longer row in a step, 16 a thread
-COLUMN = 4096  # elements of a tile of columns in a step, 32 a thread
+COLUMN = 4096  # elements of a tile of columns in a step ...
+PILED = 32  # ... and those of them that a thread has
+STAGED = 49152  # bytes of shared memory for the steps of a walk that are read ahead: four programs share a multiprocessor
+AHEAD = 3  # steps of a walk in flight, if that holds them
 SHORT = 16  # points of a loop that is run point by point, if memory runs along the domain
 MOST_WARPS = 16
+WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
 WASTE = 1.15  # points of programs over points of the domain, where a flat domain is the alternative
 NARROW = 1 << 31  # offsets below this have 32 bits
 LARGE = 1 << 31  # what a dynamic size counts as
@@ -106,7 +110,7 @@ def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing
             "target": ir.StringAttr.get("cuda"),
             **keys,
             "warps": _i64(max(schedule.warps for schedule in schedules)),
-            "stages": _i64(1),
+            "stages": _i64(min(domain.stages() for domain in domains)),
             "index_bits": _i64(32 if narrow else 64),
             "capability": _i64(machine.capability),
         }
@@ -177,6 +181,7 @@ class _Domain:
                 if access.adjacent(index):
                     self.along[index] += self._bytes(access)
         self.plans: dict[ir.Operation, _InnerLoop] = {}
+        self.lanes_inside = False
         self.lanes = [lanes for loop in self.inner for lanes in self._lanes(loop)]
         self.lengths = [_size(sizes_of(loop)) for loop in self.lanes]
 
@@ -205,9 +210,29 @@ class _Domain:
             return self._pointwise()
         inside = sum(map(self._along, self.lanes))
         across = sum(self.along[index] for index in self.indices)
-        if not self.indices or inside >= across:
+        self.lanes_inside = not self.indices or inside >= across
+        if self.lanes_inside:
             return self._rows()
         return self._columns()
+
+    def stages(self) -> int:
+        """How many steps of walks over rows are read ahead, after `schedule`: what shared memory holds of them."""
+        most = 0
+        for loop, plan in self.plans.items():
+            ahead = plan.step > 1 if self.walks(loop, plan.step) else plan.step == 1 and self._walks_rows(plan)
+            if ahead:
+                reads = {a.buffer: self._tile_bytes(a) for a in self.accesses if loop in a.loops and not a.stores}
+                most = max(most, sum(reads.values()))
+        return min(AHEAD, max(1, STAGED // most)) if most and self.lanes_inside else 1
+
+    @staticmethod
+    def _walks_rows(plan: _InnerLoop) -> bool:
+        return any(inner.step > 1 for inner in plan.loops)
+
+    def _tile_bytes(self, access: Access) -> int:
+        """Bytes of a read in a step of its loops."""
+        steps = [self.plans[loop].step for loop in access.loops[1:] if loop in self.plans]
+        return access.width * max(steps, default=1)
 
     # Orders of indices
 
@@ -268,13 +293,11 @@ class _Domain:
         wide = min(power_of_two(inner), area // 2 if shares else area)
         while wide > 2 * WARP and _waste(inner, wide) > WASTE:
             wide //= 2
-        high = area // wide if shares or wide < area else 1
-        if _waste(inner, wide) > WASTE or _waste(outer, high) > WASTE or wide < WARP:
-            return None
         rest = len(order) - len(runs[-1])
         warps = _warps(wide, self._each()) if shares else _warps(area, each)  # so that rows are read in equal parts
-        if shares and high * wide < 64 * WARP * warps:
-            high *= 2
+        high = max(1, FILL * WARP * warps // wide) if shares else area // wide
+        if _waste(inner, wide) > WASTE or _waste(outer, high) > WASTE or wide < WARP:
+            return None
         return _Schedule("pointwise", order, [rest, len(runs[-1])], [high, wide], warps)
 
     def _each(self) -> int:
@@ -350,12 +373,11 @@ class _Domain:
         block = 1 if walked else min(max(1, ROW // longest), power_of_two(points))
         while block > 1 and points < 2 * self.machine.sm_count * block:
             block //= 2
-        each = SHARED if walked or held > 2 else HELD
         elements = block * max(longest, STEP if walked else 1)
         order = list(range(len(self.indices)))
         axes, tile = ([len(order)], [block]) if order else ([], [])
         scans = any(loop.name == "bascule.scan" for loop in self.lanes)
-        return _Schedule("scan" if scans else "row", order, axes, tile, _warps(elements, each), loops)
+        return _Schedule("scan" if scans else "row", order, axes, tile, _warps(elements, HELD), loops)
 
     def _held(self) -> int:
         """How many values a point of the rows has: the buffers that are read along them, and what is reduced at each of their points."""
@@ -389,8 +411,13 @@ class _Domain:
             columns //= 2
         longest = max((power_of_two(n) for n in lengths if n is not None), default=LARGE)
         again = sum(1 for n in lengths if n is None or n > SHORT) > 1
-        held = again and None not in lengths and longest * columns <= ROW * SHARED
+        held = again and None not in lengths and longest * columns <= ROW * HELD
         elements = longest * columns if held else COLUMN
+        programs = others * -(-self._run_size(runs[-1]) // columns)
+        while not held and elements < 4 * COLUMN and programs * _warps(elements, PILED) < WARPS * self.machine.sm_count:
+            if longest * columns < 4 * elements:
+                break
+            elements *= 2
         steps = {}
         for loop in self.inner:
             length = _size(sizes_of(loop))
@@ -400,7 +427,7 @@ class _Domain:
         axes = [len(run) for run in runs]
         scans = any(loop.name == "bascule.scan" for loop in self.inner)
         rows = max((loop.step for loop in loops), default=1)
-        return _Schedule("scan" if scans else "column", order, axes, tile, _warps(columns * rows, HELD), loops)
+        return _Schedule("scan" if scans else "column", order, axes, tile, _warps(columns * rows, PILED), loops)
 
     def _plans(self, loops: Sequence[ir.Operation], steps: dict[ir.Operation, int]) -> list[_InnerLoop]:
         """The loops with their `steps`, those without one point by point, and what is inside of them."""

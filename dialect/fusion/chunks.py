@@ -56,7 +56,7 @@ def _join(grouping: Grouping, indexing: Indexing, partial: tuple[int, Group, Chu
 
 def _fit(grouping: Grouping, indexing: Indexing, partial: tuple, host: tuple, shared: dict) -> Beside | str:
     (number, group, chunks), (other, rows) = partial, host
-    if grouping.before[other] >> number & 1 or grouping.before[number] & grouping.after[other]:
+    if grouping.dependencies.depends(other, number) or grouping.dependencies.between(other, number):
         return "another kernel stands between them"
     if group.ops + rows.ops > grouping.max_ops or len({*group.reads, *rows.reads}) > grouping.max_reads:
         return "too large for one kernel"

@@ -7,6 +7,7 @@ from ..analysis.bodies import magnitude, tensor_bytes
 from ..analysis.chunking import Chunks
 from ..ir.locations import operators_of, source_of
 from ..mlir import ir
+from .dependencies import Dependencies
 from .members import Member, Pattern, pairs
 
 FEW_ROWS = 8  # fewer rows than this leave processors idle ...
@@ -89,51 +90,24 @@ class Fit:
 
 
 class Grouping:
-    """Puts members, in program order, into groups. Dependencies are bit masks over groups, so that no cycle arises."""
+    """Puts members, in program order, into groups, between which no cycle arises."""
 
     def __init__(self, max_reads: int, max_ops: int):
         self.max_reads, self.max_ops = max_reads, max_ops
         self.groups: list[Group | None] = []  # None: merged into another, or an op that is no member
-        self.before: list[int] = []  # groups that group i depends on, through any path
-        self.after: list[int] = []  # groups that depend on group i
+        self.dependencies = Dependencies()  # of the groups, by number
         self.of: dict[ir.Value, int] = {}  # group of a value
         self.members: dict[ir.Value, Member] = {}
         self.readers: dict[ir.Value, list[int]] = {}  # groups that read a value from outside
 
-    # -- dependencies -----------------------------------------------------------------------------------------------
-
     def _node(self, group: Group | None) -> int:
         self.groups.append(group)
-        self.before.append(0)
-        self.after.append(0)
-        return len(self.groups) - 1
-
-    def _depend(self, number: int, needed: Iterable[int]) -> None:
-        """Adds that group `number` depends on the groups `needed`."""
-        new = 0
-        for n in needed:
-            new |= self.before[n] | 1 << n
-        new &= ~self.before[number]
-        if not new:
-            return
-        above = self.after[number] | 1 << number
-        for a in _bits(above):
-            self.before[a] |= new
-        for n in _bits(new):
-            self.after[n] |= above
-
-    def _cyclic(self, number: int, needed: set[int]) -> bool:
-        """Whether a path leads from group `number` to one of `needed`."""
-        mask = 0
-        for n in needed:
-            if n != number:
-                mask |= self.before[n]
-        return bool(mask >> number & 1)
+        return self.dependencies.add()
 
     def add_other(self, op: ir.Operation) -> None:
         """An op that is no member: a call, a view, a copy."""
         number = self._node(None)
-        self._depend(number, {self.of[operand] for operand in op.operands if operand in self.of})
+        self.dependencies.depend(number, {self.of[operand] for operand in op.operands if operand in self.of})
         for result in op.results:
             self.of[result] = number
 
@@ -172,7 +146,7 @@ class Grouping:
         group.note_reads(member)
         self.of[member.result] = number
         self.members[member.result] = member
-        self._depend(number, needed - {number})
+        self.dependencies.depend(number, needed)
         for source in member.operands:
             readers = self.readers.setdefault(source, [])
             if not readers or readers[-1] != number:
@@ -198,8 +172,7 @@ class Grouping:
             return
         if group.ops + guest.ops > self.max_ops or len({*group.reads, *guest.reads}) > self.max_reads:
             return
-        path = self.before[number] & self.after[other] | self.before[other] & self.after[number]
-        if path:  # a third group stands between the two
+        if self.dependencies.between(number, other):
             return
         guest.narrow([fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims])
         if guest.reduces and not group.reduces:
@@ -217,12 +190,7 @@ class Grouping:
     def absorb(self, number: int, other: int) -> None:
         """Group `other` is in the kernel of group `number` from now on: what it needs and what needs it."""
         self.groups[other] = None
-        inherited = [b for b in _bits(self.before[other]) if b != number]
-        followers = _bits(self.after[other])
-        self._depend(number, inherited)
-        for follower in followers:
-            if follower != number:
-                self._depend(follower, [number])
+        self.dependencies.merge(number, other)
 
     def _candidates(self, member: Member, needed: set[int]) -> list[tuple[int, list[tuple[Pattern, Pattern]]]]:
         """Groups that the member might join, the largest saving first, each with the links between their dims.
@@ -291,7 +259,7 @@ class Grouping:
             return refuse(f"transposed: domain {here} against {there}")
         if member.reduces and set(row_dims) != set(member.long_dims):
             return refuse(f"reduces to a domain of {here} against {there}")
-        if self._cyclic(number, needed):
+        if any(self.dependencies.depends(other, number) for other in needed):
             return refuse("another kernel stands between them")
         if group.ops + member.body.ops > self.max_ops:
             return refuse(f"more than {self.max_ops} operations")
@@ -333,13 +301,3 @@ def describe(op: ir.Operation) -> str:
 
 def _domain(sizes: Iterable[ir.AffineExpr]) -> str:
     return "x".join(str(size) for size in sizes) or "one point"
-
-
-def _bits(mask: int) -> list[int]:
-    """The numbers of the bits that are set."""
-    numbers = []
-    while mask:
-        low = mask & -mask
-        numbers.append(low.bit_length() - 1)
-        mask ^= low
-    return numbers

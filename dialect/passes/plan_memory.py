@@ -21,8 +21,8 @@ ARENA, MEMORY = "bascule.arena", "bascule.memory"
 class PlanMemory(Pass):
     """Takes the program stage with an allocation each buffer; leaves the intermediates in one arena.
 
-    First, a kernel's result takes the memory of an operand that dies there, where the kernel reads each element before it
-    writes it. Then what is not returned gets a place in the arena: static sizes by best fit over their lives, sizes with symbols
+    First, a kernel's result takes the memory of an operand that dies there (an allocation, or what an operator of torch's made), where the
+    kernel reads each element before it writes it. Then what is not returned gets a place in the arena: static sizes by best fit over their lives, sizes with symbols
     behind them, one place for all buffers of one size that are never needed together. `bascule.memory` on the graph function has the bytes
     `asked` for, those of the `arena`, and those of the largest set of static buffers `live` at one time, the least there can be.
     """
@@ -38,10 +38,10 @@ class PlanMemory(Pass):
 
 def _plan(graph: ir.Operation, table: ir.SymbolTable) -> None:
     ops = [op.operation for op in graph.regions[0].blocks[0].operations]
-    buffers, sizes = buffers_of(ops), Sizes(graph, table)
-    size = {buffer.value: bytes_of(buffer.value.type, sizes.of(buffer.value)) for buffer in buffers}
-    asked = sum((size[b.value] for b in buffers if not b.escapes), expr(0))
-    buffers = [b for b in _reuse(ops, buffers, table) if not b.escapes]
+    buffers, sizes = buffers_of(ops, table), Sizes(graph, table)
+    size = {b.value: bytes_of(b.value.type, sizes.of(b.value)) for b in buffers if b.allocated}
+    asked = sum((size[b.value] for b in buffers if b.allocated and not b.escapes), expr(0))
+    buffers = [b for b in _reuse(ops, buffers, table) if b.allocated and not b.escapes]
 
     static = [b for b in buffers if constant(size[b.value]) is not None]
     intervals = [Interval(b.first, b.last, aligned(size[b.value].value)) for b in static]
@@ -55,7 +55,8 @@ def _plan(graph: ir.Operation, table: ir.SymbolTable) -> None:
         total = total + step * count
 
     if places:
-        arena = _Arena(graph, total)
+        first = ops[min(buffer.first for buffer in buffers)]
+        arena = _Arena(graph, first, total)
         for buffer in buffers:
             arena.put(buffer, places[buffer.value], sizes.of(buffer.value))
     report = {"asked": asked, "arena": total, "live": expr(largest_live_set(intervals))}
@@ -111,14 +112,13 @@ def _reuse(ops: Sequence[ir.Operation], buffers: Sequence[Buffer], table: ir.Sym
 
 
 class _Arena:
-    """The arena, made at the start of the graph function, and the buffers in it."""
+    """The arena, made before the first of the buffers in it, when arguments that are needed no more have been freed."""
 
-    def __init__(self, graph: ir.Operation, size: ir.AffineExpr):
-        self.block = graph.regions[0].blocks[0]
+    def __init__(self, graph: ir.Operation, first: ir.Operation, size: ir.AffineExpr):
         self.symbols = builders.symbols_of(graph)
         self.offsets: dict[ir.AffineExpr, ir.Value] = {}
         self.i8 = ir.IntegerType.get_signless(8)
-        with ir.InsertionPoint.at_block_begin(self.block), graph.location:
+        with ir.InsertionPoint(first), graph.location:
             count = constant(size)
             dynamic = [] if count is not None else values_of([size], self.symbols)
             type_ = ir.MemRefType.get([ir.ShapedType.get_dynamic_size() if count is None else count], self.i8)

@@ -51,7 +51,7 @@ class ScheduleKernels(Pass):
           loops       the same for the loops directly in it. One loop at most of those around a point has steps of more than 1
           evict       what its reads, where they vary with the domain, ask of the L2 cache: "normal", "first" or "last" to go
         parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each
-        warps, stages, index_bits   warps of a program; stages of a walk's loads in flight, 1: as they come; 32 or 64
+        warps, stages, index_bits   warps of a program; steps of a walk whose loads are in flight, through shared memory, 1: as they come; 32 or 64
         capability  compute capability whose instructions may be used: 90 is sm_90
     """
 

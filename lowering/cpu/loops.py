@@ -12,9 +12,9 @@ from .builder import Index, Scalar
 from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
-from .reductions import STATE, Reduction, Values
+from .reductions import STATE, Reduction, Values, Welford, halves
 from .scalars import NARROW, Scalars, element, like
-from .transcendental import extract, shuffle
+from .transcendental import extract
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
 STACK_BYTES = 1 << 16  # a scratch buffer no larger than this lives on the stack
@@ -216,11 +216,11 @@ def _reduce(e: Emitter, node: Node) -> None:
 
 def fold(s: Scalars, kind: Reduction, state: Values) -> Values:
     """One set of accumulators from those of all lanes: halves are merged until one lane is left."""
-    width = state[0].type.shape[0]
-    while width > 1:
-        width //= 2
-        low, high = list(range(width)), list(range(width, 2 * width))
-        state = kind.merge(s, [shuffle(s, x, x, low) for x in state], [shuffle(s, x, x, high) for x in state])
+    if isinstance(kind, Welford):
+        return kind.fold(s, state)
+    while state[0].type.shape[0] > 1:
+        pairs = [halves(s, x) for x in state]
+        state = kind.merge(s, [low for low, _ in pairs], [high for _, high in pairs])
     return [extract(s, x, 0) for x in state]
 
 

@@ -12,8 +12,23 @@ from typing import TypeAlias
 from bascule.dialect.mlir import ir
 
 from .scalars import Scalars, element, is_float, like
+from .transcendental import extract, shuffle
 
 Values: TypeAlias = list[ir.Value]
+
+
+def halves(s: Scalars, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The lower and the upper half of a vector."""
+    width = x.type.shape[0] // 2
+    low, high = list(range(width)), list(range(width, 2 * width))
+    return shuffle(s, x, x, low), shuffle(s, x, x, high)
+
+
+def lanes_sum(s: Scalars, x: ir.Value) -> ir.Value:
+    """The sum of all lanes, as a tree."""
+    while x.type.shape[0] > 1:
+        x = s.op("arith.addf", *halves(s, x))
+    return extract(s, x, 0)
 
 
 def lowest(type_: ir.Type, unsigned: bool = False) -> int | float:
@@ -113,11 +128,30 @@ class Welford:
             x = s.select(mask, x, mean)
         count = s.op("arith.addf", count, one)
         delta = s.op("arith.subf", x, mean)
-        # A lane that has seen nothing divides 0 by 0: its count is put at 1.
-        divisor = count if mask is None else s.extreme(count, s.constant(x.type, 1.0), True)
-        mean = s.op("arith.addf", mean, s.op("arith.divf", delta, divisor))
+        mean = s.op("arith.addf", mean, self._share(s, delta, count, mask))
         squares = s.op("arith.addf", squares, s.op("arith.mulf", delta, s.op("arith.subf", x, mean)))
         return [mean, squares, count]
+
+    def _share(self, s: Scalars, delta: ir.Value, count: ir.Value, mask: ir.Value | None) -> ir.Value:
+        """`delta` / `count`."""
+        one = s.constant(delta.type, 1.0)
+        if mask is not None:  # a lane that has seen nothing divides 0 by 0: its count is put at 1
+            return s.op("arith.divf", delta, s.extreme(count, one, True))
+        if not isinstance(delta.type, ir.VectorType):
+            return s.op("arith.divf", delta, count)
+        # All lanes have seen as many: one division for all.
+        first = s.op("arith.divf", s.constant(element(delta.type), 1.0), extract(s, count, 0))
+        return s.op("arith.mulf", delta, s.b.value("vector.broadcast", delta.type, [first], None, s.level))
+
+    def fold(self, s: Scalars, state: Values) -> Values:
+        """One set from those of all lanes: the mean of the means, and deviations from that."""
+        means, squares, counts = state
+        total = lanes_sum(s, counts)
+        divisor = s.extreme(total, s.constant(total.type, 1.0), True)
+        mean = s.op("arith.divf", lanes_sum(s, s.op("arith.mulf", means, counts)), divisor)
+        delta = s.op("arith.subf", means, s.b.value("vector.broadcast", means.type, [mean], None, s.level))
+        cross = s.op("arith.mulf", counts, s.op("arith.mulf", delta, delta))
+        return [mean, lanes_sum(s, s.op("arith.addf", squares, cross)), total]
 
     def merge(self, s, x, y):
         count = s.op("arith.addf", x[2], y[2])

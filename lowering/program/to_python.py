@@ -280,7 +280,7 @@ class Program:
 
     def _return(self, op: ir.Operation) -> None:
         self.launcher.flush()
-        results = [self.places.tensor(value) for value in op.operands]
+        results = self._results(op)
         outputs = results
         if "bascule.outputs" in self.graph.attributes:
             outputs = [self._output(entry, results) for entry in self.graph.attributes["bascule.outputs"]]
@@ -290,6 +290,18 @@ class Program:
         elif "arena" in self.places.derived:
             self.source.line("    give_arena(arena)")
         self.source.line(f"    return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
+
+    def _results(self, op: ir.Operation) -> list[str]:
+        """The names of what the function returns; two results are two tensors, even where they lie in one place."""
+        results: list[str] = []
+        for value in op.operands:
+            name = self.places.tensor(value)
+            if name in results:
+                again = f"{name}_result{len(results)}"
+                self.source.line(f"    {again} = view({name}, {self.places.layout(value)}, 0)")
+                name = again
+            results.append(name)
+        return results
 
     def _output(self, entry: ir.Attribute, results: list[str]) -> str:
         match entry:

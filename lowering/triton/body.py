@@ -63,12 +63,13 @@ class Body:
         indexing: Indexing,
         buffers: dict[ir.Value, ir.Value],
         capability: int,
+        stages: int,
     ):
         self.b, self.expressions, self.ix, self.buffers = b, expressions, indexing, buffers
         self.memory, self.precision = Memory(b), Precision()
         self.env: dict[ir.Value, Tile] = {}
         self.rows: dict[ir.Value, Row] = {}
-        self.capability = capability
+        self.capability, self.stages = capability, stages
         self.domain: set[int] = set()  # the atoms of the domain's indices
         self.axes: tuple[Axis, ...] = ()  # in force
         self.loop: Loop | None = None

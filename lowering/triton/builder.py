@@ -138,10 +138,13 @@ class Builder:
         bounds: tuple[ir.Value, ir.Value, ir.Value],
         carried: Sequence[ir.Value],
         body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
+        stages: int = 1,
     ) -> list[ir.Value]:
-        """`scf.for` over lower, upper and step, which are of one integer type; returns the carried values after it."""
+        """`scf.for` over lower, upper and step, which are of one integer type; returns the carried values after it. More than one of
+        `stages`: Triton reads so many steps ahead, into shared memory."""
         types = [value.type for value in carried]
-        made = self.op("scf.for", types, [*bounds, *carried], regions=1)
+        attributes: dict[str, ir.Attribute] = {"tt.num_stages": self.number(self.i32, stages)} if stages > 1 else {}
+        made = self.op("scf.for", types, [*bounds, *carried], attributes, regions=1)
         block = made.regions[0].blocks.append(bounds[0].type, *types, arg_locs=[self.location] * (1 + len(types)))
         iv, *values = block.arguments
         with self.inside(block):

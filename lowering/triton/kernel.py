@@ -18,6 +18,7 @@ from bascule.dialect.mlir import ir
 
 from .body import unsupported
 from .builder import Builder
+from .equal_parts import choose, form_of
 from .expressions import ACCESSES, Expr, Expressions, stored
 from .indexing import Indexing
 from .loops import Emitter
@@ -112,13 +113,13 @@ class KernelFunction:
         aligned = ir.DictAttr.get({"tt.divisibility": ir.IntegerAttr.get(i32, DIVISIBILITY)})
         plain = ir.DictAttr.get({})
         kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
-        loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
+        self.loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
         attributes = {
             "sym_name": ir.StringAttr.get(self.name),
             "sym_visibility": ir.StringAttr.get("public"),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
             "arg_attrs": ir.ArrayAttr.get(
-                [plain] * len(self.symbols) + [plain if memref in loose else aligned for memref in self.memrefs]
+                [plain] * len(self.symbols) + [plain if memref in self.loose else aligned for memref in self.memrefs]
             ),
             GRID: ir.AffineMapAttr.get(size_map([grid])),
             WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
@@ -135,7 +136,7 @@ class KernelFunction:
         symbols = [Tile(value) for value in values[: len(self.symbols)]]
         ix = Indexing(b, index, symbols)
         buffers = dict(zip(self.memrefs, values[len(self.symbols) :]))
-        emitter = Emitter(b, self.expressions, ix, buffers, self.schedule.capability)
+        emitter = Emitter(b, self.expressions, ix, buffers, self.schedule.capability, self.schedule.stages)
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
         self._emit_parts(emitter, Tile(program))
@@ -146,29 +147,54 @@ class KernelFunction:
         if not self.schedule.group:
             self._emit_part(e, self.parts[0], program)
             return
-        parts = {part.op: part for part in self.parts}
-        start = expr(0)
+        b, ops = e.b, {part.op for part in self.parts}
         for view in self.kernel.regions[0].blocks[0].operations:
             op = view.operation
-            if op not in parts:
-                if op.name != "bascule.yield":
-                    e._op(op)
-                continue
-            part = parts[op]
-            end = expr(start + part.programs)
+            if op not in ops and op.name != "bascule.yield":
+                e._op(op)
+        start = expr(0)
+        runs = self._equal_parts()
+        for run in runs:
+            each = run[0][0].programs
+            end = expr(start + each * len(run))
             local = e.ix.op("arith.subi", program, e.ix.evaluate(start))
-            if len(self.parts) == 1:
-                self._emit_part(e, part, program)
+            if len(runs) == 1:
+                self._emit_run(e, run, each, program)
                 continue
-            b = e.b
             here = b.compare("slt", program.value, e.ix.evaluate(end).value)
             if constant(start) != 0:
                 here = b.same("arith.andi", here, b.compare("sge", program.value, e.ix.evaluate(start).value))
             branch = b.op("scf.if", [], [here], regions=2).regions[0].blocks.append()
             with b.inside(branch):
-                self._emit_part(e, part, local)
+                self._emit_run(e, run, each, local)
                 b.op("scf.yield")
             start = end
+
+    def _equal_parts(self) -> list[list[tuple[Part, list[ir.Value]]]]:
+        """The parts with their buffers, neighbours that do the same together."""
+        runs: list[list[tuple[Part, list[ir.Value]]]] = []
+        before = None
+        for part in self.parts:
+            form, buffers = form_of(part.op, self.memrefs)
+            aligned = tuple(buffer in self.loose for buffer in buffers)
+            if before != (form, aligned, part.schedule):
+                runs.append([])
+            before = form, aligned, part.schedule
+            runs[-1].append((part, buffers))
+        return runs
+
+    def _emit_run(self, e: Emitter, run: list[tuple[Part, list[ir.Value]]], each: Expr, program: Tile) -> None:
+        """Equal parts of `each` programs: the code of the first, over the buffers of the one that the program belongs to."""
+        (first, names), *_ = run
+        if len(run) == 1:
+            self._emit_part(e, first, program)
+            return
+        number = e.ix.op("arith.divui", program, e.ix.evaluate(each)).value
+        pointers = choose(e.b, number, [[e.buffers[buffer] for buffer in buffers] for _, buffers in run])
+        before = e.buffers
+        e.buffers = before | dict(zip(names, pointers))
+        self._emit_part(e, first, e.ix.op("arith.remui", program, e.ix.evaluate(each)))
+        e.buffers = before
 
     def _emit_part(self, e: Emitter, part: Part, program: Tile) -> None:
         e.enter(part.op, part.schedule.loops)

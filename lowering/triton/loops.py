@@ -154,7 +154,7 @@ class Emitter(Body):
                 loop.start = iv
                 return at(Tile(iv) if axis is None else self.range(axis, Tile(iv)), values)
 
-            state = b.loop(bounds, initial(), body)
+            state = b.loop(bounds, initial(), body, self.stages)
         for walker in walkers:
             if loop.whole:
                 walker.width = walker.whole_width

@@ -151,3 +151,34 @@ def test_chunks_of_rows(schedule):
     if not schedule:
         assert made.ttir.count("scf.for") == 1
         assert made.ttir.count('"tt.load"') == 1
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_equal_domains_share_their_code(count):
+    part = """
+    "bascule.foreach"() ({{
+    ^bb0(%i: index):
+      %e = memref.load %x{n}[%i] : memref<300xf32>
+      %s = memref.load %scale[] : memref<f32>
+      %f = arith.mulf %e, %s : f32
+      "bascule.store"(%f, %y{n}, %i) : (f32, memref<300xf32>, index) -> ()
+      "bascule.yield"() : () -> ()
+    }}) {{ranges = affine_map<() -> (300)>}} : () -> ()"""
+    arguments = ", ".join(f"%x{n}: memref<300xf32>, %y{n}: memref<300xf32>" for n in range(count))
+    made = kernel(
+        f"func.func private @k(%scale: memref<f32>, {arguments}) {{\n"
+        + '"bascule.kernel"() ({'
+        + "".join(part.format(n=n) for n in range(count))
+        + '\n"bascule.yield"() : () -> ()\n}) {ranges = affine_map<() -> ()>} : () -> ()\nreturn\n}'
+    )
+    assert made.ttir.count("arith.mulf") == 1
+    xs, ys, scale = torch.randn(count, 300), torch.empty(count, 300), torch.tensor(3.0)
+    buffers = [Memory(t, written=written) for x, y in zip(xs, ys) for t, written in ((x, True), (y, False))]
+    run_kernel(made, [Memory(scale), *buffers])
+    torch.testing.assert_close(ys, xs * 3)
+    assert "ld.global.v4.b32" in compile_kernel(made, 90).asm["ptx"]
+
+
+def test_domains_that_differ_do_not_share_code():
+    made = kernel(DOMAINS.replace("arith.mulf", "arith.addf"))
+    assert made.ttir.count('"tt.load"') == 2

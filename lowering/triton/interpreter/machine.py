@@ -13,10 +13,10 @@ from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 
 from ..compilation import TritonKernel
-from .memory import Memory, Pointer
+from .memory import Either, Memory, Pointer
 from .operations import RULES, scalar
 
-Value = torch.Tensor | Pointer
+Value = torch.Tensor | Pointer | Either
 
 
 def run_kernel(kernel: TritonKernel, arguments: Sequence[int | Memory]) -> None:

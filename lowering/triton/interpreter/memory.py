@@ -47,9 +47,40 @@ class Pointer:
     def reshaped(self, change) -> "Pointer":
         return replace(self, offset=change(self.offset))
 
+    def cast(self, dtype: torch.dtype) -> "Pointer":
+        return replace(self, dtype=dtype)
+
     @property
     def data(self) -> torch.Tensor:
         return self.memory.flat if self.dtype is None else self.memory.flat.view(self.dtype)
+
+
+@dataclass(frozen=True)
+class Either:
+    """In programs where `condition` holds the one pointer, in the others the other: of a branch that gives addresses."""
+
+    condition: torch.Tensor
+    one: "Pointer | Either"
+    other: "Pointer | Either"
+
+    @property
+    def offset(self) -> torch.Tensor:
+        """Of the one: both have its shape."""
+        return self.one.offset
+
+    def moved(self, by: torch.Tensor) -> "Either":
+        return replace(self, one=self.one.moved(by), other=self.other.moved(by))
+
+    def reshaped(self, change) -> "Either":
+        return replace(self, one=self.one.reshaped(change), other=self.other.reshaped(change))
+
+    def cast(self, dtype: torch.dtype) -> "Either":
+        return replace(self, one=self.one.cast(dtype), other=self.other.cast(dtype))
+
+    def split(self, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The lanes of `mask` of either, over programs first."""
+        condition = self.condition.reshape([-1] + [1] * (mask.dim() - 1)).expand(mask.shape)
+        return mask & condition, mask & ~condition
 
 
 def _places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -65,8 +96,11 @@ def _places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> tuple[tor
     return offset, programs[mask]
 
 
-def load(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> torch.Tensor:
+def load(op: ir.Operation, pointer: Pointer | Either, mask: torch.Tensor) -> torch.Tensor:
     """The elements; what the mask leaves out is junk, on purpose unlike any identity."""
+    if isinstance(pointer, Either):
+        ones, others = pointer.split(mask)
+        return torch.where(ones, load(op, pointer.one, ones), load(op, pointer.other, others))
     offset, programs = _places(op, pointer, mask)
     memory = pointer.memory
     if not memory.written[offset].all():
@@ -89,7 +123,11 @@ def _mark_shared(owner: torch.Tensor, offset: torch.Tensor, programs: torch.Tens
     owner[offset[owner[offset] != programs]] = SEVERAL
 
 
-def store(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor) -> None:
+def store(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mask: torch.Tensor) -> None:
+    if isinstance(pointer, Either):
+        for side, lanes in zip((pointer.one, pointer.other), pointer.split(mask)):
+            store(op, side, value, lanes)
+        return
     offset, programs = _places(op, pointer, mask)
     memory = pointer.memory
     own = (memory.writer[offset] == NOBODY) | (memory.writer[offset] == programs)
@@ -113,8 +151,11 @@ MODES = {
 }
 
 
-def atomic(op: ir.Operation, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def atomic(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """The contents before: every lane sees what was there before the first."""
+    if isinstance(pointer, Either):
+        ones, others = pointer.split(mask)
+        return torch.where(ones, atomic(op, pointer.one, value, ones), atomic(op, pointer.other, value, others))
     offset, _ = _places(op, pointer, mask)
     memory, number = pointer.memory, op.attributes["atomic_rmw_op"].value
     if number not in MODES:

@@ -12,7 +12,7 @@ from bascule.dialect.mlir import ir
 
 from ..builder import element
 from ..libdevice import LIBDEVICE
-from .memory import Pointer, atomic, load, store
+from .memory import Either, Pointer, atomic, load, store
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -61,7 +61,7 @@ def _reshape(change):
 
     def rule(machine, op, x):
         shape = _shape(machine, op.results[0].type)
-        return [x.reshaped(lambda t: change(t, shape)) if isinstance(x, Pointer) else change(x, shape)]
+        return [x.reshaped(lambda t: change(t, shape)) if isinstance(x, Pointer | Either) else change(x, shape)]
 
     return rule
 
@@ -81,9 +81,9 @@ def _atomic(machine, op, pointer, value, mask):
 
 def _bitcast(machine, op, x):
     type_ = element(op.results[0].type)
-    if isinstance(x, Pointer):
+    if isinstance(x, Pointer | Either):
         name = str(type_).removeprefix("!tt.ptr<").removesuffix(">")
-        return [Pointer(x.memory, x.offset, dtype_of(ir.Type.parse(name)))]
+        return [x.cast(dtype_of(ir.Type.parse(name)))]
     return scalar(op, "arith.bitcast", [x])
 
 
@@ -135,7 +135,13 @@ def _if(machine, op, condition):
         machine.active = outer & chosen
         branches.append(machine.block(region.blocks[0]) if len(region.blocks) else [])
     machine.active = outer
-    return [torch.where(condition.reshape([-1] + [1] * (a.dim() - 1)), a, b) for a, b in zip(*branches)]
+    return [_either(condition, a, b) for a, b in zip(*branches)]
+
+
+def _either(condition: torch.Tensor, a: Any, b: Any) -> Any:
+    if isinstance(a, Pointer | Either):
+        return Either(condition, a, b)
+    return torch.where(condition.reshape([-1] + [1] * (a.dim() - 1)), a, b)
 
 
 RULES = {
