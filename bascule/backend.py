@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot import compile_with_autograd, report_output_strides
+from bascule.frontend.aot import compile_with_autograd, mark_visible_outputs, report_output_strides
 from bascule.frontend.decompositions import decomposition_table
 
 from .compile import compile_graph
@@ -79,6 +79,8 @@ def compile_direction(
         def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
             return compile_graph(gm, example_inputs, options, name=f"{name}_{direction}", on_record=on_record)
 
+        if not (is_backward or is_inference):
+            mark_visible_outputs(gm)
         compiled = minifying(compile_, gm, example_inputs, options)
         if not is_backward:
             report_output_strides(gm)

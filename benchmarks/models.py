@@ -1,52 +1,104 @@
-"""Training steps of small models on the CPU: step time, first step in a fresh process, peak memory. On a GPU: see `cuda_models`.
+"""Training steps of small models on the CPU, side by side. On a GPU: see `cuda_models`.
 
-python -m benchmarks.models [--only NAME] [--seconds S] [--json FILE] [--what steps|first|memory]
+python -m benchmarks.models --what steps      milliseconds of a step, after warming up
+python -m benchmarks.models --what first      seconds of the first step in a fresh process, with empty caches
+python -m benchmarks.models --what memory     MiB that a step allocates at its peak, gradients included
+    [--only NAME] [--seconds S] [--repeats N] [--backends A,B] [--json FILE]
 python -m benchmarks.models --device cuda [--only NAME] [--limit S] [--json FILE] [--backends eager,inductor,bascule]
+
+`bascule-cached` among the backends is Bascule in a process that finds its disk cache filled.
 """
 
 import argparse
-import resource
+import os
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from dataclasses import dataclass
 
 import torch
 
 from .measure import geometric_mean, interleaved, print_table, save
+from .memory import peak_bytes
 
-BACKENDS = ["eager", "inductor", "bascule"]
+CACHED = "bascule-cached"
+
+
+@dataclass(frozen=True)
+class Table:
+    """`base`: the backend that the others are divided by, or, where `speed`, that is divided by them."""
+
+    unit: str
+    base: str
+    backends: str
+    speed: bool = False
+
+
+TABLES = {
+    "steps": Table("ms", "eager", "eager,aot_eager,inductor,bascule", speed=True),
+    "first": Table("s", "aot_eager", f"aot_eager,inductor,bascule,{CACHED}"),
+    "memory": Table("MiB", "inductor", "inductor,eager,bascule"),
+}
 
 
 def compiled(model: torch.nn.Module, backend: str):
     if backend == "eager":
         return model
-    return torch.compile(model, backend=backend, options={"on_error": "raise"} if backend == "bascule" else None)
+    name = "bascule" if backend == CACHED else backend
+    return torch.compile(model, backend=name, options={"on_error": "raise"} if name == "bascule" else None)
 
 
-def child(name: str, backend: str, steps: int) -> None:
-    """In a fresh process: prints the seconds of the first step and the peak resident megabytes after `steps` steps."""
+def child(name: str, backend: str, what: str) -> None:
+    """In a fresh process: prints the seconds of the first step, or the peak bytes of the third."""
     from .model_cases import CASES, build, training_step
 
     model, inputs = build(next(case for case in CASES if case.name == name))
-    call = compiled(model, backend)
     start = time.perf_counter()
+    call = compiled(model, backend)
     training_step(call, model, inputs)
-    first = time.perf_counter() - start
-    for _ in range(steps - 1):
-        training_step(call, model, inputs)
-    print(first, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    if what == "first":
+        print(time.perf_counter() - start)
+        return
+    training_step(call, model, inputs)
+    model.zero_grad(set_to_none=True)
+    if backend == "bascule":
+        from bascule.runtime import release_arenas
+
+        release_arenas()  # what a call keeps for the next is counted in the step that allocates it
+    print(peak_bytes(lambda: training_step(call, model, inputs)) / 2**20)
 
 
-def in_fresh_process(name: str, backend: str, steps: int) -> tuple[float, float]:
-    command = [sys.executable, "-m", "benchmarks.models", "--child", name, "--backend", backend, "--steps", str(steps)]
-    out = subprocess.run(command, capture_output=True, text=True)
+def in_fresh_process(name: str, backend: str, what: str, caches: str) -> float:
+    """What `child` prints; compilers keep what they cache in the folder `caches`, Bascule only if it is to find it again."""
+    command = [sys.executable, "-m", "benchmarks.models", "--child", name, "--backends", backend, "--what", what]
+    own = os.path.join(caches, "bascule") if backend == CACHED else ""
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": tempfile.mkdtemp(dir=caches), "BASCULE_CACHE_DIR": own}
+    out = subprocess.run(command, capture_output=True, text=True, env=environment)
     if out.returncode:
         raise RuntimeError(f"{name} with {backend}:\n{out.stderr[-3000:]}")
-    first, peak = out.stdout.split()[-2:]
-    return float(first), float(peak)
+    return float(out.stdout.split()[-1])
+
+
+def measure_children(names: list[str], backends: list[str], what: str, repeats: int) -> list[dict]:
+    """Medians of `repeats` processes a backend, in turns."""
+    rows = []
+    for name in names:
+        found: dict[str, list[float]] = {backend: [] for backend in backends}
+        with tempfile.TemporaryDirectory() as caches:
+            if CACHED in backends:
+                in_fresh_process(name, CACHED, what, caches)  # fills the cache
+            for _ in range(repeats):
+                for backend, values in found.items():
+                    values.append(in_fresh_process(name, backend, what, caches))
+        rows.append({"model": name, **{backend: statistics.median(values) for backend, values in found.items()}})
+        print(f"  {rows[-1]}", file=sys.stderr)
+    return rows
 
 
 def measure_steps(names: list[str], backends: list[str], seconds: float) -> list[dict]:
+    """Medians, in milliseconds; the backends' steps take turns."""
     from .model_cases import CASES, build, training_step
 
     rows = []
@@ -57,61 +109,62 @@ def measure_steps(names: list[str], backends: list[str], seconds: float) -> list
             model, inputs = build(case)
             call = compiled(model, backend)
             variants[backend] = lambda call=call, model=model, inputs=inputs: training_step(call, model, inputs)
+            for _ in range(3):  # a second compile, where shapes turn dynamic, is no part of a step
+                variants[backend]()
         medians = interleaved(variants, seconds)
         rows.append({"model": case.name, **{b: medians[b] * 1e3 for b in backends}})
         print(f"  {rows[-1]}", file=sys.stderr)
     return rows
 
 
+def show(rows: list[dict], backends: list[str], table: Table) -> None:
+    others = [b for b in backends if b != table.base] if table.base in backends else []
+
+    def ratio(row: dict, backend: str) -> float:
+        return row[table.base] / row[backend] if table.speed else row[backend] / row[table.base]
+
+    lines = [
+        [row["model"], *(f"{row[b]:.2f}" for b in backends), *(f"{ratio(row, b):.2f}" for b in others)] for row in rows
+    ]
+    means = [f"{geometric_mean([ratio(row, b) for row in rows]):.2f}" for b in others]
+    lines.append(["geometric mean", *[""] * len(backends), *means])
+    named = [f"{table.base} / {b}" if table.speed else f"{b} / {table.base}" for b in others]
+    print_table(["model", *(f"{b} {table.unit}" for b in backends), *named], lines)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only")
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="models with this in their names")
+    parser.add_argument("--seconds", type=float, default=3.0, help="steps: for how long each backend is measured")
+    parser.add_argument("--repeats", type=int, default=3, help="first: processes a backend")
     parser.add_argument("--json")
-    parser.add_argument("--what", choices=["steps", "first", "memory"], default="steps")
-    parser.add_argument("--backends", default=",".join(BACKENDS))
-    parser.add_argument("--child")
-    parser.add_argument("--backend", default="bascule")
-    parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--what", choices=list(TABLES), default="steps")
+    parser.add_argument("--backends")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument(
         "--limit", type=float, default=1e9, help="on a GPU: start no further model after so many seconds"
     )
     args = parser.parse_args()
     if args.device == "cuda":
-        from .cuda_models import run
+        from .cuda_models import BACKENDS, run
 
-        run(args.only, args.json, args.backends.split(","), args.limit)
+        run(args.only, args.json, args.backends.split(",") if args.backends else BACKENDS, args.limit)
         return
     if args.child:
-        child(args.child, args.backend, args.steps)
+        child(args.child, args.backends, args.what)
         return
     from .model_cases import CASES
 
     names = [case.name for case in CASES if not args.only or args.only in case.name]
-    backends = args.backends.split(",")
+    table = TABLES[args.what]
+    backends = (args.backends or table.backends).split(",")
     if args.what == "steps":
         rows = measure_steps(names, backends, args.seconds)
-        peers = backends[1:]
-        table = [
-            [r["model"], *(f"{r[b]:.2f}" for b in backends), *(f"{r['eager'] / r[b]:.2f}" for b in peers)] for r in rows
-        ]
-        means = [f"{geometric_mean([r['eager'] / r[b] for r in rows]):.2f}" for b in peers]
-        table.append(["geometric mean", *[""] * len(backends), *means])
-        print_table(["model", *(f"{b} ms" for b in backends), *(f"eager / {b}" for b in peers)], table)
     else:
-        backends = ["aot_eager", *backends[1:]] if args.what == "first" else backends
-        steps, pick = (1, 0) if args.what == "first" else (3, 1)
-        rows = [{"model": name, **{b: in_fresh_process(name, b, steps)[pick] for b in backends}} for name in names]
-        unit = "s" if args.what == "first" else "MiB"
-        table = [
-            [r["model"], *(f"{r[b]:.2f}" for b in backends), *(f"{r[b] / r[backends[0]]:.2f}" for b in backends[1:])]
-            for r in rows
-        ]
-        print_table(
-            ["model", *(f"{b} {unit}" for b in backends), *(f"{b} / {backends[0]}" for b in backends[1:])], table
-        )
-    save(f"models on the CPU: {args.what}", rows, args.json)
+        rows = measure_children(names, backends, args.what, args.repeats if args.what == "first" else 1)
+    show(rows, backends, table)
+    save(f"models on the CPU: {args.what}, {table.unit}", rows, args.json)
 
 
 if __name__ == "__main__":

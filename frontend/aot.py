@@ -25,6 +25,8 @@ from torch.fx.traceback import preserve_node_meta
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
 
+from .importer import VISIBLE
+
 
 class GraphCompiler(Protocol):
     """Compiles one functional graph. `example_inputs` are fake tensors, numbers and symbolic integers, one a
@@ -121,6 +123,14 @@ def report_output_strides(gm: torch.fx.GraphModule) -> None:
         value = output.meta.get("val") if isinstance(output, torch.fx.Node) else None
         is_tensor = isinstance(value, torch.Tensor)
         context.output_strides.append(tuple(map(number, value.stride())) if is_tensor else None)
+
+
+def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
+    """Notes on the output node of a training step's forward how many outputs, the first ones, the user sees; the others are saved for the
+    backward."""
+    context = TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        gm.graph.output_node().meta[VISIBLE] = context.fw_metadata.num_forward
 
 
 def _hint(size: int | torch.SymInt) -> int:

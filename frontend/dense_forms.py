@@ -11,6 +11,7 @@ import torch
 from torch._C import DispatchKey
 from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.utils import detect_fake_mode
+from torch._functorch.eager_transforms import enable_inplace_requires_grad
 from torch._subclasses import FakeTensorMode
 from torch.func import functionalize
 from torch.fx import GraphModule, Node
@@ -42,6 +43,8 @@ def dense_form(
 
     def function(*arguments: Any) -> list[Any]:
         known = dict(zip(given, arguments))
+        with enable_inplace_requires_grad(True):
+            known |= {x: known[x].detach().requires_grad_() for x in _differentiated(node)}
         args, kwargs = map_arg((node.args, node.kwargs), lambda x: known[x] if x in known else _attribute(gm, x.target))
         leaves, spec = tree_flatten(dense(*args, **kwargs))
         structure.append(spec)
@@ -53,6 +56,14 @@ def dense_form(
     for traced_node in traced.graph.nodes:
         traced_node.meta.setdefault("stack_trace", node.meta.get("stack_trace"))
     return traced, values, structure[-1]
+
+
+def _differentiated(node: Node) -> list[Node]:
+    """The tensors, captured by a score's function, whose gradients a backward returns: its dense form asks the tensors themselves."""
+    if node.target.name() != "flex_attention_backward":
+        return []
+    captured, gradients = node.args[-2], node.meta["val"][-1]
+    return [x for x, gradient in zip(captured, gradients, strict=True) if isinstance(gradient, torch.Tensor)]
 
 
 def _attribute(gm: GraphModule, target: str) -> Any:

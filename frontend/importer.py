@@ -22,6 +22,7 @@ from .nodes import NodeImporter, base
 from .symbols import Symbols
 from .tensor_types import TensorTypes
 
+VISIBLE = "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
 CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
 
 
@@ -80,7 +81,7 @@ class _GraphImporter(base.FxImporter):
         function.attributes["bascule.symbols"] = _strings(symbols.names)
         function.attributes["bascule.inputs"] = _strings(_inputs(values, symbols))
         function.attributes["bascule.outputs"] = ir.ArrayAttr.get(results.outputs)
-        function.attributes[STORAGES] = _storages([*(value for _, value in tensors), *results.tensors])
+        function.attributes[STORAGES] = _storages([value for _, value in tensors], results)
         if (found := symbols.attribute()) is not None:
             function.attributes["bascule.symbol_sources"] = found
         return ImportedGraph(self.module, tuple(constants.values()))
@@ -89,13 +90,15 @@ class _GraphImporter(base.FxImporter):
         """Ends the function with the tensors among the graph's outputs; one node more than once is one result."""
         results, outputs = list[ir.Value](), list[ir.Attribute]()
         numbers: dict[Node, int] = {}
-        listed = node.args[0]
-        for output in listed if isinstance(listed, list | tuple) else [listed]:
+        listed = node.args[0] if isinstance(node.args[0], list | tuple) else [node.args[0]]
+        seen, visible = node.meta.get(VISIBLE, len(listed)), 0
+        for position, output in enumerate(listed):
             value = output.meta.get("val") if isinstance(output, Node) else output
             if _is_tensor(value):
                 if output not in numbers:
                     numbers[output] = len(results)
                     results.append(importer.value_of(output))
+                    visible += position < seen
                 outputs.append(OperandAttr.get(_i64(numbers[output])))
             elif _is_handed_on(output):
                 number = [n for n in node.graph.nodes if n.op == "placeholder"].index(output)
@@ -104,7 +107,7 @@ class _GraphImporter(base.FxImporter):
                 outputs.append(_scalar_output(value, importer.symbols))
         with ir.InsertionPoint(block):
             func.ReturnOp(results)
-        return _Results([result.type for result in results], outputs, [node.meta["val"] for node in numbers])
+        return _Results([result.type for result in results], outputs, [node.meta["val"] for node in numbers], visible)
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ class _Results:
     types: list[ir.Type]
     outputs: list[ir.Attribute]  # `bascule.outputs`
     tensors: list[torch.Tensor]  # a fake tensor a result
+    visible: int  # of the results, the first ones: those that the user sees
 
 
 class _ContextCache(base.ContextCache):
@@ -150,12 +154,16 @@ def _i64(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-def _storages(tensors: Sequence[torch.Tensor]) -> ir.DenseI64ArrayAttr:
-    """`bascule.storages`: fake tensors share a storage exactly where the graph's do."""
+def _storages(arguments: Sequence[torch.Tensor], results: "_Results") -> ir.DenseI64ArrayAttr:
+    """`bascule.storages`: fake tensors share a storage exactly where the graph's do. -1: of a tensor saved for the backward, which may share
+    memory with others of them."""
     numbers: dict[int, int] = {}
-    return ir.DenseI64ArrayAttr.get(
-        [numbers.setdefault(tensor.untyped_storage()._cdata, len(numbers)) for tensor in tensors]
-    )
+    seen = [numbers.setdefault(_storage(x), len(numbers)) for x in (*arguments, *results.tensors[: results.visible])]
+    return ir.DenseI64ArrayAttr.get([*seen, *(numbers.get(_storage(x), -1) for x in results.tensors[results.visible :])])
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 def _strings(texts: Sequence[str]) -> ir.ArrayAttr:

@@ -10,7 +10,10 @@ from interpreted import compiled
 
 def test_an_operator_with_a_rule_is_not_decomposed():
     rules = load_rules()
-    assert not [operator for operator in decomposition_table() if str(operator) in rules]
+    assert {str(operator) for operator in decomposition_table() if str(operator) in rules} == {
+        "aten._log_softmax.default",  # in parts, the partitioner saves a row's sum instead of the result
+        "aten._softmax.default",
+    }
 
 
 def test_what_a_library_does_stays_whole():

@@ -144,6 +144,7 @@ ALLOWED = (
     "addmm",
     "bmm",
     "baddbmm",
+    "_linear_pointwise",  # oneDNN's product
     "convolution",
     "attention",
     "sort",

@@ -127,16 +127,25 @@ def test_results_with_other_strides_than_told_are_copied():
     assert copied.stride() == (4, 1) and torch.equal(copied, other)
 
 
-def test_one_arena_is_kept_and_shared():
+def test_one_large_arena_is_kept_and_shared():
     release_arenas()
-    block = arenas.take_arena(1000)
-    nested = arenas.take_arena(1000)
+    large = arenas.MALLOC_KEEPS + 1000
+    block = arenas.take_arena(large)
+    nested = arenas.take_arena(large)
     assert block.data_ptr() != nested.data_ptr()
     arenas.give_arena(block)
     arenas.give_arena(nested)
-    assert arenas.take_arena(500).data_ptr() == block.data_ptr()
-    assert arenas.take_arena(2000).numel() == 2000
+    assert arenas.take_arena(large - 500).data_ptr() == block.data_ptr()
+    assert arenas.take_arena(large + 1000).numel() == large + 1000
     release_arenas()
+    assert arenas._kept == []
+
+
+def test_a_small_arena_goes_back_to_the_allocator():
+    release_arenas()
+    block = arenas.take_arena(1000)
+    assert block.numel() == 1000
+    arenas.give_arena(block)
     assert arenas._kept == []
 
 

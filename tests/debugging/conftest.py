@@ -1,0 +1,13 @@
+"""Every test here starts without compiled code and with counters at zero."""
+
+import pytest
+import torch
+
+from bascule.counting import reset_counters
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    reset_counters()

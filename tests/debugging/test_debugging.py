@@ -1,0 +1,243 @@
+"""The debugging backends, the graph dumper, the minifier and the logs."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+import torch
+from bascule.dialect.passes import add
+from torch._dynamo import config
+from wrong_pass import Wrong
+
+import bascule
+from bascule import debugging, pipelines
+from bascule.checked_interpreter import CheckedInterpreter, MetadataMismatch
+
+add(Wrong)
+WRONG = ",".join(pipelines.DEFAULT).replace("canonicalize", "test-wrong,canonicalize")
+HERE = Path(__file__).parent
+
+
+def block(x, w):
+    return torch.softmax(torch.tanh(x @ w) * 3, -1).cumsum(0), x.t()
+
+
+def step(backend, **options):
+    """Output and gradients of one training step."""
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, 5, requires_grad=True)
+    given = {"options": options} if options else {}
+    out, view = torch.compile(block, backend=backend, **given)(x, w)
+    return out, view, *torch.autograd.grad(out.square().sum() + view.sum(), (x, w))
+
+
+def wanted():
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, 5, requires_grad=True)
+    out, view = block(x, w)
+    return out, view, *torch.autograd.grad(out.square().sum() + view.sum(), (x, w))
+
+
+BACKENDS = ["bascule_nop", "bascule_debug", "bascule_print", "bascule_draw", "bascule_dump"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_is_found_by_name_and_computes_what_eager_does(backend, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.testing.assert_close(step(backend), wanted())
+
+
+def test_nop_compiles_nothing():
+    step("bascule_nop")
+    assert bascule.counters()["graphs"] == {}
+
+
+@pytest.mark.parametrize("stage", ["torch", "tensor", "kernel", "program"])
+def test_debug_runs_the_stage_that_it_is_told(stage):
+    torch.testing.assert_close(step("bascule_debug", stage=stage), wanted())
+
+
+def test_debug_with_dynamic_sizes_and_mutation():
+    def f(x, y):
+        x.mul_(y)
+        return x[1:] * y.shape[0]
+
+    compiled = torch.compile(f, backend="bascule_debug", dynamic=True)
+    for rows in (3, 5):
+        x, y = torch.randn(rows, 4), torch.randn(rows, 4)
+        mine = x.clone()
+        torch.testing.assert_close(compiled(mine, y), f(x, y))
+        torch.testing.assert_close(mine, x)
+
+
+def test_debug_names_the_stage_that_is_wrong(monkeypatch):
+    monkeypatch.setattr(pipelines, "DEFAULT", tuple(WRONG.split(",")))
+    with pytest.raises(bascule.CompilerError, match="at the stage 'program' computes other values"):
+        step("bascule_debug")
+    torch._dynamo.reset()
+    step("bascule_debug", stage="tensor")  # what the pass is given is right
+
+
+def test_debug_checks_nodes_against_their_metadata():
+    gm = torch.fx.symbolic_trace(lambda x: (torch.relu(x).sum(),))
+    node = next(node for node in gm.graph.nodes if node.target is torch.relu)
+    for fake, says in ((torch.empty(3, dtype=torch.int64), "dtype"), (torch.empty(4), "sizes")):
+        node.meta["val"] = fake
+        with pytest.raises(MetadataMismatch, match=f"'relu'.* has {says}"):
+            CheckedInterpreter(gm).run(torch.randn(3))
+    node.meta["val"] = torch.empty(4, 3).t()
+    with pytest.raises(MetadataMismatch, match="strides"):
+        CheckedInterpreter(gm).run(torch.randn(3, 4))
+
+
+@pytest.mark.parametrize("backend", ["bascule_debug", "bascule_print", "bascule_draw"])
+def test_an_unknown_stage_is_refused(backend):
+    with pytest.raises(bascule.UserError, match="has no value 'kernels'"):
+        step(backend, stage="kernels")
+
+
+def test_print_shows_graphs_and_ir(capsys):
+    step("bascule_print", stage="kernel")
+    text = capsys.readouterr().out
+    assert text.count("func.func @main") == 2
+    for part in ("_forward\n", "_backward\n", "torch.ops.aten.mm.default", "bascule.kernel"):
+        assert part in text
+
+
+@pytest.mark.parametrize("stage", ["tensor", "kernel"])
+def test_draw_shows_kernels_and_bytes(stage, tmp_path):
+    step("bascule_draw", directory=str(tmp_path), stage=stage)
+    files = sorted(tmp_path.iterdir())
+    assert [path.name.split("_")[1] for path in files] == ["backward.svg", "forward.svg"]
+    root = ElementTree.parse(files[1]).getroot()
+    assert root.tag.endswith("svg")
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert "aten.mm.default" in texts and "outputs" in texts
+    assert "80 B" in texts, "4 x 5 floats go from the product to what follows"
+    assert any("tanh" in text if stage == "kernel" else text == "bascule.compute" for text in texts)
+
+
+def test_draw_with_symbols(tmp_path):
+    compiled = torch.compile(
+        lambda x: torch.softmax(x, -1), backend="bascule_draw", dynamic=True, options={"directory": str(tmp_path)}
+    )
+    compiled(torch.randn(3, 4))
+    (path,) = tmp_path.iterdir()
+    assert "s0" in path.read_text()
+
+
+def python(path, expect=0):
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+    )
+    assert (done.returncode == 0) == (expect == 0), done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_dumped_graphs_run_again(data, tmp_path):
+    step("bascule_dump", directory=str(tmp_path), data=data)
+    names = sorted(path.name.split("_", 1)[1] for path in tmp_path.iterdir())
+    tensors = ["backward.pt", "forward.pt"] if data else []
+    assert names == sorted([*tensors, "backward.py", "captured.py", "forward.py", "joint.py"])
+    if data:
+        (saved,) = tmp_path.glob("*_forward.pt")
+        assert any(x.abs().sum() > 0 for x in torch.load(saved) if isinstance(x, torch.Tensor))
+    (backward,) = tmp_path.glob("*_backward.py")
+    assert "the results are those of its operators" in python(backward)
+
+
+def test_memory_efficient_fusion():
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, 5, requires_grad=True)
+    fused = bascule.memory_efficient_fusion(block, options={"on_error": "raise"})
+    out, view = fused(x, w)
+    got = (out, view, *torch.autograd.grad(out.square().sum() + view.sum(), (x, w)))
+    torch.testing.assert_close(got, wanted())
+    assert bascule.counters()["graphs"] == {"compiled": 2}
+
+
+def test_memory_efficient_fusion_of_a_module():
+    module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.LayerNorm(8))
+    x = torch.randn(4, 6)
+    fused = bascule.memory_efficient_fusion(module, options={"on_error": "raise"})
+    torch.testing.assert_close(fused(x), module(x))
+    fused(x).sum().backward()
+    assert all(p.grad is not None for p in module.parameters())
+
+
+def test_the_minifier_leaves_a_small_file_that_still_fails(tmp_path, monkeypatch):
+    def f(x):
+        y = torch.sin(x) * 2 + 1
+        for _ in range(4):
+            y = torch.cos(y) + x
+        return torch.special.gammainc(y.abs(), x.abs()) + y
+
+    compiled = torch.compile(f, backend="bascule", options={"fallback": "error", "on_error": "raise"})
+    with config.patch(repro_after="aot", debug_dir_root=str(tmp_path)), pytest.raises(bascule.UnsupportedError):
+        compiled(torch.randn(3, 3) + 3 * torch.eye(3))
+    (repro,) = tmp_path.rglob("repro.py")
+    text = repro.read_text()
+    assert "aten.igamma" in text and "cos" not in text
+    assert "aten.igamma.default: no rule" in python(repro, expect=1)
+
+
+def test_the_minifier_finds_wrong_values(tmp_path):
+    def f(x, y):
+        return torch.exp(torch.sin(x) + y) * torch.cos(y) - x
+
+    compiled = torch.compile(f, backend="bascule", options={"pipeline": WRONG, "on_error": "raise"})
+    with config.patch(repro_after="aot", repro_level=4, debug_dir_root=str(tmp_path)):
+        compiled(torch.randn(5), torch.randn(5))
+    (repro,) = tmp_path.rglob("repro.py")
+    body = repro.read_text()
+    assert "aten.mul.Tensor" in body and "aten.exp" not in body
+
+
+LOGGED = """
+import torch
+f = torch.compile(lambda x: torch.softmax(x * 2, -1), backend="bascule")
+f(torch.randn(4, 5))
+"""
+
+
+def logged(tmp_path, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", LOGGED], capture_output=True, text=True, timeout=120, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_torch_logs_bascule(tmp_path):
+    text = logged(tmp_path, TORCH_LOGS="+bascule")
+    assert "form-kernels took" in text and "graph0_inference" in text and "compiled" in text
+
+
+def test_torch_logs_output_code(tmp_path):
+    text = logged(tmp_path, TORCH_LOGS="output_code")
+    assert "def call(args):" in text and "aten.amax.default" in text
+    assert "def call(args):" not in logged(tmp_path)
+
+
+def test_a_trace_has_our_stages(tmp_path):
+    logged(tmp_path, TORCH_TRACE=str(tmp_path))
+    lines = [line for path in tmp_path.iterdir() for line in path.read_text().splitlines()]
+    metadata = [json.loads(line[line.index("{") :]) for line in lines if '"artifact"' in line and line.startswith("V")]
+    names = {entry["artifact"]["name"] for entry in metadata if "artifact" in entry}
+    stages = {f"bascule_graph0_inference_{stage}" for stage in ("tensor", "kernel", "program", "output_code")}
+    assert stages <= names
+
+
+def test_the_backends_are_described():
+    for name in BACKENDS:
+        assert getattr(debugging, name).__doc__
+        assert name in debugging.__doc__

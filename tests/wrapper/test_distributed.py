@@ -1,0 +1,174 @@
+"""Compiled autograd, and data parallel training of two processes with gloo: losses and gradients are eager's."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from harness import OPTIONS, compiled
+from torch._dynamo import compiled_autograd
+from torch.testing import assert_close
+
+PROCESS = Path(__file__).with_name("data_parallel.py")
+
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
+
+
+def backward_compiler(gm):
+    return torch.compile(gm, backend="bascule", options=OPTIONS, fullgraph=True)
+
+
+def trained(compile_, prepare=lambda module, seen: None, scope=None):
+    """Losses, gradients and what hooks saw in two steps. `scope`: in which the backward runs."""
+    torch._dynamo.reset()
+    module, seen = model(), []
+    prepare(module, seen)
+    function, losses = compile_(module), []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        loss = function(torch.randn(4, 6)).square().sum()
+        if scope is None:
+            loss.backward()
+        else:
+            with scope():
+                loss.backward()
+        losses.append(loss.detach())
+    return losses, [p.grad for p in module.parameters()], seen
+
+
+def enabled():
+    return compiled_autograd._enable(backward_compiler)
+
+
+def tensor_pre_hooks(module, seen):
+    module[0].weight.register_hook(lambda grad: grad * 2)
+
+
+def post_accumulate_hooks(module, seen):
+    for p in module.parameters():
+        p.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(0.5))
+
+
+def module_backward_hooks(module, seen):
+    module[1].register_full_backward_hook(lambda m, given, out: (given[0] * 3,))
+
+
+def module_pre_hooks(module, seen):
+    module[1].register_full_backward_pre_hook(lambda m, out: (out[0] * 0.5,))
+
+
+HOOKS = {
+    "none": lambda module, seen: None,
+    "tensor pre-hooks": tensor_pre_hooks,
+    "post-accumulate-grad hooks": post_accumulate_hooks,
+    "hooks after a module's backward": module_backward_hooks,
+    "hooks before a module's backward": module_pre_hooks,
+}
+
+
+@pytest.mark.parametrize("hooks", HOOKS)
+@pytest.mark.parametrize("forward", ["eager", "bascule"])
+def test_compiled_autograd(hooks, forward):
+    compile_ = (lambda module: module) if forward == "eager" else (lambda module: compiled(module, fullgraph=False))
+    wanted = trained(lambda module: module, HOOKS[hooks])
+    assert_close(trained(compile_, HOOKS[hooks], enabled), wanted)
+
+
+def test_compiled_autograd_by_configuration():
+    """`torch._dynamo.config.compiled_autograd`: the backward inside the compiled function is captured with it."""
+
+    def train(module, x):
+        loss = module(x).square().sum()
+        loss.backward()
+        return loss.detach()
+
+    results = []
+    for compile_ in (lambda f: f, lambda f: compiled(f, fullgraph=False)):
+        torch._dynamo.reset()
+        module = model()
+        with torch._dynamo.config.patch(compiled_autograd=True):
+            torch.manual_seed(1)
+            losses = [compile_(train)(module, torch.randn(4, 6)) for _ in range(2)]
+        results.append((losses, [p.grad for p in module.parameters()]))
+    assert_close(*results)
+
+
+def test_compiled_autograd_nested_and_disabled():
+    def scope():
+        from contextlib import ExitStack
+
+        stack = ExitStack()
+        stack.enter_context(enabled())
+        stack.enter_context(compiled_autograd._disable())
+        return stack
+
+    wanted = trained(lambda module: module)
+    assert_close(trained(lambda module: compiled(module), scope=scope), wanted)
+
+
+def test_compiled_autograd_with_sizes_that_change():
+    """Sizes are inputs of the captured backward: other sizes need no other compile than the forward does."""
+    results = []
+    for compile_, scope in ((lambda f: f, None), (lambda f: compiled(f, dynamic=True), enabled)):
+        torch._dynamo.reset()
+        module = model()
+        function = compile_(module)
+        for rows in (3, 5, 9):
+            torch.manual_seed(rows)
+            loss = function(torch.randn(rows, 6)).square().sum()
+            if scope is None:
+                loss.backward()
+            else:
+                with scope():
+                    loss.backward()
+        results.append([p.grad for p in module.parameters()])
+    assert_close(*results)
+
+
+def test_compiled_autograd_takes_cpu_scalars():
+    def f(x, scale):
+        return x * scale
+
+    gradients = []
+    for scope in (None, enabled):
+        torch._dynamo.reset()
+        x, scale = torch.arange(4.0, requires_grad=True), torch.tensor(2.0, requires_grad=True)
+        out = (f if scope is None else compiled(f))(x, scale).sum()
+        if scope is None:
+            out.backward()
+        else:
+            with scope():
+                out.backward()
+        gradients.append((x.grad, scale.grad))
+    assert_close(*gradients)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@pytest.mark.parametrize("how", ["ddp", "ddp, compiled autograd", "fsdp2"])
+def test_two_processes_train_as_eager(how):
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(PROCESS), how, str(rank)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for rank in range(2)
+    ]
+    finished = [process.communicate(timeout=240) for process in running]
+    for process, (_, errors) in zip(running, finished):
+        assert process.returncode == 0, errors.decode()[-3000:]
+    for out, _ in finished:
+        told = json.loads(out.decode().splitlines()[-1])
+        assert_close(told["compiled"], told["eager"], rtol=1e-4, atol=1e-5)
+        assert told["graphs"].get("compiled", 0) >= 2 and "fallback" not in told["graphs"]
