@@ -7,8 +7,7 @@ from typing import Any
 from .dialect.passes import Pipeline
 from .options import Options
 
-# MLIR's cse compares computes of one type pair by pair (they capture what they read, so they hash alike): it runs when
-# few are left. Equal nodes of the graph AOTAutograd has merged already.
+# MLIR's own cse runs where there are no computes: it compares those of one type pair by pair (they capture what they read, so they hash alike).
 DEFAULT = (
     # the imported graph -> the tensor stage
     "torch-to-bascule",
@@ -19,11 +18,13 @@ DEFAULT = (
     "drop-roundings",
     "expand-random",
     "canonicalize",
-    "cse",
+    "cse-computes",
     # -> the kernel stage
     "form-kernels",
+    "drop-roundings",  # in a kernel more values meet their readers with no memory between
     "cse",
     "isolate-kernels",
+    "group-launches",
     "online-softmax",
     "schedule-kernels",
     # -> the program stage

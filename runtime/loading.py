@@ -59,6 +59,7 @@ def load(
 
     call._boxed_call = True  # type: ignore[attr-defined]
     call.kernels = kernels  # type: ignore[attr-defined]  # keeps their code
+    call.constants = namespace["constants"]  # type: ignore[attr-defined]
     return call
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..mlir import ir
 from .cpu_schedule_form import KernelSchedule, LoopSchedule, Tasks, to_attribute
-from .kernel_bodies import LOOPS, Block, Body, Node, decode
+from .kernel_bodies import ACCUMULATORS, LOOPS, Block, Body, Node, decode
 from .kernel_loops import Groups, colliding, group_ranges, length, reads_along
 from .sibling_reductions import Joins, join_siblings
 
@@ -33,8 +33,7 @@ GRAIN = 8192  # vector ops that pay for one more thread
 ROWS = 32  # of a transposed tile: two cache lines of f32
 LARGE = 16384  # points from which a loop of a single-point kernel is shared among threads
 TILES = 4  # no wider lanes than leave so many tiles
-IN_FLIGHT = 16  # accumulators, in registers of 512 bits, that a reduction of columns may hold
-COLUMN_OPS = 12  # ops of its body, if it is to hold that many
+COLUMN_OPS = 12  # ops of a reduction of columns that may hold as many accumulators as half of all registers
 MANY = 3  # foreach loops from which all are
 
 
@@ -209,20 +208,20 @@ class Planner:
         """More lanes where columns are reduced: what is read of each row is then long enough for the processor to read ahead."""
         reduces = [node for node in block.nodes if node.name == "bascule.reduce"]
         size, lane = length(self.body, block, group), block.arguments[group[-1]]
-        if size is None or not reduces or any(node.name in LOOPS for reduce in reduces for node in reduce.blocks[0].walk()):
+        if (
+            size is None
+            or not reduces
+            or any(node.name in LOOPS for reduce in reduces for node in reduce.blocks[0].walk())
+        ):
             return lanes
         for reduce in reduces:
             nodes = [node for node in reduce.blocks[0].nodes if node.name not in FREE]
             along = [node for node in nodes if node.address is not None and node.address.get(lane) == 1]
             if not along or len(nodes) > COLUMN_OPS or any(_op(node) == CALL for node in nodes):
                 return lanes
-        states = max(sum(STATE.get(kind, 1) for kind in reduce.kinds) for reduce in reduces)
-        points = self._points(block)
-        while (
-            2 * lanes * states <= IN_FLIGHT * self.register
-            and size % (2 * lanes) == 0
-            and points >= 2 * lanes * tiles
-        ):
+        states = max(sum(ACCUMULATORS.get(kind, 1) for kind in reduce.kinds) for reduce in reduces)
+        points, most = self._points(block), self.register * (16 if self.register >= 16 else 8)
+        while 2 * lanes * states <= most and size % (2 * lanes) == 0 and points >= 2 * lanes * tiles:
             lanes *= 2
         return lanes
 
@@ -267,9 +266,6 @@ class Planner:
             size = self.body.extents[argument]
             points *= DYNAMIC if size is None else max(1, size)
         return points
-
-
-STATE = {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}  # accumulators of a kind of reduction, where not one
 
 
 def _op(node: Node) -> float:

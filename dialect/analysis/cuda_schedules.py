@@ -17,13 +17,13 @@ FLAT = 128  # threads of a straight-line program
 TRANSPOSED = 4096  # elements of a tile with accesses along both of its axes
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
 HELD = 16  # elements of a row that a thread has in a tile
-FILL = 32  # elements that a thread has of a tile whose rows share what they read
+FILL = 16  # elements that a thread has of a tile whose rows share what they read
 HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take
 ROW = 1024  # elements of a program of short rows
 STEP = 4096  # elements of a longer row in a step, 16 a thread
 COLUMN = 4096  # elements of a tile of columns in a step ...
 PILED = 32  # ... and those of them that a thread has
-STAGED = 49152  # bytes of shared memory for the steps of a walk that are read ahead: four programs share a multiprocessor
+STAGED = 98304  # bytes of shared memory for the steps of a walk that are read ahead: two programs share a multiprocessor
 AHEAD = 3  # steps of a walk in flight, if that holds them
 SHORT = 16  # points of a loop that is run point by point, if memory runs along the domain
 MOST_WARPS = 16
@@ -92,7 +92,7 @@ def _i64(value: int) -> ir.IntegerAttr:
 def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> ir.DictAttr:
     """The schedule of one `bascule.kernel`."""
     if _is_group(kernel):
-        domains = [_Domain(op, machine, indexing) for op in inner_loops(kernel)]
+        domains = [_Domain(op, machine, indexing, grouped=True) for op in inner_loops(kernel)]
         schedules = [domain.schedule() for domain in domains]
         keys: dict[str, ir.Attribute] = {
             "kind": ir.StringAttr.get("group"),
@@ -164,8 +164,9 @@ def _size(sizes: Sequence[ir.AffineExpr]) -> int | None:
 class _Domain:
     """A parallel domain, a kernel's or that of one top-level foreach, with what runs at each of its points."""
 
-    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing):
-        self.op, self.machine = op, machine
+    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing, *, grouped: bool = False):
+        """`grouped`: one of several domains of a launch."""
+        self.op, self.machine, self.grouped = op, machine, grouped
         block = op.regions[0].blocks[0]
         self.indices, self.sizes = list(block.arguments), sizes_of(op)
         self.inner = inner_loops(op)
@@ -308,7 +309,7 @@ class _Domain:
     def _flat(self, kind: str, order: list[int]) -> _Schedule:
         """One axis: 16 bytes of the narrowest elements a thread, fewer points a program where that leaves multiprocessors idle."""
         points = self.points if self.points is not None else LARGE
-        each = self._each()
+        each = self._each() * (2 if self.grouped else 1)  # a program of a group has its addresses to choose
         block = FLAT * each
         while block > WARP * each and points < 2 * self.machine.sm_count * block:
             block //= 2
@@ -397,7 +398,8 @@ class _Domain:
         """Memory runs along the domain: a tile of columns, some rows of it at a time."""
         order = self._order(self.indices, self.sizes)
         lengths = [_size(sizes_of(loop)) for loop in self.inner]
-        if all(length is not None and length <= SHORT for length in lengths):
+        scans = any(loop.name == "bascule.scan" for loop in self.inner)
+        if not scans and all(length is not None and length <= SHORT for length in lengths):
             schedule = self._flat("column", order)
             schedule.loops = self._plans(self.inner, {})
             return schedule
@@ -425,7 +427,6 @@ class _Domain:
         loops = self._plans(self.inner, steps)
         tile = [1] * (len(runs) - 1) + [columns]
         axes = [len(run) for run in runs]
-        scans = any(loop.name == "bascule.scan" for loop in self.inner)
         rows = max((loop.step for loop in loops), default=1)
         return _Schedule("scan" if scans else "column", order, axes, tile, _warps(columns * rows, PILED), loops)
 

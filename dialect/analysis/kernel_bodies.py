@@ -12,6 +12,7 @@ from ..ir.types import carried
 from ..mlir import ir
 
 LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
+ACCUMULATORS = {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}  # of a kind of reduction, where not one
 READS = ("memref.load", "tensor.extract")
 
 # loop index (value number) -> coefficient; None where the dependence is not linear with a constant coefficient

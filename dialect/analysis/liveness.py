@@ -7,7 +7,10 @@ from ..ir.functions import EXTERN
 from ..mlir import ir
 from .buffers import ALIASES, root_of
 
-OWNERS = ("aten.", "mkldnn.")  # operators whose results are known to be their own: no memory of an operand, of another result, of a cache
+OWNERS = (
+    "aten.",
+    "mkldnn.",
+)  # operators whose results are known to be their own: no memory of an operand, of another result, of a cache
 
 
 @dataclass(eq=False)

@@ -8,8 +8,8 @@ from ..ir import builders
 from ..ir.definition import build
 from ..ir.shapes import constant, size_map, tensor_type
 from ..ir.structure import ComputeOp, ForeachOp, KernelOp, ScanOp, YieldOp
-from ..ir.types import byte_width
-from ..mlir import ir
+from ..ir.types import byte_width, rounds_for_store
+from ..mlir import arith, ir
 from .groups import Group
 from .inlining import Inliner
 from .members import Member
@@ -78,7 +78,7 @@ class _Writer:
         self.assembler, self.group, self.point, self.destinations = assembler, group, point, destinations
         self.rows = rows
         self.zero: ir.Value | None = None
-        self.tiles: dict[ir.Value, tuple[ir.Value, Member]] = {}
+        self.tiles: dict[ir.Value, tuple[ir.Value, Member]] = {}  # a result -> the row of it that is kept
         self.inlined = {m.result: m.body.op for m in [*others, *group.members]}
         self.inliner = Inliner(assembler.indexing, self.inlined.get, self._kept)
 
@@ -135,7 +135,8 @@ class _Writer:
         """Whether the member is worth a tile: costly, read by two loops at least, and a row of it is small."""
         if self.group.columns or not self.group.reduces:
             return False
-        size = byte_width(member.result.type.element_type)
+        element = member.result.type.element_type
+        size = 4 if isinstance(element, ir.F16Type | ir.BF16Type) else byte_width(element)
         for d in member.inner_dims:
             known = constant(member.sizes[d])
             if known is None:
@@ -147,6 +148,7 @@ class _Writer:
         return loops + (member.result in self.destinations) >= 2
 
     def _tile(self, member: Member) -> None:
+        """Keeps a row of the member. What was rounded only to be stored is kept as it was before that."""
         sizes = [member.sizes[d] for d in member.inner_dims]
         type_ = tensor_type(sizes, member.result.type.element_type)
         with ir.InsertionPoint(end_of(self.point)), member.body.op.location:
@@ -159,6 +161,10 @@ class _Writer:
             with ir.InsertionPoint(block):
                 end = build(YieldOp, operands=[]).operation
         value = self._value(member, block, list(block.arguments))
+        rounding = value.owner
+        if not isinstance(rounding, ir.Block) and rounds_for_store(rounding):
+            value = rounding.operands[0]
+            tile.results[0].set_type(tensor_type(sizes, value.type))
         with ir.InsertionPoint(end), member.body.op.location:
             build(YieldOp, operands=[value])
         end.erase()
@@ -169,7 +175,9 @@ class _Writer:
         tile = self.tiles.get(source)
         if tile is None:
             return None
-        return builders.read(tile[0], [indices[d] for d in tile[1].inner_dims])
+        value, element = builders.read(tile[0], [indices[d] for d in tile[1].inner_dims]), source.type.element_type
+        widened = isinstance(value.type, ir.FloatType) and value.type != element
+        return arith.truncf(element, value) if widened else value
 
 
 def _hoist(loop: ir.Operation) -> None:

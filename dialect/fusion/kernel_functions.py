@@ -122,6 +122,8 @@ class KernelFunction:
         operands = [*owner.symbols, *self.arguments]
         with ir.InsertionPoint(before), self.location:
             call = func.CallOp([value.type for value in self.results], name, operands).operation
+        if any(not value.type.has_static_shape for value in self.results):
+            call.attributes[SHAPES] = _shapes(self.results)
         for value, result in zip(self.results, call.results):
             value.replace_all_uses_with(result)
         return call
@@ -135,8 +137,11 @@ class KernelFunction:
             shapes = [ir.DictAttr.get({})] * symbols + [_shape_attribute(t) for t in self.arguments]
             function.attributes["arg_attrs"] = ir.ArrayAttr.get(shapes)
         if any(not value.type.has_static_shape for value in self.results):
-            maps = [ir.AffineMapAttr.get(size_map(shape_of(value))) for value in self.results]
-            function.attributes[SHAPES] = ir.ArrayAttr.get(maps)
+            function.attributes[SHAPES] = _shapes(self.results)
+
+
+def _shapes(values: Sequence[ir.Value]) -> ir.Attribute:
+    return ir.ArrayAttr.get([ir.AffineMapAttr.get(size_map(shape_of(value))) for value in values])
 
 
 def _shape_attribute(value: ir.Value) -> ir.DictAttr:

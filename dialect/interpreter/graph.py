@@ -19,7 +19,12 @@ def interpret_graph(module: ir.Module, inputs: Sequence[Any], constants: Sequenc
         attributes = choose(module, None).attributes
         symbols = _symbols(attributes, inputs)
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        results = interpret(module, [*symbols, *tensors, *constants])
+        floats = [
+            torch.tensor(value, dtype=torch.float64)
+            for entry, value in zip(attributes["bascule.inputs"], inputs)
+            if entry.value.startswith("float ")
+        ]
+        results = interpret(module, [*symbols, *tensors, *floats, *constants])
         return [_output(entry, inputs, results, symbols) for entry in attributes["bascule.outputs"]]
 
 

@@ -1,7 +1,7 @@
 """Symbols that are computed from symbols before them, where no affine expression says how: `max(s0, s1)`.
 
-In `bascule.symbol_sources` such a symbol is `{kind = "computed", value = tree}`. A tree is `affine_map<()[s0] -> (..)>` (an integer), a float, or
-a list of an operator's name, one of `OPERATORS`, and its operands.
+In `bascule.symbol_sources` such a symbol is `{kind = "computed", value = tree}`. A tree is `affine_map<()[s0] -> (..)>` (an integer), a float,
+or a list of an operator's name, one of `OPERATORS`, and its operands.
 """
 
 import math

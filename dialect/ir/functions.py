@@ -12,7 +12,8 @@
   operator's outputs that the function returns; `bascule.mutates` (i64 array) the tensor operands that the operator writes: the function returns
   their new contents after those, and the caller's tensors stay as they are. `bascule.reason` says why the operator is not generated.
   An ATen function takes no symbols, and none of its results shares memory with an operand.
-Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic.
+Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic; and so have calls of it, as a function is found
+by its name in a table of all only.
 """
 
 from collections.abc import Sequence
@@ -128,4 +129,7 @@ class Externs:
                     function.attributes[name] = ir.StringAttr.get(text)
             self.table.insert(function)  # makes the name unique
             self.known[key] = function.attributes["sym_name"].value
-        return list(func.CallOp(list(results), self.known[key], list(operands)).operation.results)
+        call = func.CallOp(list(results), self.known[key], list(operands)).operation
+        if shapes is not None:
+            call.attributes[SHAPES] = attributes[SHAPES]
+        return list(call.results)

@@ -112,8 +112,8 @@ def shape_of(value: ir.Value) -> list[ir.AffineExpr]:
     if name == "bascule.scatter":
         return shape_of(owner.operands[0])
     if name == "func.call":
-        callee = callee_of(owner)
-        return list(callee.attributes["bascule.shapes"][ir.OpResult(value).result_number].value.results)
+        holder = owner if "bascule.shapes" in owner.attributes else callee_of(owner)
+        return list(holder.attributes["bascule.shapes"][ir.OpResult(value).result_number].value.results)
     if name == "bufferization.alloc_tensor":
         function = owner.parent
         return list(function.attributes["bascule.shapes"][returned_number(function, value)].value.results)
@@ -121,7 +121,7 @@ def shape_of(value: ir.Value) -> list[ir.AffineExpr]:
 
 
 def callee_of(call: ir.Operation) -> ir.Operation:
-    """The function that a `func.call` calls."""
+    """The function that a `func.call` calls: found among all of the module, so not for every call of a graph."""
     module = call
     while module.name != "builtin.module":
         module = module.parent.operation

@@ -30,6 +30,11 @@ def is_float(type_: ir.Type) -> bool:
     return isinstance(type_, ir.FloatType)
 
 
+def rounds_for_store(op: ir.Operation) -> bool:
+    """Whether an op is a rounding of ours, for a value to be stored in fewer bits; one that the user's cast made has a rounding mode."""
+    return op.name == "arith.truncf" and "roundingmode" not in op.attributes
+
+
 def carried(element: ir.Type) -> ir.Type:
     """The type of a scalar of `element` in a register: signless; of a complex number, which is only moved, its bits."""
     if isinstance(element, ir.ComplexType):

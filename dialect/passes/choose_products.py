@@ -9,6 +9,7 @@ from ..analysis.buffers import memref_type, strides
 from ..ir import OperandAttr, builders
 from ..ir.functions import ARGUMENTS, EXTERN, SHAPES, Externs, functions, graph_functions, is_extern
 from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
+from ..ir.types import byte_width
 from ..mlir import ir
 from .base import Pass
 
@@ -16,6 +17,7 @@ LINEAR = "mkldnn._linear_pointwise.default"
 PRODUCTS = {"aten.mm.default": (0, 1, None), "aten.addmm.default": (1, 2, 0)}  # positions of x, y and what is added
 REASON_TEXT = "a matrix product, which oneDNN does faster here than the BLAS library"
 ROWS = 8  # with fewer the product is bound by memory, and oneDNN would first copy `y` to its own layout
+PART = 16  # of the bytes a graph is given, how many a copy may take that oneDNN makes of a transposed `x`
 SYMBOL = 64  # the size assumed of a symbol
 
 
@@ -26,7 +28,8 @@ class ChooseProducts(Pass):
     transposed: a view.
 
     MKL has no AVX-512 code for processors of other makers than Intel; oneDNN is twice as fast there. A call of it takes about 10 us
-    more, hence `least`. What stays as it is: other element types, which ATen gives to oneDNN itself; matrices that are neither row-major nor transposed.
+    more, hence `least`. What stays as it is: other element types, which ATen gives to oneDNN itself; matrices that are neither row-major nor
+    transposed; a first matrix that is transposed and large beside what the graph is given, as oneDNN's call would copy it.
     """
 
     name: ClassVar[str] = "choose-products"
@@ -42,15 +45,16 @@ class ChooseProducts(Pass):
             products = {name: f for name, f in known.items() if f.attributes[EXTERN].value in PRODUCTS}
             replaced, kept = set[str](), set[str]()
             for graph in graph_functions(module) if products else ():
+                most = _bytes_given(graph) // PART
                 for op in [op.operation for op in graph.regions[0].blocks[0].operations]:
                     name = op.attributes["callee"].value if op.name == "func.call" else ""
                     if name in products:
-                        done = self._replace(op, products[name], externs)
+                        done = self._replace(op, products[name], externs, most)
                         (replaced if done else kept).add(name)
             for name in replaced - kept:
                 products[name].erase()
 
-    def _replace(self, op: ir.Operation, function: ir.Operation, externs: Externs) -> bool:
+    def _replace(self, op: ir.Operation, function: ir.Operation, externs: Externs, most: int) -> bool:
         found = _operands(op, function)
         if found is None:
             return False
@@ -58,6 +62,8 @@ class ChooseProducts(Pass):
         (rows, inner), columns = shape_of(x), shape_of(y)[1]
         sizes = [SYMBOL if constant(size) is None else constant(size) for size in (rows, inner, columns)]
         if constant(inner) is None or sizes[0] < ROWS or prod(sizes) < self.least:
+            return False
+        if not _row_major(x) and 4 * sizes[0] * sizes[1] > most:
             return False
         i64 = ir.IntegerType.get_signless(64)
         with ir.InsertionPoint(op), op.location:
@@ -71,6 +77,16 @@ class ChooseProducts(Pass):
         op.results[0].replace_all_uses_with(results[0])
         op.erase()
         return True
+
+
+def _bytes_given(graph: ir.Operation) -> int:
+    """The bytes of the arguments of a graph function."""
+    values = [v for v in graph.regions[0].blocks[0].arguments if isinstance(v.type, ir.RankedTensorType)]
+    return sum(
+        byte_width(v.type.element_type)
+        * prod(SYMBOL if constant(size) is None else constant(size) for size in shape_of(v))
+        for v in values
+    )
 
 
 def _operands(op: ir.Operation, function: ir.Operation) -> tuple[ir.Value, ir.Value, ir.Value | None] | None:
@@ -113,5 +129,3 @@ def _transposed(value: ir.Value) -> ir.Value:
     if not isinstance(owner, ir.Block) and owner.name == "bascule.view" and owner.attributes["map"].value == swap:
         return owner.operands[0]
     return builders.view(value, swap, sizes, tensor_type(sizes, value.type.element_type, steps))
-
-

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..ir.types import rounds_for_store
 from ..mlir import ir
 from .base import Pass
 
@@ -56,7 +57,7 @@ def _erase_dead(value: ir.Value) -> None:
 
 
 def _is_own_rounding(op: ir.Operation, wide: ir.Type) -> bool:
-    return op.name == "arith.truncf" and "roundingmode" not in op.attributes and op.operands[0].type == wide
+    return rounds_for_store(op) and op.operands[0].type == wide
 
 
 def _yields(op: ir.Operation) -> list[ir.Operation]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ..analysis.buffers import bytes_of, memref_type, root_of, substitute
 from ..analysis.ordering import Step, by_memory, peak
-from ..ir.functions import EFFECTS, MUTATES, graph_functions
+from ..ir.functions import EFFECTS, graph_functions
 from ..ir.shapes import constant, expr, shape_of, symbol_count
 from ..mlir import ir
 from .base import Pass
@@ -18,8 +18,9 @@ SYMBOL = 64  # the size assumed of a symbol: only the order depends on it
 class OrderProgram(Pass):
     """Takes the kernel stage; leaves each graph function's calls in an order in which fewer bytes are live at the peak.
 
-    The order stays as it is where the new one gains less than `gain` percent. Effects keep their order: a write of an argument
-    (`copy_into`, an ATen function that mutates) comes after what reads it before, and before what reads it later.
+    The order stays as it is where the new one gains less than `gain` percent. Effects keep their order: a write of an argument (`copy_into`)
+    comes after what reads it before, and before what reads it later. An ATen function that mutates returns the new contents and
+    leaves its operands as they are, so it waits for nobody.
     """
 
     name: ClassVar[str] = "order-program"
@@ -56,8 +57,6 @@ def _steps(
         attributes = table[op.attributes["callee"].value].operation.attributes if op.name == "func.call" else {}
         if op.name == "bascule.copy_into":
             written = operands[1:]
-        elif MUTATES in attributes:
-            written = [operands[i] for i in attributes[MUTATES]]
         if EFFECTS in attributes:
             step.after |= {effect} - {None}
             effect = number

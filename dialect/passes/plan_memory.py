@@ -22,9 +22,10 @@ class PlanMemory(Pass):
     """Takes the program stage with an allocation each buffer; leaves the intermediates in one arena.
 
     First, a kernel's result takes the memory of an operand that dies there (an allocation, or what an operator of torch's made), where the
-    kernel reads each element before it writes it. Then what is not returned gets a place in the arena: static sizes by best fit over their lives, sizes with symbols
-    behind them, one place for all buffers of one size that are never needed together. `bascule.memory` on the graph function has the bytes
-    `asked` for, those of the `arena`, and those of the largest set of static buffers `live` at one time, the least there can be.
+    kernel reads each element before it writes it. Then what is not returned gets a place in the arena: static sizes by best fit over
+    their lives, sizes with symbols behind them, one place for all buffers of one size that are never needed together. `bascule.memory`
+    on the graph function has the bytes `asked` for, those of the `arena`, and those of the largest set of static buffers `live` at one
+    time, the least there can be.
     """
 
     name: ClassVar[str] = "plan-memory"

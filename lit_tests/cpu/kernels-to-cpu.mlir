@@ -51,7 +51,7 @@ func.func private @row_sums(%x: memref<30x640xf32>, %o: memref<30xf32>) {
 
 // Columns: lanes are points of the domain, the reduction is a plain loop over vectors.
 // CHECK-LABEL: func.func private @column_sums__part0
-// CHECK:         scf.for {{.*}} iter_args(%{{.*}}) -> (vector<64xf32>)
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}}) -> (vector<128xf32>)
 // CHECK:           vector.load
 // CHECK-NOT:     vector.shuffle
 // CHECK:         vector.store

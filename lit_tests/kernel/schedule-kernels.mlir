@@ -47,8 +47,9 @@ func.func @rows(%x: tensor<64x512xf64>) -> tensor<64xf64> attributes {bascule.gr
 
 // -----
 
-// A reduction across memory: the columns are the lanes.
-// CHECK: domain = {block = 32 : i64, {{.*}}lanes = 32 : i64, {{.*}}vector = 0 : i64}, loops = [{groups = [array<i64: 0>], lanes = 1 : i64, vector = -1 : i64}]
+// A reduction across memory: the columns are the lanes, as many as have their sums in half of all registers.
+// CHECK: domain = {block = 64 : i64, {{.*}}lanes = 64 : i64, {{.*}}vector = 0 : i64}, loops = [{groups = [array<i64: 0>], lanes = 1 : i64, vector = -1 : i64}]
+// WIDE: domain = {block = 128 : i64
 func.func @columns(%x: tensor<64x512xf32>) -> tensor<512xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bascule.dialect.analysis.cpu_schedule_form import Tasks
-from bascule.dialect.analysis.kernel_bodies import Block, Body, Node, decode, layout_map
+from bascule.dialect.analysis.kernel_bodies import ACCUMULATORS, Block, Body, Node, decode, layout_map
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
 from bascule.dialect.ir.types import carried
@@ -26,7 +26,6 @@ from .indexing import Indexing
 from .loops import Reducing
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, Plan, read_plan
-from .reductions import STATE
 from .target import Target
 from .transcendental import Functions
 from .transposition import transposed
@@ -129,7 +128,7 @@ class KernelFunction:
         """Words of a partial result."""
         if not segment.reduces:
             return 0
-        return sum(STATE.get(kind, 1) for kind in segment.nodes[0].kinds)
+        return sum(ACCUMULATORS.get(kind, 1) for kind in segment.nodes[0].kinds)
 
     def fill(self, table: ir.SymbolTable, functions: Functions) -> None:
         """Writes the bodies of the functions declared by `skeleton`."""

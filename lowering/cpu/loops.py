@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from bascule.dialect.analysis.kernel_bodies import Block, Node
+from bascule.dialect.analysis.kernel_bodies import ACCUMULATORS, Block, Node
 from bascule.dialect.ir.shapes import row_major, strided
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
@@ -12,7 +12,7 @@ from .builder import Index, Scalar
 from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
-from .reductions import STATE, Reduction, Values, Welford, halves
+from .reductions import Reduction, Values, Welford, halves
 from .scalars import NARROW, Scalars, element, like
 from .transcendental import extract
 
@@ -163,7 +163,7 @@ class Reducing:
         """Each kind with its accumulators."""
         parts, at = [], 0
         for name, kind in zip(self.node.kinds, self.kinds):
-            count = STATE.get(name, 1)
+            count = ACCUMULATORS.get(name, 1)
             parts.append((kind, state[at : at + count]))
             at += count
         return parts

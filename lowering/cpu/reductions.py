@@ -213,8 +213,6 @@ def _extreme(largest: bool) -> Callable:
     return combine
 
 
-STATE = {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}  # accumulators of a kind, where not one
-
 Reduction = Kind | Position | Welford | Softmax
 Function = Callable[[Scalars, ir.Value], ir.Value]
 

@@ -29,6 +29,9 @@ class Signature:
         self.inputs = [f"symbol {i}" for i in range(count)] + [f"tensor {i}" for i in range(len(self.tensors))]
         if "bascule.inputs" in attributes:
             self.inputs = [entry.value for entry in attributes["bascule.inputs"]]
+        floats = sum(entry.startswith("float ") for entry in self.inputs)  # numbers that become tensors of rank 0
+        self.floats = self.tensors[len(self.tensors) - floats :]
+        self.tensors = self.tensors[: len(self.tensors) - floats]
         self.names: list[str] = []  # what each placeholder is called, once unpacked
         host = list(attributes[HOST_INPUTS]) if HOST_INPUTS in attributes else []
         self.host_inputs = [
@@ -39,8 +42,8 @@ class Signature:
         self.sources = list(attributes["bascule.symbol_sources"]) if "bascule.symbol_sources" in attributes else []
         self.computes = any("value" in found for found in self.sources)  # some symbol from others, with Python's math
 
-    def unpack(self, source: Source, places: Places) -> None:
-        """Writes the lines that name every argument and empty the caller's list."""
+    def unpack(self, source: Source, places: Places, device: str | None = None) -> None:
+        """Writes the lines that name every argument and empty the caller's list; `device` is the text of the program's, if not the CPU."""
         names, lines = self.names, []
         for number, entry in enumerate(self.inputs):
             kind, _, index = entry.partition(" ")
@@ -52,6 +55,9 @@ class Signature:
                 names.append(f"in{index}")
                 places.own(self.tensors[int(index)], names[-1])
                 places.inputs.add(names[-1])
+            elif kind == "float":
+                names.append(f"float{index}")
+                places.own(self.floats[int(index)], f"number{index}")
             elif kind == "symbol" and not self.sources:
                 names.append(self.symbols[int(index)])
             else:
@@ -65,6 +71,9 @@ class Signature:
                 for text in ("    (", *lines, "    ) = args"):
                     source.line(text)
         source.line("    args.clear()")
+        for number in range(len(self.floats)):
+            where = f", device={device}" if device else ""
+            source.line(f"    number{number} = torch.tensor(float{number}, dtype=torch.float64{where})")
         for symbol, found in zip(self.symbols, self.sources):
             text = (
                 python_text(found["value"], lambda e: python_of(e, self.symbols))

@@ -7,7 +7,7 @@ from keyword import iskeyword
 from bascule.dialect.analysis.buffers import Sizes, root_of
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import RESULTS, functions, graph_functions, is_extern, kernel_op
+from bascule.dialect.ir.functions import MUTATES, RESULTS, functions, graph_functions, is_extern, kernel_op
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.mlir import ir
@@ -92,7 +92,8 @@ class Program:
         line()
         line()
         line("def call(args):")
-        self.signature.unpack(self.source, self.places)
+        on_host = self.plans is None or self.plans.on_host
+        self.signature.unpack(self.source, self.places, None if on_host else "DEVICE")
         self.launcher.begin()
         ops = [op.operation for op in self.block.operations]
         last_uses = self._last_uses_of_inputs(ops)
@@ -132,6 +133,8 @@ class Program:
             line("import math")
             line()
         line("import torch")
+        if any(MUTATES in f.attributes for f in externs):
+            line("from bascule.runtime.functional import functional")
         for text in self.launcher.imports():
             line(text)
 

@@ -198,7 +198,8 @@ class Body:
         loop = self.loop
         if loop is None or loop.ops[0].attributes["ranges"] != row.op.attributes["ranges"]:
             return False
-        if row.op not in loop.ops and (not loop.whole or loop.order != row.order or loop.axis not in row.held.axes):
+        same = loop.points == 1 or (loop.whole and loop.order == row.order and loop.axis in row.held.axes)
+        if row.op not in loop.ops and not same:
             return False
         wanted = [self.expressions.of(index) for index in indices]
         return any(

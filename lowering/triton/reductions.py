@@ -78,8 +78,8 @@ def _boolean(name: str, identity: int) -> Reduction:
     )
 
 
-def _position(largest: bool) -> Reduction:
-    """argmax, argmin: NaN wins; of equals the first."""
+def _position(largest: bool, last: bool = False) -> Reduction:
+    """argmax, argmin: NaN wins; of equals the first, or the `last`."""
 
     def better(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         if not _is_float(x):
@@ -89,12 +89,12 @@ def _position(largest: bool) -> Reduction:
 
     def combine(b: Builder, x: Values, y: Values) -> Values:
         neither = b.compare("eq", better(b, x[0], y[0]), better(b, y[0], x[0]))
-        earlier = b.same("arith.andi", neither, b.compare("ult", x[1], y[1]))
-        take = b.same("arith.ori", better(b, x[0], y[0]), earlier)
+        preferred = b.same("arith.andi", neither, b.compare("sgt" if last else "ult", x[1], y[1]))
+        take = b.same("arith.ori", better(b, x[0], y[0]), preferred)
         return [b.select(take, p, q) for p, q in zip(x, y)]
 
     return Reduction(
-        identity=lambda t: [(lowest if largest else highest)(t), -1],  # the largest position, unsigned
+        identity=lambda t: [(lowest if largest else highest)(t), -1],  # unsigned the largest position, signed the least
         combine=combine,
         lift=lambda b, x, position: [x, position()],
         finish=lambda b, s, t: [to_index(b, t, s[1])],
@@ -221,7 +221,23 @@ REDUCTIONS: dict[str, Reduction] = {
     ),
 }
 
-SCANS = {name: REDUCTIONS[name] for name in ("sum", "prod", "max", "min", "maxu", "minu")}
+def _logaddexp(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """log(exp(x) + exp(y)); between equal infinities the difference is NaN, and x the answer."""
+    largest, least = extreme(b, x, y, True), extreme(b, x, y, False)
+    more = call(b, "math.log1p", [_exp(b, b.same("arith.subf", least, largest))])
+    infinite = b.same(
+        "arith.andi",
+        b.compare("oeq", x, y),
+        b.compare("oeq", b.same("math.absf", x), b.constant(x.type, inf)),
+    )
+    return b.select(infinite, x, b.same("arith.addf", largest, more))
+
+
+SCANS = {name: REDUCTIONS[name] for name in ("sum", "prod", "max", "min", "maxu", "minu")} | {
+    "logaddexp": _one(lowest, _logaddexp),
+    "argmax": _position(True, last=True),
+    "argmin": _position(False, last=True),
+}
 
 
 def reduce_along(b: Builder, reduction: Reduction, state: Values, axis: int) -> Values:

@@ -154,22 +154,29 @@ class ScanWalker(Walker):
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         e, b, axes, loop = self.e, self.e.b, self.e.axes, self.loop
         (x,) = e.block(self.block)
-        element = spread(b, x, axes)
+        state = self.scan.lift(b, spread(b, x, axes), lambda: spread(b, position, axes))
         if loop.axis is None:
-            e.rows[self.op.results[0]] = Row(self.op, Tile(element, axes), self.loop.order)
+            self._hold(state)
             return values
         along = len(axes) - 1
-        scanned = scan_along(b, self.scan, [element], along)
+        scanned = scan_along(b, self.scan, state, along)
         carried: Values = []
         if values:
             if bound is not None:
-                (identity,) = self.scan.start(b, self.type, e.ix.type, lambda t: shaped(t, axes))
-                element = b.select(spread(b, bound, axes), element, identity)
+                inside = spread(b, bound, axes)
+                identity = self.scan.start(b, self.type, e.ix.type, lambda t: shaped(t, axes))
+                state = [b.select(inside, value, nothing) for value, nothing in zip(state, identity)]
             before = [spread(b, Tile(value, self.outside), axes) for value in values]
             scanned = self.scan.combine(b, before, scanned)
-            carried = self.scan.combine(b, values, reduce_along(b, self.scan, [element], along))
-        e.rows[self.op.results[0]] = Row(self.op, Tile(scanned[0], axes), self.loop.order)
+            carried = self.scan.combine(b, values, reduce_along(b, self.scan, state, along))
+        self._hold(scanned)
         return carried
+
+    def _hold(self, state: Values) -> None:
+        """Gives the tile at hand to those that read it."""
+        e, result = self.e, self.op.results[0]
+        (value,) = self.scan.finish(e.b, state, scalar_type(result.type.element_type))
+        e.rows[result] = Row(self.op, Tile(value, e.axes), self.loop.order)
 
     def leave(self) -> None:
         if self.loop.axis is not None and not self.loop.whole:

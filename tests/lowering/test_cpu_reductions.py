@@ -187,3 +187,33 @@ def test_after_fork():
         call(compiled.addresses["k"], [x, out], 1)
         os._exit(0 if out.item() == n else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("size", [1000, 1024, 5, 37])
+def test_moments_far_from_zero(size: int):
+    """The mean of lanes' means, and deviations from that, lose nothing to cancellation."""
+    body = f"""{
+        loop(
+            "reduce",
+            "%k",
+            f'''%a = memref.load %x[%i, %k] : memref<9x{size}xf32>
+          "bascule.yield"(%a) : (f32) -> ()''',
+            str(size),
+            results="%m:3 = ",
+            attributes='kind = "welford"',
+            types="(f32, f32, f32)",
+        )
+    }
+        "bascule.store"(%m#0, %o, %i) : (f32, memref<9xf32>, index) -> ()
+        "bascule.store"(%m#1, %p, %i) : (f32, memref<9xf32>, index) -> ()
+        "bascule.store"(%m#2, %q, %i) : (f32, memref<9xf32>, index) -> ()"""
+    outs = "%o: memref<9xf32>, %p: memref<9xf32>, %q: memref<9xf32>"
+    x = torch.randn(9, size) + 1000
+    mean, squares, count = torch.zeros(9), torch.zeros(9), torch.zeros(9)
+    with context():
+        compiled = scheduled_and_compiled(ir.Module.parse(kernel(f"%x: memref<9x{size}xf32>, {outs}", body, "9", "%i")))
+    call(compiled.addresses["k"], [x, mean, squares, count], 1)
+    wide = x.double()
+    torch.testing.assert_close(mean.double(), wide.mean(1), rtol=2e-7, atol=0)
+    torch.testing.assert_close(squares.double() / size, wide.var(1, correction=0), rtol=1e-5, atol=0)
+    assert count.tolist() == [size] * 9

@@ -199,6 +199,21 @@ def test_scan(dtype):
     check(lambda x: torch.cumsum(x, 1) * 2, x, tile=1, step=64)
 
 
+@pytest.mark.parametrize("size", [1, 8, 37])
+def test_scans_of_columns(size):
+    x = torch.randn(size, 9)
+    x[size // 2, 3], x[:, 4] = math.nan, -math.inf
+    check(lambda x: (x.cumsum(0), x.cumprod(0)), x)
+    check(lambda x: (*torch.cummax(x, 0), *torch.cummin(x, 1)), x)
+    check(lambda x: torch.softmax(x.cumsum(0), -1), torch.randn(size, 9))
+
+
+def test_log_cumsum_exp():
+    x = torch.randn(5, 37)
+    x[1, :20], x[2, 5], x[3, 7] = -math.inf, math.inf, math.nan
+    check(lambda x: torch.logcumsumexp(x, 1), x)
+
+
 # Scatters
 
 

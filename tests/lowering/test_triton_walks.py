@@ -87,6 +87,19 @@ def test_scan_reads_once(dtype):
     walked(lambda x: torch.cumsum(x, 1), x, walks=1, loads=1, tolerance={"rtol": 1e-4, "atol": 1e-2})
 
 
+def test_running_largest_and_its_place():
+    x = torch.randint(0, 1000, (9, LONG)).float()
+    x[3, 700:] = math.nan
+    for got, want in zip(run(program(lambda x: torch.cummax(x, 1), x, registers=FEW), [x]), torch.cummax(x, 1)):
+        torch.testing.assert_close(got, want, equal_nan=True)
+
+
+def test_running_log_sum_exp():
+    x = torch.randn(9, LONG)
+    x[2, :9000] = -math.inf
+    walked(lambda x: torch.logcumsumexp(x, 1), x, walks=1, loads=1, tolerance={"rtol": 1e-4, "atol": 1e-4})
+
+
 def test_running_product():
     x = 1 + torch.randn(9, LONG) * 1e-3
     walked(lambda x: torch.cumprod(x, 1), x, walks=1, loads=1, tolerance={"rtol": 1e-4, "atol": 0.0})

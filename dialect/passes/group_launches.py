@@ -1,0 +1,226 @@
+"""The pass `group-launches`: equal, independent kernels over many small tensors become one launch."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import ClassVar
+
+from ..analysis.bodies import tensor_bytes
+from ..errors import UserError
+from ..ir.definition import build
+from ..ir.functions import functions, graph_functions, kernel_op
+from ..ir.memory import CopyIntoOp
+from ..ir.shapes import size_map
+from ..ir.structure import KernelOp, YieldOp
+from ..mlir import func, ir
+from .base import Pass
+
+SMALL = 1 << 16  # bytes of a result that may live longer than it must
+LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
+PARAMETERS = 480  # of a launch: 4 KiB of addresses
+
+
+@dataclass(frozen=True)
+class GroupLaunches(Pass):
+    """Takes the kernel stage before schedules; leaves one call of a kernel without ranges, a foreach a member, in place of up to `most` calls
+    of one kernel function that do not depend on each other. An optimizer's step over 128 tensors is a handful of launches.
+
+    Only calls whose results are written to arguments or returned, or are small: what is made earlier than it must be would take memory
+    longer. Calls with dynamic sizes stay as they are. For a CPU, where a launch costs little, nothing changes.
+    """
+
+    name: ClassVar[str] = "group-launches"
+    target: str = "cpu"
+    most: int = 16  # a program chooses its addresses among so many
+
+    def run(self, module: ir.Module) -> None:
+        if self.target not in ("cpu", "cuda", "interpret"):
+            raise UserError(f"unknown target '{self.target}'", location=self.name, hint="known: cpu, cuda, interpret")
+        if self.most < 2:
+            raise UserError(f"option 'most' cannot be {self.most}", location=self.name, hint="2 or more")
+        if self.target == "cpu":
+            return
+        with module.context:
+            table = ir.SymbolTable(module.operation)
+            kernels = {f.attributes["sym_name"].value: f for f in functions(module) if kernel_op(f) is not None}
+            for graph in graph_functions(module):
+                _Graph(graph, table, kernels, self.most).run()
+            called = set()
+            module.operation.walk(lambda op: _note_callee(op, called))
+            for name, function in kernels.items():
+                if name not in called and name in table:
+                    table.erase(function)
+
+
+def _note_callee(op: ir.Operation, called: set[str]) -> ir.WalkResult:
+    if op.name == "func.call":
+        called.add(op.attributes["callee"].value)
+    return ir.WalkResult.ADVANCE
+
+
+class _Graph:
+    """One graph function. Ops of one level do not depend on each other."""
+
+    def __init__(self, graph: ir.Operation, table: ir.SymbolTable, kernels: dict[str, ir.Operation], most: int):
+        self.graph, self.table, self.kernels, self.most = graph, table, kernels, most
+        self.block = graph.regions[0].blocks[0]
+        self.ops = [view.operation for view in self.block.operations]
+
+    def run(self) -> None:
+        before = self._dependencies()
+        levels: list[int] = []
+        for needed in before:
+            levels.append(1 + max((levels[n] for n in needed), default=-1))
+        alike: dict[tuple, list[int]] = defaultdict(list)
+        for number, op in enumerate(self.ops):
+            if self._joins(op):
+                alike[levels[number], op.attributes["callee"].value].append(number)
+        groups = []
+        for (_, callee), members in alike.items():
+            kernel = self.kernels[callee]
+            parameters = len(self.ops[members[0]].operands) + len(self.ops[members[0]].results)
+            most = max(1, min(self.most, PARAMETERS // parameters))
+            pieces = -(-len(members) // most)
+            size = -(-len(members) // pieces)
+            groups += [(kernel, members[i : i + size]) for i in range(0, len(members), size)]
+        groups = [(kernel, members) for kernel, members in groups if len(members) > 1]
+        if groups:
+            self._reorder(before, [members for _, members in groups])
+            for kernel, members in groups:
+                self._merge(kernel, [self.ops[n] for n in members])
+
+    def _dependencies(self) -> list[set[int]]:
+        """For each op, the numbers of those that must come before it: what it uses, and of effects the one before, and of a copy into an
+        argument all that read the argument."""
+        number = {op: n for n, op in enumerate(self.ops)}
+        readers: dict[ir.Value, list[int]] = defaultdict(list)
+        before: list[set[int]] = []
+        effect = None
+        for n, op in enumerate(self.ops):
+            needed = set()
+            for operand in op.operands:
+                owner = operand.owner
+                if not isinstance(owner, ir.Block):
+                    needed.add(number[owner])
+                readers[operand].append(n)
+            if not self._is_kernel(op) and op.name in ("func.call", CopyIntoOp.OPERATION_NAME, "func.return"):
+                if effect is not None:
+                    needed.add(effect)
+                effect = n
+            if op.name == CopyIntoOp.OPERATION_NAME:
+                needed.update(m for m in readers[op.operands[1]] if m != n)
+            if op.name == "func.return":
+                needed.update(range(n))
+            before.append(needed)
+        return before
+
+    def _is_kernel(self, op: ir.Operation) -> bool:
+        return op.name == "func.call" and op.attributes["callee"].value in self.kernels
+
+    def _joins(self, op: ir.Operation) -> bool:
+        if not self._is_kernel(op) or not len(op.results):
+            return False
+        kernel = kernel_op(self.kernels[op.attributes["callee"].value])
+        block = kernel.regions[0].blocks[0]
+        if not len(block.arguments) and any(view.operation.name == "bascule.foreach" for view in block.operations):
+            return False  # a group already, or one point with loops
+        types = [value.type for value in (*op.operands, *op.results)]
+        if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types):
+            return False
+        return all(self._lasts(result) for result in op.results)
+
+    @staticmethod
+    def _lasts(result: ir.Value) -> bool:
+        """Whether the value is small, or needed to the end anyway and not large."""
+        size = tensor_bytes(result)
+        if size <= SMALL:
+            return True
+        users = [use.owner.operation.name for use in result.uses]
+        return size <= LARGE and all(name in (CopyIntoOp.OPERATION_NAME, "func.return") for name in users)
+
+    def _reorder(self, before: list[set[int]], groups: list[list[int]]) -> None:
+        """Puts the members of each group next to each other, and else keeps the order as far as that allows."""
+        leader = {n: members[0] for members in groups for n in members}
+        members = {group[0]: group for group in groups}
+        needed: dict[int, set[int]] = defaultdict(set)
+        after: dict[int, set[int]] = defaultdict(set)
+        for n, earlier in enumerate(before):
+            node = leader.get(n, n)
+            for m in earlier:
+                other = leader.get(m, m)
+                if other != node and other not in needed[node]:
+                    needed[node].add(other)
+                    after[other].add(node)
+        waiting = {leader.get(n, n): len(needed[leader.get(n, n)]) for n in range(len(self.ops))}
+        ready: list[tuple[int, int]] = []
+        for node, count in waiting.items():
+            if not count:
+                heappush(ready, (members.get(node, [node])[-1], node))
+        end = self.ops[-1]
+        while ready:
+            _, node = heappop(ready)
+            for n in members.get(node, [node]):
+                if self.ops[n] != end:
+                    self.ops[n].move_before(end)
+            for later in after[node]:
+                waiting[later] -= 1
+                if not waiting[later]:
+                    heappush(ready, (members.get(later, [later])[-1], later))
+
+    def _merge(self, kernel: ir.Operation, calls: list[ir.Operation]) -> None:
+        location = ir.Location.fused([call.location for call in calls[:4]])
+        operands = [operand for call in calls for operand in call.operands]
+        results = [result for call in calls for result in call.results]
+        type_ = ir.FunctionType.get([v.type for v in operands], [v.type for v in results])
+        with ir.InsertionPoint(self.graph), kernel.location:
+            function = func.FuncOp(f"{kernel.attributes['sym_name'].value}_x{len(calls)}", type_, visibility="private")
+            made = function.operation
+            entry = function.add_entry_block()
+            self._write(kernel, len(calls), entry)
+        for name in ("bascule.operators",):
+            if name in kernel.attributes:
+                made.attributes[name] = kernel.attributes[name]
+        self.table.insert(made)
+        with ir.InsertionPoint(calls[-1]), location:
+            call = func.CallOp(list(type_.results), made.attributes["sym_name"].value, operands).operation
+        for old, new in zip(results, call.results):
+            old.replace_all_uses_with(new)
+        for old_call in calls:
+            old_call.erase()
+
+    def _write(self, kernel: ir.Operation, count: int, entry: ir.Block) -> None:
+        """`count` copies of the body of `kernel` as parallel domains of one."""
+        returned: list[ir.Value] = []
+        arguments = list(entry.arguments)
+        with ir.InsertionPoint(entry):
+            joined = build(KernelOp, attributes={"ranges": ir.AffineMapAttr.get(size_map([]))}).operation
+            inside = ir.Block.create_at_start(joined.regions[0], [], [])
+            with ir.InsertionPoint(inside):
+                end = build(YieldOp).operation
+        for _ in range(count):
+            copy = kernel.clone()
+            block = copy.regions[0].blocks[0]
+            for argument in block.arguments:
+                argument.replace_all_uses_with(arguments.pop(0))
+            for view in list(block.operations):
+                op = view.operation
+                if op.name == "func.return":
+                    returned += list(op.operands)
+                    op.erase()
+                elif op.name == "bascule.kernel":
+                    part = ir.Operation.create(
+                        "bascule.foreach",
+                        [],
+                        [],
+                        {"ranges": op.attributes["ranges"]},
+                        regions=1,
+                        loc=op.location,
+                        ip=ir.InsertionPoint(end),
+                    )
+                    op.regions[0].blocks[0].append_to(part.regions[0])
+                    op.erase()
+                else:
+                    op.move_before(joined)
+            copy.erase()
+        with ir.InsertionPoint(entry):
+            func.ReturnOp(returned)

@@ -1,0 +1,86 @@
+"""CUDA graphs: recorded and replayed by PyTorch's trees of them, which share one pool of memory a device.
+
+Names private modules of PyTorch, all of them here; checked on torch 2.11 and 2.13. They take the same arguments; 2.13 keeps what it has recorded
+by thread, 2.11 for all threads. Each function imports what it needs: that costs a second, due only where graphs are replayed.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+
+import torch
+
+from .replay import Boxed, Recording
+
+_TREES = "torch._inductor.cudagraph_trees"
+
+
+def record(call: Boxed, what: Recording) -> Boxed:
+    """A function that runs `call` once to warm up, records it at its second call, then replays it; in the tree of device `what.device`.
+
+    It records again where static inputs have moved, or where it comes after other functions than before.
+    """
+    from torch._inductor.compile_fx import cudagraphify
+    from torch._inductor.cudagraph_utils import PlaceholderInfo
+
+    placeholders = tuple(PlaceholderInfo(x.name, x.stack_trace, [], x.written_at) for x in what.inputs)
+    return cudagraphify(
+        call,
+        what.static,
+        device_index=what.device,
+        stack_traces=list(what.outputs),
+        is_backward=what.direction == "backward",
+        is_inference=what.direction == "inference",
+        constants=tuple(what.constants),
+        placeholders=placeholders,
+        mutated_input_idxs=what.written,
+    )
+
+
+def capturing() -> bool:
+    """Whether the current stream is being recorded."""
+    return torch.cuda.is_current_stream_capturing()
+
+
+def held_bytes(device: int) -> int:
+    """The bytes of the pool that the recordings of device number `device` share."""
+    from torch._inductor.cudagraph_trees import get_cudagraph_segments, get_manager
+
+    manager = get_manager(device, create_if_none_exists=False)
+    if manager is None:
+        return 0
+    return sum(segment["total_size"] for segment in get_cudagraph_segments(manager.cuda_graphs_thread_pool))
+
+
+def running_backward(device: int) -> None:
+    """Tells the tree of a device that a backward runs which is not replayed: what its forward has saved is needed no longer."""
+    from torch._inductor.cudagraph_trees import get_manager
+
+    manager = get_manager(device, create_if_none_exists=False)
+    if manager is not None:
+        manager.set_to_running_backward()
+
+
+def forget() -> None:
+    """Drops all recordings of this thread: recorded functions cannot be called any more."""
+    if _TREES in sys.modules:
+        sys.modules[_TREES].reset_cudagraph_trees()
+
+
+def total_bytes(device: int) -> int:
+    """The memory of a device."""
+    return torch.cuda.get_device_properties(device).total_memory
+
+
+def unavailable() -> str | None:
+    """Why nothing can be recorded in this process; None if it can."""
+    enabled: Callable[[], bool] = getattr(torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True)
+    return None if enabled() else "PyTorch's caching allocator is off, in whose pools CUDA graphs keep their memory"
+
+
+def static_input_numbers() -> Sequence[int]:
+    """Which inputs of the forward that is being compiled, parameters and buffers, stay where they are from call to call."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    found = context is not None and context.fw_metadata is not None and context.fw_metadata.static_input_indices
+    return tuple(found or ())
