@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import torch
 from torch._dynamo import disable
-from torch._dynamo.utils import detect_fake_mode, flatten_graph_inputs
+from torch._dynamo.utils import counters, detect_fake_mode, flatten_graph_inputs
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -24,8 +24,8 @@ from torch.fx.traceback import preserve_node_meta
 
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
-
 from .importer import VISIBLE
+from .padded_products import pad_products
 
 
 class GraphCompiler(Protocol):
@@ -43,8 +43,12 @@ class GraphCompiler(Protocol):
 def min_cut(
     joint: torch.fx.GraphModule, inputs: Any, **kwargs: Any
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
-    """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass."""
+    """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass.
+
+    Products are padded before, so that what is saved is what both sides read.
+    """
     merge_equal_nodes(joint.graph)
+    pad_products(joint.graph)
     with functorch_config.patch(cse=False), composites_fused():
         return min_cut_rematerialization_partition(joint, inputs, **kwargs)
 
@@ -67,7 +71,10 @@ def compile_with_autograd(
         return flatten_graph_inputs(gm, example_inputs, again)
 
     forward = partial(compiler, is_backward=False, is_inference=False)
-    inference = partial(compiler, is_backward=False, is_inference=True)
+
+    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
+        pad_products(gm.graph)
+        return compiler(gm, example_inputs, is_backward=False, is_inference=True)
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         # It runs when autograd first needs it, maybe inside a function that Dynamo (compiled autograd) is tracing:
@@ -78,6 +85,7 @@ def compile_with_autograd(
     context = TracingContext.try_get()
     if context is None:  # called directly with a graph, not by Dynamo
         context = TracingContext(detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True))
+    counters["aot_autograd"]["total"] += 1  # by which DDP's optimizer knows that the first call can be with fake tensors
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
     with tracing(context), functorch_config.patch(unlift_effect_tokens=True):
         compiled = aot_module_simplified(
@@ -90,6 +98,7 @@ def compile_with_autograd(
             decompositions=decompositions,
             keep_inference_input_mutations=True,
         )
+    counters["aot_autograd"]["ok"] += 1
     return disable(compiled, reason="a compiled graph")
 
 

@@ -68,6 +68,12 @@ def tree_for(found: sympy.Basic, affine: Callable[[sympy.Basic], ir.AffineExpr |
 
     Raises `UnsupportedError` where it is not known how.
     """
+    if isinstance(found, sympy.Piecewise):
+        *cases, (last, _) = found.args
+        tree = _operand(last, affine)
+        for value, condition in reversed(cases):
+            tree = tree_of("select", _operand(condition, affine), _operand(value, affine), tree)
+        return tree
     name = OPERATORS.get(type(found)) or _BY_NAME.get(type(found).__name__)
     if name is None:
         raise UnsupportedError(f"the number {found} is computed from sizes in a way that is not taken")

@@ -3,8 +3,10 @@
 A graph is cut at such a node: it runs by itself, between the compiled parts before and after it (`partition.py`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import getitem
+from types import MappingProxyType
 
 import torch
 from bascule.dialect.errors import UnsupportedError
@@ -62,9 +64,9 @@ def is_check(node: Node) -> bool:
     return node.meta.get("val") is None and all(is_number(x.meta.get("val")) for x in node.all_input_nodes)
 
 
-def known_cuts(graph: Graph) -> dict[Node, str]:
-    """The nodes of which it is known beforehand, with the reason."""
-    found: dict[Node, str] = {}
+def known_cuts(graph: Graph, apart: Mapping[Node, str] = MappingProxyType({})) -> dict[Node, str]:
+    """The nodes of which it is known beforehand, with the reason; those of `apart` among them."""
+    found: dict[Node, str] = dict(apart)
     tokens: dict[Node, str] = {}
     for node in graph.nodes:
         if node.op != "call_function":

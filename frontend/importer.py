@@ -6,6 +6,7 @@ expressions, the user's line.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import torch
@@ -22,7 +23,9 @@ from .nodes import NodeImporter, base
 from .symbols import Symbols
 from .tensor_types import TensorTypes
 
-VISIBLE = "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
+VISIBLE = (
+    "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
+)
 CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
 
 
@@ -60,9 +63,10 @@ class _GraphImporter(base.FxImporter):
         types = TensorTypes(symbols)
         if symbols.sources:
             types.complete_symbols(node.meta.get("val") for node in nodes)
-        tensors = [
-            (node, value) for node, value in (*zip(placeholders, values), *constants.items()) if _is_tensor(value)
-        ]
+        floats = {node: value for node, value in zip(placeholders, values) if _is_float_symbol(value)}
+        tensors = [(node, value) for node, value in zip(placeholders, values) if _is_tensor(value)]
+        tensors += [(node, torch.empty((), dtype=torch.float64)) for node in floats]
+        tensors += constants.items()
         arguments = [ir.IndexType.get()] * len(symbols.names) + [types.type(value) for _, value in tensors]
         function = func.FuncOp("main", (arguments, []), ip=self._m_ip)
         block = function.add_entry_block()
@@ -70,6 +74,7 @@ class _GraphImporter(base.FxImporter):
         importer.begin(symbols, types, self._cc.locations)
         for (node, _), argument in zip(tensors, block.arguments[len(symbols.names) :]):
             importer.structures[node] = argument
+        importer.floats = {value.node.expr: importer.value_of(node) for node, value in floats.items()}
         importer.import_operators(nodes)
         results = self._return(nodes[-1], importer, block)
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results.types))
@@ -142,6 +147,11 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
+def _is_float_symbol(value: Any) -> bool:
+    """Whether a placeholder's value is a float that is known when the graph runs: it becomes a tensor of rank 0 in f64."""
+    return isinstance(value, torch.SymFloat) and value.node.expr.is_Symbol
+
+
 def _is_handed_on(output: Any) -> bool:
     """Whether an output is an input that is neither a tensor nor a known number: a size, a device mesh."""
     if not (isinstance(output, Node) and output.op == "placeholder"):
@@ -159,7 +169,9 @@ def _storages(arguments: Sequence[torch.Tensor], results: "_Results") -> ir.Dens
     memory with others of them."""
     numbers: dict[int, int] = {}
     seen = [numbers.setdefault(_storage(x), len(numbers)) for x in (*arguments, *results.tensors[: results.visible])]
-    return ir.DenseI64ArrayAttr.get([*seen, *(numbers.get(_storage(x), -1) for x in results.tensors[results.visible :])])
+    return ir.DenseI64ArrayAttr.get(
+        [*seen, *(numbers.get(_storage(x), -1) for x in results.tensors[results.visible :])]
+    )
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -177,7 +189,14 @@ def _without_unused_numbers(values: Sequence[Any], nodes: Sequence[Node]) -> lis
         return list(values)
     computed = (node.meta.get("val") for node in nodes if node.op != "placeholder")
     used = symbols_in([*filter(_is_tensor, values), *computed])
-    return [None if isinstance(value, torch.SymInt) and not symbols_in(value) <= used else value for value in values]
+
+    def is_unused(node: Node, value: Any) -> bool:
+        if not isinstance(value, torch.SymInt) or any(user.op != "output" for user in node.users):
+            return False
+        return not symbols_in(value) <= used
+
+    placeholders = (node for node in nodes if node.op == "placeholder")
+    return [None if is_unused(node, value) else value for node, value in zip(placeholders, values)]
 
 
 def _inputs(values: Sequence[Any], symbols: Symbols) -> list[str]:
@@ -185,11 +204,12 @@ def _inputs(values: Sequence[Any], symbols: Symbols) -> list[str]:
     by_input = {
         source.input: number for number, source in enumerate(symbols.sources.values()) if source.kind == "value"
     }
-    inputs, tensors = [], 0
+    inputs, tensors, floats = [], count(), count()
     for number, value in enumerate(values):
         if _is_tensor(value):
-            inputs.append(f"tensor {tensors}")
-            tensors += 1
+            inputs.append(f"tensor {next(tensors)}")
+        elif _is_float_symbol(value):
+            inputs.append(f"float {next(floats)}")
         else:
             inputs.append(f"symbol {by_input[number]}" if number in by_input else "int")
     return inputs

@@ -36,11 +36,12 @@ class NodeImporter(base.GraphNodeImporter):
 
     # constant or list of constants -> its value: each is made once a function
     constants: dict[tuple, ir.Value]
+    floats: dict[sympy.Symbol, ir.Value]  # symbols that are floats, as tensors of rank 0
 
     def begin(self, symbols: Symbols, types: TensorTypes, locations: Locations) -> None:
         """To be called before nodes are imported; the constructor's arguments are those of the base class."""
         self.symbols, self.types, self.locations = symbols, types, locations
-        self.constants = {}
+        self.constants, self.floats = {}, {}
         self.structures: dict[Node, Structure] = {}
         self.torch_types = {
             name: ir.Type.parse(f"!torch.{name}")
@@ -269,6 +270,8 @@ class NodeImporter(base.GraphNodeImporter):
         if found.is_integer:
             affine = self.symbols.affine(found)
             return self._constant(affine) if isinstance(affine, int) else self._symbolic(affine, value)
+        if found in self.floats:
+            return self.floats[found]
         if found.is_number:
             return self._constant(float(found))
         name, parts = number_operator(found)

@@ -166,6 +166,9 @@ def _givers(graph: Graph, cuts: Mapping[Node, Any]) -> dict[sympy.Symbol, tuple[
             seen[node] = node.meta.get("val")
     nodes, sources = list(seen), symbol_sources(list(seen.values()))
     givers = {symbol: (nodes[source.input], source) for symbol, source in sources.items()}
+    for i, value in enumerate(seen.values()):
+        if isinstance(value, torch.SymFloat) and value.node.expr.is_Symbol:
+            givers[value.node.expr] = (nodes[i], Source(i, "value"))
     for a, b in checked_equalities(graph):
         for symbol, other in ((a, b), (b, a)):
             if other in givers:

@@ -48,7 +48,9 @@ def sympy_of(number: Number) -> int | sympy.Expr:
     if isinstance(number, int):
         return number
     found = number.node.expr
-    return int(found) if found.is_Integer or found in (sympy.true, sympy.false) else found
+    if found in (sympy.true, sympy.false):
+        return int(bool(found))
+    return int(found) if found.is_Integer else found
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,9 @@ def _observed(value: object, kind: str) -> list[sympy.Expr]:
         numbers = value.shape if kind == "size" else value.stride()
     elif isinstance(value, torch.SymInt) and kind == "value":
         numbers = [value]
+    elif isinstance(value, torch.SymBool) and kind == "value" and isinstance(value.node.expr, sympy.Eq):
+        symbol, one = value.node.expr.args  # how PyTorch writes a boolean that is not known: s == 1
+        return [symbol if one == 1 else sympy.S.Zero]
     else:
         return []
     return [sympy.sympify(sympy_of(number)) if isinstance(number, torch.SymInt) else sympy.S.Zero for number in numbers]

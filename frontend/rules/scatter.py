@@ -13,8 +13,8 @@ from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
-from .indexing import AdvancedIndex, is_empty, position, readable, with_place
 from .index_values import choose, compare
+from .indexing import AdvancedIndex, is_empty, position, readable, with_place
 from .masks import mask_of, put_where
 from .operands import broadcast, dtype_of_result, finish, index_constant, number_scalar, read, tensor_dtype
 from .scalars import UNSIGNED, Scalar, element_type, opmath, select

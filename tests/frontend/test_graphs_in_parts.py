@@ -27,7 +27,18 @@ def test_numbers_that_may_be_negative():
         k = (k + 0).item()
         return torch.tril(x, k), torch.triu(x, k + 1), x * k
 
-    check(function, *([torch.randn(5, n), torch.tensor(k)] for n in (1, 4) for k in (-2, 0, 3)))
+    records = check(function, *([torch.randn(5, n), torch.tensor(k)] for n in (1, 4) for k in (-2, 0, 3)))
+    assert set(cut_at(records)) == {"aten._local_scalar_dense.default"}
+
+
+def test_floats_and_booleans():
+    def function(x, n):
+        a, b = (n * 2).item(), (x.sum() > 0).item()
+        return x**a, x.to(torch.int64) * a, x.clamp(max=a), torch.full((3,), a), torch.full((2,), b), x * b
+
+    calls = [[torch.rand(5) - shift, torch.tensor(1.5)] for shift in (0.0, 1.0)]
+    records = check(lambda x, n: function(x.abs() + x / 2, n), *calls)
+    assert set(cut_at(records)) == {"aten._local_scalar_dense.default"}
 
 
 def selected(x):
@@ -77,6 +88,33 @@ def test_writes_to_inputs_come_last():
         return y, torch.nonzero(x).sum()
 
     check(function, [torch.randn(4), torch.tensor(3)])
+
+
+def test_an_operator_that_writes_to_its_arguments():
+    with torch.library._scoped_library("bascule_parts", "FRAGMENT") as library:
+        library.define("accumulate(Tensor x, Tensor(a!) total) -> Tensor")
+        library.impl("accumulate", lambda x, total: (total.add_(x), x * 2)[1], "CompositeExplicitAutograd")
+        library.impl("accumulate", lambda x, total: torch.empty_like(x), "Meta")
+
+        def function(x, total):
+            y = torch.ops.bascule_parts.accumulate(x * 2, total)
+            return y[y > 0] + 1, total * 2
+
+        assert cut_at(check(function, [torch.randn(5), torch.randn(5)])) == ["aten.index.Tensor"]
+
+
+def test_effects_keep_their_order(capfd):
+    """Their tokens go through all of the graph, so that they run between the parts."""
+
+    def function(x):
+        torch.ops.aten._print("before")
+        y = x[x > 0]
+        torch.ops.aten._print("after")
+        return y + 1
+
+    records = check(function, [torch.randn(5)])
+    assert cut_at(records).count("higher_order.with_effects") == 2
+    assert "before\nafter" in capfd.readouterr().out
 
 
 def test_random_numbers_keep_their_order():

@@ -16,24 +16,47 @@ import bascule
 DEVICE = os.environ.get("BASCULE_TEST_DEVICE", "cpu")
 
 
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(16, 16), torch.nn.LayerNorm(16)
+
+    def forward(self, x):
+        return x + self.norm(torch.tanh(self.linear(x)))
+
+
+class Model(torch.nn.Module):
+    """Dynamo compiles no frame of PyTorch's own, `Sequential.forward` for one."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
 def model():
     torch.manual_seed(0)
-    layers = [layer for _ in range(3) for layer in (torch.nn.Linear(16, 16), torch.nn.GELU(), torch.nn.LayerNorm(16))]
-    return torch.nn.Sequential(*layers, torch.nn.Linear(16, 4)).to(DEVICE)
+    return Model().to(DEVICE)
 
 
 def losses(how, rank, compile_):
     """Of three steps; each process has data of its own."""
     torch._dynamo.reset()
+    if compile_ and "compiled autograd" in how:
+        torch._dynamo.config.optimize_ddp = "python_reducer"
     module = model()
     if how == "fsdp2":
         from torch.distributed.fsdp import fully_shard
 
-        for layer in module:
-            if isinstance(layer, torch.nn.Linear):
-                fully_shard(layer)
+        for layer in module.layers:
+            fully_shard(layer)
         fully_shard(module)
     else:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = 1000  # several buckets: Dynamo cuts the graph at their ends
         module = torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=0.002)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.05)
     function = torch.compile(module, backend="bascule", options={"on_error": "raise"}) if compile_ else module

@@ -52,8 +52,11 @@ def tensor_pre_hooks(module, seen):
 
 
 def post_accumulate_hooks(module, seen):
+    def halve(p):
+        p.grad.mul_(0.5)
+
     for p in module.parameters():
-        p.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(0.5))
+        p.register_post_accumulate_grad_hook(halve)
 
 
 def module_backward_hooks(module, seen):

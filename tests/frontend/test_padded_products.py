@@ -1,0 +1,85 @@
+"""Products with unaligned rows are padded: the same numbers, and aligned rows."""
+
+import pytest
+import torch
+from bascule.frontend import padded_products
+from bascule.frontend.equal_nodes import merge_equal_nodes
+from bascule.frontend.padded_products import pad_products
+from torch.fx.experimental.proxy_tensor import make_fx
+
+aten = torch.ops.aten
+
+
+def padded(function, *inputs):
+    gm = make_fx(function, tracing_mode="fake")(*inputs)
+    merge_equal_nodes(gm.graph)
+    pad_products(gm.graph, devices=["cpu"])
+    gm.graph.lint()
+    gm.recompile()
+    return gm
+
+
+def rows(gm):
+    """The lengths of the rows of all operands and results of products, in elements."""
+    products = [node for node in gm.graph.nodes if node.target is aten.mm.default]
+    values = [x.meta["val"] for node in products for x in (*node.args, node)]
+    return [max(x.stride()) for x in values]
+
+
+def head(x, w, g):
+    """What a language model's head computes, and its backward."""
+    return x @ w.t(), g @ w, g.t() @ x
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(padded_products, "WORK", 1)
+    monkeypatch.setattr(padded_products, "LEAST", 8)
+
+
+def test_a_head_of_a_vocabulary_of_any_size(small):
+    x, w, g = (torch.randn(*s, dtype=torch.bfloat16) for s in ((24, 16), (37, 16), (24, 37)))
+    gm = padded(head, x, w, g)
+    assert all(length % 8 == 0 for length in rows(gm))
+    pads = [node for node in gm.graph.nodes if node.target is aten.constant_pad_nd.default]
+    assert len(pads) == 2, "the weights and the gradient, each once"
+    for want, got in zip(head(x, w, g), gm(x, w, g)):
+        torch.testing.assert_close(got, want, rtol=1e-2, atol=1e-2)
+        assert got.stride() == want.stride()
+
+
+@pytest.mark.parametrize("sizes", [(37, 41, 43), (40, 41, 48), (40, 48, 43), (37, 40, 48)])
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+def test_every_dimension(small, sizes, transposed):
+    m, k, n = sizes
+    a = torch.randn(k, m, dtype=torch.float16) if transposed[0] else torch.randn(m, k, dtype=torch.float16)
+    b = torch.randn(n, k, dtype=torch.float16) if transposed[1] else torch.randn(k, n, dtype=torch.float16)
+
+    def function(a, b):
+        return (a.t() if transposed[0] else a) @ (b.t() if transposed[1] else b)
+
+    gm = padded(function, a, b)
+    assert all(length % 8 == 0 for length in rows(gm))
+    torch.testing.assert_close(gm(a, b), function(a, b), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (torch.randn(24, 16), torch.randn(16, 37)),
+        (torch.randn(24, 16).half(), torch.randn(16, 40).half()),
+        (torch.randn(4, 16).half(), torch.randn(16, 37).half()),
+    ],
+    ids=["f32", "aligned", "small"],
+)
+def test_what_stays_as_it_is(small, inputs):
+    gm = padded(lambda a, b: a @ b, *inputs)
+    assert [node.target for node in gm.graph.nodes if node.op == "call_function"] == [aten.mm.default]
+
+
+def test_products_on_the_cpu_stay():
+    gm = make_fx(lambda a, b: a @ b, tracing_mode="fake")(
+        torch.randn(2000, 1500).half(), torch.randn(1500, 2001).half()
+    )
+    pad_products(gm.graph)
+    assert not any(node.target is aten.constant_pad_nd.default for node in gm.graph.nodes)
