@@ -4,6 +4,7 @@
 
     bascule.explain(f, *args)     what became of a function: kernels, ATen calls and why, memory, times
     bascule.compile_fx(gm, inputs), bascule.compile_fx_inner(gm, inputs)    graphs without Dynamo, as Inductor's functions of these names
+    bascule.aot_compile(exported, path), bascule.aot_load(path)     a program as one file, and back, without a compiler
     bascule.list_options()        the options, their meaning and defaults
     bascule.counters()            how often what happened in this process
 
@@ -14,6 +15,8 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
+    "aot_compile": "ahead_of_time",
+    "aot_load": "runtime.program",
     "BasculeError": "errors",
     "CompilerError": "errors",
     "Explanation": "explanation",

@@ -9,6 +9,7 @@ import torch
 
 from bascule.frontend.aot import compile_with_autograd, mark_visible_outputs, report_output_strides
 from bascule.frontend.decompositions import decomposition_table
+from bascule.runtime.replay import Direction
 
 from .compile import compile_graph
 from .dynamo_errors import raised_as_is
@@ -17,6 +18,7 @@ from .minifier import minifying
 from .options import Options, make_options
 from .pipelines import pipeline_for
 from .record import Record
+from .replay import Replays, forget_recordings
 
 _numbers = count()
 
@@ -50,7 +52,8 @@ def compile_dynamo_graph(
     with raised_as_is():
         checked = make_options(mode, options)
         pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
-        compiler = partial(compile_direction, f"graph{next(_numbers)}", checked, on_record)
+        replays = Replays.of(gm, checked)
+        compiler = partial(compile_direction, f"graph{next(_numbers)}", checked, on_record, replays=replays)
         apply(gm, checked, PRE_GRAD)
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), partition(checked))
 
@@ -65,23 +68,31 @@ def compile_direction(
     is_backward: bool,
     is_inference: bool,
     joint: bool = True,
+    replays: Replays | None = None,
+    static_inputs: Sequence[int] | None = None,
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """Compiles the forward, backward or inference graph of what is called `name`; returns a boxed function.
 
-    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it.
+    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of all
+    directions of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell.
     """
-    direction = "backward" if is_backward else "inference" if is_inference else "forward"
+    direction: Direction = "backward" if is_backward else "inference" if is_inference else "forward"
     with raised_as_is():
+        replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
         if is_inference and joint:
             apply(gm, options, JOINT)
         apply(gm, options, POST_GRAD)
 
         def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
-            return compile_graph(gm, example_inputs, options, name=f"{name}_{direction}", on_record=on_record)
+            called = f"{name}_{direction}"
+            return compile_graph(gm, example_inputs, options, name=called, on_record=on_record, replay=replay)
 
         if not (is_backward or is_inference):
             mark_visible_outputs(gm)
         compiled = minifying(compile_, gm, example_inputs, options)
         if not is_backward:
             report_output_strides(gm)
-        return compiled
+        return compiled if replay is None else replay.finished(compiled)
+
+
+bascule.reset = forget_recordings  # type: ignore[attr-defined]  # `torch.compiler.reset` calls it

@@ -6,7 +6,6 @@ and comments that name its own lines.
 """
 
 import json
-import platform
 import re
 import sys
 import time
@@ -21,6 +20,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from bascule.runtime.processor import instruction_sets
+
 from .dialect.mlir import ir
 from .dialect.passes import Pass, Pipeline
 from .options import Options
@@ -28,7 +29,17 @@ from .options import Options
 FORMAT = 1  # of entries, and of what a key covers
 LAYERS = ("bascule", *(f"bascule.{layer}" for layer in ("frontend", "dialect", "lowering", "runtime")))
 # Options that do not change what is compiled, or that the pipeline's text or the IR shows.
-UNSEEN = ("pipeline", "on_error", "dump", "verify", "cache", "fallback")
+UNSEEN = (
+    "pipeline",
+    "on_error",
+    "dump",
+    "verify",
+    "cache",
+    "fallback",
+    "cudagraphs",
+    "cudagraph_shapes",
+    "cudagraph_bytes",
+)
 _PLACE = re.compile(r'loc\("([^"]*)":(\d+):(\d+)(?: to :\d+)?\)')
 _STARTED = time.time() - time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID)  # an upper bound of when imports began
 _UNSAFE = re.compile(r"[^\x20-\x7e]|['\"\\]")
@@ -78,7 +89,7 @@ def _versions() -> dict[str, str]:
         "torch": f"{torch.__version__} {torch.version.git_version}",
         "python": sys.version,
         "bascule": _source_digest(),
-        "processor": _processor(),
+        "processor": " ".join(sorted(instruction_sets())),
     }
 
 
@@ -100,15 +111,3 @@ def _source_digest() -> str:
             digest.update(path.relative_to(folder).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _processor() -> str:
-    """The machine's kind and its instruction sets, for which LLVM compiles."""
-    flags: set[str] = set()
-    with open("/proc/cpuinfo") as lines:
-        for line in lines:
-            if line.startswith(("flags", "Features", "model name")):
-                flags.update(line.split(":", 1)[1].split())
-            if not line.strip():  # the first of the processors
-                break
-    return f"{platform.machine()} {' '.join(sorted(flags))}"

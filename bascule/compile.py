@@ -19,6 +19,7 @@ from .options import Options
 from .parts import compile_in_parts
 from .pipelines import pipeline_for
 from .record import Record
+from .replay import Replay
 from .reproducer import Snapshot, compiler_error
 from .summary import Summary
 from .targets import target_for
@@ -33,13 +34,15 @@ def compile_graph(
     *,
     name: str = "graph",
     on_record: Callable[[Record], None] | None = None,
+    replay: Replay | None = None,
 ) -> Boxed:
     """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
 
     `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings,
     dumps and reproducers. A graph with operators that have to run by themselves is compiled in parts, each with a
-    record of its own. Returns a function with the boxed calling convention. Raises what `options` asks for: see
-    `run_otherwise`. Safe to call from several threads: each call has an MLIR context of its own.
+    record of its own. With `replay`, what is compiled is replayed as CUDA graphs. Returns a function with the boxed
+    calling convention. Raises what `options` asks for: see `run_otherwise`. Safe to call from several threads: each
+    call has an MLIR context of its own.
     """
 
     def new_record(gm: torch.fx.GraphModule, name: str) -> Record:
@@ -56,13 +59,22 @@ def compile_graph(
         return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record)
 
     record, parts = new_record(gm, name), list[Record]()
+    finish = replay.of if replay is not None else _as_it_is
+    apart = replay.apart(gm) if replay is not None else {}
+
+    def in_parts(error: UnsupportedError | None) -> tuple[Boxed, list[Record]] | None:
+        return compile_in_parts(gm, record, error, compile_part, compile_body, apart, finish)
+
     try:
-        compiled = _through_stages(gm, example_inputs, options, record)
+        cut = in_parts(None) if apart else None
+        compiled, parts = cut or (_through_stages(gm, example_inputs, options, record), [])
     except UnsupportedError as error:
-        cut = None if options.fallback == "error" else compile_in_parts(gm, record, error, compile_part, compile_body)
+        cut = None if options.fallback == "error" else in_parts(error)
         compiled, parts = cut or (run_otherwise(gm, example_inputs, options, record, error), [])
     except CompilerError as error:
         compiled = run_otherwise(gm, example_inputs, options, record, error)
+    if not record.cuts:
+        compiled = finish(compiled, gm, record)
     for finished in (record, *parts):
         finished.finished()
         if finished.compiled:
@@ -70,6 +82,10 @@ def compile_graph(
         if on_record is not None:
             on_record(finished)
     return compiled
+
+
+def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
+    return call
 
 
 def _count(summary: Summary) -> None:

@@ -9,8 +9,9 @@ _counters: dict[str, Counter] = {}
 # What is counted. `graphs`: compiled, fallback. `kernels`: launches a run of the graphs, distinct ones. `aten`: calls a run of
 # the graphs, by operator and reason. `fallbacks`: graphs that were not compiled, by reason.
 # `cuts`: operators at which graphs were cut into parts, by operator and reason.
+# `cudagraphs`: graphs that are replayed, recordings made, graphs that are not replayed, by reason, graphs of which no more is recorded.
 # `cache`: what the disk cache did: hit, miss, stored, bypass and refused with the reason.
-GROUPS = ("graphs", "kernels", "aten", "fallbacks", "cuts", "cache")
+GROUPS = ("graphs", "kernels", "aten", "fallbacks", "cuts", "cudagraphs", "cache")
 
 
 def count(group: str, key: str, number: int = 1) -> None:

@@ -7,4 +7,8 @@ class FallbackWarning(UserWarning):
     """A graph was not compiled and runs otherwise; the text says why and names the reproducer."""
 
 
-__all__ = ["BasculeError", "CompilerError", "FallbackWarning", "UnsupportedError", "UserError"]
+class ReplayWarning(UserWarning):
+    """A graph is not replayed as a CUDA graph, or no more of it is; the text says why and what to change."""
+
+
+__all__ = ["BasculeError", "CompilerError", "FallbackWarning", "ReplayWarning", "UnsupportedError", "UserError"]

@@ -27,6 +27,7 @@ class GraphExplanation:
     memory: Memory | None
     remarks: tuple[str, ...]
     fallback: str | None  # why the graph was not compiled, if it was not
+    replay: str | None  # with the option `cudagraphs` on a GPU: how it is replayed, or why not
     cuts: tuple[
         str, ...
     ]  # operators at which it was cut into parts, which follow it: operator, reason, the user's line
@@ -46,6 +47,7 @@ class GraphExplanation:
             memory=told.memory,
             remarks=told.remarks,
             fallback=record.fallback,
+            replay=record.replay,
             cuts=tuple(map(str, record.cuts)),
             seconds=dict(record.seconds),
             wrapper=record.wrapper,
@@ -72,6 +74,8 @@ class GraphExplanation:
             lines += [f"    {a.calls:4} {a.operator}: {a.reason}" for a in self.aten]
         if self.memory is not None:
             lines.append(f"  memory: {self.memory}")
+        if self.replay is not None:
+            lines.append(f"  CUDA graph: {self.replay}")
         if self.remarks:
             lines.append(f"  {len(self.remarks)} remarks")
             said = Counter(self.remarks)  # layers that are alike say the same

@@ -18,6 +18,7 @@ from .graph_passes import PRE_GRAD, apply, partition
 from .options import make_options
 from .output_code import CompiledGraph
 from .pipelines import pipeline_for
+from .replay import ForwardDevice, Replays
 
 _numbers = count()
 
@@ -46,8 +47,9 @@ def compile_fx_inner(
     The parameters are those of `torch._inductor.compile_fx.compile_fx_inner`, so that it serves as
     `torch._inductor.compile_fx.compile_fx(gm, inputs, inner_compile=bascule.compile_fx_inner)`. `example_inputs`: tensors, fake or not,
     numbers and symbolic integers, one a placeholder. `cudagraphs`: whether CUDA graphs are replayed (a bool, or Inductor's boxed one);
-    `options`: ours. `compile_region_name`, `static_input_idxs`, `boxed_forward_device_index`, `layout_opt`, `extern_node_serializer` and
-    `get_decomp_fn` tell Inductor's own code generator things that are not needed here. Returns an `OutputCode`, called with one list of inputs.
+    `static_input_idxs`: of inputs that stay where they are; `boxed_forward_device_index`: where the forward that a backward belongs to is
+    replayed; `options`: ours. `compile_region_name`, `layout_opt`, `extern_node_serializer` and `get_decomp_fn` tell Inductor's own code
+    generator things that are not needed here. Returns an `OutputCode`, called with one list of inputs.
     Raises `UserError` for `cpp_wrapper`, `fx_wrapper` and `aot_mode`, which ask for other kinds of code, and `BasculeError` as `options` say.
     """
     with raised_as_is():
@@ -61,7 +63,10 @@ def compile_fx_inner(
         name = f"fx{next(_numbers) if graph_id is None else graph_id}"
         directions = {"is_backward": is_backward, "is_inference": is_inference}
         # The passes over the joint graph are the caller's.
-        compiled = compile_direction(name, checked, None, gm, inputs, joint=False, **directions)
+        replays = Replays(checked, forward=boxed_forward_device_index or ForwardDevice())
+        compiled = compile_direction(
+            name, checked, None, gm, inputs, joint=False, replays=replays, static_inputs=static_input_idxs, **directions
+        )
         return CompiledGraph(compiled)
 
 
@@ -101,7 +106,9 @@ def compile_fx(
         apply(model, options, PRE_GRAD)
         table = decomposition_table() if decompositions is None else decompositions
         own = inner_compile is compile_fx_inner
-        compiler = partial(compile_direction, f"fx{next(_numbers)}", options, None) if own else inner_compile
+        replays = Replays.of(model, options)
+        direction = partial(compile_direction, f"fx{next(_numbers)}", options, None, replays=replays)
+        compiler = direction if own else inner_compile
         return compile_with_autograd(model, example_inputs, compiler, table, partition(options))
 
 
@@ -116,7 +123,7 @@ def memory_efficient_fusion(
     with raised_as_is():
         checked = make_options(mode, options)
         pipeline_for(checked)
-        compiler = partial(compile_direction, f"fx{next(_numbers)}", checked, None)
+        compiler = partial(compile_direction, f"fx{next(_numbers)}", checked, None, replays=Replays(checked))
         return compile_eagerly(function, compiler, decomposition_table())
 
 

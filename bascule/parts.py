@@ -1,6 +1,6 @@
 """Graphs that are compiled in parts, because some of their operators have to run by themselves."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -23,6 +23,7 @@ Boxed = Callable[[list[Any]], Sequence[Any]]
 # reported by the caller; the second is `compile_graph`.
 CompilePart = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[Boxed, Record]]
 CompileBody = Callable[[torch.fx.GraphModule, Sequence[Any], str], Boxed]
+Finish = Callable[[Boxed, torch.fx.GraphModule, Record], Boxed]
 
 # Higher-order operators whose graphs are called with tensors like those they were traced with, so that they can be compiled.
 _COMPILED_BODIES = ("cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph")
@@ -31,23 +32,26 @@ _COMPILED_BODIES = ("cond", "while_loop", "while_loop_stack_output", "scan", "ma
 def compile_in_parts(
     gm: torch.fx.GraphModule,
     record: Record,
-    error: UnsupportedError,
+    error: UnsupportedError | None,
     compile_part: CompilePart,
     compile_body: CompileBody,
+    apart: Mapping[torch.fx.Node, str],
+    finish: Finish,
 ) -> tuple[Boxed, list[Record]] | None:
-    """`gm`, which cannot be compiled as one because of `error`, as compiled parts and the operators between them.
+    """`gm` as compiled parts and the operators between them: those of `apart`, and those that `error` is about, which is why.
 
-    Returns the compiled graph and the records of its parts; notes in `record` where and why it was cut. None if `error` is not about an
-    operator.
+    `finish` is what is done to each compiled part at last. Returns the compiled graph and the records of its parts; notes in `record` where
+    and why it was cut. None if `error` is not about an operator.
     """
-    cuts, compiled = known_cuts(gm.graph), dict[tuple, tuple[Boxed, Record]]()
-    refusal, progress = error, bool(cuts)
+    cuts, compiled = known_cuts(gm.graph, apart), dict[tuple, tuple[Boxed, Record]]()
+    # What is known beforehand may be why something else was refused.
+    refusal: UnsupportedError | None = None if cuts else error
     while True:
-        for node in refused(gm.graph, refusal):
-            progress = progress or node not in cuts
-            cuts.setdefault(node, refusal.message)
-        if not progress:
-            return None
+        if refusal is not None:
+            found = {node: refusal.message for node in refused(gm.graph, refusal) if node not in cuts}
+            if not found:
+                return None
+            cuts |= found
         try:
             steps = partition(gm, cuts)
             parts = [step for step in steps if isinstance(step, Part)]
@@ -57,11 +61,12 @@ def compile_in_parts(
                     compiled[_key(part)] = compile_part(part.gm, inputs, f"part{number}")
             break
         except UnsupportedError as again:
-            refusal, progress = again, False
+            refusal = again
     record.cuts = [cut_at(node, reason) for node, reason in cuts.items()]
     for cut in record.cuts:
         count("cuts", f"{cut.operator}: {cut.reason}")
-    run = _chain(gm, steps, {part: compiled[_key(part)][0] for part in parts}, record, compile_body)
+    finished = {part: finish(compiled[_key(part)][0], part.gm, compiled[_key(part)][1]) for part in parts}
+    run = _chain(gm, steps, finished, record, compile_body)
     return run, [compiled[_key(part)][1] for part in parts]
 
 

@@ -24,6 +24,7 @@ DEFAULT = (
     "drop-roundings",  # in a kernel more values meet their readers with no memory between
     "cse",
     "isolate-kernels",
+    "flatten-kernels",
     "group-launches",
     "online-softmax",
     "schedule-kernels",

@@ -34,6 +34,7 @@ class Record:
     wrapper: str | None = None  # the source of the Python module
     fallback: str | None = None  # why the graph was not compiled
     cuts: list[Cut] = field(default_factory=list)  # operators between which it was compiled, in parts
+    replay: str | None = None  # whether it is replayed as a CUDA graph: how, or why not
     target: str = ""  # what kernels were compiled for
     lowering: bool = False  # whether all passes have run
 

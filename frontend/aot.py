@@ -85,7 +85,9 @@ def compile_with_autograd(
     context = TracingContext.try_get()
     if context is None:  # called directly with a graph, not by Dynamo
         context = TracingContext(detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True))
-    counters["aot_autograd"]["total"] += 1  # by which DDP's optimizer knows that the first call can be with fake tensors
+    counters["aot_autograd"]["total"] += (
+        1  # by which DDP's optimizer knows that the first call can be with fake tensors
+    )
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
     with tracing(context), functorch_config.patch(unlift_effect_tokens=True):
         compiled = aot_module_simplified(

@@ -41,6 +41,7 @@ def placeholders(graph: ir.Operation, values: Inputs) -> Inputs:
         return list(values)
     symbols = [value for value in values if not isinstance(value, torch.Tensor)]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    count = sum(entry.value.startswith("tensor ") for entry in attributes["bascule.inputs"])
     numbers = {}
     if "bascule.symbol_sources" in attributes:
         for symbol, source in zip(symbols, attributes["bascule.symbol_sources"]):
@@ -51,6 +52,8 @@ def placeholders(graph: ir.Operation, values: Inputs) -> Inputs:
         kind, _, number = entry.value.partition(" ")
         if kind == "tensor":
             placed.append(tensors[int(number)])
+        elif kind == "float":
+            placed.append(tensors[count + int(number)].item())
         else:
             placed.append(numbers.get(position, symbols[int(number)] if kind == "symbol" else 0))
     return placed

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ..analysis.bodies import tensor_bytes
 from ..errors import UserError
+from ..fusion.kernel_functions import OPERATORS
 from ..ir.definition import build
 from ..ir.functions import functions, graph_functions, kernel_op
 from ..ir.memory import CopyIntoOp
@@ -65,6 +66,7 @@ class _Graph:
         self.graph, self.table, self.kernels, self.most = graph, table, kernels, most
         self.block = graph.regions[0].blocks[0]
         self.ops = [view.operation for view in self.block.operations]
+        self.merged: dict[tuple[ir.Operation, int], str] = {}
 
     def run(self) -> None:
         before = self._dependencies()
@@ -168,25 +170,30 @@ class _Graph:
                     heappush(ready, (members.get(later, [later])[-1], later))
 
     def _merge(self, kernel: ir.Operation, calls: list[ir.Operation]) -> None:
-        location = ir.Location.fused([call.location for call in calls[:4]])
         operands = [operand for call in calls for operand in call.operands]
         results = [result for call in calls for result in call.results]
-        type_ = ir.FunctionType.get([v.type for v in operands], [v.type for v in results])
-        with ir.InsertionPoint(self.graph), kernel.location:
-            function = func.FuncOp(f"{kernel.attributes['sym_name'].value}_x{len(calls)}", type_, visibility="private")
-            made = function.operation
-            entry = function.add_entry_block()
-            self._write(kernel, len(calls), entry)
-        for name in ("bascule.operators",):
-            if name in kernel.attributes:
-                made.attributes[name] = kernel.attributes[name]
-        self.table.insert(made)
-        with ir.InsertionPoint(calls[-1]), location:
-            call = func.CallOp(list(type_.results), made.attributes["sym_name"].value, operands).operation
+        types = [value.type for value in results]
+        name = self.merged.get((kernel, len(calls)))
+        if name is None:
+            type_ = ir.FunctionType.get([value.type for value in operands], types)
+            name = self.merged[kernel, len(calls)] = self._function(kernel, len(calls), type_)
+        with ir.InsertionPoint(calls[-1]), ir.Location.fused([call.location for call in calls]):
+            call = func.CallOp(types, name, operands).operation
         for old, new in zip(results, call.results):
             old.replace_all_uses_with(new)
         for old_call in calls:
             old_call.erase()
+
+    def _function(self, kernel: ir.Operation, count: int, type_: ir.FunctionType) -> str:
+        """A kernel function of `count` bodies of `kernel`; its name."""
+        with ir.InsertionPoint(self.graph), kernel.location:
+            function = func.FuncOp(f"{kernel.attributes['sym_name'].value}_x{count}", type_, visibility="private")
+            self._write(kernel, count, function.add_entry_block())
+        made = function.operation
+        if OPERATORS in kernel.attributes:
+            made.attributes[OPERATORS] = kernel.attributes[OPERATORS]
+        self.table.insert(made)
+        return made.attributes["sym_name"].value
 
     def _write(self, kernel: ir.Operation, count: int, entry: ir.Block) -> None:
         """`count` copies of the body of `kernel` as parallel domains of one."""

@@ -18,6 +18,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "cse-computes": ("cse_computes", "CseComputes"),
     "form-kernels": ("form_kernels", "FormKernels"),
     "isolate-kernels": ("isolate_kernels", "IsolateKernels"),
+    "flatten-kernels": ("flatten_kernels", "FlattenKernels"),
     "group-launches": ("group_launches", "GroupLaunches"),
     "online-softmax": ("online_softmax", "OnlineSoftmax"),
     "schedule-kernels": ("schedule_kernels", "ScheduleKernels"),

@@ -67,7 +67,7 @@ func.func @rows(%x: tensor<64x16384xf32>) -> tensor<64xf32> attributes {bascule.
 // -----
 
 // A reduction across memory: columns in the tile, their rows in steps.
-// CHECK: kind = "column", loops = [{{.*}}step = 64 : i64, walk = 0 : i64}], {{.*}}tile = array<i64: 64>
+// CHECK: kind = "column", loops = [{{.*}}step = 256 : i64, walk = 0 : i64}], {{.*}}tile = array<i64: 64>
 func.func @columns(%x: tensor<4096x16384xf32>) -> tensor<16384xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index):

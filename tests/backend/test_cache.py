@@ -225,7 +225,9 @@ def test_every_prefix_of_a_package_is_refused():
             unpack(whole[:length])
 
 
-@pytest.mark.parametrize("content", [b"\x7f", b"\x7fELF", b"\x7fELF\x01\x01" + bytes(90), b"\x7fELF\x02\x01" + bytes(90)])
+@pytest.mark.parametrize(
+    "content", [b"\x7f", b"\x7fELF", b"\x7fELF\x01\x01" + bytes(90), b"\x7fELF\x02\x01" + bytes(90)]
+)
 def test_what_is_no_object_code_is_refused(content):
     with pytest.raises(ObjectCodeError):
         ObjectCode.load(content)

@@ -2,10 +2,11 @@
 
 import itertools
 
-import bascule
 import pytest
 import torch
 from bascule.lowering.cpu import onednn_multiplies_faster
+
+import bascule
 from bascule.pipelines import DEFAULT
 
 ONEDNN = pytest.mark.skipif(
@@ -60,7 +61,6 @@ def test_one_compile_serves_every_number_of_rows():
 def test_the_default_pipeline_takes_onednn_for_large_products_only():
     large, small = torch.randn(256, 256), torch.randn(16, 16)
     calls = {
-        call.operator: call.calls
-        for call in bascule.explain(lambda x, y: (x @ x, y @ y), large, small).graphs[0].aten
+        call.operator: call.calls for call in bascule.explain(lambda x, y: (x @ x, y @ y), large, small).graphs[0].aten
     }
     assert calls == {"mkldnn._linear_pointwise.default": 1, "aten.mm.default": 1}

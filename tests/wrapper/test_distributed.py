@@ -164,7 +164,10 @@ def test_two_processes_train_as_eager(how):
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
     running = [
         subprocess.Popen(
-            [sys.executable, str(PROCESS), how, str(rank)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, str(PROCESS), how, str(rank)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         for rank in range(2)
     ]

@@ -1,0 +1,89 @@
+"""Operators that a CUDA graph cannot hold: they wait for the GPU, or do on the host what a replay would not do again."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+from torch.utils._pytree import tree_leaves
+
+# Their CUDA implementations read back numbers, or call libraries that synchronise.
+_WAIT = frozenset(
+    {
+        "_cholesky_solve_helper",
+        "_ctc_loss",
+        "_cudnn_ctc_loss",
+        "_linalg_check_errors",
+        "_linalg_det",
+        "_linalg_eigh",
+        "_linalg_eigvals",
+        "_linalg_slogdet",
+        "_linalg_solve_ex",
+        "_linalg_svd",
+        "_pack_padded_sequence",
+        "bincount",
+        "cholesky_inverse",
+        "geqrf",
+        "histc",
+        "linalg_cholesky_ex",
+        "linalg_eig",
+        "linalg_householder_product",
+        "linalg_inv_ex",
+        "linalg_ldl_factor_ex",
+        "linalg_lstsq",
+        "linalg_lu",
+        "linalg_lu_factor_ex",
+        "linalg_matrix_exp",
+        "linalg_qr",
+        "mode",
+        "ormqr",
+    }
+)
+_REBIND = frozenset({"resize_", "resize_storage_bytes_", "set_"})
+_MASKS = (torch.bool, torch.uint8)
+_UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
+
+
+def unrecordable(graph: Graph) -> dict[Node, str]:
+    """The nodes of `graph`, whose tensors are on a GPU, that cannot be recorded, with the reason."""
+    found = ((node, _reason(node)) for node in graph.nodes if node.op == "call_function")
+    return {node: reason for node, reason in found if reason is not None}
+
+
+def _reason(node: Node) -> str | None:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return None  # what is no operator of ATen's kind runs by itself anyway
+    name = target._schema.name.rpartition("::")[2]
+    if _UNSAFE is not None and _UNSAFE in target.tags:
+        return "its author marked it as one that no CUDA graph can hold"
+    if name in _WAIT and target.namespace == "aten":
+        return "the host waits for the GPU in it, which a CUDA graph cannot hold"
+    if name in _REBIND:
+        return "it gives a tensor other memory, which a CUDA graph cannot hold"
+    if name in ("index_put", "_unsafe_index_put") and _puts_at_mask(node):
+        return "the host waits for the places where its mask is set, which a CUDA graph cannot hold"
+    if _leaves_gpu(node):
+        return "its result is on the CPU, and a CUDA graph stays on the GPU"
+    return None
+
+
+def _puts_at_mask(node: Node) -> bool:
+    """Whether several values are put where a mask is set; one value is a select."""
+    indices, values = node.args[1], node.args[2]
+    one = values.meta["val"].dim() == 0
+    return not one and any(isinstance(x, Node) and x.meta["val"].dtype in _MASKS for x in indices)
+
+
+def _leaves_gpu(node: Node) -> bool:
+    inputs = (x for near in node.all_input_nodes for x in tensors(near.meta.get("val")))
+    return not all(map(on_gpu, tensors(node.meta.get("val")))) and any(map(on_gpu, inputs))
+
+
+def on_gpu(x: torch.Tensor) -> bool:
+    return x.device.type == "cuda"
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors in a node's value."""
+    return (x for x in tree_leaves(value) if isinstance(x, torch.Tensor))
