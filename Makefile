@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test lint lit pytest docs clean
 
 demo: $(READY)
-	$(BIN)/python benchmarks/demo.py
+	$(BIN)/python -m benchmarks.demo
 
 test: lint lit pytest
 

@@ -38,9 +38,10 @@ class CheckedInterpreter(Interpreter):
 
     def _check(self, node: Node, number: int, real: torch.Tensor, fake: torch.Tensor) -> None:
         sizes, strides = self._numbers(fake.shape), self._numbers(fake.stride())
-        pairs = {"dtype": (real.dtype, fake.dtype), "sizes": (list(real.shape), sizes)}
+        pairs: dict[str, tuple[Any, Any]] = {"dtype": (real.dtype, fake.dtype), "sizes": (list(real.shape), sizes)}
         if real.numel() and list(real.shape) == sizes:
-            pairs["strides"] = tuple([s for n, s in zip(sizes, all_) if n > 1] for all_ in (real.stride(), strides))
+            long = [number for number, size in enumerate(sizes) if size > 1]
+            pairs["strides"] = [real.stride(i) for i in long], [strides[i] for i in long]
         for what, (is_, told) in pairs.items():
             if is_ != told:
                 raise MetadataMismatch(

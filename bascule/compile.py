@@ -11,6 +11,7 @@ from bascule.runtime import load
 
 from .cache import slot_for
 from .counting import count
+from .device_warnings import warn_about
 from .devices import placement_of
 from .dialect.ir import context
 from .errors import CompilerError, UnsupportedError, UserError
@@ -101,6 +102,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
     try:
         with record.stage("import"):
             placement = placement_of(gm)
+            warn_about(gm, placement.device)
             target = target_for(options.target, placement)
             pipeline = pipeline_for(options, target.machine)
             imported = import_graph(gm, example_inputs, context=context())
@@ -109,7 +111,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
         record.dump_module("import", imported.module)
         with record.stage("cache"):
             slot = slot_for(gm, imported.module, pipeline, options, target)
-            entry = slot and slot.load()
+            entry = None if slot is None else slot.load()
         if entry is not None:
             record.summary, record.wrapper = entry.summary, entry.wrapper
             with record.stage("load"):

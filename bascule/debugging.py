@@ -168,7 +168,7 @@ def bascule_dump(
             (directory / f"{name}_joint.py").write_text(joint.print_readable(print_output=False))
             return min_cut(joint, inputs, **kwargs)
 
-        def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: bool) -> Any:
+        def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
             path = directory / f"{name}_{_direction(directions)}.py"
             write_graph(path, gm, options=given)
             compiled = compile_direction(name, checked, None, gm, inputs, **directions)
@@ -179,7 +179,7 @@ def bascule_dump(
 
 def _saving(compiled: Callable, gm: torch.fx.GraphModule, path: Path, options: Mapping[str, Any]) -> Callable:
     """`compiled`, whose first call also saves its inputs."""
-    saved = []
+    saved = list[Path]()
 
     def run(args: list[Any]) -> Sequence[Any]:
         if not saved:

@@ -48,7 +48,8 @@ def compile_in_parts(
     refusal: UnsupportedError | None = None if cuts else error
     while True:
         if refusal is not None:
-            found = {node: refusal.message for node in refused(gm.graph, refusal) if node not in cuts}
+            reason = refusal.message.removeprefix(f"{refusal.operator}: ")
+            found = {node: reason for node in refused(gm.graph, refusal) if node not in cuts}
             if not found:
                 return None
             cuts |= found

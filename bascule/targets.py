@@ -155,4 +155,6 @@ def target_for(name: str, placement: Placement) -> Target:
             f"the graph's tensors are on device '{placement.device}'",
             hint=f"the target '{name}' takes tensors on '{'cuda' if name == 'cuda' else 'cpu'}' only",
         )
-    return {"cpu": Cpu, "interpret": Interpret}[name]() if name != "cuda" else Cuda(placement.device.index)
+    if name == "cuda":
+        return Cuda(placement.device.index)
+    return Cpu() if name == "cpu" else Interpret()

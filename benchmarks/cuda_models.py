@@ -16,7 +16,7 @@ import torch
 from .cuda_model_cases import CASES, CudaModelCase
 from .measure import geometric_mean, print_table, save
 
-BACKENDS = ["eager", "inductor", "inductor-cudagraphs", "bascule"]
+BACKENDS = ["eager", "inductor", "inductor-cudagraphs", "bascule", "bascule-cudagraphs"]
 REPEATS = 20
 
 
@@ -30,7 +30,8 @@ def compiled(model: torch.nn.Module, backend: str) -> Any:
             return torch.compile(model, backend="inductor", mode="reduce-overhead", dynamic=False)
         case "aot_eager":
             return torch.compile(model, backend="aot_eager", dynamic=False)
-    return torch.compile(model, backend="bascule", dynamic=False, options={"on_error": "raise"})
+    options = {"on_error": "raise", "cudagraphs": backend == "bascule-cudagraphs"}
+    return torch.compile(model, backend="bascule", dynamic=False, options=options)
 
 
 def stepper(case: CudaModelCase, model: torch.nn.Module, call: Callable, backend: str) -> Callable[[], torch.Tensor]:

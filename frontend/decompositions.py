@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import _decomp
 
-from . import fused_optimizers
+from . import fused_optimizers, weight_norm
 from .conversion import load_rules
 
 aten = torch.ops.aten
@@ -93,6 +93,7 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
         overloads = (getattr(packet, name) for name in packet.overloads())
         table.update({overload: known[overload] for overload in overloads if overload in known})
     table.update(fused_optimizers.DECOMPOSITIONS)
+    table.update(weight_norm.DECOMPOSITIONS)
     return {
         operator: function for operator, function in table.items() if str(operator) not in rules or operator in _ALWAYS
     }

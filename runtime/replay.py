@@ -77,14 +77,13 @@ class Replayed:
     several threads.
     """
 
-    _boxed_call = True
-
     def __init__(self, call: Boxed, recording: Recording, limits: Limits, recorder: Recorder, report: Report):
         self.call, self.recording, self.limits = call, recording, limits
         self._recorder, self._report = recorder, report
         self._functions: dict[tuple, Boxed] = {}  # sizes -> what runs them
         self._full: str | None = None  # why no more sizes are recorded
         self._device = torch.device("cuda", recording.device)
+        self._boxed_call = True  # of the instance: who wraps it copies its dictionary
         self._plain = not (recording.host or recording.sized or recording.integers)
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:

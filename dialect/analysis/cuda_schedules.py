@@ -7,9 +7,11 @@ from math import prod
 
 from ..ir.shapes import constant, expr
 from ..mlir import ir
-from .accesses import LOOPS, Access, accesses_of, span
+from .accesses import Access, accesses_of, span
 from .bodies import magnitude, sizes_of
+from .cuda_walks import InnerLoop, Walks, i64
 from .indexing import Indexing
+from .nested_loops import inner_loops, iterations
 
 WARP = 32  # threads
 VECTOR = 16  # bytes that a thread loads with one instruction
@@ -17,15 +19,20 @@ FLAT = 128  # threads of a straight-line program
 TRANSPOSED = 4096  # elements of a tile with accesses along both of its axes
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
 HELD = 16  # elements of a row that a thread has in a tile
+NEAR = 1 << 16  # elements between two rows of such a tile, at most
 FILL = 16  # elements that a thread has of a tile whose rows share what they read
 HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take
 ROW = 1024  # elements of a program of short rows
 STEP = 4096  # elements of a longer row in a step, 16 a thread
 COLUMN = 4096  # elements of a tile of columns in a step ...
 PILED = 32  # ... and those of them that a thread has
-STAGED = 98304  # bytes of shared memory for the steps of a walk that are read ahead: two programs share a multiprocessor
+REPEAT = 8  # tiles of a program of a group, which has its addresses to choose first
+STAGED = (
+    98304  # bytes of shared memory for the steps of a walk that are read ahead: two programs share a multiprocessor
+)
 AHEAD = 3  # steps of a walk in flight, if that holds them
 SHORT = 16  # points of a loop that is run point by point, if memory runs along the domain
+POSITIONS = ("argmax", "argmin")
 MOST_WARPS = 16
 WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
 WASTE = 1.15  # points of programs over points of the domain, where a flat domain is the alternative
@@ -43,28 +50,6 @@ class CudaMachine:
 
 
 @dataclass
-class _InnerLoop:
-    order: list[int]
-    step: int = 1
-    walk: int = 0
-    along: int = -1
-    evict: str = "normal"
-    loops: list["_InnerLoop"] = field(default_factory=list)
-
-    def attribute(self) -> ir.Attribute:
-        return ir.DictAttr.get(
-            {
-                "order": ir.DenseI64ArrayAttr.get(self.order),
-                "step": _i64(self.step),
-                "walk": _i64(self.walk),
-                "along": _i64(self.along),
-                "evict": ir.StringAttr.get(self.evict),
-                "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
-            }
-        )
-
-
-@dataclass
 class _Schedule:
     """Of one parallel domain."""
 
@@ -73,7 +58,8 @@ class _Schedule:
     axes: list[int]
     tile: list[int]
     warps: int
-    loops: list[_InnerLoop] = field(default_factory=list)
+    loops: list[InnerLoop] = field(default_factory=list)
+    repeat: int = 1
 
     def attributes(self) -> dict[str, ir.Attribute]:
         return {
@@ -82,11 +68,8 @@ class _Schedule:
             "axes": ir.DenseI64ArrayAttr.get(self.axes),
             "tile": ir.DenseI64ArrayAttr.get(self.tile),
             "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
+            "repeat": i64(self.repeat),
         }
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> ir.DictAttr:
@@ -109,10 +92,10 @@ def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing
         {
             "target": ir.StringAttr.get("cuda"),
             **keys,
-            "warps": _i64(max(schedule.warps for schedule in schedules)),
-            "stages": _i64(min(domain.stages() for domain in domains)),
-            "index_bits": _i64(32 if narrow else 64),
-            "capability": _i64(machine.capability),
+            "warps": i64(max(schedule.warps for schedule in schedules)),
+            "stages": i64(min(domain.stages() for domain in domains)),
+            "index_bits": i64(32 if narrow else 64),
+            "capability": i64(machine.capability),
         }
     )
 
@@ -123,7 +106,7 @@ def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing)
     domains = [_Domain(op, machine, indexing) for op in (inner_loops(kernel) if group else [kernel])]
     for domain in domains:
         domain.schedule()
-    return {loop for domain in domains for loop, plan in domain.plans.items() if domain.walks(loop, plan.step)}
+    return {loop for domain in domains for loop, plan in domain.plans.items() if Walks.walks(loop, plan.step)}
 
 
 def _is_group(kernel: ir.Operation) -> bool:
@@ -134,31 +117,9 @@ def _is_group(kernel: ir.Operation) -> bool:
     return bool(inner) and alone and not any(view.operation.name == "bascule.store" for view in block.operations)
 
 
-def inner_loops(loop: ir.Operation) -> list[ir.Operation]:
-    """The loops in the region of `loop` that are in no other one there."""
-    return _in_block(loop.regions[0].blocks[0])
-
-
-def _in_block(block: ir.Block) -> list[ir.Operation]:
-    found = []
-    for view in block.operations:
-        op = view.operation
-        if op.name in LOOPS:
-            found.append(op)
-        else:
-            found += [inner for region in op.regions for nested in region.blocks for inner in _in_block(nested)]
-    return found
-
-
 def power_of_two(size: int) -> int:
     """The smallest power of two that is `size` or more."""
     return 1 << max(0, size - 1).bit_length()
-
-
-def _size(sizes: Sequence[ir.AffineExpr]) -> int | None:
-    """The points of a domain; None if that is dynamic."""
-    known = [constant(size) for size in sizes]
-    return None if None in known else prod(size for size in known if size is not None)
 
 
 class _Domain:
@@ -171,7 +132,7 @@ class _Domain:
         self.indices, self.sizes = list(block.arguments), sizes_of(op)
         self.inner = inner_loops(op)
         self.accesses = accesses_of(op, indexing)
-        self.points = _size(self.sizes)
+        self.points = iterations(self.sizes)
         self.extents = dict(zip(self.indices, self.sizes))
         for access in self.accesses:
             for loop in access.loops[1:]:
@@ -181,10 +142,10 @@ class _Domain:
             for index in access.steps:
                 if access.adjacent(index):
                     self.along[index] += self._bytes(access)
-        self.plans: dict[ir.Operation, _InnerLoop] = {}
+        self.plans: dict[ir.Operation, InnerLoop] = {}
         self.lanes_inside = False
         self.lanes = [lanes for loop in self.inner for lanes in self._lanes(loop)]
-        self.lengths = [_size(sizes_of(loop)) for loop in self.lanes]
+        self.lengths = [iterations(sizes_of(loop)) for loop in self.lanes]
 
     def _lanes(self, loop: ir.Operation) -> list[ir.Operation]:
         """The loops that have the lanes: `loop`, or the ones inside of it if memory rather runs along those."""
@@ -220,14 +181,14 @@ class _Domain:
         """How many steps of walks over rows are read ahead, after `schedule`: what shared memory holds of them."""
         most = 0
         for loop, plan in self.plans.items():
-            ahead = plan.step > 1 if self.walks(loop, plan.step) else plan.step == 1 and self._walks_rows(plan)
+            ahead = plan.step > 1 if Walks.walks(loop, plan.step) else plan.step == 1 and self._walks_rows(plan)
             if ahead:
                 reads = {a.buffer: self._tile_bytes(a) for a in self.accesses if loop in a.loops and not a.stores}
                 most = max(most, sum(reads.values()))
         return min(AHEAD, max(1, STAGED // most)) if most and self.lanes_inside else 1
 
     @staticmethod
-    def _walks_rows(plan: _InnerLoop) -> bool:
+    def _walks_rows(plan: InnerLoop) -> bool:
         return any(inner.step > 1 for inner in plan.loops)
 
     def _tile_bytes(self, access: Access) -> int:
@@ -296,7 +257,9 @@ class _Domain:
             wide //= 2
         rest = len(order) - len(runs[-1])
         warps = _warps(wide, self._each()) if shares else _warps(area, each)  # so that rows are read in equal parts
-        high = max(1, FILL * WARP * warps // wide) if shares else area // wide
+        high = area // wide
+        if shares:  # rows far apart in memory are not worth reading together
+            high = max(1, FILL * WARP * warps // wide) if inner <= NEAR else 1
         if _waste(inner, wide) > WASTE or _waste(outer, high) > WASTE or wide < WARP:
             return None
         return _Schedule("pointwise", order, [rest, len(runs[-1])], [high, wide], warps)
@@ -309,12 +272,14 @@ class _Domain:
     def _flat(self, kind: str, order: list[int]) -> _Schedule:
         """One axis: 16 bytes of the narrowest elements a thread, fewer points a program where that leaves multiprocessors idle."""
         points = self.points if self.points is not None else LARGE
-        each = self._each() * (2 if self.grouped else 1)  # a program of a group has its addresses to choose
+        each = self._each()
         block = FLAT * each
         while block > WARP * each and points < 2 * self.machine.sm_count * block:
             block //= 2
         block = min(block, max(WARP, power_of_two(points)))
-        return _Schedule(kind, order, [len(order)] if order else [], [block] if order else [], _warps(block, each))
+        repeat = REPEAT if self.grouped and points % (block * REPEAT) == 0 else 1
+        axes, tile = ([len(order)], [block]) if order else ([], [])
+        return _Schedule(kind, order, axes, tile, _warps(block, each), repeat=repeat)
 
     def _heaviest(self) -> int:
         return max(map(self._bytes, self.accesses), default=0)
@@ -369,7 +334,7 @@ class _Domain:
         for loop, length in zip(self.lanes, self.lengths):
             fits = length is not None and power_of_two(length) <= limit
             steps[loop] = power_of_two(length) if fits and length is not None else STEP
-        loops = self._plans(self.inner, steps)
+        loops = self._plans(steps)
         points = self.points if self.points is not None else LARGE
         block = 1 if walked else min(max(1, ROW // longest), power_of_two(points))
         while block > 1 and points < 2 * self.machine.sm_count * block:
@@ -379,6 +344,13 @@ class _Domain:
         axes, tile = ([len(order)], [block]) if order else ([], [])
         scans = any(loop.name == "bascule.scan" for loop in self.lanes)
         return _Schedule("scan" if scans else "row", order, axes, tile, _warps(elements, HELD), loops)
+
+    def _plans(self, steps: dict[ir.Operation, int]) -> list[InnerLoop]:
+        """The schedules of the loops, of which `steps` have several points at once."""
+        walks = Walks(self.accesses, self._loop_order, steps)
+        loops = walks.among(self.inner)
+        self.plans = walks.plans
+        return loops
 
     def _held(self) -> int:
         """How many values a point of the rows has: the buffers that are read along them, and what is reduced at each of their points."""
@@ -397,11 +369,11 @@ class _Domain:
     def _columns(self) -> _Schedule:
         """Memory runs along the domain: a tile of columns, some rows of it at a time."""
         order = self._order(self.indices, self.sizes)
-        lengths = [_size(sizes_of(loop)) for loop in self.inner]
+        lengths = [iterations(sizes_of(loop)) for loop in self.inner]
         scans = any(loop.name == "bascule.scan" for loop in self.inner)
         if not scans and all(length is not None and length <= SHORT for length in lengths):
             schedule = self._flat("column", order)
-            schedule.loops = self._plans(self.inner, {})
+            schedule.loops = self._plans({})
             return schedule
         runs = self._runs(order)
         if self._run_size(runs[-1]) < WARP:
@@ -422,139 +394,13 @@ class _Domain:
             elements *= 2
         steps = {}
         for loop in self.inner:
-            length = _size(sizes_of(loop))
+            length = iterations(sizes_of(loop))
             steps[loop] = min(LARGE if length is None else power_of_two(length), max(1, elements // columns))
-        loops = self._plans(self.inner, steps)
+        loops = self._plans(steps)
         tile = [1] * (len(runs) - 1) + [columns]
         axes = [len(run) for run in runs]
         rows = max((loop.step for loop in loops), default=1)
         return _Schedule("scan" if scans else "column", order, axes, tile, _warps(columns * rows, PILED), loops)
-
-    def _plans(self, loops: Sequence[ir.Operation], steps: dict[ir.Operation, int]) -> list[_InnerLoop]:
-        """The loops with their `steps`, those without one point by point, and what is inside of them."""
-        plans = []
-        for loop in loops:
-            plan = _InnerLoop(self._loop_order(loop), steps.get(loop, 1), len(self.plans))
-            self.plans[loop] = plan
-            plan.loops = self._plans(inner_loops(loop), steps)
-            plans.append(plan)
-        self._join(loops)
-        self._ride(loops)
-        self._evictions(loops)
-        return plans
-
-    def _join(self, loops: Sequence[ir.Operation]) -> None:
-        """Loops that walk over the same ranges, and of which none needs another's result, walk together if they read one buffer; so do
-        a scan and a loop that reads it at the point at hand."""
-        needs = {loop: _needs(loop, loops) for loop in loops}
-        leaders: list[ir.Operation] = []
-        for loop in loops:
-            plan = self.plans[loop]
-            for leader in leaders:
-                walk = self.plans[leader]
-                alike = (walk.order, walk.step) == (plan.order, plan.step) and leader.parent == loop.parent
-                if not alike or leader.attributes["ranges"] != loop.attributes["ranges"]:
-                    continue
-                members = [other for other in loops if other != loop and self.plans[other].walk == walk.walk]
-                early = {other for other in needs[loop] if self.plans[other].walk < walk.walk}
-                scans = {m for m in members if m.name == "bascule.scan" and _follows(loop, m)}
-                related = scans or any(self._shares(loop, member) for member in members)
-                if related and needs[loop] <= early | scans:
-                    plan.walk = walk.walk
-                    break
-            else:
-                if self.walks(loop, plan.step):
-                    leaders.append(loop)
-
-    def _ride(self, loops: Sequence[ir.Operation]) -> None:
-        """Sums of columns beside work on rows: while the rows of a chunk are walked one by one, the columns' reductions over the same rows
-        go along, each row being read once for both."""
-        for rows in loops:
-            plan = self.plans[rows]
-            if rows.name != "bascule.foreach" or plan.step > 1 or all(inner.step == 1 for inner in plan.loops):
-                continue
-            for columns in loops:
-                own = self.plans[columns]
-                length = _size(sizes_of(columns))
-                held = own.walk > plan.walk and own.step > 1 and length is not None and length <= own.step
-                if held and columns.name == "bascule.foreach" and columns.parent == rows.parent:
-                    inner = inner_loops(columns)
-                    same = all(op.attributes["ranges"] == rows.attributes["ranges"] for op in inner)
-                    flat = all(op.name == "bascule.reduce" and not inner_loops(op) for op in inner)
-                    if inner and same and flat and all(own_.order == plan.order for own_ in own.loops):
-                        own.along = plan.walk
-
-    @staticmethod
-    def walks(loop: ir.Operation, step: int) -> bool:
-        """Whether a loop takes several steps of more than a point."""
-        length = _size(sizes_of(loop))
-        return step > 1 and (length is None or step < length)
-
-    def _evictions(self, loops: Sequence[ir.Operation]) -> None:
-        """Of rows that are walked several times, all but the last walk ask for them to be kept."""
-        walked = [loop for loop in loops if self.walks(loop, self.plans[loop].step)]
-        for loop in walked:
-            plan = self.plans[loop]
-            sharing = [self.plans[other].walk for other in walked if self._shares(loop, other)] or [plan.walk]
-            last = max(sharing) == plan.walk
-            plan.evict = "last" if not last else "first" if min(sharing) < plan.walk else "normal"
-
-    def _shares(self, one: ir.Operation, other: ir.Operation) -> bool:
-        """Whether two loops read one buffer."""
-        buffers = [{a.buffer for a in self.accesses if not a.stores and loop in a.loops} for loop in (one, other)]
-        return bool(buffers[0] & buffers[1])
-
-
-def _needs(loop: ir.Operation, siblings: Sequence[ir.Operation]) -> set[ir.Operation]:
-    """The siblings whose results a loop needs, through whatever stands between."""
-    found: set[ir.Operation] = set()
-    seen: set[ir.Operation] = set()
-
-    def visit(op: ir.Operation) -> None:
-        for operand in op.operands:
-            owner = operand.owner
-            if isinstance(owner, ir.Block) or owner in seen:
-                continue
-            seen.add(owner)
-            if owner in siblings:
-                found.add(owner)
-            elif not _inside(owner, loop):
-                walk(owner)
-
-    def walk(op: ir.Operation) -> None:
-        visit(op)
-        for region in op.regions:
-            for block in region.blocks:
-                for view in block.operations:
-                    walk(view.operation)
-
-    walk(loop)
-    for other in list(found):
-        found |= _needs(other, siblings)
-    return found
-
-
-def _inside(op: ir.Operation, loop: ir.Operation) -> bool:
-    parent = op.parent
-    while parent is not None:
-        if parent.operation == loop:
-            return True
-        parent = parent.operation.parent
-    return False
-
-
-def _follows(loop: ir.Operation, scan: ir.Operation) -> bool:
-    """Whether `loop` reads what `scan` makes at its own point, nowhere else."""
-    arguments = list(loop.regions[0].blocks[0].arguments)
-    uses = [use.owner.operation for use in scan.results[0].uses]
-    return any(_inside(user, loop) for user in uses) and all(
-        user.name == "tensor.extract" and user.parent.operation == loop and list(user.operands)[1:] == arguments
-        for user in uses
-        if _inside(user, loop)
-    )
-
-
-POSITIONS = ("argmax", "argmin")
 
 
 def _waste(size: int, block: int) -> float:

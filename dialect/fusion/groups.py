@@ -12,6 +12,9 @@ from .members import Member, Pattern, pairs
 
 FEW_ROWS = 8  # fewer rows than this leave processors idle ...
 LONG_ROW = 1 << 14  # ... if each has more elements than this
+LANES = 64  # points along memory that one piece of work on a GPU computes together
+SMALL = 1 << 16  # elements for which a launch more costs more than idle processors
+MANY_ROWS = 1 << 10  # from these on, a loop at each row of a group that reduces nothing keeps a GPU busy
 LONG_COLUMN = 1 << 12  # elements of a column that a tile of columns still keeps in a cache
 SHARED = 1 << 10  # bytes of a tensor that are worth reading once for two computes that do not depend on each other
 
@@ -92,8 +95,9 @@ class Fit:
 class Grouping:
     """Puts members, in program order, into groups, between which no cycle arises."""
 
-    def __init__(self, max_reads: int, max_ops: int):
+    def __init__(self, max_reads: int, max_ops: int, busy: int = 0):
         self.max_reads, self.max_ops = max_reads, max_ops
+        self.busy = busy  # pieces of work that keep the machine busy
         self.groups: list[Group | None] = []  # None: merged into another, or an op that is no member
         self.dependencies = Dependencies()  # of the groups, by number
         self.of: dict[ir.Value, int] = {}  # group of a value
@@ -276,6 +280,12 @@ class Grouping:
         splits = narrows or len(member.long_dims) > len(row_dims) or member.reduces or group.reduces
         if splits and points < FEW_ROWS and each > LONG_ROW:
             return f"rows to run in parallel: {points}, of {each} elements"
+        longer = len(member.long_dims) > len(row_dims)
+        units = points // LANES if group.columns else 2 * points
+        if longer and not member.reduces and units < self.busy and points * each > SMALL:
+            return f"a loop of {each} elements at each of {points} points leaves processors idle"
+        if longer and not (member.reduces or group.reduces) and points < MANY_ROWS and each > LONG_ROW:
+            return f"a loop of {each} elements at each of {points} rows, where nothing is reduced"
         columns = member.reduces_columns() if member.reduces else group.columns
         if group.reduces and member.reduces and columns != group.columns:
             return "one reduces rows, the other columns"

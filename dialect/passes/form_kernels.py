@@ -20,6 +20,7 @@ from ..ir.structure import ForeachOp, KernelOp
 from ..mlir import ir
 from .base import Pass
 
+BUSY = {"cuda": 132, "interpret": 132}  # pieces of work that keep a target busy, where that is more than a few
 SMALL = 1 << 20  # bytes below which a kernel's launch is worth saving
 
 
@@ -36,7 +37,7 @@ class FormKernels(Pass):
     kernel of its consumer is noted on the call, as `bascule.remarks`. Up to `max-parts` small kernels of which nothing in the graph
     reads the results (an optimizer's step) become one launch, a kernel without ranges and a foreach for each.
     Partial sums of columns that `split-reductions` made run beside the rows that read the same tensors, `min-shared` bytes or more of
-    them: that kernel's domain is chunks of rows.
+    them: that kernel's domain is chunks of rows. On `target` cuda a loop over many elements does not join a kernel of few points.
     """
 
     name: ClassVar[str] = "form-kernels"
@@ -44,6 +45,7 @@ class FormKernels(Pass):
     max_ops: int = 1500
     max_parts: int = 16
     min_shared: int = 1 << 18  # bytes
+    target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -54,7 +56,7 @@ class FormKernels(Pass):
 def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
     block = graph.regions[0].blocks[0]
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
-    grouping = Grouping(options.max_reads, options.max_ops)
+    grouping = Grouping(options.max_reads, options.max_ops, BUSY.get(options.target, 0))
     originals = []
     for view in list(block.operations):
         op = view.operation

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..analysis.cuda_schedules import CudaMachine, inner_loops, walked_loops
+from ..analysis.cuda_schedules import CudaMachine, walked_loops
 from ..analysis.indexing import Indexing
+from ..analysis.nested_loops import inner_loops
 from ..analysis.simplification import Simplifier
 from ..errors import UserError
 from ..ir.builders import symbols_of

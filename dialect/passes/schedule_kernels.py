@@ -42,6 +42,7 @@ class ScheduleKernels(Pass):
         order       the domain's dims, slowest first, as they are flattened
         axes        how many consecutive dims of `order` make each axis of the tile
         tile        points of a program along each axis, powers of two. Programs are numbered with the last axis fastest
+        repeat      tiles of a program, one after the other; they divide the tiles of the domain, if not 1
         loops       one for each loop directly in the domain's region, in order:
           order       its ranges as they are flattened
           step        points at once, a power of two. A loop that has no more is one tile, read once and held in registers
@@ -51,7 +52,8 @@ class ScheduleKernels(Pass):
           loops       the same for the loops directly in it. One loop at most of those around a point has steps of more than 1
           evict       what its reads, where they vary with the domain, ask of the L2 cache: "normal", "first" or "last" to go
         parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each
-        warps, stages, index_bits   warps of a program; steps of a walk whose loads are in flight, through shared memory, 1: as they come; 32 or 64
+        warps, index_bits   warps of a program; 32 or 64
+        stages      steps of a walk whose loads are in flight, through shared memory; 1: as they come
         capability  compute capability whose instructions may be used: 90 is sm_90
     """
 

@@ -13,8 +13,9 @@ from .base import Pass
 
 @dataclass(frozen=True)
 class SeparateOutputs(Pass):
-    """Takes and leaves the program stage, before `plan-memory`. Where two results of a graph function lie in one buffer that had a storage each
-    in the imported graph (`bascule.storages`: equal computations became one), the later gets a copy; so does a result that is an argument and was not.
+    """Takes and leaves the program stage, before `plan-memory`. Where two results of a graph function lie in one buffer that had a storage
+    each in the imported graph (`bascule.storages`: equal computations became one), the later gets a copy; so does a result that is an
+    argument and was not. Tensors saved for the backward (-1) may share memory with others of them.
 
     Whoever writes to one output of a compiled function must not see another change.
     """

@@ -23,23 +23,30 @@ from .base import Pass
 
 @dataclass(frozen=True)
 class _Machine:
-    """`parallel`: independent pieces of work that keep it busy. `points`: the fewest results at which a reduction is cut: a lowering may
-    share one reduction among threads itself. `columns`: neighbouring results that one piece of work computes together. `least`: elements
-    below which a launch more costs more than idle processors; `chunk`: of one chunk, at least. `cache`: bytes that one piece of work reads
-    twice from memory once."""
+    """`parallel`: independent pieces of work that keep it busy; `few`: rows below which it is not. `points`: the fewest results at which a
+    reduction is cut: a lowering may share one reduction among threads itself. `columns`: neighbouring results that one piece of work
+    computes together; `rows`: the least of a chunk of those. `least`: elements below which a launch more costs more than idle processors;
+    `chunk`: of one chunk, at least. Of rows beside sums of columns, a chunk has `cache` bytes, which one piece of work reads twice from
+    memory once; or, if `wide` is not 0, sums are kept in registers, and so many elements of a row are a piece of work."""
 
     parallel: int
+    few: int
     points: int
     columns: int
+    rows: int
     least: int
     chunk: int
     cache: int
+    wide: int = 0
 
 
 MACHINES = {
-    "cpu": _Machine(parallel=8, points=2, columns=32, least=1 << 18, chunk=1 << 14, cache=1 << 18),
-    "cuda": _Machine(parallel=528, points=1, columns=32, least=1 << 16, chunk=1 << 11, cache=1 << 17),
+    "cpu": _Machine(parallel=8, few=8, points=2, columns=32, rows=64, least=1 << 18, chunk=1 << 14, cache=1 << 18),
+    "cuda": _Machine(
+        parallel=528, few=132, points=1, columns=32, rows=256, least=1 << 16, chunk=1 << 11, cache=1 << 20, wide=1 << 11
+    ),
 }
+ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
 MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
 SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
 
@@ -75,11 +82,11 @@ class SplitReductions(Pass):
             raise UserError("'parallel', 'min-size' and 'cache' are not negative", location=self.name)
         machine = MACHINES[self.target]
         if self.parallel:
-            machine = replace(machine, parallel=self.parallel, points=1)
+            machine = replace(machine, parallel=self.parallel, few=self.parallel, points=1)
         if self.min_size:
-            machine = replace(machine, least=self.min_size, chunk=min(machine.chunk, self.min_size))
+            machine = replace(machine, least=self.min_size, chunk=min(machine.chunk, self.min_size), rows=1)
         if self.cache:
-            machine = replace(machine, cache=self.cache)
+            machine = replace(machine, cache=self.cache, wide=0)
         with module.context:
             for graph in graph_functions(module):
                 _Graph(machine, graph).run()
@@ -132,19 +139,12 @@ class _Graph:
         if not points * elements >= self.machine.least:
             return
         columns = member.reduces_columns()
-        units = max(1, points // self.machine.columns) if columns else points
-        pieces = (
-            min(-(-self.machine.parallel // units), points * elements // self.machine.chunk)
-            if units < self.machine.parallel
-            else 1
-        )
         why = f"{points} results of {elements} elements each"
-        if points < self.machine.points:
-            pieces = 1
+        pieces = self._pieces(points, elements, columns)
         if columns and (each := self._row_bytes(member)):
-            near = -(-elements * each // self.machine.cache)
+            near = self._chunks_of_rows(points, elements, each)
             if near > 1:
-                pieces, why = max(pieces, near), "rows are computed from what it reads"
+                pieces, why = near, "rows are computed from what it reads"
         if pieces <= 1:
             return
         if is_splittable(op, loop):
@@ -164,6 +164,23 @@ class _Graph:
             else:
                 split(op, loop, chunks, self._indexing())
                 _note(op, f"{_name(op)} split into {prod(chunks.outer)} chunks of {_sizes(chunks)}: {why}")
+
+    def _pieces(self, points: int, elements: int, columns: bool) -> int:
+        """Into how many chunks a reduction is worth cutting, to keep the machine busy."""
+        machine = self.machine
+        if points < machine.points:
+            return 1
+        if columns:
+            units = max(1, points // machine.columns)
+            return min(-(-machine.parallel // units), elements // machine.rows, points * elements // machine.chunk)
+        return min(-(-machine.parallel // points), points * elements // machine.chunk) if points < machine.few else 1
+
+    def _chunks_of_rows(self, points: int, elements: int, each: int) -> int:
+        """The chunks of sums of `points` columns beside rows of `each` bytes read."""
+        machine = self.machine
+        if not machine.wide:
+            return max(-(-elements * each // machine.cache), self._pieces(points, elements, True))
+        return min(-(-machine.parallel * machine.wide // points), elements // ROWS_BESIDE)
 
     def _row_bytes(self, member: Member) -> int:
         """Bytes of what one step of a sum of columns reads, if rows are computed from some of it; else 0."""

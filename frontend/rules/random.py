@@ -67,6 +67,8 @@ def linear_index(sizes: Sequence[shapes.Size]) -> ir.AffineExpr:
 class Stream:
     """One operator's source of numbers."""
 
+    place: tuple[int, ...]  # of its seed in `seeds`
+
     def __init__(self, c: Conversion, sizes: Sequence[shapes.Size]):
         streams = c.shared.setdefault("random", None) or Streams(c)
         c.shared["random"] = streams

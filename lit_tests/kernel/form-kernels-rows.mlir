@@ -1,4 +1,4 @@
-// RUN: bascule-opt %s --form-kernels=max-parts=1 --drop-roundings | filecheck %s
+// RUN: bascule-opt %s --form-kernels=max-parts=1 --drop-roundings --cse | filecheck %s
 
 // What is rounded for its store only is kept in a row as it was before; what the user's cast rounded is kept rounded.
 // CHECK-LABEL: func.func private @

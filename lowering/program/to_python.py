@@ -244,6 +244,8 @@ class Program:
             targets = ", ".join(owned.get(i, "_") for i in range(max(positions) + 1)) + ", *_"
         self.source.line(f"    {targets} = {text}", where)
         for result in results:
+            if all(use.owner.operation.name == "memref.dealloc" for use in result.uses):
+                continue  # where nothing reads a result, an operator may give None
             name = places.tensors[result]
             self.source.line(f"    {name} = laid_out({name}, {places.layout(result)})", where)
 

@@ -45,23 +45,11 @@ def form_of(op: ir.Operation, buffers: Sequence[ir.Value]) -> tuple[tuple, list[
 
 
 def choose(b: Builder, number: ir.Value, rows: Sequence[Sequence[ir.Value]]) -> list[ir.Value]:
-    """Row `number` of `rows`, by halving: a few branches that all threads take alike."""
-    varying = [column for column in range(len(rows[0])) if any(row[column] != rows[0][column] for row in rows)]
+    """Row `number` of `rows`, one select after the other: a tree of branches would become selects too, with all addresses in registers."""
     chosen = list(rows[0])
-    if varying:
-        found = _halve(b, number, [[row[column] for column in varying] for row in rows], 0)
-        for column, value in zip(varying, found):
-            chosen[column] = value
+    for row_number, row in enumerate(rows[1:], 1):
+        here = b.compare("eq", number, b.constant(number.type, row_number))
+        for column, value in enumerate(row):
+            if value != rows[0][column] or chosen[column] != rows[0][column]:
+                chosen[column] = b.select(here, value, chosen[column])
     return chosen
-
-
-def _halve(b: Builder, number: ir.Value, rows: Sequence[Sequence[ir.Value]], first: int) -> list[ir.Value]:
-    if len(rows) == 1:
-        return list(rows[0])
-    half = len(rows) // 2
-    below = b.compare("slt", number, b.constant(number.type, first + half))
-    made = b.op("scf.if", [value.type for value in rows[0]], [below], regions=2)
-    for region, part, start in zip(made.regions, (rows[:half], rows[half:]), (first, first + half)):
-        with b.inside(region.blocks.append()):
-            b.op("scf.yield", [], _halve(b, number, part, start))
-    return list(made.results)

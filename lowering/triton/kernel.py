@@ -1,7 +1,8 @@
 """A kernel function of the program stage as one `tt.func`.
 
 Parameters: every symbol (i32 or i64, as the schedule says), then a pointer a buffer, to its first element, which the launcher aligns to
-16 bytes; a buffer of rank 0 may be one element of a larger one, and is aligned to that. The grid has one dimension, in programs; what a launch needs beside the text stands in attributes of the function:
+16 bytes; a buffer of rank 0 may be one element of a larger one, and is aligned to that. The grid has one dimension, in
+programs; what a launch needs beside the text stands in attributes of the function:
 
     bascule.grid    affine_map<()[s0, ...] -> (programs)>
     bascule.warps   warps of a program
@@ -46,8 +47,12 @@ class Part:
         ]
 
     @property
-    def programs(self) -> Expr:
+    def tiles(self) -> Expr:
         return Indexing.product([([], count) for count in self.counts()])
+
+    @property
+    def programs(self) -> Expr:
+        return expr(ir.AffineExpr.get_ceil_div(self.tiles, self.schedule.repeat))
 
 
 class KernelFunction:
@@ -197,6 +202,22 @@ class KernelFunction:
         e.buffers = before
 
     def _emit_part(self, e: Emitter, part: Part, program: Tile) -> None:
+        repeat, b, ix = part.schedule.repeat, e.b, e.ix
+        if repeat == 1:
+            self._emit_tile(e, part, program)
+            return
+        tiles = constant(part.tiles)
+        if tiles is None or tiles % repeat:
+            raise unsupported(part.op, f"a program of {repeat} tiles over {part.tiles}")
+        first = ix.op("arith.muli", program, ix.number(repeat))
+
+        def body(iv: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+            self._emit_tile(e, part, ix.op("arith.addi", first, Tile(iv)))
+            return values
+
+        b.loop((ix.number(0).value, ix.number(repeat).value, ix.number(1).value), [], body)
+
+    def _emit_tile(self, e: Emitter, part: Part, program: Tile) -> None:
         e.enter(part.op, part.schedule.loops)
         counts, axes, places = part.counts(), [], []
         for number, (groups, extent) in enumerate(zip(part.axes, part.schedule.tile)):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from bascule.dialect.analysis.cuda_schedules import inner_loops
+from bascule.dialect.analysis.nested_loops import inner_loops
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 

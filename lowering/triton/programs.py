@@ -30,8 +30,9 @@ class LoweredKernels:
 
 
 def lower_kernels(module: ir.Module) -> LoweredKernels:
-    """Lowers the kernel functions of `module` (program stage), whose calls say which buffers are aligned. Raises `UnsupportedError`, with the location, for a
-    kernel that has no lowering."""
+    """Lowers the kernel functions of `module` (program stage), whose calls say which buffers are aligned.
+
+    Raises `UnsupportedError`, with the location, for a kernel that has no lowering."""
     with module.context as ctx, ir.Location.unknown():
         ctx.allow_unregistered_dialects = True  # Triton's dialect lives in another build of MLIR
         mark_unaligned(module)

@@ -221,6 +221,7 @@ REDUCTIONS: dict[str, Reduction] = {
     ),
 }
 
+
 def _logaddexp(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     """log(exp(x) + exp(y)); between equal infinities the difference is NaN, and x the answer."""
     largest, least = extreme(b, x, y, True), extreme(b, x, y, False)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from bascule.dialect.analysis.cuda_schedules import inner_loops
+from bascule.dialect.analysis.nested_loops import inner_loops
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
@@ -27,12 +27,14 @@ class LoopSchedule:
 
 @dataclass(frozen=True)
 class DomainSchedule:
-    """Of a parallel domain: its dims in the order they are flattened, how many of them make an axis, points of a program along each."""
+    """Of a parallel domain: its dims in the order they are flattened, how many of them make an axis, points of a tile along each, and
+    how many tiles a program has."""
 
     order: tuple[int, ...]
     axes: tuple[int, ...]
     tile: tuple[int, ...]
     loops: tuple[LoopSchedule, ...]
+    repeat: int
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,10 @@ class _Reader:
             points *= extent
         if points > MOST_POINTS:
             _refuse(self.kernel, f"the schedule has tiles of {points} elements, more than {MOST_POINTS}")
-        return DomainSchedule(order, axes, tile, loops)
+        repeat = self.number(config, "repeat")
+        if repeat < 1:
+            _refuse(self.kernel, f"the schedule has {repeat} tiles a program")
+        return DomainSchedule(order, axes, tile, loops, repeat)
 
     def loops(self, config: dict[str, ir.Attribute], op: ir.Operation) -> tuple[LoopSchedule, ...]:
         entries, inner = list(self._found(config, "loops")), inner_loops(op)
@@ -128,7 +133,9 @@ class _Reader:
         evict = self._found(config, "evict").value
         if evict not in ("normal", "first", "last"):
             _refuse(self.kernel, f"the schedule's eviction is '{evict}', not normal, first or last")
-        return LoopSchedule(order, step, self.number(config, "walk"), evict, self.number(config, "along"), self.loops(config, op))
+        return LoopSchedule(
+            order, step, self.number(config, "walk"), evict, self.number(config, "along"), self.loops(config, op)
+        )
 
     def number(self, config: dict[str, ir.Attribute], name: str) -> int:
         return self._found(config, name).value

@@ -5,7 +5,7 @@ A loop that is one tile (`loop.whole`) begins with nothing, and carries what its
 
 from typing import TYPE_CHECKING
 
-from bascule.dialect.analysis.cuda_schedules import inner_loops
+from bascule.dialect.analysis.nested_loops import inner_loops
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
@@ -189,7 +189,9 @@ class ColumnsWalker(Walker):
     def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
         self.reduces = inner_loops(op)
-        if loop.axis is not None or any(r.attributes["ranges"] != loop.ops[0].attributes["ranges"] for r in self.reduces):
+        if loop.axis is not None or any(
+            r.attributes["ranges"] != loop.ops[0].attributes["ranges"] for r in self.reduces
+        ):
             raise unsupported(op, "columns along a walk over other rows, or over several at once")
         points = constant(emitter.ix.product([([], n) for n in op.attributes["ranges"].value.results]))
         if points is None or not 1 < points <= emitter.plan[op].step:

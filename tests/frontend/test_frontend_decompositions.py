@@ -37,6 +37,8 @@ LOSSES = {
     "bce": lambda x, w: F.binary_cross_entropy_with_logits(x, w.sigmoid()),
     "huber": lambda x, w: F.huber_loss(x, w) + F.smooth_l1_loss(x, w),
     "mv": lambda x, w: x @ w[0],
+    "weight_norm of rows": lambda x, w: torch._weight_norm(x, w[:, :1], 0),
+    "weight_norm of columns": lambda x, w: torch._weight_norm(x, w[:1], 1),
 }
 
 

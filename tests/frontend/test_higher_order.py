@@ -1,5 +1,10 @@
 """Higher-order operators: their graphs are compiled by themselves, and the graph around them in parts."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from against_eager import check, cut_at, leaf
@@ -141,6 +146,14 @@ def test_gradients_of_flex_attention(monkeypatch):
         return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.where(i >= j, s + bias[j], -1e9))
 
     check(function, [q, k, v, bias], rtol=1e-4, atol=1e-5)
+
+
+def test_a_users_triton_kernel():
+    script = Path(__file__).with_name("user_kernel.py")
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("higher_order.triton_kernel_wrapper_functional: a Triton kernel of the user's")
 
 
 def test_they_are_refused_with_fallback_error():

@@ -22,7 +22,7 @@ from torch.testing import assert_close
 
 PASSES = (
     "cse,fold-views,simplify-indexing,inline-producers,drop-roundings,expand-random,canonicalize,cse,form-kernels,cse,"
-    "online-softmax{machine},schedule-kernels{machine},order-program,bufferize-kernels"
+    "flatten-kernels{{target=cuda}},group-launches{{target=cuda}},online-softmax{machine},schedule-kernels{machine},order-program,bufferize-kernels"
 )
 TOLERANCE = {torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-3}, torch.float16: {"rtol": 2e-3, "atol": 1e-4}}
 

@@ -7,35 +7,36 @@ from typing import Any
 import torch
 from bascule.dialect.interpreter import interpret_graph
 from bascule.dialect.ir import context
-from bascule.dialect.ir.functions import EXTERN, REASON, functions, is_extern, kernel_op
-from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
 from bascule.frontend.aot import compile_with_autograd
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 
 from bascule.backend import compile_dynamo_graph
+from bascule.record import Record
+from bascule.summary import Summary
 
 from .opinfo import duplicate, tensor_leaves
 
 
 @dataclass
 class Compiled:
-    """What was compiled for a function: its modules (forward, backward, parts between graph breaks)."""
+    """What was compiled for a function: forward, backward, parts between graph breaks."""
 
-    modules: list[ir.Module] = field(default_factory=list)
+    summaries: list[Summary] = field(default_factory=list)
+    cuts: dict[str, str] = field(default_factory=dict)  # operators that run between compiled parts, with the reason
+
+    def add(self, record: Record) -> None:
+        self.cuts |= {cut.operator: cut.reason for cut in record.cuts}
+        if record.compiled:
+            self.summaries.append(record.summary)
 
     def aten(self) -> dict[str, str]:
         """The ATen operators that its graphs call, with the reason."""
-        found = {}
-        for module in self.modules:
-            for function in filter(is_extern, functions(module)):
-                attributes = function.attributes
-                found[attributes[EXTERN].value] = attributes[REASON].value if REASON in attributes else ""
-        return found
+        return self.cuts | {call.operator: call.reason for summary in self.summaries for call in summary.aten}
 
     def kernels(self) -> int:
-        return sum(kernel_op(f) is not None for module in self.modules for f in functions(module))
+        return sum(len(summary.kernels) for summary in self.summaries)
 
 
 OPTIONS = {"on_error": "raise"}
@@ -45,9 +46,7 @@ Backend = Callable[[torch.fx.GraphModule, Sequence[Any], Compiled], Callable[...
 
 def bascule(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], compiled: Compiled) -> Callable[..., Any]:
     """The backend itself."""
-    return compile_dynamo_graph(
-        gm, example_inputs, options=OPTIONS, on_record=lambda record: compiled.modules.append(record.module)
-    )
+    return compile_dynamo_graph(gm, example_inputs, options=OPTIONS, on_record=compiled.add)
 
 
 def interpreted(pipeline: str) -> Backend:
@@ -58,7 +57,7 @@ def interpreted(pipeline: str) -> Backend:
         def compiler(gm, example_inputs, **_):
             imported = import_graph(gm, example_inputs, context=context())
             passes.run(imported.module, verify=True)
-            compiled.modules.append(imported.module)
+            compiled.summaries.append(Summary.of(imported.module))
 
             def run(args):
                 values = list(args)

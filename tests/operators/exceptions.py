@@ -11,7 +11,6 @@ _NUMBER = "a number in its inputs or results decides how it goes on"
 _MASK = "an index is a boolean mask: how much it selects depends on data"
 _SPARSE = "its result is sparse, a layout that AOTAutograd does not trace; torch ends the process"
 _CUDA = "torch has it for CUDA only"
-_GAPS = "becomes as_strided over memory that its argument does not show"
 
 # Sizes, dtypes and strides are compared, numbers are not.
 NUMBERS_DIFFER: dict[str, str] = {
@@ -72,9 +71,6 @@ THROUGH_DYNAMO: dict[str, str] = {
     "unique": _SIZES,
     "unique_consecutive": _SIZES,
 }
-
-# The compiler refuses the graph, with the user's line; with `on_error="aten"` it runs as its ATen operators.
-REFUSED: dict[str, str] = {"resize_": _GAPS}
 
 # Not run at all.
 SKIPPED: dict[str, str] = {

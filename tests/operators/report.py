@@ -17,7 +17,7 @@ from .exceptions import NUMBERS_DIFFER, SKIPPED, THROUGH_DYNAMO
 from .opinfo import DTYPES, SAMPLES, Case, cases
 
 SECONDS = 120  # for one case
-GOOD = ("generated", "aten", "refused", "skipped")
+GOOD = ("generated", "aten", "skipped")
 
 
 class Worker:
@@ -66,7 +66,7 @@ def run(chosen: list[Case], compiler: str, samples: int) -> Iterator[tuple[Case,
 
 def table(results: dict[str, dict]) -> str:
     """Counts by dtype, and by operator over all its dtypes."""
-    statuses = ("generated", "aten", "refused", "skipped", "wrong", "error", "crash")
+    statuses = ("generated", "aten", "skipped", "wrong", "error", "crash")
     lines = [f"{'':12}" + "".join(f"{status:>11}" for status in statuses)]
     for dtype in (str(d).removeprefix("torch.") for d in DTYPES):
         counts = Counter(r["status"] for name, r in results.items() if name.endswith(f"-{dtype}"))

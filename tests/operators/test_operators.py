@@ -8,7 +8,7 @@ from datetime import date
 
 import pytest
 
-from .exceptions import NUMBERS_DIFFER, REFUSED, SKIPPED, THROUGH_DYNAMO
+from .exceptions import NUMBERS_DIFFER, SKIPPED, THROUGH_DYNAMO
 from .opinfo import Case, cases, operators
 from .report import GOOD, Worker
 
@@ -53,5 +53,5 @@ def test_operator_is_as_in_eager(case: Case, worker: Worker):
 
 
 def test_exceptions_name_operators_of_the_database():
-    listed = {*NUMBERS_DIFFER, *THROUGH_DYNAMO, *REFUSED, *SKIPPED, *CORE}
+    listed = {*NUMBERS_DIFFER, *THROUGH_DYNAMO, *SKIPPED, *CORE}
     assert listed <= set(operators())

@@ -10,11 +10,10 @@ import sys
 import warnings
 
 import torch
-from bascule.dialect.errors import UnsupportedError
 
 from .check import Wrong, check
 from .compilers import Compiler, bascule, interpreted
-from .exceptions import REFUSED, THROUGH_DYNAMO
+from .exceptions import THROUGH_DYNAMO
 from .opinfo import Case
 
 
@@ -24,15 +23,13 @@ def compiler_for(name: str, case: Case) -> Compiler:
 
 
 def outcome(case: Case, compiler: str, count: int) -> dict:
-    """What `check` says: status `generated` (nothing went to ATen), `aten`, `refused` as listed, `wrong` or `error`."""
+    """What `check` says: status `generated` (nothing went to ATen), `aten`, `wrong` or `error`."""
     try:
         found = check(case, compiler_for(compiler, case), count)
     except Exception as error:  # whatever it is, it is the outcome of this case
         cause = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        if case.operator in REFUSED and isinstance(cause, UnsupportedError):
-            return {"status": "refused", "message": cause.message}
         status = "wrong" if isinstance(error, Wrong) else "error"
         lines = [line for line in str(cause).splitlines() if line.strip()][:3]
         return {"status": status, "message": f"{type(cause).__name__}: {' | '.join(lines)}"[:400]}

@@ -12,7 +12,8 @@ NOBODY, SEVERAL = -1, -2  # instead of a program's number
 
 
 class Memory:
-    """The elements of a strided tensor as a flat buffer that begins at its first one. Booleans and floats of 8 bits are bytes, unsigned integers signed ones.
+    """The elements of a strided tensor as a flat buffer that begins at its first one. Booleans and floats of 8 bits are bytes,
+    unsigned integers signed ones.
 
     `written`: whether the tensor has contents. `begin` is to be called before each launch: what earlier ones did is then in order.
     """

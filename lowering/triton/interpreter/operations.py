@@ -138,6 +138,10 @@ def _if(machine, op, condition):
     return [_either(condition, a, b) for a, b in zip(*branches)]
 
 
+def _select(machine, op, condition, a, b):
+    return [Either(condition, a, b)] if isinstance(a, Pointer | Either) else scalar(op, op.name, [condition, a, b])
+
+
 def _either(condition: torch.Tensor, a: Any, b: Any) -> Any:
     if isinstance(a, Pointer | Either):
         return Either(condition, a, b)
@@ -146,6 +150,7 @@ def _either(condition: torch.Tensor, a: Any, b: Any) -> Any:
 
 RULES = {
     "arith.constant": _constant,
+    "arith.select": _select,
     "tt.get_program_id": _program,
     "tt.make_range": _range,
     "tt.splat": _reshape(lambda t, shape: t.reshape([-1] + [1] * (len(shape) - 1)).expand(shape)),

@@ -1,0 +1,47 @@
+"""Warnings about a GPU that users of `torch.compile` know: TF32 is there and off, bf16 is not there. Each is given once a process and device."""
+
+import warnings
+from functools import cache
+
+import torch
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
+
+AMPERE = (8, 0)
+PRODUCTS = tuple(getattr(torch.ops.aten, name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution"))
+
+
+def warn_about(gm: GraphModule, device: torch.device) -> None:
+    """Warns where `gm`, to be compiled for `device`, would be faster with TF32, or has bf16 tensors that the device only emulates."""
+    if device.type != "cuda":
+        return
+    capability = torch.cuda.get_device_capability(device)
+    if capability >= AMPERE:
+        if torch.get_float32_matmul_precision() == "highest" and any(map(_is_f32_product, gm.graph.nodes)):
+            _tf32(device)
+    elif any(tensor.dtype == torch.bfloat16 for node in gm.graph.nodes for tensor in _tensors(node)):
+        _bf16(device)
+
+
+def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
+    return [value for value in tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)]
+
+
+def _is_f32_product(node: torch.fx.Node) -> bool:
+    packet = getattr(node.target, "overloadpacket", None)
+    return packet in PRODUCTS and any(tensor.dtype == torch.float32 for tensor in _tensors(node))
+
+
+@cache
+def _tf32(device: torch.device) -> None:
+    warnings.warn(
+        "TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled. "
+        "Consider setting `torch.set_float32_matmul_precision('high')` for better performance.",
+        stacklevel=3,
+    )
+
+
+@cache
+def _bf16(device: torch.device) -> None:
+    name = torch.cuda.get_device_name(device)
+    warnings.warn(f"{name} does not support bfloat16 natively: it is computed in float32", stacklevel=3)

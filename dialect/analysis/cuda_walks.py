@@ -1,0 +1,122 @@
+"""How the loops of a GPU program are walked: which of them together, which go along with another, what they ask of the cache."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..mlir import ir
+from .accesses import Access
+from .bodies import sizes_of
+from .nested_loops import follows, inner_loops, iterations, needs
+
+
+def i64(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+@dataclass
+class InnerLoop:
+    """The schedule of a loop, see `schedule-kernels`."""
+
+    order: list[int]
+    step: int = 1
+    walk: int = 0
+    along: int = -1
+    evict: str = "normal"
+    loops: list["InnerLoop"] = field(default_factory=list)
+
+    def attribute(self) -> ir.Attribute:
+        return ir.DictAttr.get(
+            {
+                "order": ir.DenseI64ArrayAttr.get(self.order),
+                "step": i64(self.step),
+                "walk": i64(self.walk),
+                "along": i64(self.along),
+                "evict": ir.StringAttr.get(self.evict),
+                "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
+            }
+        )
+
+
+@dataclass
+class Walks:
+    """The plans of a domain's loops. `order`: the ranges of a loop as they are flattened; `steps`: the points of a loop at once, 1 if it
+    is not there."""
+
+    accesses: Sequence[Access]
+    order: Callable[[ir.Operation], list[int]]
+    steps: dict[ir.Operation, int]
+    plans: dict[ir.Operation, InnerLoop] = field(default_factory=dict)
+
+    def among(self, loops: Sequence[ir.Operation]) -> list[InnerLoop]:
+        """The loops with their steps, those without one point by point, and what is inside of them."""
+        plans = []
+        for loop in loops:
+            plan = InnerLoop(self.order(loop), self.steps.get(loop, 1), len(self.plans))
+            self.plans[loop] = plan
+            plan.loops = self.among(inner_loops(loop))
+            plans.append(plan)
+        self._join(loops)
+        self._ride(loops)
+        self._evictions(loops)
+        return plans
+
+    def _join(self, loops: Sequence[ir.Operation]) -> None:
+        """Loops that walk over the same ranges, and of which none needs another's result, walk together if they read one buffer; so do
+        a scan and a loop that reads it at the point at hand."""
+        needed = {loop: needs(loop, loops) for loop in loops}
+        leaders: list[ir.Operation] = []
+        for loop in loops:
+            plan = self.plans[loop]
+            for leader in leaders:
+                walk = self.plans[leader]
+                alike = (walk.order, walk.step) == (plan.order, plan.step) and leader.parent == loop.parent
+                if not alike or leader.attributes["ranges"] != loop.attributes["ranges"]:
+                    continue
+                members = [other for other in loops if other != loop and self.plans[other].walk == walk.walk]
+                early = {other for other in needed[loop] if self.plans[other].walk < walk.walk}
+                scans = {m for m in members if m.name == "bascule.scan" and follows(loop, m)}
+                related = scans or any(self._shares(loop, member) for member in members)
+                if related and needed[loop] <= early | scans:
+                    plan.walk = walk.walk
+                    break
+            else:
+                if self.walks(loop, plan.step):
+                    leaders.append(loop)
+
+    def _ride(self, loops: Sequence[ir.Operation]) -> None:
+        """Sums of columns beside work on rows: while the rows of a chunk are walked one by one, the columns' reductions over the same rows
+        go along, each row being read once for both."""
+        for rows in loops:
+            plan = self.plans[rows]
+            if rows.name != "bascule.foreach" or plan.step > 1 or all(inner.step == 1 for inner in plan.loops):
+                continue
+            for columns in loops:
+                own = self.plans[columns]
+                length = iterations(sizes_of(columns))
+                held = own.walk > plan.walk and own.step > 1 and length is not None and length <= own.step
+                if held and columns.name == "bascule.foreach" and columns.parent == rows.parent:
+                    inner = inner_loops(columns)
+                    same = all(op.attributes["ranges"] == rows.attributes["ranges"] for op in inner)
+                    flat = all(op.name == "bascule.reduce" and not inner_loops(op) for op in inner)
+                    if inner and same and flat and all(own_.order == plan.order for own_ in own.loops):
+                        own.along = plan.walk
+
+    @staticmethod
+    def walks(loop: ir.Operation, step: int) -> bool:
+        """Whether a loop takes several steps of more than a point."""
+        length = iterations(sizes_of(loop))
+        return step > 1 and (length is None or step < length)
+
+    def _evictions(self, loops: Sequence[ir.Operation]) -> None:
+        """Of rows that are walked several times, all but the last walk ask for them to be kept."""
+        walked = [loop for loop in loops if self.walks(loop, self.plans[loop].step)]
+        for loop in walked:
+            plan = self.plans[loop]
+            sharing = [self.plans[other].walk for other in walked if self._shares(loop, other)] or [plan.walk]
+            last = max(sharing) == plan.walk
+            plan.evict = "last" if not last else "first" if min(sharing) < plan.walk else "normal"
+
+    def _shares(self, one: ir.Operation, other: ir.Operation) -> bool:
+        """Whether two loops read one buffer."""
+        buffers = [{a.buffer for a in self.accesses if not a.stores and loop in a.loops} for loop in (one, other)]
+        return bool(buffers[0] & buffers[1])
