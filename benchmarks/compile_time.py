@@ -15,11 +15,11 @@ import bascule
 
 from .measure import print_table, save
 
-NODES_A_LAYER = 10
+NODES_A_LAYER = 19
 
 
 def chain(layers: int):
-    """`layers` layers of about ten operators each; every layer's shape is its own, so that kernels are not shared."""
+    """`layers` layers of about twenty nodes each; every layer's shape is its own, so that kernels are not shared."""
 
     def run(x, weights):
         for i, w in enumerate(weights):

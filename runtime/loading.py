@@ -4,7 +4,7 @@ import itertools
 import linecache
 from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, c_void_p
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 
@@ -40,7 +40,7 @@ def load(
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     namespace: dict[str, Any] = {"__name__": "bascule.graph", "constants": tuple(constants)}
     if hasattr(kernels, "plan"):
-        namespace |= vocabulary(kernels)
+        namespace |= vocabulary(cast(Planner, kernels))
     else:
         namespace["kernel"] = lambda name, arguments: _function(kernels, name, arguments)
     exec(compile(source, name, "exec"), namespace)

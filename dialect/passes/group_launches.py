@@ -46,7 +46,7 @@ class GroupLaunches(Pass):
             kernels = {f.attributes["sym_name"].value: f for f in functions(module) if kernel_op(f) is not None}
             for graph in graph_functions(module):
                 _Graph(graph, table, kernels, self.most).run()
-            called = set()
+            called: set[str] = set()
             module.operation.walk(lambda op: _note_callee(op, called))
             for name, function in kernels.items():
                 if name not in called and name in table:
