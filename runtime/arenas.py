@@ -1,15 +1,15 @@
 """The memory of intermediates. A large block is kept between calls, one for all graphs of the process.
 
-Up to `MALLOC_KEEPS` bytes the C library keeps what is freed, for anybody, so that an arena costs next to nothing. What is larger it takes from the
-system each time: a page fault every 4 KiB when it is first written, ten times what it takes to write the page. Graphs that run one
-after another (a forward and its backward) share the kept block; it is the largest any of them asked for.
+Up to `MALLOC_KEEPS` bytes the C library keeps what is freed, for anybody, so that an arena costs next to nothing. What is larger
+it takes from the system each time: a page fault every 4 KiB when it is first written, ten times what it takes to write the page.
+Graphs that run one after another (a forward and its backward) share the kept block; it is the largest any of them asked for.
 """
 
 import torch
 
 from .tensors import empty
 
-MALLOC_KEEPS = 32 << 20  # glibc's largest threshold for taking memory straight from the system (DEFAULT_MMAP_THRESHOLD_MAX)
+MALLOC_KEEPS = 32 << 20  # glibc's DEFAULT_MMAP_THRESHOLD_MAX: larger blocks come straight from the system
 
 _kept: list[torch.Tensor] = []  # at most one; `pop` and `append` are atomic
 

@@ -30,7 +30,7 @@ def host() -> Target:
 
 @cache
 def onednn_multiplies_faster() -> bool:
-    """Whether oneDNN's f32 matrix products are faster than those of `aten.mm`: where that is MKL, which uses AVX-512 on Intel's processors only."""
+    """Whether oneDNN's f32 matrix products are faster than `aten.mm`'s: where that is MKL, which uses AVX-512 on Intel's processors only."""
     vendor = _processor().get("vendor_id", "")
     return (
         host().vector_bits == 512
