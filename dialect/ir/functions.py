@@ -1,8 +1,8 @@
 """The three kinds of function in a module, told apart by an attribute.
 
-- graph function (`bascule.graph`): the imported graph. Symbols first (`index`), then tensors. `bascule.storages` (i64 array): a number for
-  each tensor argument, then for each result; two that are equal share a storage in the imported graph, others do not; -1: may share memory with others
-  of that number.
+- graph function (`bascule.graph`): the imported graph. Symbols first (`index`), then tensors. `bascule.storages` (i64 array): a number
+  for each tensor argument, then for each result; two that are equal share a storage in the imported graph, others do not; -1: may
+  share memory with others of that number.
 - kernel function: private, its body is destinations (`bufferization.alloc_tensor`), one `bascule.kernel`, a return of the
   destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
   function, in the same order, so symbol numbers mean the same in both.
