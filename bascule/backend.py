@@ -13,6 +13,7 @@ from bascule.runtime.replay import Direction
 
 from .compile import compile_graph
 from .dynamo_errors import raised_as_is
+from .garbage import collections_paused
 from .graph_passes import JOINT, POST_GRAD, PRE_GRAD, apply, partition
 from .minifier import minifying
 from .options import Options, make_options
@@ -49,7 +50,7 @@ def compile_dynamo_graph(
     on_record: Callable[[Record], None] | None = None,
 ) -> Callable[..., Any]:
     """What `bascule` does; `on_record` is given the record of each graph that was compiled."""
-    with raised_as_is():
+    with raised_as_is(), collections_paused():
         checked = make_options(mode, options)
         pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
         replays = Replays.of(gm, checked)
@@ -77,7 +78,7 @@ def compile_direction(
     directions of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell.
     """
     direction: Direction = "backward" if is_backward else "inference" if is_inference else "forward"
-    with raised_as_is():
+    with raised_as_is(), collections_paused():
         replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
         if is_inference and joint:
             apply(gm, options, JOINT)
