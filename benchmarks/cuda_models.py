@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .cuda_model_cases import CASES, CudaModelCase
-from .measure import geometric_mean, print_table, save
+from .measure import print_ratios, print_table, save
 
 BACKENDS = ["eager", "inductor", "inductor-cudagraphs", "bascule", "bascule-cudagraphs"]
 REPEATS = 20
@@ -144,13 +144,4 @@ def show(rows: list[dict[str, Any]], backends: list[str]) -> None:
 
     header = ["model", *(f"{b} {what}" for b in backends for what in ("ms", "first s", "peak MiB", "errors"))]
     print_table(header, [[row["model"], *(text for b in backends for text in cell(row.get(b, {})))] for row in rows])
-    for key in ("ms", "first_s", "peak_mib"):
-        both = [
-            (r["inductor"][key], r["bascule"][key])
-            for r in rows
-            if key in r.get("inductor", {}) and key in r.get("bascule", {})
-        ]
-        if both:
-            print(
-                f"{key}: Inductor / Bascule in the geometric mean of {len(both)}: {geometric_mean([a / b for a, b in both]):.3f}"
-            )
+    print_ratios(rows, ("ms", "first_s", "peak_mib"))

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .kernel_cases import CASES, KernelCase
-from .measure import geometric_mean, print_table, save
+from .measure import print_ratios, print_table, save
 
 BACKENDS = ["eager", "inductor", "max-autotune", "bascule"]
 FLUSH = 256 << 20  # bytes: several times an L2
@@ -206,17 +206,7 @@ def show(rows: list[dict[str, Any]], backends: list[str], copy: float) -> None:
     header = ["kernel", *(f"{b} {what}" for b in backends for what in ("ms", "of copy", "host ms", "first s"))]
     table = [[row["kernel"], *(text for b in backends for text in cell(row, b))] for row in rows]
     print_table(header, table)
-    if {"inductor", "bascule"} <= set(backends):
-        for key in ("gpu_ms", "host_ms", "first_s"):
-            both = [
-                (r["inductor"][key], r["bascule"][key])
-                for r in rows
-                if key in r.get("inductor", {}) and key in r.get("bascule", {})
-            ]
-            if both:
-                print(
-                    f"{key}: Inductor / Bascule in the geometric mean of {len(both)}: {geometric_mean([a / b for a, b in both]):.3f}"
-                )
+    print_ratios(rows, ("gpu_ms", "host_ms", "first_s"))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,15 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     print("| " + " | ".join("-" * w for w in widths) + " |")
     for row in rows:
         print(line.format(*row))
+
+
+def print_ratios(rows: list[dict[str, Any]], keys: Sequence[str]) -> None:
+    """For each key, Inductor's over Bascule's in the geometric mean of the rows that have both."""
+    for key in keys:
+        both = [row for row in rows if key in row.get("inductor", {}) and key in row.get("bascule", {})]
+        if both:
+            mean = geometric_mean([row["inductor"][key] / row["bascule"][key] for row in both])
+            print(f"{key}: Inductor / Bascule in the geometric mean of {len(both)}: {mean:.3f}")
 
 
 def save(name: str, rows: list[dict[str, Any]], path: str | None) -> None:
