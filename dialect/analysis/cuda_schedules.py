@@ -26,7 +26,6 @@ ROW = 1024  # elements of a program of short rows
 STEP = 4096  # elements of a longer row in a step, 16 a thread
 COLUMN = 4096  # elements of a tile of columns in a step ...
 PILED = 32  # ... and those of them that a thread has
-REPEAT = 8  # tiles of a program of a group, which has its addresses to choose first
 STAGED = (
     98304  # bytes of shared memory for the steps of a walk that are read ahead: two programs share a multiprocessor
 )
@@ -75,7 +74,7 @@ class _Schedule:
 def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> ir.DictAttr:
     """The schedule of one `bascule.kernel`."""
     if _is_group(kernel):
-        domains = [_Domain(op, machine, indexing, grouped=True) for op in inner_loops(kernel)]
+        domains = [_Domain(op, machine, indexing) for op in inner_loops(kernel)]
         schedules = [domain.schedule() for domain in domains]
         keys: dict[str, ir.Attribute] = {
             "kind": ir.StringAttr.get("group"),
@@ -125,9 +124,8 @@ def power_of_two(size: int) -> int:
 class _Domain:
     """A parallel domain, a kernel's or that of one top-level foreach, with what runs at each of its points."""
 
-    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing, *, grouped: bool = False):
-        """`grouped`: one of several domains of a launch."""
-        self.op, self.machine, self.grouped = op, machine, grouped
+    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing):
+        self.op, self.machine = op, machine
         block = op.regions[0].blocks[0]
         self.indices, self.sizes = list(block.arguments), sizes_of(op)
         self.inner = inner_loops(op)
@@ -277,9 +275,8 @@ class _Domain:
         while block > WARP * each and points < 2 * self.machine.sm_count * block:
             block //= 2
         block = min(block, max(WARP, power_of_two(points)))
-        repeat = REPEAT if self.grouped and points % (block * REPEAT) == 0 else 1
         axes, tile = ([len(order)], [block]) if order else ([], [])
-        return _Schedule(kind, order, axes, tile, _warps(block, each), repeat=repeat)
+        return _Schedule(kind, order, axes, tile, _warps(block, each))
 
     def _heaviest(self) -> int:
         return max(map(self._bytes, self.accesses), default=0)

@@ -67,6 +67,7 @@ class _Graph:
         self.block = graph.regions[0].blocks[0]
         self.ops = [view.operation for view in self.block.operations]
         self.merged: dict[tuple[ir.Operation, int], str] = {}
+        self.readers: dict[ir.Value, list[int]] = defaultdict(list)  # the ops that use a value
 
     def run(self) -> None:
         before = self._dependencies()
@@ -95,7 +96,7 @@ class _Graph:
         """For each op, the numbers of those that must come before it: what it uses, and of effects the one before, and of a copy into an
         argument all that read the argument."""
         number = {op: n for n, op in enumerate(self.ops)}
-        readers: dict[ir.Value, list[int]] = defaultdict(list)
+        readers = self.readers
         before: list[set[int]] = []
         effect = None
         for n, op in enumerate(self.ops):
@@ -154,10 +155,15 @@ class _Graph:
                     needed[node].add(other)
                     after[other].add(node)
         waiting = {leader.get(n, n): len(needed[leader.get(n, n)]) for n in range(len(self.ops))}
-        ready: list[tuple[int, int]] = []
+        rank = {node: (members.get(node, [node])[-1], node) for node in waiting}
+        first = dict(rank)
+        for node in filter(lambda n: self._is_kernel(self.ops[n]), waiting):
+            others = [first[leader.get(n, n)] for n in self._overwritten(members.get(node, [node]))]
+            rank[node] = max([rank[node], *((last, len(self.ops)) for last, _ in others)])
+        ready: list[tuple[tuple[int, int], int]] = []
         for node, count in waiting.items():
             if not count:
-                heappush(ready, (members.get(node, [node])[-1], node))
+                heappush(ready, (rank[node], node))
         end = self.ops[-1]
         while ready:
             _, node = heappop(ready)
@@ -167,7 +173,20 @@ class _Graph:
             for later in after[node]:
                 waiting[later] -= 1
                 if not waiting[later]:
-                    heappush(ready, (members.get(later, [later])[-1], later))
+                    heappush(ready, (rank[later], later))
+
+    def _overwritten(self, members: list[int]) -> set[int]:
+        """The other kernel calls that read arguments into which results of the members, that nothing else uses, are copied: after
+        those the members may write to the arguments themselves."""
+        found: set[int] = set()
+        for n in members:
+            for result in self.ops[n].results:
+                users = [use.owner for use in result.uses]
+                if all(user.name == CopyIntoOp.OPERATION_NAME for user in users):
+                    found.update(
+                        m for user in users for m in self.readers[user.operands[1]] if self._is_kernel(self.ops[m])
+                    )
+        return found - set(members)
 
     def _merge(self, kernel: ir.Operation, calls: list[ir.Operation]) -> None:
         operands = [operand for call in calls for operand in call.operands]

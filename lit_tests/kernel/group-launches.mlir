@@ -61,3 +61,46 @@ func.func @chain(%a: tensor<300x300xf32>, %b: tensor<300x300xf32>) -> (tensor<30
   %2 = call @double(%b) : (tensor<300x300xf32>) -> tensor<300x300xf32>
   return %1, %2 : tensor<300x300xf32>, tensor<300x300xf32>
 }
+
+// What overwrites an argument comes after what reads its old contents, so that it may be made in the argument.
+// CHECK-LABEL: func.func @late(
+// CHECK-SAME: %[[P:.*]]: tensor<300x300xf32>, %[[Q:.*]]: tensor<300x300xf32>
+// CHECK: %[[TWICE:.*]] = call @double(%[[P]])
+// CHECK: %[[R:.*]]:2 = call @scaled_x2(%[[P]], %[[Q]])
+// CHECK: %[[NEXT:.*]] = call @next(%[[P]])
+// CHECK: "bascule.copy_into"(%[[NEXT]], %[[P]])
+// CHECK: return
+func.func private @next(%x: tensor<300x300xf32>) -> tensor<300x300xf32> {
+  %out = bufferization.alloc_tensor() : tensor<300x300xf32>
+  "bascule.kernel"() ({
+  ^bb0(%i: index, %j: index):
+    %one = arith.constant 1.0 : f32
+    %e = tensor.extract %x[%i, %j] : tensor<300x300xf32>
+    %f = arith.addf %e, %one : f32
+    "bascule.store"(%f, %out, %i, %j) : (f32, tensor<300x300xf32>, index, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (300, 300)>} : () -> ()
+  return %out : tensor<300x300xf32>
+}
+
+func.func private @scaled(%x: tensor<300x300xf32>) -> tensor<300x300xf32> {
+  %out = bufferization.alloc_tensor() : tensor<300x300xf32>
+  "bascule.kernel"() ({
+  ^bb0(%i: index, %j: index):
+    %three = arith.constant 3.0 : f32
+    %e = tensor.extract %x[%i, %j] : tensor<300x300xf32>
+    %f = arith.mulf %e, %three : f32
+    "bascule.store"(%f, %out, %i, %j) : (f32, tensor<300x300xf32>, index, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (300, 300)>} : () -> ()
+  return %out : tensor<300x300xf32>
+}
+
+func.func @late(%p: tensor<300x300xf32>, %q: tensor<300x300xf32>) -> (tensor<300x300xf32>, tensor<300x300xf32>, tensor<300x300xf32>) attributes {bascule.graph} {
+  %0 = call @next(%p) : (tensor<300x300xf32>) -> tensor<300x300xf32>
+  %1 = call @double(%p) : (tensor<300x300xf32>) -> tensor<300x300xf32>
+  %2 = call @scaled(%p) : (tensor<300x300xf32>) -> tensor<300x300xf32>
+  %3 = call @scaled(%q) : (tensor<300x300xf32>) -> tensor<300x300xf32>
+  "bascule.copy_into"(%0, %p) : (tensor<300x300xf32>, tensor<300x300xf32>) -> ()
+  return %1, %2, %3 : tensor<300x300xf32>, tensor<300x300xf32>, tensor<300x300xf32>
+}

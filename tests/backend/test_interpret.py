@@ -94,3 +94,31 @@ def test_a_dump_has_the_ir_of_each_kernel(tmp_path):
     call(torch.randn(4, 8))
     (file,) = tmp_path.glob("*/*.ttir")
     assert "tt.func" in file.read_text()
+
+
+def test_an_optimizer_writes_its_state_in_place(tmp_path):
+    """Parameters, averages and step counts: of a step count, what needs the old one runs before the new one is written over it."""
+    torch.manual_seed(0)
+    weights = [torch.randn(300, 300) for _ in range(16)]
+    gradients = [torch.randn(300, 300) for _ in range(16)]
+
+    def steps(prepare):
+        parameters = [torch.nn.Parameter(w.clone()) for w in weights]
+        optimizer = torch.optim.AdamW(parameters, lr=0.01, foreach=True)
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.grad = gradient.clone()
+        optimizer.step()  # the state is there, and no step count is 0
+        for group in optimizer.param_groups:
+            group["capturable"] = prepare is not None
+        step = optimizer.step if prepare is None else prepare(lambda: optimizer.step())
+        step()
+        step()
+        state = [value for parameter in parameters for value in optimizer.state[parameter].values()]
+        return [*(p.detach() for p in parameters), *state]
+
+    options = {**OPTIONS, "dump": str(tmp_path), "cache": False}
+    got = steps(lambda step: torch.compile(step, backend="bascule", options=options))
+    for g, w in zip(got, steps(None), strict=True):
+        torch.testing.assert_close(g, w)
+    (wrapper,) = tmp_path.rglob("wrapper.py")
+    assert ".copy_(" not in wrapper.read_text()
