@@ -125,7 +125,7 @@ def run(only: str | None, json: str | None, backends: list[str], limit: float) -
             continue
         try:
             row = measure(case, backends, lambda row: save("models on a GPU", [*rows, row], json))
-        except Exception as error:
+        except Exception as error:  # the other models are still to be measured
             traceback.print_exc()
             row = {"model": case.name, "failed": f"{type(error).__name__}: {error}"[:800]}
         rows.append(row)

@@ -151,7 +151,7 @@ def measure(case: KernelCase, backends: list[str], scale: int, scratch: torch.Te
                 run()
             host = host_ms(run)
             row[backend] = {"gpu_ms": gpu_ms(run, scratch, host), "host_ms": host, "first_s": first}
-        except Exception as error:  # the other kernels are still to be measured
+        except Exception as error:  # the other backends are still to be measured
             traceback.print_exc()
             row[backend] = {"failed": f"{type(error).__name__}: {error}"[:500]}
         wrong = row["error"].get(backend, 0.0)
@@ -179,7 +179,7 @@ def main() -> None:
             break
         try:
             rows.append(measure(case, backends, args.scale, scratch))
-        except Exception as error:
+        except Exception as error:  # the other kernels are still to be measured
             traceback.print_exc()
             rows.append({"kernel": case.name, "failed": f"{type(error).__name__}: {error}"[:500]})
         print(rows[-1], file=sys.stderr, flush=True)
