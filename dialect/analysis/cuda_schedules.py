@@ -58,7 +58,6 @@ class _Schedule:
     tile: list[int]
     warps: int
     loops: list[InnerLoop] = field(default_factory=list)
-    repeat: int = 1
 
     def attributes(self) -> dict[str, ir.Attribute]:
         return {
@@ -67,7 +66,6 @@ class _Schedule:
             "axes": ir.DenseI64ArrayAttr.get(self.axes),
             "tile": ir.DenseI64ArrayAttr.get(self.tile),
             "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
-            "repeat": i64(self.repeat),
         }
 
 

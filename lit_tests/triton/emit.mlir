@@ -53,7 +53,7 @@ func.func private @scale(%x: memref<6x40xf32>, %w: memref<40xf32>, %out: memref<
     "bascule.store"(%r, %out, %i, %j) : (bf16, memref<6x40xbf16>, index, index) -> ()
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (6, 40)>, schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0, 1>, axes = array<i64: 2>, tile = array<i64: 256>,
-      loops = [], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64, repeat = 1 : i64}>} : () -> ()
+      loops = [], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }
 
@@ -74,6 +74,6 @@ func.func private @row(%x: memref<100x16384xf32>, %out: memref<100x16384xf32>) {
     }) {ranges = affine_map<() -> (16384)>} : () -> ()
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (100)>, schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0>, axes = array<i64: 1>, tile = array<i64: 1>,
-      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 0 : i64}, {along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 1 : i64}], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64, repeat = 1 : i64}>} : () -> ()
+      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 0 : i64}, {along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 1 : i64}], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }

@@ -26,7 +26,7 @@ func.func private @scale(%x: memref<6x40xf32>, %w: memref<40xf32>, %out: memref<
     "bascule.store"(%r, %out, %i, %j) : (bf16, memref<6x40xbf16>, index, index) -> ()
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (6, 40)>, schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0, 1>, axes = array<i64: 2>, tile = array<i64: 256>,
-      loops = [], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64, repeat = 1 : i64}>} : () -> ()
+      loops = [], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }
 
@@ -59,7 +59,7 @@ func.func private @centre(%x: memref<100x40xf32>, %out: memref<100x40xf32>) {
     }) {ranges = affine_map<() -> (40)>} : () -> ()
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (100)>, schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0>, axes = array<i64: 1>, tile = array<i64: 16>,
-      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 64 : i64, walk = 0 : i64}, {along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 64 : i64, walk = 1 : i64}], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64, repeat = 1 : i64}>} : () -> ()
+      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 64 : i64, walk = 0 : i64}, {along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 64 : i64, walk = 1 : i64}], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }
 
@@ -84,7 +84,7 @@ func.func private @walked(%x: memref<100x1000xf32>, %out: memref<100xf32>) {
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (100)>,
       schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0>, axes = array<i64: 1>, tile = array<i64: 1>,
-      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 128 : i64, walk = 0 : i64}], warps = 2 : i64, stages = 3 : i64, index_bits = 32 : i64, capability = 90 : i64, repeat = 1 : i64}>} : () -> ()
+      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 128 : i64, walk = 0 : i64}], warps = 2 : i64, stages = 3 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }
 
@@ -117,7 +117,7 @@ func.func private @shift(%n: index, %x: memref<?xi1, affine_map<(d0)[s0] -> (d0)
     "bascule.store"(%e, %out, %i) : (i1, memref<?xi1, affine_map<(d0)[s0] -> (d0)>>, index) -> ()
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<()[s0] -> (s0)>, schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0>, axes = array<i64: 1>, tile = array<i64: 1024>,
-      loops = [], warps = 1 : i64, stages = 1 : i64, index_bits = 64 : i64, capability = 90 : i64, repeat = 1 : i64}>} : () -> ()
+      loops = [], warps = 1 : i64, stages = 1 : i64, index_bits = 64 : i64, capability = 90 : i64}>} : () -> ()
   return
 }
 
@@ -134,7 +134,7 @@ func.func private @add(%i: memref<9xi64>, %x: memref<9xf32>, %out: memref<4xf32>
     "bascule.store"(%e, %out, %at) {mode = "add"} : (f32, memref<4xf32>, index) -> ()
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (9)>, schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0>, axes = array<i64: 1>, tile = array<i64: 32>,
-      loops = [], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64, repeat = 1 : i64}>} : () -> ()
+      loops = [], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }
 

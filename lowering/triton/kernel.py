@@ -47,12 +47,9 @@ class Part:
         ]
 
     @property
-    def tiles(self) -> Expr:
-        return Indexing.product([([], count) for count in self.counts()])
-
-    @property
     def programs(self) -> Expr:
-        return expr(ir.AffineExpr.get_ceil_div(self.tiles, self.schedule.repeat))
+        """Programs in all, one for each tile."""
+        return Indexing.product([([], count) for count in self.counts()])
 
 
 class KernelFunction:
@@ -202,22 +199,6 @@ class KernelFunction:
         e.buffers = before
 
     def _emit_part(self, e: Emitter, part: Part, program: Tile) -> None:
-        repeat, b, ix = part.schedule.repeat, e.b, e.ix
-        if repeat == 1:
-            self._emit_tile(e, part, program)
-            return
-        tiles = constant(part.tiles)
-        if tiles is None or tiles % repeat:
-            raise unsupported(part.op, f"a program of {repeat} tiles over {part.tiles}")
-        first = ix.op("arith.muli", program, ix.number(repeat))
-
-        def body(iv: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
-            self._emit_tile(e, part, ix.op("arith.addi", first, Tile(iv)))
-            return values
-
-        b.loop((ix.number(0).value, ix.number(repeat).value, ix.number(1).value), [], body)
-
-    def _emit_tile(self, e: Emitter, part: Part, program: Tile) -> None:
         e.enter(part.op, part.schedule.loops)
         counts, axes, places = part.counts(), [], []
         for number, (groups, extent) in enumerate(zip(part.axes, part.schedule.tile)):

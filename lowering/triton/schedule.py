@@ -27,14 +27,13 @@ class LoopSchedule:
 
 @dataclass(frozen=True)
 class DomainSchedule:
-    """Of a parallel domain: its dims in the order they are flattened, how many of them make an axis, points of a tile along each, and
-    how many tiles a program has."""
+    """Of a parallel domain: its dims in the order they are flattened, how many of them make an axis, and points of a tile along
+    each; a program has one tile."""
 
     order: tuple[int, ...]
     axes: tuple[int, ...]
     tile: tuple[int, ...]
     loops: tuple[LoopSchedule, ...]
-    repeat: int
 
 
 @dataclass(frozen=True)
@@ -114,10 +113,7 @@ class _Reader:
             points *= extent
         if points > MOST_POINTS:
             _refuse(self.kernel, f"the schedule has tiles of {points} elements, more than {MOST_POINTS}")
-        repeat = self.number(config, "repeat")
-        if repeat < 1:
-            _refuse(self.kernel, f"the schedule has {repeat} tiles a program")
-        return DomainSchedule(order, axes, tile, loops, repeat)
+        return DomainSchedule(order, axes, tile, loops)
 
     def loops(self, config: dict[str, ir.Attribute], op: ir.Operation) -> tuple[LoopSchedule, ...]:
         entries, inner = list(self._found(config, "loops")), inner_loops(op)

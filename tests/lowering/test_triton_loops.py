@@ -179,17 +179,6 @@ def test_equal_domains_share_their_code(count):
     assert "ld.global.v4.b32" in compile_kernel(made, 90).asm["ptx"]
 
 
-def test_programs_of_several_tiles():
-    """Of a group of large enough domains, a program walks several tiles once it has chosen its addresses."""
-    text = DOMAINS.replace("300", "8192").replace("70x5xf32", "8192x1xf32").replace("<70xf32>", "<8192xf32>")
-    made = kernel(text.replace("(70)", "(8192)").replace("(5)", "(1)"))
-    assert made.ttir.count("scf.for") >= 1
-    x, y, a, b = torch.randn(8192), torch.randn(8192, 1), torch.empty(8192), torch.empty(8192)
-    run_kernel(made, [Memory(x), Memory(y), Memory(a, written=False), Memory(b, written=False)])
-    torch.testing.assert_close((a, b), (x * 2, y.sum(1)))
-    assert compile_kernel(made, 90).asm["cubin"]
-
-
 def test_domains_that_differ_do_not_share_code():
     made = kernel(DOMAINS.replace("arith.mulf", "arith.addf"))
     assert made.ttir.count('"tt.load"') == 2
