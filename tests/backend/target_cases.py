@@ -84,6 +84,28 @@ def tolerance(name):
     return {"rtol": 1.6e-2, "atol": 1e-3} if name == "bf16" else {"rtol": 2e-6, "atol": 2e-5}
 
 
+def check(name, call, inputs):
+    """`call`, the case's function compiled, as the function itself: values and strides."""
+    function, _ = CASES[name]
+    for want, got in zip(results(function, inputs), results(call, inputs), strict=True):
+        torch.testing.assert_close(got, want, **tolerance(name))
+        assert got.stride() == want.stride()
+
+
+def check_misaligned(compiled, shift, dtype=torch.float32, device="cpu"):
+    """An input `shift` elements from where it would be aligned is copied for the kernels; what is written to it arrives."""
+
+    def function(x, y):
+        x.mul_(2)
+        return x + y
+
+    memory, y = ((torch.randn(*sizes, device=device) * 9).to(dtype) for sizes in ([64 * 64 + shift], [64, 64]))
+    want, got = memory.clone(), memory.clone()
+    first = function(want[shift:].view(64, 64), y)
+    assert torch.equal(compiled(function)(got[shift:].view(64, 64), y), first)
+    assert torch.equal(got, want)
+
+
 def gpt2(batch=2, length=16):
     """A model of GPT-2's form, two layers of 32, and the arguments of a training step."""
     transformers = __import__("transformers")

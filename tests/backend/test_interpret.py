@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from target_cases import CASES, DYNAMIC, gpt2, results, tolerance, training_step
+from target_cases import CASES, DYNAMIC, check, check_misaligned, gpt2, training_step
 from torch.nn import functional as F
 
 import bascule
@@ -17,18 +17,14 @@ def compiled(function, **kwargs):
 @pytest.mark.parametrize("name", CASES)
 def test_as_eager(name):
     function, inputs = CASES[name]
-    for want, got in zip(results(function, inputs), results(compiled(function), inputs), strict=True):
-        torch.testing.assert_close(got, want, **tolerance(name))
-        assert got.stride() == want.stride()
+    check(name, compiled(function), inputs)
     assert bascule.counters()["kernels"]["launches"]
 
 
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_of_dynamic_sizes(name):
     function, inputs = CASES[name]
-    call = compiled(function, dynamic=True)
-    for want, got in zip(results(function, inputs), results(call, inputs), strict=True):
-        torch.testing.assert_close(got, want, **tolerance(name))
+    check(name, compiled(function, dynamic=True), inputs)
 
 
 def test_one_compile_serves_many_sizes():
@@ -62,17 +58,7 @@ def test_dropout_follows_the_seed():
 
 @pytest.mark.parametrize("shift", [1, 3])
 def test_inputs_that_are_not_aligned(shift):
-    """They are copied for the kernels; what is written to them arrives."""
-
-    def function(x, y):
-        x.mul_(2)
-        return x + y
-
-    memory, y = torch.randn(4 * 9 + shift), torch.randn(4, 9)
-    want, got = memory.clone(), memory.clone()
-    first = function(want[shift:].view(4, 9), y)
-    assert torch.equal(compiled(function)(got[shift:].view(4, 9), y), first)
-    assert torch.equal(got, want)
+    check_misaligned(compiled, shift)
 
 
 def test_the_module_says_what_each_run_launches():

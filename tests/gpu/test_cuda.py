@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 import torch
-from target_cases import CASES, DYNAMIC, gpt2, results, tolerance, training_step
+from target_cases import CASES, DYNAMIC, check, check_misaligned, gpt2, training_step
 from torch.nn import functional as F
 
 import bascule
@@ -29,19 +29,14 @@ def on_gpu(inputs):
 @pytest.mark.parametrize("name", CASES)
 def test_as_eager(name):
     function, inputs = CASES[name]
-    inputs = on_gpu(inputs)
-    for want, got in zip(results(function, inputs), results(compiled(function), inputs), strict=True):
-        torch.testing.assert_close(got, want, **tolerance(name))
-        assert got.stride() == want.stride()
+    check(name, compiled(function), on_gpu(inputs))
     assert bascule.counters()["kernels"]["launches"]
 
 
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_of_dynamic_sizes(name):
     function, inputs = CASES[name]
-    inputs = on_gpu(inputs)
-    for want, got in zip(results(function, inputs), results(compiled(function, dynamic=True), inputs), strict=True):
-        torch.testing.assert_close(got, want, **tolerance(name))
+    check(name, compiled(function, dynamic=True), on_gpu(inputs))
 
 
 def test_one_compile_serves_many_sizes():
@@ -74,15 +69,7 @@ def test_dropout_follows_the_seed():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize("shift", [1, 3])
 def test_inputs_that_are_not_aligned(dtype, shift):
-    def function(x, y):
-        x.mul_(2)
-        return x + y
-
-    memory, y = (randn(64 * 64 + shift) * 9).to(dtype), (randn(64, 64) * 9).to(dtype)
-    want, got = memory.clone(), memory.clone()
-    first = function(want[shift:].view(64, 64), y)
-    assert torch.equal(compiled(function)(got[shift:].view(64, 64), y), first)
-    assert torch.equal(got, want)
+    check_misaligned(compiled, shift, dtype, "cuda")
 
 
 def test_numbers_on_the_cpu_beside_tensors_on_the_gpu():

@@ -57,6 +57,21 @@ def indices(*values: int) -> torch.Tensor:
     return torch.tensor(values, device=DEVICE)
 
 
+def gradients(out: list[torch.Tensor], *leaves: torch.Tensor) -> list[torch.Tensor | None]:
+    """Of `leaves`, for tangents that differ from element to element."""
+    tangents = [torch.linspace(-1, 2, t.numel(), device=t.device).view(t.shape) for t in out]
+    return list(torch.autograd.grad(out, leaves, tangents, allow_unused=True))
+
+
+def raised(kind: type[Exception], call: Callable[[], Any]) -> str:
+    """Whether `call` raised, to be compared."""
+    try:
+        call()
+    except kind:
+        return "raised"
+    return "passed"
+
+
 def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 

@@ -4,15 +4,23 @@ On another device: `BASCULE_TEST_DEVICE=cuda python -m pytest tests/wrapper/test
 """
 
 import cases_aliasing
+import cases_calls
+import cases_gradients
+import cases_modules
 import cases_mutation
 import cases_optimizers
 import cases_subclasses
-import cases_training
 import pytest
 from harness import check_case, check_program
 
-CASES = {"mutation": cases_mutation, "aliasing": cases_aliasing, "gradients": cases_training}
-PROGRAMS = {"training": cases_training, "optimizers": cases_optimizers, "subclasses": cases_subclasses}
+CASES = {"mutation": cases_mutation, "aliasing": cases_aliasing, "gradients": cases_gradients}
+PROGRAMS = {
+    "gradients": cases_gradients,
+    "modules": cases_modules,
+    "calls": cases_calls,
+    "optimizers": cases_optimizers,
+    "subclasses": cases_subclasses,
+}
 
 
 def named(groups, table):
