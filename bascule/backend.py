@@ -1,5 +1,9 @@
-"""The backend: what `torch.compile(f, backend="bascule")` calls with each graph that Dynamo captured."""
+"""The backend: what `torch.compile(f, backend="bascule")` calls with each graph that Dynamo captured.
 
+The compiler is imported when something has to be compiled: where the disk cache has it all, that would be most of the time of a first call.
+"""
+
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -7,19 +11,15 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot import compile_with_autograd, mark_visible_outputs, report_output_strides
-from bascule.frontend.decompositions import decomposition_table
-from bascule.runtime.replay import Direction
+from bascule.frontend.aot import compile_with_autograd, min_cut
 
-from .compile import compile_graph
+from .counting import count as counted
 from .dynamo_errors import raised_as_is
 from .garbage import collections_paused
-from .graph_passes import JOINT, POST_GRAD, PRE_GRAD, apply, partition
-from .minifier import minifying
 from .options import Options, make_options
-from .pipelines import pipeline_for
+from .output_code import CompiledGraph
 from .record import Record
-from .replay import Replays, forget_recordings
+from .trace_cache import Traces, unused
 
 _numbers = count()
 
@@ -52,48 +52,65 @@ def compile_dynamo_graph(
     """What `bascule` does; `on_record` is given the record of each graph that was compiled."""
     with raised_as_is(), collections_paused():
         checked = make_options(mode, options)
-        pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
+        if checked.pipeline is not None:
+            from .pipelines import pipeline_for
+
+            pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
+        name = f"graph{next(_numbers)}"
+        if checked.pre_grad_custom_pass is not None:
+            from .graph_passes import PRE_GRAD, apply
+
+            apply(gm, checked, PRE_GRAD)
+        reason = unused(checked)
+        if reason is None:
+            return _compile_or_load(name, gm, example_inputs, checked, on_record)
+        counted("traces", f"bypass: {reason}")
+
+        from bascule.frontend.frozen_weights import weight_inputs
+
+        from .directions import compile_direction
+        from .graph_passes import partition
+        from .replay import Replays
+
         replays = Replays.of(gm, checked)
-        compiler = partial(compile_direction, f"graph{next(_numbers)}", checked, on_record, replays=replays)
-        apply(gm, checked, PRE_GRAD)
-        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), partition(checked))
+        weights = weight_inputs(gm) if checked.freezing else None
+        compiler = partial(compile_direction, name, checked, on_record, replays=replays, weights=weights)
+        return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), partition(checked))
 
 
-def compile_direction(
+def _compile_or_load(
     name: str,
-    options: Options,
-    on_record: Callable[[Record], None] | None,
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
-    *,
-    is_backward: bool,
-    is_inference: bool,
-    joint: bool = True,
-    replays: Replays | None = None,
-    static_inputs: Sequence[int] | None = None,
-) -> Callable[[list[Any]], Sequence[Any]]:
-    """Compiles the forward, backward or inference graph of what is called `name`; returns a boxed function.
+    options: Options,
+    on_record: Callable[[Record], None] | None,
+) -> Callable[..., Any]:
+    """Looks the trace of `gm` up on disk, and keeps it there if it had to be traced."""
+    traces = Traces(name, options, _decompositions, on_record)
 
-    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of all
-    directions of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell.
-    """
-    direction: Direction = "backward" if is_backward else "inference" if is_inference else "forward"
-    with raised_as_is(), collections_paused():
-        replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
-        if is_inference and joint:
-            apply(gm, options, JOINT)
-        apply(gm, options, POST_GRAD)
+    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledGraph:
+        from .directions import compile_direction
 
-        def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
-            called = f"{name}_{direction}"
-            return compile_graph(gm, example_inputs, options, name=called, on_record=on_record, replay=replay)
+        call = compile_direction(name, options, on_record, gm, example_inputs, **direction)
+        kept = getattr(call, "kept", None)
+        if kept is None:
+            traces.refuse("a graph that the disk cache does not have as one")
+        return CompiledGraph(call, kept)
 
-        if not (is_backward or is_inference):
-            mark_visible_outputs(gm)
-        compiled = minifying(compile_, gm, example_inputs, options)
-        if not is_backward:
-            report_output_strides(gm)
-        return compiled if replay is None else replay.finished(compiled)
+    return compile_with_autograd(gm, example_inputs, compiler, {}, min_cut, traces)
 
 
-bascule.reset = forget_recordings  # type: ignore[attr-defined]  # `torch.compiler.reset` calls it
+def _decompositions() -> dict[Any, Callable]:
+    from bascule.frontend.decompositions import decomposition_table
+
+    return decomposition_table()
+
+
+def _reset() -> None:
+    """What `torch.compiler.reset` calls: forgets the recordings of CUDA graphs, if there can be any."""
+    replay = sys.modules.get(f"{__package__}.replay")
+    if replay is not None:
+        replay.forget_recordings()
+
+
+bascule.reset = _reset  # type: ignore[attr-defined]

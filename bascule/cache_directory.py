@@ -1,4 +1,7 @@
-"""Where compiled graphs are kept on disk: `$BASCULE_CACHE_DIR` or `~/.cache/bascule`; an empty variable turns the cache off.
+"""Where what was compiled is kept on disk: `$BASCULE_CACHE_DIR` or `~/.cache/bascule`; an empty variable turns the cache off.
+
+`traces`: what AOTAutograd came to for graphs of Dynamo's; `graphs`: the compiled graphs; `kernels`: kernels for a GPU;
+`schedules`: what `max_autotune` has measured.
 
 What is loaded from there runs as code, so only files count that are the user's own and that nobody else can write. A file is written under
 another name and renamed: readers and concurrent writers see all of it or nothing.
@@ -14,8 +17,8 @@ from typing import Any
 from uuid import uuid4
 
 VARIABLE, LIMIT_VARIABLE = "BASCULE_CACHE_DIR", "BASCULE_CACHE_LIMIT"
-GRAPHS, KERNELS = "graphs", "kernels"  # folders under the root: whole graphs, and kernels for a GPU by their text
-LIMIT = 2 << 30  # bytes that the graphs may take
+TRACES, GRAPHS, KERNELS, SCHEDULES = FOLDERS = ("traces", "graphs", "kernels", "schedules")  # under the root
+LIMIT = 2 << 30  # bytes that all of them may take
 
 
 class Refused(Exception):
@@ -95,26 +98,40 @@ class Directory:
                 number += 1
         return number
 
-    def trim(self, limit: int) -> None:
-        """Deletes the files used longest ago until three quarters of `limit` bytes are left, if there are more than `limit`."""
-        found = []
-        for path in self.files():
+
+def trim(folder: Path, limit: int) -> None:
+    """Deletes the files under `folder` used longest ago until three quarters of `limit` bytes are left, if there are more than `limit`."""
+    found = []
+    for name in FOLDERS:
+        for path in Directory(folder / name).files():
             with suppress(OSError):
                 status = path.stat()
                 found.append((status.st_mtime, status.st_size, path))
-        total = sum(size for _, size, _ in found)
-        if total <= limit:
-            return
-        for _, size, path in sorted(found):
-            if total <= limit * 3 // 4:
-                break
-            with suppress(OSError):
-                path.unlink()
-                total -= size
+    total = sum(size for _, size, _ in found)
+    if total <= limit:
+        return
+    for _, size, path in sorted(found):
+        if total <= limit * 3 // 4:
+            break
+        with suppress(OSError):
+            path.unlink()
+            total -= size
+
+
+_stored = 0
+
+
+def trim_now_and_then() -> None:
+    """Called after each entry that is stored: looks after the size of the caches, which takes as long as there are entries."""
+    global _stored
+    _stored += 1
+    folder = root()
+    if _stored % 100 == 1 and folder is not None:
+        trim(folder, limit())
 
 
 def limit() -> int:
-    """How many bytes the graphs may take: `$BASCULE_CACHE_LIMIT` or 2 GiB."""
+    """How many bytes all caches together may take: `$BASCULE_CACHE_LIMIT` or 2 GiB."""
     text = os.environ.get(LIMIT_VARIABLE, "")
     return int(text) if text.isdigit() else LIMIT
 
@@ -131,7 +148,7 @@ def statistics() -> dict[str, Any]:
     folder = root()
     found: dict[str, Any] = {"directory": None if folder is None else str(folder)}
     if folder is not None:
-        for name in (GRAPHS, KERNELS):
+        for name in FOLDERS:
             entries, size = Directory(folder / name).size()
             found[name] = {"entries": entries, "bytes": size}
     return found
@@ -140,4 +157,4 @@ def statistics() -> dict[str, Any]:
 def clear() -> int:
     """Deletes all entries of all caches; returns how many there were."""
     folder = root()
-    return 0 if folder is None else sum(Directory(folder / name).clear() for name in (GRAPHS, KERNELS))
+    return 0 if folder is None else sum(Directory(folder / name).clear() for name in FOLDERS)

@@ -9,20 +9,20 @@ from bascule.frontend.importer import import_graph
 from bascule.lowering.program import to_python
 from bascule.runtime import load
 
-from .cache import slot_for
-from .counting import count
+from .cache import Slot, slot_for
 from .device_warnings import warn_about
 from .devices import placement_of
 from .dialect.ir import context
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
+from .module_summary import summary_of
 from .options import Options
 from .parts import compile_in_parts
 from .pipelines import pipeline_for
 from .record import Record
 from .replay import Replay
 from .reproducer import Snapshot, compiler_error
-from .summary import Summary
+from .summary import count_summary
 from .targets import target_for
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
@@ -79,22 +79,26 @@ def compile_graph(
     for finished in (record, *parts):
         finished.finished()
         if finished.compiled:
-            _count(finished.summary)
+            count_summary(finished.summary)
         if on_record is not None:
             on_record(finished)
     return compiled
+
+
+def _aligned(example_inputs: Sequence[Any]) -> bool:
+    """Whether the dynamic sizes are multiples of 16 as they are now."""
+    sizes = [size for x in example_inputs for size in (x.shape if isinstance(x, torch.Tensor) else [x])]
+    return all((size.node.hint or 0) % 16 == 0 for size in sizes if isinstance(size, torch.SymInt))
 
 
 def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
     return call
 
 
-def _count(summary: Summary) -> None:
-    count("graphs", "compiled")
-    count("kernels", "launches", summary.launches)
-    count("kernels", "distinct", len(summary.kernels))
-    for call in summary.aten:
-        count("aten", f"{call.operator}: {call.reason}", call.calls)
+def _kept(call: Boxed, slot: Slot, record: Record, constants: tuple[torch.Tensor, ...]) -> Boxed:
+    """`call`, which says under what the cache has it (`call.kept`): it can be a part of what is kept of a trace."""
+    call.kept = slot.kept(record.nodes, constants)  # type: ignore[attr-defined]
+    return call
 
 
 def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record) -> Boxed:
@@ -107,6 +111,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
             pipeline = pipeline_for(options, target.machine)
             imported = import_graph(gm, example_inputs, context=context())
             placement.annotate(imported.module)
+        record.aligned = _aligned(example_inputs)
         record.module, record.target, snapshot = imported.module, target.name, Snapshot.of(imported.module)
         record.dump_module("import", imported.module)
         with record.stage("cache"):
@@ -115,19 +120,25 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
         if entry is not None:
             record.summary, record.wrapper = entry.summary, entry.wrapper
             with record.stage("load"):
-                return load(entry.wrapper, entry.compiled.kernels, imported.constants)
+                return _kept(load(entry.wrapper, entry.kernels, imported.constants), slot, record, imported.constants)
         pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
         record.lowering = True
+        if options.max_autotune:
+            from .autotune import tune
+
+            tune(imported.module, target, record)
         compiled = target.compile(imported.module, record)
         with record.stage("wrapper"):
             record.wrapper = to_python(imported.module, compiled.plans)
-            record.summary = Summary.of(imported.module)
-        if slot is not None:
+            record.summary = summary_of(imported.module)
+        stored = False
+        if slot is not None and not record.refused:
             with record.stage("cache"):
-                slot.store(record.wrapper, compiled, record.summary)
+                stored = slot.store(record.wrapper, compiled, record.summary)
         file = record.dump("wrapper.py", record.wrapper)
         with record.stage("load"):
-            return load(record.wrapper, compiled.kernels, imported.constants, file=file)
+            call = load(record.wrapper, compiled.kernels, imported.constants, file=file)
+            return _kept(call, slot, record, imported.constants) if stored else call
     except UnsupportedError as error:
         if record.lowering:  # IR that our own passes have made is ours to lower: report it with a reproducer
             raise compiler_error(error, gm, record, options, snapshot, pipeline) from error

@@ -21,10 +21,10 @@ from bascule.frontend.aot import compile_with_autograd, min_cut
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import ImportedGraph, import_graph
 
-from .backend import compile_direction
 from .checked_interpreter import CheckedInterpreter
 from .dialect.interpreter import compare, interpret
 from .dialect.ir import context
+from .directions import compile_direction
 from .drawing import draw
 from .dynamo_errors import raised_as_is
 from .errors import CompilerError, UserError

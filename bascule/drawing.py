@@ -13,7 +13,7 @@ from .dialect.ir.functions import EXTERN, functions, graph_functions, kernel_op
 from .dialect.ir.locations import operators_of, source_of
 from .dialect.ir.shapes import shape_of
 from .dialect.mlir import ir
-from .summary import domain_of
+from .module_summary import domain_of
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 240, 58, 30, 70, 20
 COLORS = {"kernel": "#cfe8cf", "aten": "#f3d9b1", "op": "#d9e2f3", "end": "#eeeeee"}

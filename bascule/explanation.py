@@ -27,6 +27,8 @@ class GraphExplanation:
     memory: Memory | None
     remarks: tuple[str, ...]
     fallback: str | None  # why the graph was not compiled, if it was not
+    refused: tuple[str, ...]  # kernels that did not compile, whose operators run in PyTorch: name, reason, reproducer
+    untuned: str | None  # with the option `max_autotune`: why no schedule was measured
     replay: str | None  # with the option `cudagraphs` on a GPU: how it is replayed, or why not
     cuts: tuple[
         str, ...
@@ -47,6 +49,8 @@ class GraphExplanation:
             memory=told.memory,
             remarks=told.remarks,
             fallback=record.fallback,
+            refused=tuple(record.refused),
+            untuned=record.untuned,
             replay=record.replay,
             cuts=tuple(map(str, record.cuts)),
             seconds=dict(record.seconds),
@@ -69,6 +73,13 @@ class GraphExplanation:
             for k in self.kernels:
                 times = f" ({k.calls} times)" if k.calls != 1 else ""
                 lines.append(f"    {k.name}{times} over {k.domain}: {', '.join(k.operators)}")
+                if k.tuned is not None:
+                    lines.append(f"      measured: {k.tuned}")
+        if self.untuned is not None:
+            lines.append(f"  max_autotune measured nothing: {self.untuned}")
+        if self.refused:
+            lines.append(f"  not compiled, of these: {len(self.refused)}, whose operators run in PyTorch, slowly")
+            lines += [f"    {kernel}" for kernel in self.refused]
         if self.aten:
             lines.append(f"  {sum(a.calls for a in self.aten)} calls of ATen")
             lines += [f"    {a.calls:4} {a.operator}: {a.reason}" for a in self.aten]

@@ -17,7 +17,7 @@ def run_otherwise(
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """A boxed function that computes `gm` without Bascule, after one warning; raises `error` where the options ask
     for that."""
-    unsupported = isinstance(error, UnsupportedError)
+    unsupported = isinstance(error, UnsupportedError) or isinstance(error.__cause__, UnsupportedError)
     if options.on_error == "raise" or (unsupported and options.fallback == "error"):
         raise error
     cause = error.__cause__ or error

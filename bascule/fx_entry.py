@@ -10,8 +10,9 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from bascule.frontend.aot import compile_eagerly, compile_with_autograd, decomposed, exported_pytree, with_values
 from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.frozen_weights import weight_inputs
 
-from .backend import compile_direction
+from .directions import compile_direction
 from .dynamo_errors import raised_as_is
 from .errors import UserError
 from .graph_passes import PRE_GRAD, apply, partition
@@ -58,6 +59,10 @@ def compile_fx_inner(
                 raise UserError("asks for code of another kind than a Python module", location=f"parameter '{name}'")
         checked = make_options(None, {"cudagraphs": bool(cudagraphs), **(options or {})})
         pipeline_for(checked)
+        if checked.freezing:
+            raise UserError(
+                "is for `compile_fx` and `torch.compile`, which know weights from inputs", location="option 'freezing'"
+            )
         inputs = with_values(gm, example_inputs)
         gm = decomposed(gm, inputs, decomposition_table())
         name = f"fx{next(_numbers) if graph_id is None else graph_id}"
@@ -107,7 +112,8 @@ def compile_fx(
         table = decomposition_table() if decompositions is None else decompositions
         own = inner_compile is compile_fx_inner
         replays = Replays.of(model, options)
-        direction = partial(compile_direction, f"fx{next(_numbers)}", options, None, replays=replays)
+        weights = weight_inputs(model) if options.freezing else None
+        direction = partial(compile_direction, f"fx{next(_numbers)}", options, None, replays=replays, weights=weights)
         compiler = direction if own else inner_compile
         return compile_with_autograd(model, example_inputs, compiler, table, partition(options))
 

@@ -40,6 +40,11 @@ class Options:
     cache: bool = _option(
         True, "keep compiled graphs on disk, in $BASCULE_CACHE_DIR or ~/.cache/bascule, and load them"
     )
+    freezing: bool = _option(
+        False,
+        "inference under torch.no_grad(): the parameters and buffers of the first call become constants, and what follows from them is computed "
+        "once; later changes of them are not promised to be seen",
+    )
     cudagraphs: bool = _option(False, "record compiled graphs as CUDA graphs and replay them; nothing to do on a CPU")
     cudagraph_shapes: int = _option(
         16, "for how many sizes of its inputs a graph of dynamic sizes is recorded; it runs unrecorded for further ones"
@@ -47,7 +52,10 @@ class Options:
     cudagraph_bytes: int | None = _option(
         None, "bytes of a GPU that recordings may hold before no further one is made; None: half of its memory"
     )
-    max_autotune: bool = _option(False, "search schedules by measuring; nothing to do on a CPU yet")
+    max_autotune: bool = _option(
+        False,
+        "measure a few neighbours of the schedule of each GPU kernel of static sizes, and take the fastest; nothing to do on a CPU",
+    )
     pre_grad_custom_pass: Callable | None = _option(
         None, "a function that changes the graph that Dynamo captured, a torch.fx.Graph, in place"
     )

@@ -1,20 +1,32 @@
-"""A compiled graph as Inductor's callers expect one. Names private modules of PyTorch; checked on torch 2.13."""
+"""A compiled graph as Inductor's callers and AOTAutograd's cache expect one.
+
+Names private modules of PyTorch; checked on torch 2.13.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.output_code import OutputCode
 
 
 class CompiledGraph(OutputCode):
-    """A boxed function as an `OutputCode`: called with one list of inputs, which it empties, it returns the outputs."""
+    """A boxed function as an `OutputCode`: called with one list of inputs, which it empties, it returns the outputs.
 
-    def __init__(self, call: Callable[[list[Any]], Sequence[Any]]):
+    `kept`: under what the disk cache has it, for `frontend/autograd_cache.py`; without it AOTAutograd's results are not kept.
+    """
+
+    def __init__(self, call: Callable[[list[Any]], Sequence[Any]], kept: Any = None):
         self.call = call
         self._boxed_call = True  # of the instance: who wraps it copies its dictionary
+        self._fx_graph_cache_key = kept
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         return self.call(inputs)
+
+    def prepare_for_serialization(self) -> None:
+        """PyTorch's own caches do not get it: their keys know nothing of our options and versions."""
+        raise BypassAOTAutogradCache("Bascule keeps what it compiled in its own cache")
 
     def post_compile(self, example_inputs: Sequence[Any], constants: Any, graph_kwargs: Any) -> None:
         """Output strides have been reported and inputs need no check: there is nothing left to do."""

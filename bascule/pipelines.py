@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+import torch
+
 from .dialect.passes import Pipeline
 from .options import Options
 
@@ -14,6 +16,7 @@ DEFAULT = (
     "fold-views",
     "simplify-indexing",
     "inline-producers",
+    "collapse-domains",
     "split-reductions",  # when a reduction's elements stand in it, before computes share kernels
     "drop-roundings",
     "expand-random",
@@ -45,12 +48,14 @@ STAGES = {"torch": None, "tensor": "torch-to-bascule", "kernel": "schedule-kerne
 
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> Pipeline:
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
-    the default, takes the option's value, or what the machine has.
+    the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
+    deterministic algorithms and the machine is a GPU, on which points run in any order.
 
     Raises `UserError` with the column for a pipeline that does not parse.
     """
     text = ",".join(DEFAULT) if options.pipeline is None else options.pipeline
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
+    asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and asked.get("target") == "cuda"
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {

@@ -6,14 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bascule.frontend.cuts import Cut
-
-from .dialect.mlir import ir
 from .options import Options
 from .summary import Summary
 from .traces import output_code, trace
+
+if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs neither MLIR nor the importer
+    from bascule.frontend.cuts import Cut
+
+    from .dialect.mlir import ir
 
 log = logging.getLogger("bascule")
 # Pass -> the stage that it leaves.
@@ -29,13 +31,18 @@ class Record:
     nodes: int  # of the FX graph
     seconds: dict[str, float] = field(default_factory=dict)  # stage or pass -> time
     running: str = ""  # the stage or pass at work: after a failure, the one that failed
-    module: ir.Module | None = None  # as the last stage left it
+    module: "ir.Module | None" = None  # as the last stage left it
     summary: Summary | None = None  # of the program
     wrapper: str | None = None  # the source of the Python module
     fallback: str | None = None  # why the graph was not compiled
-    cuts: list[Cut] = field(default_factory=list)  # operators between which it was compiled, in parts
+    cuts: "list[Cut]" = field(default_factory=list)  # operators between which it was compiled, in parts
+    refused: list[str] = field(
+        default_factory=list
+    )  # kernels that did not compile, whose operators run in PyTorch, and why
+    untuned: str | None = None  # with the option `max_autotune`: why nothing was measured
     replay: str | None = None  # whether it is replayed as a CUDA graph: how, or why not
     target: str = ""  # what kernels were compiled for
+    aligned: bool = True  # whether the dynamic sizes at hand are multiples of 16
     lowering: bool = False  # whether all passes have run
 
     def __post_init__(self) -> None:
@@ -48,7 +55,7 @@ class Record:
         yield
         self._finish(name, perf_counter() - start)
 
-    def observe(self, when: str, stage: Any, module: ir.Module) -> None:
+    def observe(self, when: str, stage: Any, module: "ir.Module") -> None:
         """An observer for `Pipeline.run`: times each pass, and dumps what it leaves."""
         if when == "before":
             self.running, self._start = stage.name, perf_counter()
@@ -62,7 +69,7 @@ class Record:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         log.debug("%s: %s took %.1f ms", self.name, name, 1e3 * seconds)
 
-    def dump_module(self, stage: str, module: ir.Module) -> None:
+    def dump_module(self, stage: str, module: "ir.Module") -> None:
         """Writes the IR that `stage` left, if there is a directory for it."""
         if self.options.dump is not None:
             self.dump(f"{self._written:02}-{stage}.mlir", text_of(module))
@@ -91,6 +98,6 @@ class Record:
             trace(f"bascule_{self.name}_output_code", lambda: self.wrapper or "")
 
 
-def text_of(module: ir.Module) -> str:
+def text_of(module: "ir.Module") -> str:
     """The module's text, with locations, as `bascule-opt` reads it."""
     return module.operation.get_asm(enable_debug_info=True)

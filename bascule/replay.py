@@ -119,6 +119,8 @@ class Replay:
             return Refusal("its forward is not replayed")
         if record.fallback is not None:
             return Refusal("it was not compiled")
+        if record.refused:
+            return Refusal("a kernel of it did not compile, and PyTorch computes it otherwise")
         summary = record.summary
         if summary is not None and not (summary.launches or summary.aten):
             return None

@@ -38,11 +38,7 @@ def compiler_error(
     message = f"'{record.running}' failed on {record.name}: {told}\n  in {_innermost(error)}"
     log.debug(message, exc_info=error)
     if record.lowering and record.module is not None:
-        replay = {
-            "to-triton": ["bascule-opt", "--pass-pipeline=to-triton"],
-            "triton": ["bascule-opt", "--to-triton", "--emit=ptx"],
-        }
-        text, command = text_of(record.module), replay.get(record.running, ["bascule-run", "--compare"])
+        text, command = text_of(record.module), replay_of(record.running)
     elif snapshot is not None:
         text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
     else:  # nothing was imported
@@ -52,6 +48,33 @@ def compiler_error(
     path = _directory(options) / f"{record.name}.mlir"
     path.write_text(f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}")
     return CompilerError(message, reproducer=str(path), command=shlex.join([*command, str(path)]))
+
+
+def replay_of(stage: str) -> list[str]:
+    """The command that replays a failure of `stage`, one of those after the passes."""
+    commands = {
+        "to-triton": ["bascule-opt", "--pass-pipeline=to-triton"],
+        "triton": ["bascule-opt", "--to-triton", "--emit=ptx"],
+        "load kernels": ["bascule-opt", "--to-triton", "--emit=sass-report"],
+    }
+    return commands.get(stage, ["bascule-run", "--compare"])
+
+
+def write_kernel(kernel: ir.Operation, record: Record, stage: str, error: Exception) -> tuple[str, str]:
+    """A file with one kernel function, for which `stage` raised `error`, and the command line that replays it. What runs a program needs all
+    of it: then the whole module."""
+    command = replay_of(stage)
+    if command[0] == "bascule-opt":
+        with kernel.context, ir.Location.unknown():
+            alone = ir.Module.create()
+            kernel.clone(ir.InsertionPoint(alone.body))
+            text = text_of(alone)
+    else:
+        assert record.module is not None
+        text = text_of(record.module)
+    path = _directory(record.options) / f"{record.name}_{kernel.attributes['sym_name'].value}.mlir"
+    path.write_text(f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}")
+    return str(path), shlex.join([*command, str(path)])
 
 
 def _comment(mark: str, error: Exception) -> str:

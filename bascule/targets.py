@@ -2,16 +2,23 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
-from bascule.lowering.program import Plans
-from bascule.runtime.object_code import ObjectCode
+import torch
 
-from .devices import Placement
+from bascule.lowering.program import Plans
+from bascule.lowering.refusals import Refuse, reraise
+from bascule.runtime.plans import ALIGNED, NARROW, WIDE, Planner, variant_of
+from bascule.runtime.references import PartlyCompiledFunctions, PartlyCompiledPlans
+
+from .devices import CPU, Placement
 from .dialect.mlir import ir
 from .errors import UnsupportedError
+from .machine_code import LATER, cubin_images
 from .record import Record
+from .refused_kernels import Refusals
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,11 @@ class Target(Protocol):
     cached: bool  # whether its kernels go to the disk cache
 
     @property
+    def index(self) -> int | None:
+        """The number of the GPU; None on a CPU."""
+        ...
+
+    @property
     def machine(self) -> Mapping[str, Any]:
         """Fields of passes that say what is compiled for."""
         ...
@@ -35,12 +47,13 @@ class Target(Protocol):
         """Compiles the kernels of a module of the program stage."""
         ...
 
-    def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
-        """The kernels as bytes, for the disk cache; None for a target that keeps nothing there. Names that end in `.json` are text."""
+    def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
+        """The kernels as bytes, for a package, and how `to_python` launches them. Nothing is loaded."""
         ...
 
-    def restore(self, blobs: Mapping[str, bytes]) -> Compiled:
-        """The kernels that `saved` wrote down."""
+    def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
+        """The kernels as bytes, for the disk cache (`machine_code.restored` loads them); None for a target that keeps nothing there. Names
+        that end in `.json` are text."""
         ...
 
 
@@ -48,7 +61,7 @@ class Target(Protocol):
 class Cpu:
     """Machine code of MLIR's JIT."""
 
-    name, cached = "cpu", True
+    name, index, cached = "cpu", None, True
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -59,21 +72,29 @@ class Cpu:
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         from bascule.lowering.cpu import compile_kernels
 
+        refusals = Refusals(module, record)
         with record.stage("jit"):
-            return Compiled(compile_kernels(module))
+            kernels = compile_kernels(module, refuse=refusals)
+        if not refusals.found:
+            return Compiled(kernels)
+        refusals.tell()
+        return Compiled(PartlyCompiledFunctions(kernels, refusals.references(CPU), refusals.symbols()))
+
+    def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
+        from bascule.lowering.cpu import compile_kernels
+
+        with record.stage("jit"):
+            return {"object": compile_kernels(module).object_code()}, None
 
     def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
         return {"object": compiled.kernels.object_code()}
-
-    def restore(self, blobs: Mapping[str, bytes]) -> Compiled:
-        return Compiled(ObjectCode.load(blobs["object"]))
 
 
 @dataclass(frozen=True)
 class Interpret:
     """TTIR for an imagined GPU (an H100's numbers), run by the interpreter."""
 
-    name, cached = "interpret", False
+    name, index, cached = "interpret", None, False
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -82,14 +103,16 @@ class Interpret:
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         from bascule.lowering.triton.programs import InterpretedKernels
 
-        lowered = _lower(module, record)
-        return Compiled(InterpretedKernels(module, lowered), Plans("cpu", lowered.launches, record.name))
+        refusals = Refusals(module, record)
+        lowered = _lower(module, record, refusals)
+        kernels = _beside(refusals, InterpretedKernels(module, lowered), CPU)
+        return Compiled(kernels, Plans("cpu", lowered.launches, record.name))
+
+    def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
+        raise UnsupportedError("the target 'interpret' makes no machine code", hint="leave the option 'target' out")
 
     def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
         return None
-
-    def restore(self, blobs: Mapping[str, bytes]) -> Compiled:
-        raise AssertionError("nothing of this target is kept")
 
 
 @dataclass(frozen=True)
@@ -101,45 +124,69 @@ class Cuda:
 
     @property
     def machine(self) -> Mapping[str, Any]:
-        from bascule.runtime.cuda import capability, sm_count
+        from bascule.runtime.cuda import capability, device_name, sm_count
 
-        return {"target": "cuda", "sm_count": sm_count(self.index), "capability": capability(self.index)}
+        what = {"sm_count": sm_count(self.index), "capability": capability(self.index)}
+        return {"target": "cuda", "device": device_name(self.index), **what}
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
-        from bascule.lowering.triton.compilation import compile_kernels
-        from bascule.runtime.cuda import CubinImage, capability
         from bascule.runtime.planned_kernels import PlannedKernels
 
-        lowered = _lower(module, record)
+        refusals = Refusals(module, record)
+        kernels, plans = self._lowered(module, record, refusals)
+
+        def refuse(name: str, error: Exception) -> None:
+            refusals(name if name in plans.launches else name.removesuffix(variant_of(name)), error)
+
+        likely = ALIGNED if record.aligned else NARROW
+        sized = [name for name, launch in plans.launches.items() if launch.narrow is not None]
+        later = {f"{name}{variant}" for name in sized for variant in (WIDE, NARROW, ALIGNED) if variant != likely}
         with record.stage("triton"):
-            machine_code = compile_kernels(list(lowered.kernels.values()), capability(self.index))
-        images = {
-            name: CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location)
-            for name, code in machine_code.items()
-        }
+            images = cubin_images(self.index, [kernel for name, kernel in kernels.items() if name not in later], refuse)
         with record.stage("load kernels"):
-            kernels = PlannedKernels(images, self.index)
-        return Compiled(kernels, Plans(f"cuda:{self.index}", lowered.launches, record.name))
+            refused = {f"{name}{variant}" for name in refusals.found for variant in (WIDE, NARROW, ALIGNED)}
+            waiting = {name: kernels[name] for name in sorted(later - refused)}
+            planned = PlannedKernels(images, self.index, waiting, partial(cubin_images, self.index), refuse)
+        return Compiled(_beside(refusals, planned, torch.device("cuda", self.index)), plans)
+
+    def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
+        from bascule.runtime.cubin_images import blobs_of
+
+        kernels, plans = self._lowered(module, record)
+        with record.stage("triton"):
+            return blobs_of(cubin_images(self.index, list(kernels.values()))), plans
+
+    def _lowered(
+        self, module: ir.Module, record: Record, refuse: Refuse | None = None
+    ) -> tuple[dict[str, dict[str, Any]], Plans]:
+        """Kernels by name, as the fields of `TritonKernel`."""
+        lowered = _lower(module, record, refuse)
+        kernels = {name: asdict(replace(kernel, grid=None)) for name, kernel in lowered.kernels.items()}
+        return kernels, Plans(f"cuda:{self.index}", lowered.launches, record.name)
 
     def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
-        images = compiled.kernels.images
-        told = {name: {k: v for k, v in asdict(image).items() if k != "cubin"} for name, image in images.items()}
-        return {"images.json": json.dumps(told).encode(), **{name: image.cubin for name, image in images.items()}}
+        from bascule.runtime.cubin_images import blobs_of
 
-    def restore(self, blobs: Mapping[str, bytes]) -> Compiled:
-        from bascule.runtime.cuda import CubinImage
-        from bascule.runtime.planned_kernels import PlannedKernels
-
-        told = json.loads(blobs["images.json"])
-        images = {name: CubinImage(blobs[name], **values) for name, values in told.items()}
-        return Compiled(PlannedKernels(images, self.index))
+        kernels = compiled.kernels
+        return {**blobs_of(kernels.images), LATER: json.dumps(kernels.later).encode()}
 
 
-def _lower(module: ir.Module, record: Record) -> Any:
+def _beside(refusals: Refusals, planner: Planner, device: torch.device) -> Planner:
+    """`planner`, with what runs instead of kernels that did not compile, of which the user is told."""
+    if not refusals.found:
+        return planner
+    refusals.tell()
+    references = refusals.references(device)
+    names = {f"{name}{variant}": name for name in references for variant in (WIDE, NARROW, ALIGNED)}
+    return PartlyCompiledPlans(planner, {launched: references[name] for launched, name in names.items()})
+
+
+def _lower(module: ir.Module, record: Record, refuse: Refuse | None = None) -> Any:
+    """`refuse`: see `bascule.lowering.refusals`; without it, a kernel that has no lowering is an error."""
     from bascule.lowering.triton.programs import lower_kernels
 
     with record.stage("to-triton"):
-        lowered = lower_kernels(module)
+        lowered = lower_kernels(module, refuse or reraise)
     for kernel in lowered.kernels.values():
         record.dump(f"{kernel.name}.ttir", kernel.ttir)
     return lowered

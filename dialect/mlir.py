@@ -4,6 +4,8 @@ To move to another build of MLIR's Python bindings, change the imports below and
 Checked on torch-mlir 20261001.
 """
 
+from pathlib import Path
+
 from torch_mlir import ir, passmanager, rewrite
 from torch_mlir._mlir_libs import _mlir
 from torch_mlir.dialects import (
@@ -28,11 +30,9 @@ from torch_mlir.dialects import torch as torch_dialect
 _mlir.globals.append_dialect_search_prefix(f"{__package__}.bindings")
 
 
-def execution_engine() -> type:
-    """The `ExecutionEngine` class, imported when first asked for (it brings the JIT in)."""
-    from torch_mlir.execution_engine import ExecutionEngine
-
-    return ExecutionEngine
+def c_library() -> str:
+    """The path of the library with MLIR's C API, on which the bindings are built."""
+    return str(Path(_mlir.__file__).with_name("libTorchMLIRAggregateCAPI.so"))
 
 
 def fx_importer():
@@ -47,7 +47,7 @@ __all__ = [
     "arith",
     "bufferization",
     "builtin",
-    "execution_engine",
+    "c_library",
     "ext",
     "func",
     "fx_importer",

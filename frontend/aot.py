@@ -22,9 +22,10 @@ from torch.fx.graph import CodeGen, _PyTreeCodeGen
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.traceback import preserve_node_meta
 
+from .autograd_cache import Lookup, looking_up, serializable
+from .copies import drop_copies
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
-from .importer import VISIBLE
 from .padded_products import pad_products
 
 
@@ -45,8 +46,9 @@ def min_cut(
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass.
 
-    Products are padded before, so that what is saved is what both sides read.
+    Copies of what nobody else sees go, and products are padded before, so that what is saved is what both sides read.
     """
+    drop_copies(joint.graph)
     merge_equal_nodes(joint.graph)
     pad_products(joint.graph)
     with functorch_config.patch(cse=False), composites_fused():
@@ -59,15 +61,23 @@ def compile_with_autograd(
     compiler: GraphCompiler,
     decompositions: dict[Any, Callable],
     partition: Callable[..., Any] = min_cut,
+    lookup: Lookup | None = None,
 ) -> Callable[..., Any]:
     """`gm` as Dynamo made it, compiled, with autograd through it.
 
     A graph that needs gradients is traced jointly with its backward and split by `partition`; the min-cut partitioner saves
     what is cheap to save and recomputes what is cheap to recompute. In a graph that does not, mutations of inputs stay
-    in the graph (`aten.copy_`).
+    in the graph (`aten.copy_`). With `lookup`, what an equal graph became is loaded, or kept; it gives the decompositions then, and `compiler`
+    returns what `frontend/autograd_cache.py` takes.
     """
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
-        again = partial(compile_with_autograd, compiler=compiler, decompositions=decompositions, partition=partition)
+        again = partial(
+            compile_with_autograd,
+            compiler=compiler,
+            decompositions=decompositions,
+            partition=partition,
+            lookup=lookup,
+        )
         return flatten_graph_inputs(gm, example_inputs, again)
 
     forward = partial(compiler, is_backward=False, is_inference=False)
@@ -77,6 +87,7 @@ def compile_with_autograd(
         return compiler(gm, example_inputs, is_backward=False, is_inference=True)
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
+        _mark_dying_inputs(gm)
         # It runs when autograd first needs it, maybe inside a function that Dynamo (compiled autograd) is tracing:
         # neither the compiler nor what it makes is to be traced.
         make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
@@ -89,11 +100,11 @@ def compile_with_autograd(
         1  # by which DDP's optimizer knows that the first call can be with fake tensors
     )
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
-    with tracing(context), functorch_config.patch(unlift_effect_tokens=True):
+    with tracing(context), functorch_config.patch(unlift_effect_tokens=True), looking_up(lookup):
         compiled = aot_module_simplified(
             gm,
             example_inputs,
-            fw_compiler=forward,
+            fw_compiler=forward if lookup is None else serializable(forward),
             bw_compiler=backward,
             inference_compiler=inference,
             partition_fn=partition,
@@ -139,9 +150,22 @@ def report_output_strides(gm: torch.fx.GraphModule) -> None:
 def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
     """Notes on the output node of a training step's forward how many outputs, the first ones, the user sees; the others are saved for the
     backward."""
+    from .importer import VISIBLE  # not above: what is loaded from a cache needs no MLIR
+
     context = TracingContext.try_get()
     if context is not None and context.fw_metadata is not None:
         gm.graph.output_node().meta[VISIBLE] = context.fw_metadata.num_forward
+
+
+def _mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
+    """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but the inputs it was given.
+
+    The partitioner calls those `primals_1`, ... in both graphs.
+    """
+    from .importer import DYING  # not above: what is loaded from a cache needs no MLIR
+
+    for node in gm.graph.find_nodes(op="placeholder"):
+        node.meta[DYING] = not node.name.startswith("primals_")
 
 
 def _hint(size: int | torch.SymInt) -> int:

@@ -63,7 +63,11 @@ FAMILIES = (
 
 
 class NoRule(Exception):
-    """Raised by a rule for arguments it does not take, before it builds anything: the operator then goes to ATen. Its text is the reason."""
+    """Raised by a rule for arguments it does not take: the operator then goes to ATen, and what was built is dead. Its text is the reason."""
+
+
+class LeftToAten(NoRule):
+    """Raised by a rule for what ATen is to do on purpose: `fallback="error"` does not refuse it."""
 
 
 def rule(*operators: str) -> Callable[[Rule], Rule]:
@@ -97,6 +101,7 @@ class Conversion:
     symbols: list[ir.Value]
     externs: Externs
     eager_rounding: bool
+    deterministic: bool  # stores to one place may not meet in an order that varies
     results: list[ir.RankedTensorType]  # the op's result types with eager's layouts
     result_sizes: list[list[ir.AffineExpr]]
     operator: str = ""  # "aten.add.Tensor"
@@ -123,28 +128,66 @@ class Conversion:
         """Index expressions over `dims` (d0, d1, ...) and the function's symbols, as values."""
         return builders.apply(shapes.index_map(len(dims), exprs), dims, self.symbols)
 
+    def scatter(
+        self,
+        init: ir.Value,
+        sizes: Sequence[shapes.Size],
+        body: Callable[[list[ir.Value], ir.Value], object],
+        type_: ir.RankedTensorType | None = None,
+        *,
+        any_order: bool = False,
+    ) -> ir.Value:
+        """`builders.scatter`. `any_order`: stores that meet at one place leave the same there in whatever order they come.
+
+        Raises `LeftToAten` where they would not, and deterministic algorithms are asked for.
+        """
+        result = builders.scatter(init, sizes, body, type_)
+        if self.deterministic and not any_order and _order_matters(result.owner.operation):
+            raise LeftToAten("deterministic algorithms are asked for, and the order of its writes would vary")
+        return result
+
     def call_aten(self, arguments: Sequence[Any], reason: str) -> list[ir.Value]:
         """The op as a call of its operator with `arguments`, decoded as the rule got them; one value a result."""
         return aten_calls.call(self.externs, self.operator, arguments, self.results, self.result_sizes, reason=reason)
 
 
-def convert_module(module: ir.Module, *, fallback: str, eager_rounding: bool) -> None:
+def _order_matters(scatter: ir.Operation) -> bool:
+    """Whether stores of a scatter that meet at one place leave something else there in another order: one replaces the other, or
+    floats are added or multiplied."""
+    found = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        if op.name == "bascule.store":
+            mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
+            found |= mode == "set" or (mode in ("add", "mul") and isinstance(op.operands[0].type, ir.FloatType))
+        return ir.WalkResult.ADVANCE
+
+    scatter.walk(visit)
+    return found
+
+
+def convert_module(module: ir.Module, *, fallback: str, eager_rounding: bool, deterministic: bool = False) -> None:
     """Rewrites each function over torch tensors in `module`, in place.
 
-    `fallback` is "aten" or "error": what becomes of an operator without a rule. Raises `UnsupportedError` at the user's line.
+    `fallback` is "aten" or "error": what becomes of an operator without a rule. `deterministic`: no result may depend on the order in
+    which points run; an operator of which one would goes to ATen. Raises `UnsupportedError` at the user's line.
     """
     with module.context:
         externs = Externs(module)
         for function in graph_functions(module):
             if "!torch." in str(function.attributes["function_type"]):
-                _Function(function, externs, fallback, eager_rounding).convert()
+                _Function(function, externs, fallback, eager_rounding, deterministic).convert()
 
 
 class _Function:
     """The walk over one function of the torch stage, op by op, building its successor before it."""
 
-    def __init__(self, source: ir.Operation, externs: Externs, fallback: str, eager_rounding: bool):
-        self.source, self.externs, self.fallback, self.eager_rounding = source, externs, fallback, eager_rounding
+    def __init__(
+        self, source: ir.Operation, externs: Externs, fallback: str, eager_rounding: bool, deterministic: bool
+    ):
+        self.source, self.externs, self.fallback = source, externs, fallback
+        self.eager_rounding, self.deterministic = eager_rounding, deterministic
         self.rules = load_rules()
         self.shared: dict[str, Any] = {}
         self.types = VTensors()
@@ -216,7 +259,8 @@ class _Function:
     def _operator(self, op: ir.Operation) -> Sequence[Any]:
         operator = operator_name(op)
         types, sizes = self.types.results(op)
-        c = Conversion(op, self.symbols, self.externs, self.eager_rounding, types, sizes, operator, self.shared)
+        how = self.eager_rounding, self.deterministic
+        c = Conversion(op, self.symbols, self.externs, *how, types, sizes, operator, self.shared)
         arguments = [self.values[operand] for operand in op.operands]
         rule_ = self.rules.get(operator)
         reason = "no rule" if operator.startswith(("aten.", "prims.")) else "no rule: a custom operator"
@@ -227,6 +271,8 @@ class _Function:
                 return self._checked(c, values)
             except NoRule as refusal:
                 reason = str(refusal) or "no rule for these arguments"
+                if isinstance(refusal, LeftToAten):
+                    return aten_calls.fall_back(c, arguments, reason)
         if self.fallback == "error":
             raise unsupported(op, operator, reason)
         return aten_calls.fall_back(c, arguments, reason)

@@ -14,8 +14,8 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from .graph_numbers import is_number
-from .locations import user_frame
 from .nodes import TAKEN, TOKENS, with_effects
+from .stack_traces import user_frame
 from .tensor_types import refusal
 
 _BODIES = "a higher-order operator, which calls graphs of its own"

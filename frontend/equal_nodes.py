@@ -28,7 +28,7 @@ def merge_equal_nodes(graph: Graph) -> None:
     Random operators, those whose results have sizes of their own, and what shares memory with an output stay. Nodes with a write to memory
     between them are not equal.
     """
-    outputs = {_storage(node) for node in graph.output_node().all_input_nodes} - {None}
+    outputs = {storage_of(node) for node in graph.output_node().all_input_nodes} - {None}
     known: dict[Hashable, Node] = {}
     writes = 0
     for node in list(graph.nodes):
@@ -38,7 +38,7 @@ def merge_equal_nodes(graph: Graph) -> None:
         if overload and node.target._schema.is_mutable:
             writes += 1
             continue
-        if _storage(node) in outputs or not (_repeats(node.target) if overload else _is_plain(node.target)):
+        if storage_of(node) in outputs or not (repeats(node.target) if overload else _is_plain(node.target)):
             continue
         try:
             key = writes, node.target, _key(node.args), _key(node.kwargs)
@@ -50,7 +50,7 @@ def merge_equal_nodes(graph: Graph) -> None:
             graph.erase_node(node)
 
 
-def _repeats(target: torch._ops.OpOverload) -> bool:
+def repeats(target: torch._ops.OpOverload) -> bool:
     """Whether a second call gives what the first gave."""
     if target.overloadpacket in (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided):
         return False
@@ -61,7 +61,7 @@ def _is_plain(target: Any) -> bool:
     return not isinstance(target, torch._ops.HigherOrderOperator) and getattr(target, "__module__", "") in _MODULES
 
 
-def _storage(node: Node) -> Hashable:
+def storage_of(node: Node) -> Hashable:
     """The storage of the tensor that a node stands for, or None."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import GRAPH, STORAGES
+from bascule.dialect.ir.functions import DIES, GRAPH, STORAGES
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
 from torch.fx import GraphModule, Node
@@ -26,6 +26,7 @@ from .tensor_types import TensorTypes
 VISIBLE = (
     "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
 )
+DYING = "bascule_dying_input"  # metadata of a placeholder: nobody but the graph holds the tensor when it runs
 CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
 
 
@@ -80,7 +81,7 @@ class _GraphImporter(base.FxImporter):
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results.types))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(
             [ir.DictAttr.get({})] * len(symbols.names)
-            + [_argument_attributes(types, value, node if node in constants else None) for node, value in tensors]
+            + [_argument_attributes(types, value, node, node in constants) for node, value in tensors]
         )
         function.attributes[GRAPH] = ir.UnitAttr.get()
         function.attributes["bascule.symbols"] = _strings(symbols.names)
@@ -215,15 +216,17 @@ def _inputs(values: Sequence[Any], symbols: Symbols) -> list[str]:
     return inputs
 
 
-def _argument_attributes(types: TensorTypes, value: torch.Tensor, constant: Node | None) -> ir.DictAttr:
+def _argument_attributes(types: TensorTypes, value: torch.Tensor, node: Node, constant: bool) -> ir.DictAttr:
     layout = types.layout(value)
     attributes: dict[str, ir.Attribute] = {}
     if layout is not None:
         attributes["bascule.layout"] = layout
     if types.is_dynamic(value):
         attributes["bascule.shape"] = types.shape(value)
-    if constant is not None:
-        attributes[CONSTANT] = ir.StringAttr.get(constant.target)
+    if constant:
+        attributes[CONSTANT] = ir.StringAttr.get(node.target)
+    if node.meta.get(DYING):
+        attributes[DIES] = ir.UnitAttr.get()
     return ir.DictAttr.get(attributes)
 
 

@@ -19,12 +19,16 @@ class TorchToBascule(Pass):
 
     Each torch op is rewritten by the rule for its operator (`rules/`, one file a family). With `fallback=aten` an operator that has no
     rule becomes a call of its ATen function; with `fallback=error` it is an error that names the operator and the user's line.
-    With `numerics=eager` every operator rounds its result as eager does, and no pass removes that.
+    With `numerics=eager` every operator rounds its result as eager does, and no pass removes that. With `deterministic` an operator of which
+    a result would depend on the order in which points run (writes at indices from data that meet: sums of floats, or one replaces
+    another) becomes a call of its ATen function, which PyTorch makes deterministic or refuses. CPU kernels need none of that: such points
+    run in order there.
     """
 
     name: ClassVar[str] = "torch-to-bascule"
     fallback: str = "aten"
     numerics: str = "f32"
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         for option, value, known in (("fallback", self.fallback, FALLBACKS), ("numerics", self.numerics, NUMERICS)):
@@ -32,4 +36,6 @@ class TorchToBascule(Pass):
                 raise UserError(f"option '{option}' of pass '{self.name}' is {' or '.join(known)}, got '{value}'")
 
     def run(self, module: ir.Module) -> None:
-        convert_module(module, fallback=self.fallback, eager_rounding=self.numerics == "eager")
+        convert_module(
+            module, fallback=self.fallback, eager_rounding=self.numerics == "eager", deterministic=self.deterministic
+        )

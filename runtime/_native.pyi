@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 class DriverError(RuntimeError):
     """What the driver refuses: no driver or GPU, a driver too old, a kernel that does not load or start."""
 
+class KernelError(DriverError):
+    """A kernel for which a program of the device has too little: threads, registers, shared memory."""
+
 def open_driver(path: str = "libcuda.so.1") -> None:
     """Opens the driver library at `path` for the cubins loaded from now on. Raises `DriverError`."""
 

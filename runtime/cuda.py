@@ -3,13 +3,13 @@
 PyTorch's private function for the current stream is named here and nowhere else. Checked on torch 2.11 and 2.13.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
 
 try:
-    from ._native import Cubin, DriverError, Function, Plan, open_driver
+    from ._native import Cubin, DriverError, Function, KernelError, Plan, open_driver
 except ImportError as error:
     raise ImportError(
         f"bascule was installed without its native launcher, which CUDA needs ({error}). It is built where there are a C++ compiler, "
@@ -33,17 +33,25 @@ class CubinImage:
     location: str
 
 
-def load_kernels(images: Mapping[str, CubinImage], device: int) -> dict[str, Function]:
+def load_kernels(
+    images: Mapping[str, CubinImage], device: int, refuse: Callable[[str, Exception], None] | None = None
+) -> dict[str, Function]:
     """Loads kernels on device number `device`: functions for `Plan`, by the names of `images`. One cubin is loaded once.
 
-    Raises `DriverError` for what the driver refuses.
+    `refuse` is told of a kernel for which a program of the device has too little; where it returns, the kernel is left out. Raises
+    `DriverError` for what else the driver refuses, and without `refuse` for that too.
     """
     cubins: dict[bytes, Cubin] = {}
     functions = {}
     for name, image in images.items():
         if image.cubin not in cubins:
             cubins[image.cubin] = Cubin(image.cubin, device)
-        functions[name] = cubins[image.cubin].function(image.entry, image.warps, image.shared, image.location)
+        try:
+            functions[name] = cubins[image.cubin].function(image.entry, image.warps, image.shared, image.location)
+        except KernelError as error:
+            if refuse is None:
+                raise
+            refuse(name, error)
     return functions
 
 
@@ -61,6 +69,11 @@ def capability(device: int) -> int:
     return 10 * major + minor
 
 
+def device_name(device: int) -> str:
+    """ "NVIDIA H200"."""
+    return torch.cuda.get_device_name(device)
+
+
 def sm_count(device: int) -> int:
     """How many multiprocessors a device has."""
     return torch.cuda.get_device_properties(device).multi_processor_count
@@ -71,9 +84,11 @@ __all__ = [
     "CubinImage",
     "DriverError",
     "Function",
+    "KernelError",
     "Plan",
     "capability",
     "current_stream",
+    "device_name",
     "load_kernels",
     "open_driver",
     "sm_count",

@@ -20,7 +20,9 @@ class Kernels(Protocol):
     Their code lives at least as long as this object.
     """
 
-    addresses: dict[str, int]
+    addresses: dict[
+        str, int
+    ]  # may have `references` beside it: Python functions of the same numbers, for kernels that have no address
 
 
 def load(
@@ -77,6 +79,9 @@ def _on_device(run: Callable[[list[Any]], Sequence[Any]], index: int) -> Callabl
 
 def _function(kernels: Kernels, name: str, arguments: int) -> Callable[..., None]:
     """The kernel as a function of integers, all 64 bits wide: as pointers they pass through ctypes fastest."""
+    reference = getattr(kernels, "references", {}).get(name)
+    if reference is not None:
+        return reference
     return CFUNCTYPE(None, *[c_void_p] * arguments)(kernels.addresses[name])
 
 

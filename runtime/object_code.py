@@ -1,4 +1,4 @@
-"""Object code that LLVM made, brought into this process: an ELF file's sections are placed in memory and its relocations applied.
+"""Object code that LLVM made, brought into this process: the sections of ELF files are placed in memory and their relocations applied.
 
 What a linker would do, for the little that LLVM's large code model needs of one. The ELF format and the numbers of relocations are those of the
 System V ABI for AMD64. Memory is first writable, then executable, never both.
@@ -50,20 +50,32 @@ class ObjectCode:
     """`addresses` of the functions called `_mlir_<name>`, by name. The code lives as long as this object."""
 
     addresses: dict[str, int]
-    memory: mmap.mmap | None = field(default=None, repr=False)
+    memory: list[mmap.mmap] = field(default_factory=list, repr=False)
 
     @staticmethod
     def load(data: bytes) -> "ObjectCode":
-        """`data` without any bytes stands for no functions. Raises `ObjectCodeError` for what cannot be loaded."""
-        if not data:
-            return ObjectCode({})
+        """`data`: ELF files, one after another, or no bytes for no functions. Raises `ObjectCodeError` for what cannot be loaded."""
+        code = ObjectCode({})
         try:
-            return _load(data)
+            while data:
+                file, data = _first_file(data)
+                addresses, memory = _load(file)
+                code.addresses |= addresses
+                code.memory.append(memory)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise ObjectCodeError(f"not an object file: {error}") from error
+        return code
 
 
-def _load(data: bytes) -> ObjectCode:
+def _first_file(data: bytes) -> tuple[bytes, bytes]:
+    """The first ELF file in `data`, which ends with its table of sections as LLVM writes them, and what follows."""
+    (start,) = struct.unpack_from("<Q", data, 40)
+    step, count = struct.unpack_from("<HH", data, 58)
+    end = start + step * count
+    return data[:end], data[max(end, 64) :]
+
+
+def _load(data: bytes) -> tuple[dict[str, int], mmap.mmap]:
     if data[:6] != b"\x7fELF\x02\x01":
         raise ObjectCodeError("not a 64-bit ELF file")
     kind, machine = struct.unpack_from("<HH", data, 16)
@@ -91,7 +103,7 @@ def _load(data: bytes) -> ObjectCode:
         for symbol, value in zip(symbols, values)
         if symbol.name.startswith("_mlir_") and not symbol.name.startswith("_mlir__mlir_") and value is not None
     }
-    return ObjectCode(names, memory)
+    return names, memory
 
 
 def _sections(data: bytes) -> Iterator[_Section]:

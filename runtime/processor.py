@@ -7,10 +7,23 @@ from functools import cache
 @cache
 def instruction_sets() -> frozenset[str]:
     """The processor's kind and its flags, for which LLVM compiles: code of a machine runs where all that it has is."""
-    found = {platform.machine()}
+    told = _first_processor()
+    return frozenset([platform.machine(), *told.get("flags", told.get("Features", "")).split()])
+
+
+def vendor() -> str:
+    """Who made the processor, as it says; empty if it does not."""
+    return _first_processor().get("vendor_id", "")
+
+
+@cache
+def _first_processor() -> dict[str, str]:
+    """What the system says of the first processor: "flags", "vendor_id" and so on."""
+    found: dict[str, str] = {}
     with open("/proc/cpuinfo") as lines:
         for line in lines:
-            if line.startswith(("flags", "Features")):
-                found.update(line.split(":", 1)[1].split())
+            name, colon, value = line.partition(":")
+            if not colon:
                 break
-    return frozenset(found)
+            found[name.strip()] = value.strip()
+    return found

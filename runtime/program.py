@@ -1,7 +1,7 @@
 """A program compiled ahead of time (`bascule.aot_compile`), loaded and called: no Dynamo, no compiler.
 
 What guards do for `torch.compile` is checked here at each call: dtypes, devices, sizes and their ranges. An input with other strides than the
-program was compiled for is copied, unless the program writes to it.
+program was compiled for is copied.
 """
 
 import os
@@ -12,37 +12,78 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .loading import load
+from .loading import Kernels, load
 from .object_code import ObjectCode, ObjectCodeError
 from .packages import unpack
+from .plans import Planner
 from .processor import instruction_sets
-from .tensors import empty
 
 Size = int | str  # a number, or a Python expression of the symbols
 
 
 class Program:
-    """A loaded program: called as the exported module is. `weights` are its parameters, buffers and constants by name: change them in place,
-    or give new ones to `load_weights`. Buffers that the program writes keep their contents from call to call."""
+    """A loaded program: called as the exported module is.
 
-    def __init__(self, description: Mapping[str, Any], blobs: Mapping[str, bytes]):
-        lacking = set(description["processor"]) - instruction_sets()
-        if lacking:
-            raise ObjectCodeError(f"compiled for another processor, with {', '.join(sorted(lacking)[:8])}")
+    `weights` are its parameters and buffers by name: change them in place, or give new ones to `load_weights` and `bind_weights`. Buffers
+    that the program writes keep their contents from call to call.
+    """
+
+    def __init__(
+        self,
+        description: Mapping[str, Any],
+        blobs: Mapping[str, bytes],
+        weights: Mapping[str, torch.Tensor] | None = None,
+    ):
+        kernels = _kernels(description, {n.removeprefix("kernels/"): b for n, b in blobs.items() if "kernels/" in n})
         self._inputs: list[dict[str, Any]] = description["inputs"]
         self._outputs: list[dict[str, Any]] = description["outputs"]
         self._ranges: dict[str, Sequence[int]] = description["ranges"]
         self._in_spec = pytree.treespec_loads(description["in_spec"])
         self._out_spec = pytree.treespec_loads(description["out_spec"])
-        self.weights = {name: _tensor(told, blobs[f"weights/{name}"]) for name, told in description["weights"].items()}
-        constants = [self.weights[name] for name in description["constants"]]
-        self._call = load(blobs["wrapper"].decode(), ObjectCode.load(blobs["object"]), constants)
+        self._layouts: dict[str, dict[str, Any]] = description["weights"]
+        self._unused, self._frozen = set(description["unused"]), set(description["frozen"])
+        held = {name: f"weights/{name}" for name in self._layouts if f"weights/{name}" in blobs}
+        self.weights = {name: _tensor(self._layouts[name], blobs[blob]) for name, blob in held.items()}
+        self.bind_weights(weights or {})
+        missing = [name for name in self._layouts if name not in self.weights]
+        if missing:
+            told = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            raise KeyError(f"the package holds no values of {told}: aot_load(path, weights=module.state_dict())")
+        constants = [self.weights.pop(name) for name in description["constants"]]
+        self._layouts = {name: told for name, told in self._layouts.items() if name in self.weights}
+        self._call = load(blobs["wrapper"].decode(), kernels, constants)
 
     def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Copies `weights` over those of the same names. Raises `KeyError` for a name that is not there."""
+        """Copies `weights` over those of the same names, in place. Raises `KeyError` for a name that is not there."""
+        known = self._known(weights)
         with torch.no_grad():
-            for name, value in weights.items():
+            for name, value in known.items():
                 self.weights[name].copy_(value)
+
+    def bind_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Takes `weights` for those of the same names from now on.
+
+        Without a copy where device and strides are those of the program: what changes them changes the program, and buffers that the program
+        writes are written there. Raises `KeyError` for a name that is not there, and `ValueError` for another dtype or other sizes.
+        """
+        known = self._known(weights)
+        for name, value in known.items():
+            told = self._layouts[name]
+            if [str(value.dtype), list(value.shape)] != [told["dtype"], told["sizes"]]:
+                wanted = f"{told['dtype']} of sizes {told['sizes']}"
+                raise ValueError(f"'{name}' is {value.dtype} of sizes {list(value.shape)}, the program takes {wanted}")
+        self.weights |= {name: _placed(value.detach(), self._layouts[name]) for name, value in known.items()}
+
+    def _known(self, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Without those of the exported module that the program does not need."""
+        for name in weights:
+            if name in self._frozen:
+                raise KeyError(
+                    f"'{name}' was made a constant of the program when it was compiled, by the option 'freezing'"
+                )
+            if name not in self._layouts and name not in self._unused:
+                raise KeyError(f"the program has no weight '{name}'")
+        return {name: value for name, value in weights.items() if name in self._layouts}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raises `ValueError` for arguments that the program was not compiled for."""
@@ -59,7 +100,7 @@ class Program:
                 if "weight" in told:
                     self.weights[told["weight"]].copy_(output)
                 elif "written" in told:
-                    given[told["written"]].copy_(output)
+                    leaves[told["written"]].copy_(output)
                 else:
                     results.append(output)
         return pytree.tree_unflatten(results, self._out_spec)
@@ -72,9 +113,9 @@ class Program:
             value = leaves[one["user"]]
             if "dtype" not in one:
                 continue
-            if not isinstance(value, torch.Tensor) or str(value.dtype) != one["dtype"] or value.device.type != "cpu":
-                found = f"{value.dtype} on {value.device}" if isinstance(value, torch.Tensor) else type(value).__name__
-                raise ValueError(f"input {one['user']} is {found}, the program takes {one['dtype']} on cpu")
+            found = f"{value.dtype} on {value.device}" if isinstance(value, torch.Tensor) else type(value).__name__
+            if found != f"{one['dtype']} on {one['device']}":
+                raise ValueError(f"input {one['user']} is {found}, the program takes {one['dtype']} on {one['device']}")
             if value.dim() != len(one["sizes"]):
                 raise ValueError(
                     f"input {one['user']} has {value.dim()} dimensions, the program takes {len(one['sizes'])}"
@@ -98,22 +139,54 @@ class Program:
         if list(value.shape) != sizes:
             raise ValueError(f"input {number} has sizes {list(value.shape)}, the program takes {told['sizes']}")
         same = all(a == b for n, a, b in zip(sizes, value.stride(), strides) if n > 1) or 0 in sizes
-        return value if same else empty(tuple(sizes), tuple(strides), value.dtype).copy_(value)
+        return (
+            value if same else torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device).copy_(value)
+        )
 
 
 def _number(size: Size, symbols: dict[str, int]) -> int:
     return size if isinstance(size, int) else eval(size, {"__builtins__": {}, "Max": max, "Min": min}, symbols)
 
 
+def _kernels(description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> Kernels | Planner:
+    """The compiled kernels, loaded for the device at hand."""
+    device = torch.device(description["device"])
+    if device.type == "cpu":
+        lacking = set(description["processor"]) - instruction_sets()
+        if lacking:
+            raise ObjectCodeError(f"compiled for another processor, with {', '.join(sorted(lacking)[:8])}")
+        return ObjectCode.load(blobs["object"])
+    from .cubin_images import images_of  # needs the native launcher, as nothing on a CPU does
+    from .cuda import capability
+    from .planned_kernels import PlannedKernels
+
+    found = capability(device.index)
+    if found != description["capability"]:
+        raise ObjectCodeError(f"compiled for sm_{description['capability']}, and {device} is sm_{found}")
+    return PlannedKernels(images_of(blobs), device.index)
+
+
 def _tensor(told: Mapping[str, Any], content: bytes) -> torch.Tensor:
-    dtype = getattr(torch, told["dtype"].removeprefix("torch."))
+    dtype, device = getattr(torch, told["dtype"].removeprefix("torch.")), told["device"]
     if not content:
-        return torch.empty(told["sizes"], dtype=dtype)
-    flat = torch.frombuffer(bytearray(content), dtype=torch.uint8).view(dtype)
+        return torch.empty(told["sizes"], dtype=dtype, device=device)
+    flat = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(device).view(dtype)
     return flat.as_strided(told["sizes"], told["strides"])
 
 
-def aot_load(path: str | os.PathLike) -> Program:
-    """The program that `bascule.aot_compile` wrote to `path`. Raises `PackageError` for any other file, and `ObjectCodeError` on a machine whose
-    processor lacks what it was compiled for. A package is code: load only what you trust."""
-    return Program(*unpack(Path(path).read_bytes()))
+def _placed(value: torch.Tensor, told: Mapping[str, Any]) -> torch.Tensor:
+    """`value`, or a copy of it, on the device and with the strides that the program was compiled for."""
+    if str(value.device) == told["device"] and list(value.stride()) == told["strides"]:
+        return value
+    memory = torch.empty_strided(told["sizes"], told["strides"], dtype=value.dtype, device=told["device"])
+    return memory.copy_(value)
+
+
+def aot_load(path: str | os.PathLike, *, weights: Mapping[str, torch.Tensor] | None = None) -> Program:
+    """The program that `bascule.aot_compile` wrote to `path`.
+
+    `weights`: values for parameters and buffers, as `Program.bind_weights` takes them; a package with weights by reference needs all of them.
+    Raises `PackageError` for any other file, `ObjectCodeError` on a machine whose processor or GPU lacks what it was compiled for, `KeyError`
+    for weights that are missing. A package is code: load only what you trust.
+    """
+    return Program(*unpack(Path(path).read_bytes()), weights)

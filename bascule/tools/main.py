@@ -13,8 +13,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     cache = commands.add_parser(
         "cache",
         help="compiled graphs on disk",
-        description="Compiled graphs and kernels on disk, in $BASCULE_CACHE_DIR or ~/.cache/bascule. BASCULE_CACHE_LIMIT bounds the "
-        "bytes of graphs (default: 2 GiB).",
+        description="Traces, compiled graphs and kernels on disk, in $BASCULE_CACHE_DIR or ~/.cache/bascule. BASCULE_CACHE_LIMIT bounds the "
+        "bytes of all of it (default: 2 GiB); what was used longest ago goes first.",
     )
     cache.add_argument("what", choices=("stat", "clear"), help="show how much there is, or delete it")
     return parser.parse_args(argv)

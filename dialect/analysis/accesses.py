@@ -123,16 +123,6 @@ def memory_layout(type_: ir.Type) -> ir.AffineMap:
     return strided(row_major(list(type_.shape)) if type_.rank != 1 else [1])
 
 
-def span(type_: ir.Type) -> int | None:
-    """Elements from a buffer's first to its last, None if that is dynamic."""
-    if not type_.has_static_shape:
-        return None
-    ends = [expr(max(0, size - 1)) for size in type_.shape]
-    last = memory_layout(type_).results[0].compose(ir.AffineMap.get(0, 0, ends))
-    value = constant(expr(last))
-    return None if value is None else value + 1
-
-
 def coefficients(
     e: ir.AffineExpr, found: dict[int, ir.AffineExpr], opaque: set[int], factor: ir.AffineExpr | None = None
 ) -> None:

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from ..ir.shapes import constant, expr
+from ..ir.shapes import constant, expr, size_map
 from ..mlir import ir
-from .accesses import Access, accesses_of, span
+from .accesses import Access, accesses_of
 from .bodies import magnitude, sizes_of
 from .cuda_walks import InnerLoop, Walks, i64
 from .indexing import Indexing
 from .nested_loops import inner_loops, iterations
+from .reach import reach_of
 
 WARP = 32  # threads
 VECTOR = 16  # bytes that a thread loads with one instruction
@@ -35,7 +36,7 @@ POSITIONS = ("argmax", "argmin")
 MOST_WARPS = 16
 WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
 WASTE = 1.15  # points of programs over points of the domain, where a flat domain is the alternative
-NARROW = 1 << 31  # offsets below this have 32 bits
+NARROW = (1 << 31) - (1 << 20)  # indices below have 32 bits: the last program's tile goes beyond, by less than 2**20
 LARGE = 1 << 31  # what a dynamic size counts as
 
 
@@ -82,19 +83,26 @@ def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing
         domains = [_Domain(kernel, machine, indexing)]
         schedules = [domains[0].schedule()]
         keys = schedules[0].attributes()
-    largest = max(schedule.tile[-1] if schedule.tile else 1 for schedule in schedules)
-    reach = [domain.reach() for domain in domains]
-    narrow = None not in reach and max(r for r in reach if r is not None) + max(largest, STEP) < NARROW
     return ir.DictAttr.get(
         {
             "target": ir.StringAttr.get("cuda"),
             **keys,
             "warps": i64(max(schedule.warps for schedule in schedules)),
             "stages": i64(min(domain.stages() for domain in domains)),
-            "index_bits": i64(32 if narrow else 64),
+            **_indices(kernel, indexing),
             "capability": i64(machine.capability),
         }
     )
+
+
+def _indices(kernel: ir.Operation, indexing: Indexing) -> dict[str, ir.Attribute]:
+    """The keys that say how wide indices are."""
+    reach = reach_of(kernel, indexing)
+    if reach is None or reach.static >= NARROW:
+        return {"index_bits": i64(64)}
+    if not reach.dynamic:
+        return {"index_bits": i64(32)}
+    return {"index_bits": i64(64), "narrow": ir.AffineMapAttr.get(size_map(reach.dynamic))}
 
 
 def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> set[ir.Operation]:
@@ -156,12 +164,6 @@ class _Domain:
     def _bytes(self, access: Access) -> int:
         """About how many bytes an access touches."""
         return access.width * magnitude([size for index, size in self.extents.items() if access.varies(index)])
-
-    def reach(self) -> int | None:
-        """The largest offset, size of a buffer or number of points; None if one is dynamic."""
-        spans = [span(access.buffer.type) for access in self.accesses]
-        counts = [*spans, self.points, *self.lengths]
-        return None if None in counts else max(count for count in counts if count is not None)
 
     def schedule(self) -> _Schedule:
         if not self.inner:

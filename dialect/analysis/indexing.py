@@ -136,6 +136,22 @@ def digits(index: Index, indexing: Indexing) -> tuple[ir.Value, ...] | None:
     return tuple(value for _, value in reversed(steps))
 
 
+def digits_of(indices: Sequence[ir.Value], type_: ir.Type, indexing: Indexing) -> list[tuple[ir.Value, ...]]:
+    """The `digits` of each index of a read of a tensor of `type_`, empty where there are none. Where a dim and the next are at the quotient and
+    the remainder of one index, or of what counts through several, both have the digits of that."""
+    found = [digits(indexing.resolve(index), indexing) or () for index in indices]
+    for k in range(len(indices) - 1):
+        if found[k] or found[k + 1] or type_.is_dynamic_dim(k + 1):
+            continue
+        d0, d1 = (ir.AffineExpr.get_dim(i) for i in range(2))
+        joined = ir.AffineMap.get(2, 0, [d0 * type_.get_dim_size(k + 1) + d1])
+        (index,) = indexing.at(joined, indices[k : k + 2])
+        both = digits(index, indexing)
+        if both is not None:
+            found[k] = found[k + 1] = both
+    return found
+
+
 def _is_one(size: Size | None) -> bool:
     return isinstance(size, ir.AffineConstantExpr) and size.value == 1
 

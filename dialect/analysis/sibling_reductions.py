@@ -78,6 +78,7 @@ def _used(node: Node) -> set[int]:
 def _merge(body: Body, into: Node, node: Node) -> None:
     target, source = into.blocks[0], node.blocks[0]
     names = dict(zip(source.arguments, target.arguments))
+    body.opaque.update(names[n] for n in source.arguments if n in body.opaque)
     _rename(body, source, names)
     target.nodes += source.nodes
     target.yielded += source.yielded

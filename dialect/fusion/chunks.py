@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ..analysis.bodies import TRANSCENDENTAL, tensor_bytes
 from ..analysis.chunking import Chunks
-from ..analysis.indexing import Indexing, digits
+from ..analysis.indexing import Indexing, digits_of
 from ..ir.shapes import constant
 from ..ir.structure import ForeachOp, KernelOp
 from ..mlir import ir
@@ -124,8 +124,7 @@ def _places(indexing: Indexing, member: Member, chunks: Chunks, source: ir.Value
     number.update({value: chunks.split + i for i, value in enumerate(inner)})
     chunk = outer[chunks.split]
     places = []
-    for operand in list(read.op.operands)[1:]:
-        values = digits(indexing.resolve(operand), indexing) or ()
+    for values in digits_of(list(read.op.operands)[1:], source.type, indexing):
         found: list[int | None] = []
         for i, value in enumerate(values):
             follows = i + 1 < len(values) and values[i + 1] == inner[0]

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 
 from ..analysis.bodies import Body, Read, sizes_of
 from ..analysis.chunking import Chunks
-from ..analysis.indexing import Indexing, digits
+from ..analysis.indexing import Indexing, digits_of
 from ..analysis.layouts import fastest_dim
 from ..ir.shapes import constant, expr
 from ..mlir import ir
 
 # For each dimension of a tensor read: the dims of the reader's domain that index it, one (alone) or, where the index counts through
-# several, those, the last one fastest. None for an index that is no dim of the domain.
+# several, those, the last one fastest. None for an index that is no dim of the domain. Two dims of a tensor at the quotient and the remainder of
+# one index have the same.
 Pattern = tuple[tuple[int | None, ...], ...]
 OTHER = (None,)
 
@@ -40,7 +41,7 @@ class Member:
         domain = {argument: k for k, argument in enumerate(body.op.regions[0].blocks[0].arguments)}
         member = Member(number, body, sizes_of(body.op), [], chunks=Chunks.of(body.op))
         for read in body.reads:
-            places = [digits(indexing.resolve(operand), indexing) or () for operand in list(read.op.operands)[1:]]
+            places = digits_of(list(read.op.operands)[1:], read.source.type, indexing)
             member._vote(read, [bool(values) and values[-1] in domain for values in places])
             pattern = tuple(member.digits(values, domain, indexing) for values in places)
             member.patterns.append((read, pattern))

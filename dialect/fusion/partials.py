@@ -3,9 +3,10 @@
 The chunks stand in one fixed order, so a result does not depend on which of them is ready first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
+from ..analysis.accesses import memory_layout
 from ..analysis.chunking import CHUNKS, Chunks
 from ..analysis.indexing import Indexing
 from ..ir import builders
@@ -22,13 +23,16 @@ def is_splittable(op: ir.Operation, reduce: ir.Operation) -> bool:
     return _needed(op, reduce) is not None
 
 
-def refine(op: ir.Operation, reduce: ir.Operation, indexing: Indexing) -> ir.Operation:
+def refine(
+    op: ir.Operation, reduce: ir.Operation, indexing: Indexing, apart: Callable[[ir.Value, int], bool]
+) -> ir.Operation:
     """The reduction with ranges of which its reads take quotients and remainders cut there: over (8, 256) instead of 2048, where they
-    are at `k floordiv 256` and `k mod 256`. `reduce` is erased if another stands for it; `indexing` must not be used after."""
+    are at `k floordiv 256` and `k mod 256`. Not for a tensor in whose memory that is a step of one size after all, unless `apart` says that
+    others walk its dims k and k + 1 by two indices. `reduce` is erased if another stands for it; `indexing` must not be used after."""
     indexing.enter(op)
     indexing.enter(reduce)
     block = reduce.regions[0].blocks[0]
-    cuts = _cuts(block, indexing)
+    cuts = _cuts(block, indexing, apart)
     sizes: list[list[int]] = []
     for argument, size in zip(block.arguments, reduce.attributes["ranges"].value.results):
         sizes.append(_digit_sizes(constant(size), cuts.get(argument, set())))
@@ -53,27 +57,34 @@ def refine(op: ir.Operation, reduce: ir.Operation, indexing: Indexing) -> ir.Ope
     return results[0].owner.operation
 
 
-def _cuts(block: ir.Block, indexing: Indexing) -> dict[ir.Value, set[int]]:
+def _cuts(block: ir.Block, indexing: Indexing, apart: Callable[[ir.Value, int], bool]) -> dict[ir.Value, set[int]]:
     """The divisors of the block's indices in quotients and remainders of them alone."""
     found: dict[ir.Value, set[int]] = {}
     arguments = set(block.arguments)
 
-    def look(expression: ir.AffineExpr, values: tuple[ir.Value, ...]) -> None:
+    def divisors(expression: ir.AffineExpr, values: tuple[ir.Value, ...]) -> Iterator[tuple[ir.Value, int]]:
         if not isinstance(expression, ir.AffineBinaryExpr):
             return
         left, right = expression.lhs, expression.rhs
         divides = isinstance(expression, ir.AffineModExpr | ir.AffineFloorDivExpr)
         if divides and isinstance(left, ir.AffineDimExpr) and isinstance(right, ir.AffineConstantExpr):
             if values[left.position] in arguments:
-                found.setdefault(values[left.position], set()).add(right.value)
+                yield values[left.position], right.value
             return
-        look(left, values)
-        look(right, values)
+        yield from divisors(left, values)
+        yield from divisors(right, values)
 
     for view in block.operations:
         if view.operation.name == "tensor.extract":
-            for operand in list(view.operation.operands)[1:]:
-                look(*indexing.resolve(operand))
+            source, *indices = view.operation.operands
+            (address,) = indexing.at(memory_layout(source.type), indices)
+            needed = set(divisors(*address))
+            for k, index in enumerate(indices):
+                here = set(divisors(*indexing.resolve(index)))
+                if not (apart(source, k) or apart(source, k - 1)):
+                    here &= needed
+                for value, divisor in here:
+                    found.setdefault(value, set()).add(divisor)
     return found
 
 

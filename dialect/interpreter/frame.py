@@ -96,6 +96,7 @@ class Frame:
     symbols: list[int]
     values: dict[ir.Value, Any]
     sizes_of_results: list[list[int]]
+    watched: bool = True  # whether launches are checked for points that get in each other's way
 
     def sizes(self, map_: ir.AffineMap) -> list[int]:
         """A map of the function's symbols."""

@@ -36,7 +36,9 @@ def _extreme(x: torch.Tensor, largest: bool) -> torch.Tensor:
 
 
 def _position(x: torch.Tensor, largest: bool) -> torch.Tensor:
-    """The first position of the best value; NaN is the best of all."""
+    """The first position of the best value; NaN is the best of all. Of no values there is none, and so there must be no points either."""
+    if x.shape[0] == 0:
+        return x.new_zeros(x.shape[1:], dtype=torch.int64)
     if x.dtype == torch.bool:
         x = (~x).to(torch.int8)
     best = _extreme(x, largest)

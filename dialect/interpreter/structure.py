@@ -77,7 +77,7 @@ def scan(frame, op, operands, scope):
 
 @rule("bascule.kernel")
 def kernel(frame, op, operands, scope):
-    sizes, watched = ranges(frame, op), watch(op.regions[0], frame.values)
+    sizes, watched = ranges(frame, op), watch(op.regions[0], frame.values) if frame.watched else None
     inner, indices = scope.inside(sizes)
     frame.region(op.regions[0], indices, replace(inner, loops=len(sizes), domain=len(sizes), watch=watched))
     if watched is not None:

@@ -2,7 +2,7 @@
 
 - graph function (`bascule.graph`): the imported graph. Symbols first (`index`), then tensors. `bascule.storages` (i64 array): a number
   for each tensor argument, then for each result; two that are equal share a storage in the imported graph, others do not; -1: may
-  share memory with others of that number.
+  share memory with others of that number. A tensor argument with the attribute `bascule.dies` is held by nobody but the call.
 - kernel function: private, its body is destinations (`bufferization.alloc_tensor`), one `bascule.kernel`, a return of the
   destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
   function, in the same order, so symbol numbers mean the same in both.
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from ..mlir import func, ir
 
-GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, REASON, OUT, EFFECTS, STORAGES = (
+GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, REASON, OUT, EFFECTS, STORAGES, DIES = (
     f"bascule.{name}"
     for name in (
         "graph",
@@ -33,6 +33,7 @@ GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, REASON, OUT, EFFECTS, STORAG
         "out",
         "effects",
         "storages",
+        "dies",
     )
 )
 

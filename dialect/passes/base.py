@@ -6,16 +6,20 @@ from typing import Any, ClassVar, Self
 from ..errors import UserError
 from ..mlir import ir
 
+VALUES, BUFFERS = "values", "buffers"
+
 
 @dataclass(frozen=True)
 class Pass:
     """A transformation of a module, in place.
 
     A subclass is a frozen dataclass: its fields are the options (of type int, bool, str or float, each with a default), its docstring
-    says which IR it takes, which it leaves, and why. It is named in a pipeline as `name{option=value ...}`.
+    says which IR it takes, which it leaves, and why. It is named in a pipeline as `name{option=value ...}`. `takes`: what the values of the
+    functions have to be, VALUES (tensors) or BUFFERS (memrefs): other IR is refused before the pass runs. Empty: it takes both.
     """
 
     name: ClassVar[str]
+    takes: ClassVar[str] = ""
 
     def run(self, module: ir.Module) -> None:
         """Changes `module`. Raises `UserError` with a location for IR it cannot take."""

@@ -12,7 +12,7 @@ from ..ir.functions import OUT, RESULTS, SHAPES, functions, graph_functions, is_
 from ..ir.locations import source_of
 from ..ir.shapes import expr, size_map
 from ..mlir import func, ir, memref
-from .base import Pass
+from .base import VALUES, Pass
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class BufferizeKernels(Pass):
     """
 
     name: ClassVar[str] = "bufferize-kernels"
+    takes: ClassVar[str] = VALUES
 
     def run(self, module: ir.Module) -> None:
         with module.context:

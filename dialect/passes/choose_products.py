@@ -11,7 +11,7 @@ from ..ir.functions import ARGUMENTS, EXTERN, SHAPES, Externs, functions, graph_
 from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
 from ..ir.types import byte_width
 from ..mlir import ir
-from .base import Pass
+from .base import VALUES, Pass
 
 LINEAR = "mkldnn._linear_pointwise.default"
 PRODUCTS = {"aten.mm.default": (0, 1, None), "aten.addmm.default": (1, 2, 0)}  # positions of x, y and what is added
@@ -33,6 +33,7 @@ class ChooseProducts(Pass):
     """
 
     name: ClassVar[str] = "choose-products"
+    takes: ClassVar[str] = VALUES
     onednn: bool = False
     least: int = 1 << 20
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 from ..analysis.bodies import PRODUCERS
 from ..ir.functions import graph_functions
 from ..mlir import ir, passmanager
-from .base import Pass
+from .base import VALUES, Pass
 
 READS = "bascule.reads"  # while the pass runs, on a compute: the number of its class
 
@@ -20,6 +20,7 @@ class CseComputes(Pass):
     """
 
     name: ClassVar[str] = "cse-computes"
+    takes: ClassVar[str] = VALUES
 
     def run(self, module: ir.Module) -> None:
         with module.context:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ..ir.types import rounds_for_store
 from ..mlir import ir
-from .base import Pass
+from .base import VALUES, Pass
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class DropRoundings(Pass):
     """
 
     name: ClassVar[str] = "drop-roundings"
+    takes: ClassVar[str] = VALUES
 
     def run(self, module: ir.Module) -> None:
         extensions: list[ir.Operation] = []

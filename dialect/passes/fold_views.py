@@ -10,7 +10,7 @@ from ..ir import builders
 from ..ir.functions import graph_functions
 from ..ir.shapes import index_map, layout_of
 from ..mlir import ir, tensor
-from .base import Pass
+from .base import VALUES, Pass
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,17 @@ class FoldViews(Pass):
     """
 
     name: ClassVar[str] = "fold-views"
+    takes: ClassVar[str] = VALUES
 
     def run(self, module: ir.Module) -> None:
         with module.context:
             simplifier = Simplifier()
             for graph in graph_functions(module):
-                _fold(graph, simplifier)
+                fold_views(graph, simplifier)
 
 
-def _fold(graph: ir.Operation, simplifier: Simplifier) -> None:
+def fold_views(graph: ir.Operation, simplifier: Simplifier) -> None:
+    """Folds the views of one graph function."""
     roots: dict[
         ir.Value, tuple[ir.Value, ir.AffineMap]
     ] = {}  # of each view: the source that is no view, and the map to it

@@ -18,7 +18,7 @@ from ..ir.memory import CopyIntoOp
 from ..ir.shapes import shape_of
 from ..ir.structure import ForeachOp, KernelOp
 from ..mlir import ir
-from .base import Pass
+from .base import VALUES, Pass
 
 BUSY = {"cuda": 132, "interpret": 132}  # pieces of work that keep a target busy, where that is more than a few
 SMALL = 1 << 20  # bytes below which a kernel's launch is worth saving
@@ -41,6 +41,7 @@ class FormKernels(Pass):
     """
 
     name: ClassVar[str] = "form-kernels"
+    takes: ClassVar[str] = VALUES
     max_reads: int = 32
     max_ops: int = 1500
     max_parts: int = 16

@@ -14,7 +14,7 @@ from ..ir.memory import CopyIntoOp
 from ..ir.shapes import size_map
 from ..ir.structure import KernelOp, YieldOp
 from ..mlir import func, ir
-from .base import Pass
+from .base import VALUES, Pass
 
 SMALL = 1 << 16  # bytes of a result that may live longer than it must
 LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
@@ -31,6 +31,7 @@ class GroupLaunches(Pass):
     """
 
     name: ClassVar[str] = "group-launches"
+    takes: ClassVar[str] = VALUES
     target: str = "cpu"
     most: int = 16  # a program chooses its addresses among so many
 

@@ -12,7 +12,7 @@ from ..ir import builders
 from ..ir.functions import graph_functions
 from ..ir.types import byte_width
 from ..mlir import ir
-from .base import Pass
+from .base import VALUES, Pass
 
 CHEAP = 6  # work (additions) of a body that is worth repeating rather than keeping its result in memory
 BYTE = 1.0  # work that takes as long as moving a byte to or from memory
@@ -31,6 +31,7 @@ class InlineProducers(Pass):
     """
 
     name: ClassVar[str] = "inline-producers"
+    takes: ClassVar[str] = VALUES
     max_ops: int = 600
     max_reads: int = 32
     max_window: int = 16

@@ -9,7 +9,7 @@ from ..analysis.ordering import Step, by_memory, peak
 from ..ir.functions import EFFECTS, graph_functions
 from ..ir.shapes import constant, expr, shape_of, symbol_count
 from ..mlir import ir
-from .base import Pass
+from .base import VALUES, Pass
 
 SYMBOL = 64  # the size assumed of a symbol: only the order depends on it
 
@@ -24,6 +24,7 @@ class OrderProgram(Pass):
     """
 
     name: ClassVar[str] = "order-program"
+    takes: ClassVar[str] = VALUES
     gain: int = 5
 
     def run(self, module: ir.Module) -> None:

@@ -13,6 +13,7 @@ from ..errors import UserError
 from ..mlir import ir, passmanager
 from . import registry
 from .base import Pass
+from .stages import require
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Pipeline:
             for stage in self.stages:
                 for observe in observers:
                     observe("before", stage, module)
+                if isinstance(stage, Pass):
+                    require(stage, module)
                 stage.run(module)
                 if verify:
                     module.operation.verify()

@@ -4,17 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..analysis.buffers import Sizes, bytes_of, root_of, strides, values_of
+from ..analysis.apart import apart
+from ..analysis.buffers import Sizes, bytes_of, root_of, strides, substitute, values_of
 from ..analysis.in_place import InPlace
 from ..analysis.liveness import Buffer, buffers_of
 from ..analysis.placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
 from ..ir import builders
-from ..ir.functions import graph_functions, kernel_op
-from ..ir.shapes import constant, expr, size_map
+from ..ir.functions import DIES, EXTERN, graph_functions, is_extern, kernel_op
+from ..ir.shapes import constant, expr, row_major, size_map, symbol_count
+from ..ir.types import byte_width
 from ..mlir import arith, ir, memref
-from .base import Pass
+from .base import BUFFERS, Pass
+from .choose_products import LINEAR
 
 ARENA, MEMORY = "bascule.arena", "bascule.memory"
+SYMBOL = 64  # the size assumed of a symbol: only what is allocated apart depends on it
+KEPT = {
+    "cpu": 32 << 20
+}  # bytes from which a buffer stays in the arena: a fresh block of that size costs a page fault every 4 KiB
 
 
 @dataclass(frozen=True)
@@ -23,26 +30,31 @@ class PlanMemory(Pass):
 
     First, a kernel's result takes the memory of an operand that dies there (an allocation, or what an operator of torch's made), where the
     kernel reads each element before it writes it. Then what is not returned gets a place in the arena: static sizes by best fit over
-    their lives, sizes with symbols behind them, one place for all buffers of one size that are never needed together. `bascule.memory`
-    on the graph function has the bytes `asked` for, those of the `arena`, and those of the largest set of static buffers `live` at one
-    time, the least there can be.
+    their lives, sizes with symbols behind them, one place for all buffers of one size that are never needed together. A large
+    buffer that is not alive when most memory is (arguments that die and what is returned counted) keeps an allocation of its own, if the
+    arena would otherwise raise the peak. `bascule.memory` on the graph function has the bytes `asked` for, those of the `arena`, those
+    `apart` if there are any, and those of the largest set of static buffers of the arena `live` at one time, the least it can have.
     """
 
     name: ClassVar[str] = "plan-memory"
+    takes: ClassVar[str] = BUFFERS
+    target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
         with module.context:
             table = ir.SymbolTable(module.operation)
             for graph in graph_functions(module):
-                _plan(graph, table)
+                _plan(graph, table, KEPT.get(self.target))
 
 
-def _plan(graph: ir.Operation, table: ir.SymbolTable) -> None:
+def _plan(graph: ir.Operation, table: ir.SymbolTable, kept: int | None) -> None:
     ops = [op.operation for op in graph.regions[0].blocks[0].operations]
     buffers, sizes = buffers_of(ops, table), Sizes(graph, table)
     size = {b.value: bytes_of(b.value.type, sizes.of(b.value)) for b in buffers if b.allocated}
     asked = sum((size[b.value] for b in buffers if b.allocated and not b.escapes), expr(0))
-    buffers = [b for b in _reuse(ops, buffers, table) if b.allocated and not b.escapes]
+    given, copies = _given(graph, ops), _copies(ops, sizes)
+    buffers = _reuse(ops, buffers, table)
+    buffers, own = _apart(buffers, given, copies, len(ops), sizes, kept)
 
     static = [b for b in buffers if constant(size[b.value]) is not None]
     intervals = [Interval(b.first, b.last, aligned(size[b.value].value)) for b in static]
@@ -61,7 +73,68 @@ def _plan(graph: ir.Operation, table: ir.SymbolTable) -> None:
         for buffer in buffers:
             arena.put(buffer, places[buffer.value], sizes.of(buffer.value))
     report = {"asked": asked, "arena": total, "live": expr(largest_live_set(intervals))}
+    if own:
+        report["apart"] = sum((size[b.value] for b in own), expr(0))
     graph.attributes[MEMORY] = ir.DictAttr.get({name: _number(e) for name, e in report.items()})
+
+
+def _given(graph: ir.Operation, ops: Sequence[ir.Operation]) -> dict[ir.Value, int]:
+    """The tensor arguments whose memory is freed when they are dropped (`bascule.dies`), with the numbers of the ops that use them last."""
+    arguments = graph.regions[0].blocks[0].arguments
+    attributes = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else [{}] * len(arguments)
+    last = {a: 0 for a, known in zip(arguments, attributes) if isinstance(a.type, ir.MemRefType) and DIES in known}
+    for number, op in enumerate(ops):
+        for operand in op.operands:
+            root = root_of(operand)
+            if root in last:
+                last[root] = number
+    return last
+
+
+def _copies(ops: Sequence[ir.Operation], sizes: Sizes) -> list[tuple[int, ir.Value]]:
+    """The matrices that calls of oneDNN's product copy before they multiply, with the number of the call."""
+    found = []
+    for number, op in enumerate(ops):
+        callee = sizes.table[op.attributes["callee"].value].operation if op.name == "func.call" else None
+        if callee is None or not is_extern(callee) or callee.attributes[EXTERN].value != LINEAR:
+            continue
+        x = op.operands[0]
+        if strides(x.type) != row_major(sizes.of(x)):
+            found.append((number, x))
+    return found
+
+
+def _apart(
+    buffers: Sequence[Buffer],
+    given: dict[ir.Value, int],
+    copies: Sequence[tuple[int, ir.Value]],
+    end: int,
+    sizes: Sizes,
+    kept: int | None,
+) -> tuple[list[Buffer], list[Buffer]]:
+    """The intermediates for the arena, and those that keep an allocation of their own."""
+
+    def life(value: ir.Value, first: int, last: int) -> Interval:
+        shape = sizes.of(value)
+        spanned, held = bytes_of(value.type, shape), expr(byte_width(value.type.element_type))
+        for size in shape:
+            held = held * size  # a view may span more, of which other views hold the rest
+        return Interval(first, last, min(_assumed(spanned), _assumed(held)))
+
+    inner = [b for b in buffers if b.allocated and not b.escapes]
+    lives = [life(b.value, b.first, b.last) for b in inner]
+    made = [life(b.value, b.first, b.last) for b in buffers if not b.allocated or b.escapes]
+    made += [life(value, number, number) for number, value in copies]
+    made += [life(value, 0, last) for value, last in given.items()]
+    moved = apart(lives, made, end, lambda life: kept is None or life.size < kept)
+    return [b for n, b in enumerate(inner) if n not in moved], [inner[n] for n in sorted(moved)]
+
+
+def _assumed(size: ir.AffineExpr) -> int:
+    """`size` with `SYMBOL` for each symbol."""
+    known = constant(substitute(size, [], [expr(SYMBOL)] * symbol_count([size])))
+    assert known is not None  # no symbols are left
+    return known
 
 
 def _by_size(buffers: Sequence[Buffer], size: dict[ir.Value, ir.AffineExpr]) -> dict[ir.AffineExpr, list[Buffer]]:

@@ -11,6 +11,7 @@ from .base import Pass
 _OWN: dict[str, tuple[str, str]] = {
     "simplify-indexing": ("simplify_indexing", "SimplifyIndexing"),
     "fold-views": ("fold_views", "FoldViews"),
+    "collapse-domains": ("collapse_domains", "CollapseDomains"),
     "split-reductions": ("split_reductions", "SplitReductions"),
     "drop-roundings": ("drop_roundings", "DropRoundings"),
     "expand-random": ("expand_random", "ExpandRandom"),

@@ -51,7 +51,9 @@ class ScheduleKernels(Pass):
           loops       the same for the loops directly in it. One loop at most of those around a point has steps of more than 1
           evict       what its reads, where they vary with the domain, ask of the L2 cache: "normal", "first" or "last" to go
         parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each
-        warps, index_bits   warps of a program; 32 or 64
+        warps       warps of a program
+        index_bits  32 or 64
+        narrow      with 64, where sizes are dynamic: indices of 32 bits do as long as all these are below 2**31 - 2**20
         stages      steps of a walk whose loads are in flight, through shared memory; 1: as they come
         capability  compute capability whose instructions may be used: 90 is sm_90
     """

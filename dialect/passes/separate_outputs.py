@@ -8,7 +8,7 @@ from ..analysis.buffers import ALIASES, Sizes, alloc, root_of
 from ..ir import builders
 from ..ir.functions import STORAGES, graph_functions
 from ..mlir import ir, memref
-from .base import Pass
+from .base import BUFFERS, Pass
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class SeparateOutputs(Pass):
     """
 
     name: ClassVar[str] = "separate-outputs"
+    takes: ClassVar[str] = BUFFERS
 
     def run(self, module: ir.Module) -> None:
         with module.context:

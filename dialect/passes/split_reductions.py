@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ from ..ir.functions import graph_functions
 from ..ir.locations import operators_of
 from ..ir.shapes import constant
 from ..mlir import ir
-from .base import Pass
+from .base import VALUES, Pass
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class SplitReductions(Pass):
     """
 
     name: ClassVar[str] = "split-reductions"
+    takes: ClassVar[str] = VALUES
     target: str = "cpu"
     parallel: int = 0
     min_size: int = 0
@@ -111,6 +113,14 @@ class _Graph:
                 if wide and not member.reduces:
                     self.along.add(member.result)
 
+        self.apart: set[tuple[ir.Value, int]] = set()  # tensors whose dims k and k + 1 rows walk by two indices
+        for member in self.members:
+            if not (member.reduces and member.reduces_columns()):
+                self.apart.update((member.result, k) for k in range(len(member.sizes)))
+                for read, pattern in member.patterns:
+                    two = (k for k, (a, b) in enumerate(pairwise(pattern)) if a != b)
+                    self.apart.update((read.source, k) for k in two)
+
         self.rows: dict[
             ir.Value, set[ir.Value]
         ] = {}  # of sums of columns: the large tensors that those alike read with them
@@ -148,7 +158,7 @@ class _Graph:
         if pieces <= 1:
             return
         if is_splittable(op, loop):
-            loop = refine(op, loop, self._indexing())
+            loop = refine(op, loop, self._indexing(), lambda tensor, dim: (tensor, dim) in self.apart)
             ranges = sizes_of(loop)
         kind = loop.attributes["kind"].value
         known = [constant(size) for size in ranges]

@@ -190,7 +190,7 @@ def input_gradient(c: Conversion, how: Sampler, grad: ir.Value, grid: ir.Value) 
             places = [clamped(tap.place, extent(c, size - 1)) for tap, size in zip(choice, sizes)]
             builders.store(term.value, dest, [*at[:2], *places], "add")
 
-    sums = builders.scatter(zeros, shape_of(grad), body)
+    sums = c.scatter(zeros, shape_of(grad), body)
     return sums if how.dtype == dtype else converted(c, sums, dtype, c.results[0])
 
 

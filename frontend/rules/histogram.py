@@ -26,4 +26,4 @@ def histc(c, x, bins=100, low=0, high=0):
         one = select(counted, Scalar.constant(1, dtype), Scalar.constant(0, dtype))
         builders.store(one.value, dest, [index], "add")
 
-    return builders.scatter(constant(c, 0), shape_of(x), count)
+    return c.scatter(constant(c, 0), shape_of(x), count)

@@ -99,4 +99,4 @@ def masked_scatter_backward(c, grad, mask, _):
         value = select(read(mask, own(at)).to(torch.bool), read(grad, at), 0)
         builders.store(value.value, dest, c.apply(delinearize(dim(0), target, 1), [number]), "add")
 
-    return builders.scatter(zeros, sizes, body)
+    return c.scatter(zeros, sizes, body, any_order=True)

@@ -10,7 +10,7 @@ from .views import storage_index
 
 @rule("aten.as_strided_scatter.default")
 def as_strided_scatter(c, x, source, size, stride, storage_offset=None):
-    """Where two elements of `source` go to one place, the last wins.
+    """Where two elements of `source` go to one place, one of them is there: eager refuses that, or says nothing of which.
 
     In the torch stage `storage_offset` counts from the first element of `x`.
     """
@@ -22,4 +22,4 @@ def as_strided_scatter(c, x, source, size, stride, storage_offset=None):
     def store(at, dest):
         builders.store(builders.read(source, at), dest, c.apply(index, at))
 
-    return builders.scatter(x, shape_of(source), store)
+    return c.scatter(x, shape_of(source), store, any_order=True)

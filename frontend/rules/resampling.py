@@ -219,7 +219,7 @@ def spread(c: Conversion, grad: ir.Value, taps: Callable[[Sequence[ir.Value]], l
             term = value if weight is None else value * weight
             builders.store(term.value, dest, [*at[:-rank], *places], "add")
 
-    sums = builders.scatter(filled(c, 0, inner), shape_of(grad), body, wide)
+    sums = c.scatter(filled(c, 0, inner), shape_of(grad), body, wide)
     return sums if inner == dtype else converted(c, sums, dtype, c.results[0])
 
 

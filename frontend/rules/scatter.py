@@ -1,6 +1,7 @@
 """Writes at indices that come from data, as `bascule.scatter`: index_put, scatter and its reductions, index_add, index_copy, index_fill.
 
-An index out of range is clamped into the dimension, as `indexing.py` says. Sums of f16 and bf16 are accumulated in f32 and rounded once.
+An index out of range is clamped into the dimension, as `indexing.py` says. Sums of f16 and bf16 are accumulated in f32 and rounded once;
+what else is narrower than 32 bits is combined in 32 too, for which a GPU has atomic operations.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,13 +40,22 @@ def with_element(type_: ir.RankedTensorType, dtype: torch.dtype) -> ir.RankedTen
     return ir.RankedTensorType.get(type_.shape, element_type(dtype), type_.encoding)
 
 
+# Of booleans a sum is "or", a product "and".
+MODES_OF_BOOLEANS = {"add": "max", "mul": "min", "max": "max", "min": "min"}
+
+
 def store_mode(mode: str, dtype: torch.dtype) -> str:
-    """The mode of `bascule.store` for `mode` on elements of `dtype`: of booleans a sum is "or", a product "and"."""
-    if dtype == torch.bool:
-        return {"add": "maxu", "mul": "minu", "max": "maxu", "min": "minu"}.get(mode, mode)
+    """The mode of `bascule.store` for `mode` on elements of `dtype`."""
     if mode in ("max", "min") and dtype in UNSIGNED:
         return mode + "u"
     return mode
+
+
+def combined_in(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which writes to elements of `dtype` are combined. An integer's low bits are those of the sum or product of wider ones."""
+    if dtype == torch.bool or (not dtype.is_floating_point and dtype.itemsize < 4):
+        return torch.int32
+    return opmath(dtype)
 
 
 def converted(c: Conversion, x: ir.Value, dtype: torch.dtype, type_: ir.RankedTensorType) -> ir.Value:
@@ -54,23 +64,29 @@ def converted(c: Conversion, x: ir.Value, dtype: torch.dtype, type_: ir.RankedTe
 
 
 def scattered(
-    c: Conversion, init: ir.Value, sizes: Sequence[ir.AffineExpr], write: Write, mode: str = "set"
+    c: Conversion,
+    init: ir.Value,
+    sizes: Sequence[ir.AffineExpr],
+    write: Write,
+    mode: str = "set",
+    *,
+    any_order: bool = False,
 ) -> ir.Value:
-    """The result of the op: `init` with what `write` says at every point of `sizes`, combined by `mode`."""
+    """The result of the op: `init` with what `write` says at every point of `sizes` combined by `mode`; `any_order` as in `c.scatter`."""
     type_, dtype = c.results[0], tensor_dtype(init)
     if is_empty(sizes):
         return c.compute(builders.element_at(init))
-    inner = opmath(dtype) if mode in ("add", "mul") else dtype
-    combine = store_mode(mode, dtype)
+    inner = dtype if mode == "set" else combined_in(dtype)
+    combine = MODES_OF_BOOLEANS[mode] if dtype == torch.bool and mode != "set" else store_mode(mode, inner)
 
     def body(at, dest):
         indices, value = write(at)
         builders.store(value.to(inner).value, dest, indices, combine)
 
     if inner == dtype:
-        return builders.scatter(init, sizes, body, type_)
+        return c.scatter(init, sizes, body, type_, any_order=any_order)
     wide = with_element(type_, inner)
-    sums = builders.scatter(converted(c, init, inner, wide), sizes, body, wide)
+    sums = c.scatter(converted(c, init, inner, wide), sizes, body, wide)
     return converted(c, sums, dtype, type_)
 
 
@@ -167,7 +183,8 @@ def scatter(c, x, number, index, source, reduce=None):
     if reduce is None and one_a_line(x, number, index):
         return put_one(c, x, wrap_dim(number, len(shape_of(x))), place, value)
     mode = "set" if reduce is None else MODES[reduce]
-    return scattered(c, x, scatter_domain(x, index), lambda at: (place(at), value(at)), mode)
+    one_value = mode == "set" and not isinstance(source, ir.Value)
+    return scattered(c, x, scatter_domain(x, index), lambda at: (place(at), value(at)), mode, any_order=one_value)
 
 
 @rule("aten.scatter_add.default")
@@ -190,23 +207,23 @@ def reduced(c, x, sizes, place, value, reduce: str, include_self: bool) -> ir.Va
         start = 1 if include_self else 0
         count_type = with_element(c.results[0], torch.int64)
         one = lambda at, dest: builders.store(Scalar.constant(1, torch.int64).value, dest, place(at), "add")  # noqa: E731
-        counts = builders.scatter(filled(c, start, torch.int64), sizes, one, count_type)
+        counts = c.scatter(filled(c, start, torch.int64), sizes, one, count_type)
     if not include_self:
         fresh = identity(reduce, dtype)
         init = c.compute(lambda at: select(read(counts, at).ne(0), fresh, read(x, at)).value)
     if not mean:
         return scattered(c, init, sizes, lambda at: (place(at), value(at)), MODES[reduce])
-    inner = opmath(dtype)
+    inner = combined_in(dtype)
     wide = with_element(c.results[0], inner)
     start = init if inner == dtype else converted(c, init, inner, wide)
 
     def add(at, dest):
         builders.store(value(at).to(inner).value, dest, place(at), "add")
 
-    sums = builders.scatter(start, sizes, add, wide)
+    sums = c.scatter(start, sizes, add, wide)
 
     def average(at):
-        total, count = read(sums, at), read(counts, at).maximum(1).to(inner)
+        total, count = (x.to(opmath(dtype)) for x in (read(sums, at), read(counts, at).maximum(1)))
         return (total / count if inner.is_floating_point else floor_quotient(total, count)).to(dtype).value
 
     return c.compute(average)
@@ -255,11 +272,20 @@ def row_place(
 
 
 def write_rows(
-    c, x, number: int, index: ir.Value, value: Callable, mode: str = "set", *, wrap: bool = False
+    c,
+    x,
+    number: int,
+    index: ir.Value,
+    value: Callable,
+    mode: str = "set",
+    *,
+    wrap: bool = False,
+    any_order: bool = False,
 ) -> ir.Value:
     number = wrap_dim(number, len(shape_of(x)))
     place = row_place(c, x, number, index, wrap=wrap)
-    return scattered(c, x, row_domain(x, number, index), lambda at: (place(at), value(at)), mode)
+    domain = row_domain(x, number, index)
+    return scattered(c, x, domain, lambda at: (place(at), value(at)), mode, any_order=any_order)
 
 
 @rule("aten.index_add.default")
@@ -278,8 +304,8 @@ def index_copy(c, x, number, index, source):
 def index_fill(c, x, number, index, value):
     dtype = tensor_dtype(x)
     if isinstance(value, ir.Value):
-        return write_rows(c, x, number, index, lambda at: read(value, []).to(dtype), wrap=True)
-    return write_rows(c, x, number, index, element_of(c, value, dtype), wrap=True)
+        return write_rows(c, x, number, index, lambda at: read(value, []).to(dtype), wrap=True, any_order=True)
+    return write_rows(c, x, number, index, element_of(c, value, dtype), wrap=True, any_order=True)
 
 
 @rule("aten.index_reduce.default")
@@ -319,7 +345,7 @@ def embedding_dense_backward(c, grad, indices, num_weights, padding_idx, scale_g
             row = position(c, builders.read(indices, at), rows, wrap=False)
             builders.store(Scalar.constant(1, torch.int64).value, dest, [row], "add")
 
-        counts = builders.scatter(zero, shape_of(indices), count)
+        counts = c.scatter(zero, shape_of(indices), count)
 
     def write(at):
         index = read(indices, at[:-1])

@@ -1,8 +1,12 @@
 // RUN: bascule-opt %s --torch-to-bascule --split-input-file | filecheck %s
+// RUN: bascule-opt %s --pass-pipeline='torch-to-bascule{deterministic=true},canonicalize' --split-input-file | filecheck %s --check-prefix=ORDERED
 
 // Sums of bf16 are accumulated in f32 and rounded once.
 
 // CHECK-LABEL: func.func @accumulate
+// ORDERED-LABEL: func.func @accumulate
+// ORDERED-NOT: bascule.scatter
+// ORDERED: call @aten.index_put
 // CHECK: %[[WIDE:.*]] = "bascule.compute"
 // CHECK: arith.extf
 // CHECK: %[[SUMS:.*]] = "bascule.scatter"(%[[WIDE]])
@@ -29,5 +33,20 @@ func.func @mask(%x: !torch.vtensor<[6],f32>, %m: !torch.vtensor<[6],i1>, %v: !to
   %0 = torch.prim.ListConstruct %m : (!torch.vtensor<[6],i1>) -> !torch.list<optional<vtensor>>
   %false = torch.constant.bool false
   %1 = torch.aten.index_put %x, %0, %v, %false : !torch.vtensor<[6],f32>, !torch.list<optional<vtensor>>, !torch.vtensor<[],f32>, !torch.bool -> !torch.vtensor<[6],f32>
+  return %1 : !torch.vtensor<[6],f32>
+}
+
+// -----
+
+// Where writes meet, a number put there is the same whichever comes last.
+
+// CHECK-LABEL: func.func @fill
+// CHECK: bascule.scatter
+// ORDERED-LABEL: func.func @fill
+// ORDERED: bascule.scatter
+func.func @fill(%x: !torch.vtensor<[6],f32>, %i: !torch.vtensor<[3],si64>) -> !torch.vtensor<[6],f32> attributes {bascule.graph, bascule.symbols = []} {
+  %int0 = torch.constant.int 0
+  %float1 = torch.constant.float 1.000000e+00
+  %1 = torch.aten.scatter.value %x, %int0, %i, %float1 : !torch.vtensor<[6],f32>, !torch.int, !torch.vtensor<[3],si64>, !torch.float -> !torch.vtensor<[6],f32>
   return %1 : !torch.vtensor<[6],f32>
 }

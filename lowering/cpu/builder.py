@@ -8,6 +8,8 @@ from bascule.dialect.mlir import ir
 
 from .target import Target
 
+ROLLED = "#llvm.loop_annotation<unroll = <disable = true>>"
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
@@ -50,6 +52,7 @@ class Builder:
     def __init__(self, block: ir.Block, loc: ir.Location, target: Target):
         self.fuses = target.vector_bits >= 256  # multiply-add in one instruction
         self.scales = target.vector_bits >= 512  # x * 2**n in one instruction
+        self.register = target.vector_bits
         self.scopes = [ir.InsertionPoint(block)]
         self.caches: list[dict[Any, Any]] = [{}]
         self.loc = loc
@@ -129,10 +132,14 @@ class Builder:
         step: ir.Value,
         carried: Sequence[ir.Value],
         body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
+        *,
+        rolled: bool = False,
     ) -> list[ir.Value]:
-        """`scf.for`; `body(induction, carried)` returns the next carried values."""
+        """`scf.for`; `body(induction, carried)` returns the next carried values. `rolled`: LLVM is not to unroll it."""
         types = [v.type for v in carried]
-        op = self.op("scf.for", types, [lower, upper, step, *carried], regions=1)
+        # On its way to LLVM the attribute is handed from op to op, to the branch back.
+        attributes = {"loop_annotation": ir.Attribute.parse(ROLLED)} if rolled else None
+        op = self.op("scf.for", types, [lower, upper, step, *carried], attributes, regions=1)
         block = op.regions[0].blocks.append(self.index, *types)
         outer = self._enter(op, block)
         arguments = list(block.arguments)

@@ -3,13 +3,13 @@
     void name(int64_t symbols.., void *buffers.., int64_t threads)
 
 Threads are those of the OpenMP runtime that torch has loaded (`GOMP_parallel`); there is no other pool. MLIR's ExecutionEngine finds a
-function under its name with the prefix `_mlir_`.
+function under its name with the prefix `_mlir_`, and makes a function of its own that calls it, which nobody needs.
 """
 
 from collections.abc import Sequence
 
 INTERNAL = "llvm.linkage = #llvm.linkage<internal>"
-NOINLINE = f'passthrough = ["noinline"], {INTERNAL}'
+NOINLINE = "llvm.no_inline"  # one copy of the code: each of these is called from several places
 
 DECLARATIONS = """
 func.func private @GOMP_parallel(!llvm.ptr, !llvm.ptr, i32, i32)
@@ -17,7 +17,7 @@ func.func private @omp_get_thread_num() -> i32
 func.func private @omp_get_num_threads() -> i32
 """
 
-PART = "func.func private @{name}__part{i}(!llvm.ptr, index, index) attributes {{{noinline}}}\n"
+PART = "func.func private @{name}__part{i}(!llvm.ptr, index, index) attributes {{{noinline}, {internal}}}\n"
 
 # A thread of n takes tiles [tiles * i / n, tiles * (i + 1) / n).
 PARALLEL = """
@@ -43,7 +43,7 @@ func.func private @{name}__thread{i}(%data: !llvm.ptr) attributes {{{internal}}}
 """
 
 ENTRY = """
-func.func @_mlir_{name}({parameters}) {{
+func.func @_mlir_{name}({parameters}) attributes {{{noinline}}} {{
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   %count = llvm.mlir.constant({words} : i64) : i64
@@ -98,7 +98,7 @@ def entry(name: str, symbols: int, arguments: int, words: int, segments: Sequenc
     body += [f"  %i{i} = arith.index_cast %s{i} : i64 to index" for i in range(symbols)]
     functions, frees = [], []
     for i, (word, pointer, width) in enumerate(segments):
-        functions.append(PART.format(name=name, i=i, noinline=NOINLINE))
+        functions.append(PART.format(name=name, i=i, noinline=NOINLINE, internal=INTERNAL))
         if word < 0:
             body.append(SERIAL_CALL.format(name=name, i=i))
             continue
@@ -113,5 +113,5 @@ def entry(name: str, symbols: int, arguments: int, words: int, segments: Sequenc
             )
         )
     parameters = ", ".join([*(f"{n}: {t}" for n, t in zip(names, types)), "%threads: i64"])
-    text = ENTRY.format(name=name, parameters=parameters, words=words, body="\n".join(body + frees))
+    text = ENTRY.format(name=name, parameters=parameters, noinline=NOINLINE, words=words, body="\n".join(body + frees))
     return "".join(functions) + text

@@ -22,6 +22,7 @@ from .domain import Domain
 from .emitter import Emitter
 from .entry import entry
 from .families import Families, Family
+from .float8 import FLOAT8
 from .indexing import Indexing
 from .loops import Reducing
 from .memory import Buffer, stored_type
@@ -212,12 +213,17 @@ class KernelFunction:
         if isinstance(type_, ir.IndexType):
             value = b.value("llvm.load", b.i64, [_word(b, data, word)])
             return Scalar(b.value("arith.index_cast", b.index, [value]), False, 0)
+        if isinstance(type_, FLOAT8):  # no type of LLVM's
+            value = b.value("llvm.load", b.i8, [_word(b, data, word)])
+            return Scalar(b.value("arith.bitcast", type_, [value]), False, 0)
         return Scalar(b.value("llvm.load", type_, [_word(b, data, word)]), False, 0)
 
     def _save(self, e: Emitter, data: ir.Value, number: int, word: int) -> None:
         b, value = e.b, e.scalar(number).value
         if isinstance(value.type, ir.IndexType):
             value = b.value("arith.index_cast", b.i64, [value])
+        elif isinstance(value.type, FLOAT8):
+            value = b.value("arith.bitcast", b.i8, [value])
         b.op("llvm.store", [], [value, _word(b, data, word)])
 
     def _foreach_tiles(self, e: Emitter, data: ir.Value, segment: Segment, bounds: tuple[ir.Value, ir.Value]) -> None:

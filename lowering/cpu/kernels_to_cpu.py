@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from bascule.dialect.errors import UserError
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes.base import Pass
+from bascule.dialect.passes.base import BUFFERS, Pass
 
 from . import lower_kernels
 from .target import Target, host
@@ -20,6 +20,7 @@ class KernelsToCpu(Pass):
     """
 
     name: ClassVar[str] = "kernels-to-cpu"
+    takes: ClassVar[str] = BUFFERS
     vector_bits: int = 0  # 512, 256 or 128; 0: what the machine has
 
     def run(self, module: ir.Module) -> None:

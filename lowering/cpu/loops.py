@@ -12,11 +12,12 @@ from .builder import Index, Scalar
 from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
-from .reductions import Reduction, Values, Welford, halves
+from .reductions import Kind, Reduction, Values, Welford
+from .registers import extract, halves
 from .scalars import NARROW, Scalars, element, like
-from .transcendental import extract
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
+UNROLLED = 2  # a loop of no more vectors is unrolled
 STACK_BYTES = 1 << 16  # a scratch buffer no larger than this lives on the stack
 
 
@@ -81,7 +82,9 @@ def vector_loop(
         return results
 
     if known is None or known >= width:
-        carried = b.loop(start, full, b.constant(b.index, width), carried, body)
+        # The lanes are several registers: unrolled further, a short row would be kept in memory as spilled registers.
+        rolled = known is None or known > UNROLLED * width
+        carried = b.loop(start, full, b.constant(b.index, width), carried, body, rolled=rolled)
 
     def masked() -> Sequence[ir.Value]:
         e.ix.width = width
@@ -156,6 +159,10 @@ class Reducing:
         e, self.block = self.e, self.node.blocks[0]
         self.kinds: list[Reduction] = [e.reductions[kind] for kind in self.node.kinds]
         self.own = e.lanes == 1 and self.plan.vector >= 0
+        if self.own and _ends_often(self.plan):
+            self.kinds = [replace(kind, uneven=True) if isinstance(kind, Welford) else kind for kind in self.kinds]
+        if self.own:
+            self.kinds = [kind.of_all_lanes() if isinstance(kind, Kind) else kind for kind in self.kinds]
         varies = any(e.varies(number) for number in self.node.results)
         self.lanes = self.plan.width if self.own else e.lanes if varies else 1
 
@@ -205,6 +212,13 @@ class Reducing:
         results = [x for kind, part in self._parts(state) for x in kind.finish(Scalars(e.b), part)]
         for number, value in zip(self.node.results, results):
             e.env[number] = Scalar(value, self.lanes > 1 and not self.own, e.b.level)
+
+
+def _ends_often(plan: LoopPlan) -> bool:
+    """Whether the lanes' group is walked more than once, and may end in part of a vector."""
+    lengths = [length(tuple(plan.sizes[i] for i in group)) for group in plan.groups]
+    lanes = lengths.pop(plan.vector)
+    return (lanes is None or lanes % plan.width != 0) and any(n != 1 for n in lengths)
 
 
 @rule("bascule.reduce")

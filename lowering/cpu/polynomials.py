@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from bascule.dialect.mlir import ir
 
+from .registers import joined, pieces
 from .scalars import Scalars, like
 
 LOG2_E = 1.4426950408889634
@@ -17,8 +18,11 @@ LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4
 MAGIC = 12582912.0
 MAGIC_BITS = 0x4B400000
 
-# exp(r) = 1 + r + r^2 q(r) for |r| <= ln(2) / 2: off by 0.05 units in the last place
-EXP = (0.0013814602280035615, 0.008368715643882751, 0.04166838899254799, 0.1666652113199234, 0.4999999403953552)
+# exp(r) for |r| <= ln(2) / 2: off by 0.05 units in the last place
+EXP = (0.0013814602280035615, 0.008368715643882751, 0.04166838899254799, 0.1666652113199234, 0.4999999403953552,
+       1.0, 1.0)  # fmt: skip
+# Vectors that AVX-512's scaling by a power of two takes, in one register or several.
+SCALE_LANES = (4, 8, 16, 32, 64, 128, 256)
 # tanh(x) = x + x^3 p(x^2) for |x| < 0.63: 0.08
 TANH = (-0.005666977260261774, 0.020606176927685738, -0.05373000726103783, 0.13331331312656403, -0.33333277702331543)
 TANH_SMALL = 0.63
@@ -38,19 +42,36 @@ def horner(s: Scalars, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
 
 
 def _split(s: Scalars, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """exp(x) = p * 2**n: p, near 1, and n + `MAGIC` (its low bits are n)."""
-    shifted = s.fma(x, s.constant(x.type, LOG2_E), s.constant(x.type, MAGIC))
-    n = s.op("arith.subf", shifted, s.constant(x.type, MAGIC))
+    """exp(x) = p * 2**n: p, near 1, and n, or where the machine does not scale by it n + `MAGIC` (its low bits are n)."""
+    if _scales(s, x):
+        n = power = s.unary("math.roundeven", s.op("arith.mulf", x, s.constant(x.type, LOG2_E)))
+    else:
+        power = s.fma(x, s.constant(x.type, LOG2_E), s.constant(x.type, MAGIC))
+        n = s.op("arith.subf", power, s.constant(x.type, MAGIC))
     r = s.fma(n, s.constant(x.type, -LN2_HIGH), x)
     r = s.fma(n, s.constant(x.type, -LN2_LOW), r)
-    tail = s.op("arith.mulf", r, r)
-    p = s.op("arith.addf", s.fma(horner(s, r, EXP), tail, r), s.constant(x.type, 1.0))
-    return p, shifted
+    return horner(s, r, EXP), power
+
+
+def _scales(s: Scalars, x: ir.Value) -> bool:
+    return s.b.scales and isinstance(x.type, ir.VectorType) and x.type.shape[0] in SCALE_LANES
+
+
+def _scaled(s: Scalars, p: ir.Value, n: ir.Value) -> ir.Value:
+    """p * 2**n, rounded once; n is an integer or infinite."""
+    lanes = min(p.type.shape[0], 16)
+    masks = s.constant(s.b.i16 if lanes == 16 else s.b.i8, -1)
+    name = f"llvm.x86.avx512.mask.scalef.ps.{32 * lanes}"
+    modes = [s.constant(s.b.i32, 4)] if lanes == 16 else []  # the rounding mode in force
+    parts = zip(pieces(s, p, lanes), pieces(s, n, lanes))
+    return joined(s, [s.intrinsic(name, x, y, x, masks, *modes) for x, y in parts])
 
 
 def _exp_bounded(s: Scalars, x: ir.Value) -> ir.Value:
     """exp(x) for |x| < 80: the exponent of p is raised by n."""
     p, shifted = _split(s, x)
+    if _scales(s, x):
+        return _scaled(s, p, shifted)
     n = s.op("arith.shli", s.convert("arith.bitcast", shifted, s.b.i32), s.constant(like(x.type, s.b.i32), 23))
     bits = s.op("arith.addi", s.convert("arith.bitcast", p, s.b.i32), n)
     return s.convert("arith.bitcast", bits, s.b.f32)
@@ -63,9 +84,9 @@ def exp(s: Scalars, x: ir.Value) -> ir.Value:
     x = s.select(s.compare("olt", high, x), high, x)
     x = s.select(s.compare("ogt", low, x), low, x)
     p, shifted = _split(s, x)
+    if _scales(s, x):
+        return _scaled(s, p, shifted)
     n = s.op("arith.subi", s.convert("arith.bitcast", shifted, s.b.i32), s.constant(i32, MAGIC_BITS))
-    if s.b.scales and isinstance(x.type, ir.VectorType):
-        return s.intrinsic("llvm.ldexp", p, n)
     # 2**n may not be a number where p * 2**n is one: two factors.
     half = s.op("arith.shrsi", n, s.constant(i32, 1))
     for part in (half, s.op("arith.subi", n, half)):

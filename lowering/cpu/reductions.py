@@ -5,23 +5,16 @@ that of two equal extremes the one at the smaller position stays.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
+from math import inf, nan
 from typing import TypeAlias
 
 from bascule.dialect.mlir import ir
 
+from .registers import extract, halves, joined, registers
 from .scalars import Scalars, element, is_float, like
-from .transcendental import extract, shuffle
 
 Values: TypeAlias = list[ir.Value]
-
-
-def halves(s: Scalars, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The lower and the upper half of a vector."""
-    width = x.type.shape[0] // 2
-    low, high = list(range(width)), list(range(width, 2 * width))
-    return shuffle(s, x, x, low), shuffle(s, x, x, high)
 
 
 def lanes_sum(s: Scalars, x: ir.Value) -> ir.Value:
@@ -47,10 +40,12 @@ def highest(type_: ir.Type, unsigned: bool = False) -> int | float:
 
 @dataclass(frozen=True)
 class Kind:
-    """One accumulator, combined by `combine`; `identity` is the number it starts from."""
+    """One accumulator, combined by `combine`; `identity` is the number it starts from. `together`: a cheaper way to combine where all
+    lanes become one result."""
 
     identity: Callable[[ir.Type], int | float]
     combine: Callable[[Scalars, ir.Value, ir.Value], ir.Value]
+    together: Callable[[Scalars, ir.Value, ir.Value], ir.Value] | None = None
 
     positions = False
 
@@ -62,6 +57,10 @@ class Kind:
         if mask is not None:
             x = s.select(mask, x, s.constant(x.type, self.identity(x.type)))
         return [self.combine(s, state[0], x)]
+
+    def of_all_lanes(self) -> "Kind":
+        """The kind where all lanes become one result."""
+        return self if self.together is None else replace(self, combine=self.together)
 
     def merge(self, s: Scalars, x: Values, y: Values) -> Values:
         return [self.combine(s, x[0], y[0])]
@@ -112,8 +111,10 @@ class Position:
 
 @dataclass(frozen=True)
 class Welford:
-    """Mean, sum of squared deviations, count."""
+    """Mean, sum of squared deviations, count. `uneven`: masked lanes may have come before whole vectors; the lanes in a mask are always
+    the first ones, and always as many."""
 
+    uneven: bool = False
     positions = False
 
     def start(self, s: Scalars, type_: ir.Type) -> Values:
@@ -139,9 +140,21 @@ class Welford:
             return s.op("arith.divf", delta, s.extreme(count, one, True))
         if not isinstance(delta.type, ir.VectorType):
             return s.op("arith.divf", delta, count)
-        # All lanes have seen as many: one division for all.
-        first = s.op("arith.divf", s.constant(element(delta.type), 1.0), extract(s, count, 0))
-        return s.op("arith.mulf", delta, s.b.value("vector.broadcast", delta.type, [first], None, s.level))
+        # All lanes have seen as many, or those that masks take as many, and the others: one division for all of them.
+        share = self._inverse(s, count, 0)
+        if self.uneven:
+            taken = s.compare("oeq", count, self._spread(s, count.type, extract(s, count, 0)))
+            share = s.select(taken, share, self._inverse(s, count, count.type.shape[0] - 1))
+        return s.op("arith.mulf", delta, share)
+
+    def _inverse(self, s: Scalars, count: ir.Value, lane: int) -> ir.Value:
+        """1 / `count` of one lane, in all lanes."""
+        one = s.constant(element(count.type), 1.0)
+        return self._spread(s, count.type, s.op("arith.divf", one, extract(s, count, lane)))
+
+    @staticmethod
+    def _spread(s: Scalars, type_: ir.Type, x: ir.Value) -> ir.Value:
+        return s.b.value("vector.broadcast", type_, [x], None, s.level)
 
     def fold(self, s: Scalars, state: Values) -> Values:
         """One set from those of all lanes: the mean of the means, and deviations from that."""
@@ -149,7 +162,7 @@ class Welford:
         total = lanes_sum(s, counts)
         divisor = s.extreme(total, s.constant(total.type, 1.0), True)
         mean = s.op("arith.divf", lanes_sum(s, s.op("arith.mulf", means, counts)), divisor)
-        delta = s.op("arith.subf", means, s.b.value("vector.broadcast", means.type, [mean], None, s.level))
+        delta = s.op("arith.subf", means, self._spread(s, means.type, mean))
         cross = s.op("arith.mulf", counts, s.op("arith.mulf", delta, delta))
         return [mean, lanes_sum(s, s.op("arith.addf", squares, cross)), total]
 
@@ -213,6 +226,21 @@ def _extreme(largest: bool) -> Callable:
     return combine
 
 
+def _extreme_of_all(largest: bool) -> Callable:
+    """The same where a NaN may show in any lane."""
+    combine = _extreme(largest)
+
+    def together(s: Scalars, x: ir.Value, y: ir.Value) -> ir.Value:
+        if not is_float(x.type) or registers(s, x) == 1:
+            return combine(s, x, y)
+        # One instruction that keeps a NaN of x and passes over one of y, and for two registers one that finds those of y.
+        best = s.select(s.compare("ogt" if largest else "olt", y, x), y, x)
+        found = s.compare("uno", *halves(s, y))
+        return joined(s, [s.select(found, s.constant(half.type, nan), half) for half in halves(s, best)])
+
+    return together
+
+
 Reduction = Kind | Position | Welford | Softmax
 Function = Callable[[Scalars, ir.Value], ir.Value]
 
@@ -222,8 +250,8 @@ def reductions(exp: Function) -> dict[str, Reduction]:
     return {
         "sum": Kind(lambda t: 0, _arithmetic("arith.addf", "arith.addi")),
         "prod": Kind(lambda t: 1, _arithmetic("arith.mulf", "arith.muli")),
-        "max": Kind(lowest, _extreme(True)),
-        "min": Kind(highest, _extreme(False)),
+        "max": Kind(lowest, _extreme(True), _extreme_of_all(True)),
+        "min": Kind(highest, _extreme(False), _extreme_of_all(False)),
         "maxu": Kind(lambda t: lowest(t, True), lambda s, x, y: s.op("arith.maxui", x, y)),
         "minu": Kind(lambda t: highest(t, True), lambda s, x, y: s.op("arith.minui", x, y)),
         "any": Kind(lambda t: 0, lambda s, x, y: s.op("arith.ori", x, y)),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bascule.dialect.mlir import ir
 
 from .polynomials import INLINE
+from .registers import extract, joined, pieces, shuffle
 from .scalars import Scalars, element
 from .target import Target
 
@@ -87,7 +88,7 @@ class Functions:
 
         if not isinstance(type_, ir.VectorType):
             spread = [s.b.value("vector.broadcast", native, [x], None, s.level) for x in operands]
-            return s.b.value("vector.extract", type_, [called(spread)], _position(0), s.level)
+            return extract(s, called(spread), 0)
         width = type_.shape[0]
         if width == lanes:
             return called(operands)
@@ -96,26 +97,4 @@ class Functions:
             pattern = [i if i < width else 0 for i in range(lanes)]
             result = called([shuffle(s, x, x, pattern) for x in operands])
             return shuffle(s, result, result, list(range(width)))
-        parts = []
-        for start in range(0, width, lanes):
-            pattern = list(range(start, start + lanes))
-            parts.append(called([shuffle(s, x, x, pattern) for x in operands]))
-        while len(parts) > 1:  # widths are powers of two
-            size = parts[0].type.shape[0]
-            parts = [shuffle(s, x, y, list(range(2 * size))) for x, y in zip(parts[::2], parts[1::2])]
-        return parts[0]
-
-
-def _position(at: int) -> dict[str, ir.Attribute]:
-    return {"static_position": ir.DenseI64ArrayAttr.get([at])}
-
-
-def extract(s: Scalars, x: ir.Value, at: int) -> ir.Value:
-    """Lane number `at` of a vector."""
-    return s.b.value("vector.extract", element(x.type), [x], _position(at), s.level)
-
-
-def shuffle(s: Scalars, x: ir.Value, y: ir.Value, pattern: list[int]) -> ir.Value:
-    """The lanes of `x` followed by `y` at the positions of `pattern`."""
-    type_ = ir.VectorType.get([len(pattern)], element(x.type))
-    return s.b.value("vector.shuffle", type_, [x, y], {"mask": ir.DenseI64ArrayAttr.get(pattern)}, s.level)
+        return joined(s, [called(parts) for parts in zip(*(pieces(s, x, lanes) for x in operands))])

@@ -16,8 +16,8 @@ from .builder import Index
 from .emitter import Emitter
 from .memory import stored_type
 from .plan import LoopPlan
+from .registers import shuffle
 from .scalars import Scalars
-from .transcendental import shuffle
 
 
 @dataclass(frozen=True, eq=False)

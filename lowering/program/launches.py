@@ -20,10 +20,14 @@ WIDTH = 110  # characters of a wrapped line
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is launched: `grid` gives the number of programs from the symbols, which are passed with `index_bits` bits."""
+    """How a kernel is launched: `grid` gives the number of programs from the symbols, which are passed with `index_bits` bits.
+
+    `narrow`: of a kernel with variants, expressions of the symbols that decide between them, see `bascule.runtime.plans`.
+    """
 
     grid: ir.AffineMap
     index_bits: int
+    narrow: ir.AffineMap | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ class Runs:
     freed: list[str] = field(default_factory=list)  # to be deleted after the run
     made: list[tuple[str, list[str]]] = field(default_factory=list)  # name of a run -> its launches
     where: list[str | None] = field(default_factory=list)
+    reach: list[str] = field(default_factory=list)  # what variants of the pending are chosen by: their reach ...
+    sizes: list[str] = field(default_factory=list)  # ... and their symbols
     mark: int = 0  # the line before which the addresses of inputs are taken
 
     def imports(self) -> list[str]:
@@ -151,7 +157,12 @@ class Runs:
             f'"{name}"',
             str(programs) if programs is not None else f"slot({self._slot(program.places.text(grid))})",
         ]
-        parts += [f"i{how.index_bits}({self._slot(program.places.text(e))})" for e in symbols]
+        kind = f"i{how.index_bits}" if how.narrow is None else "size"
+        parts += [f"{kind}({self._slot(program.places.text(e))})" for e in symbols]
+        if how.narrow is not None:
+            reach = [substitute(e, [], symbols) for e in how.narrow.results]
+            self.reach += [text for e in reach if (text := program.places.text(e)) not in self.reach]
+            self.sizes += [text for e in symbols if (text := program.places.text(e)) not in self.sizes]
         for value in op.operands:
             if isinstance(value.type, ir.MemRefType):
                 parts.append(self._pointer(value))
@@ -180,7 +191,7 @@ class Runs:
             for comment in self.comments:
                 source.line(f"    # {comment}")
             head = f"    {name}("
-            text = ", ".join(["stream", *self.slots])
+            text = ", ".join(["stream", *self.slots, *self._choice()])
             where = self.where[0] if len(set(self.where)) == 1 else None
             if len(head) + len(text) <= WIDTH:
                 source.line(f"{head}{text})", where)
@@ -191,10 +202,17 @@ class Runs:
                 source.line("    )", where)
             self.made.append((name, self.pending))
             self.program.commented = None
-        self.pending, self.comments, self.slots, self.where = [], [], {}, []
+        self.pending, self.comments, self.slots, self.where, self.reach, self.sizes = [], [], {}, [], [], []
         if self.freed:
             source.line(f"    del {', '.join(self.freed)}")
             self.freed = []
+
+    def _choice(self) -> list[str]:
+        """The arguments of a run that choose between variants."""
+        if not self.sizes:
+            return []
+        reach = self.reach[0] if len(self.reach) == 1 else f"max({', '.join(self.reach)})"
+        return [f"reach={reach}", f"sizes={' | '.join(self.sizes)}"]
 
     def delete(self, names: Sequence[str]) -> bool:
         """Whether the names are deleted later: kernels that are not launched yet use the memory."""
@@ -226,7 +244,7 @@ class Runs:
             line(
                 "# What each run launches: kernel, number of programs, arguments. ptr(k, n): n bytes from the address in slot k;"
             )
-            line("# i32(k), i64(k), slot(k): the number in slot k.")
+            line("# i32(k), i64(k), size(k), slot(k): the number in slot k.")
         for name, launches in self.made:
             line(f"{name} = plan(")
             for launch in launches:

@@ -35,7 +35,7 @@ RESERVED = [
         "laid_out",
         "plan",
     ),
-    *("ptr", "realigned", "slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
+    *("ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
 ]
 HOST_OUTPUTS = "bascule.host_outputs"
 
@@ -45,7 +45,7 @@ def to_python(module: ir.Module, plans: Plans | None = None) -> str:
 
     Without `plans` its kernels are C functions for the CPU, else plans launch them. It expects these names when it is run: `constants`, the
     tensors of the graph's constants, and `kernel(name, arguments)`, which gives the compiled kernel, or `plan(*launches)`, which makes a
-    plan, with `ptr`, `i32`, `i64` and `slot`, of which launches consist. It defines `call(args)`, with the boxed calling convention,
+    plan, with `ptr`, `i32`, `i64`, `size` and `slot`, of which launches consist. It defines `call(args)`, with the boxed calling convention,
     `LOCATIONS`, line -> the user's line, and with plans `DEVICE`. Raises `UserError` for IR of another stage.
     """
     with module.context:

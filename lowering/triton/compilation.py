@@ -16,6 +16,7 @@ from bascule.dialect.errors import CompilerError, UserError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
+from ..refusals import Refuse, reraise
 from .kernel import GRID, STAGES, WARPS
 from .kernel_cache import KernelCache, MachineCode, key_of
 
@@ -27,12 +28,12 @@ PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols; `location` is the
-    user's line, or empty."""
+    """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols, None where only machine
+    code is wanted; `location` is the user's line, or empty."""
 
     name: str
     ttir: str = field(repr=False)
-    grid: ir.AffineMap
+    grid: ir.AffineMap | None
     warps: int
     stages: int
     location: str = ""
@@ -146,12 +147,13 @@ def _threads() -> int:
 
 
 def compile_kernels(
-    kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None
+    kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None, refuse: Refuse = reraise
 ) -> dict[str, MachineCode]:
     """Machine code of each kernel, by name, for compute capability `capability` (90 is sm_90).
 
-    What `cache` (default: the user's) has is taken from there; the rest is compiled in parallel, and equal kernels once. Raises what
-    `compile_kernel` raises.
+    What `cache` (default: the user's) has is taken from there; the rest is compiled in parallel, and equal kernels once. `refuse` is told
+    of a kernel that does not compile, and the `CompilerError`; where it returns, the kernel is left out. Raises `UserError` for an
+    architecture that Triton does not know.
     """
     cache = KernelCache.default() if cache is None else cache
     conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
@@ -160,8 +162,21 @@ def compile_kernels(
     missing = {keys[kernel.name]: kernel for kernel in kernels if found[keys[kernel.name]] is None}
     if missing:
         with ThreadPoolExecutor(min(len(missing), _threads())) as pool:  # Triton lets go of the interpreter's lock
-            made = pool.map(lambda kernel: _machine_code(kernel, capability), missing.values())
-            for key, code in zip(missing, made):
-                cache.put(key, code)
-                found[key] = code
-    return {kernel.name: replace(found[keys[kernel.name]], location=kernel.location) for kernel in kernels}
+            made = {key: pool.submit(_machine_code, kernel, capability) for key, kernel in missing.items()}
+            failed = {key: error for key, future in made.items() if (error := future.exception()) is not None}
+        for key, future in made.items():
+            if key not in failed:
+                found[key] = future.result()
+                cache.put(key, found[key])
+        for kernel in kernels:
+            error = failed.get(keys[kernel.name])
+            if isinstance(error, CompilerError):
+                refuse(kernel.name, error)
+            elif error is not None:
+                raise error
+    codes = {}
+    for kernel in kernels:
+        code = found[keys[kernel.name]]
+        if code is not None:
+            codes[kernel.name] = replace(code, location=kernel.location)
+    return codes

@@ -2,7 +2,7 @@
 
 Parameters: every symbol (i32 or i64, as the schedule says), then a pointer a buffer, to its first element, which the launcher aligns to
 16 bytes; a buffer of rank 0 may be one element of a larger one, and is aligned to that. The grid has one dimension, in
-programs; what a launch needs beside the text stands in attributes of the function:
+programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch needs beside the text stands in attributes of the function:
 
     bascule.grid    affine_map<()[s0, ...] -> (programs)>
     bascule.warps   warps of a program
@@ -29,6 +29,22 @@ from .tiles import Axis, Tile
 UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any
 GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
 DIVISIBILITY = 16  # bytes
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the functions made of a kernel whose schedule has `narrow`: `suffix` follows its name.
+
+    `bits`: of indices, those of the schedule if None; `aligned`: all symbols are multiples of 16, so that rows begin where loads of 16
+    bytes do.
+    """
+
+    suffix: str
+    bits: int | None
+    aligned: bool
+
+
+WIDE, NARROW, ALIGNED = Variant("", None, False), Variant("_narrow", 32, False), Variant("_aligned", 32, True)
 
 
 @dataclass(eq=False)
@@ -103,9 +119,14 @@ class KernelFunction:
             first += count
         return Part(op, axes, domain)
 
-    def emit(self, body: ir.Block) -> ir.Operation:
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The functions to be made of the kernel."""
+        return (WIDE,) if self.schedule.narrow is None else (WIDE, NARROW, ALIGNED)
+
+    def emit(self, body: ir.Block, variant: Variant = WIDE) -> ir.Operation:
         """The `tt.func`, appended to `body`."""
-        index = ir.IntegerType.get_signless(self.schedule.index_bits)
+        index = ir.IntegerType.get_signless(variant.bits or self.schedule.index_bits)
         types = [index] * len(self.symbols)
         types += [ir.Type.parse(f"!tt.ptr<{stored(memref.type)}>") for memref in self.memrefs]
         grid = expr(0)
@@ -117,11 +138,12 @@ class KernelFunction:
         kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
         self.loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
         attributes = {
-            "sym_name": ir.StringAttr.get(self.name),
+            "sym_name": ir.StringAttr.get(self.name + variant.suffix),
             "sym_visibility": ir.StringAttr.get("public"),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
             "arg_attrs": ir.ArrayAttr.get(
-                [plain] * len(self.symbols) + [plain if memref in self.loose else aligned for memref in self.memrefs]
+                [aligned if variant.aligned else plain for _ in self.symbols]
+                + [plain if memref in self.loose else aligned for memref in self.memrefs]
             ),
             GRID: ir.AffineMapAttr.get(size_map([grid])),
             WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),

@@ -79,6 +79,8 @@ class KernelCache:
                 if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                     return None
                 content = file.read()
+            with suppress(OSError):
+                os.utime(path)  # what was used last is dropped last
         except OSError:
             return None
         checksum, _, rest = content.partition(b"\n")

@@ -1,6 +1,6 @@
 """Which values of a kernel may be approximated: those of which nothing is left but numbers rounded to 16 or 8 bits.
 
-The GPU's approximate division, square root and exponential err in the last bits of f32; a value that is rounded to 16 bits where it is
+The approximate functions of `approximations.py` err in the last bits of f32; a value that is rounded to 16 bits where it is
 stored or cast does not show it. Everything else (f32 results, comparisons, conversions to integers, positions) is computed exactly.
 """
 

@@ -1,68 +1,74 @@
 """All kernels of a program: as TTIR, and as plans that the interpreter runs."""
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from bascule.dialect.analysis.buffers import Sizes, strides
-from bascule.dialect.interpreter.maps import evaluate
-from bascule.dialect.ir.builders import symbols_of
+from bascule.dialect.interpreter.launch import Parameter, parameters_of
 from bascule.dialect.ir.functions import functions, kernel_op
-from bascule.dialect.ir.scalar_types import scalar_type_of
-from bascule.dialect.ir.shapes import expr
+from bascule.dialect.ir.shapes import expr, size_map
 from bascule.dialect.mlir import ir
 
 from ..program.alignment import mark_unaligned
 from ..program.launches import Launch
+from ..refusals import Refuse, reraise
 from .compilation import TritonKernel, triton_kernels
 from .interpreter import Memory, run_kernel
-from .kernel import KernelFunction
+from .kernel import ALIGNED, NARROW, WIDE, KernelFunction
 
 
 @dataclass(frozen=True)
 class LoweredKernels:
-    """The kernels of a program by name: their TTIR, and how each is launched."""
+    """The kernels of a program by name, each variant under its own: their TTIR. And how each is launched, all variants alike."""
 
     kernels: Mapping[str, TritonKernel]
     launches: Mapping[str, Launch]
 
+    def kernel_of(self, name: str) -> str:
+        """The kernel that `name` is, or is a variant of."""
+        return next(kernel for kernel in self.launches if name in variants_of(kernel))
 
-def lower_kernels(module: ir.Module) -> LoweredKernels:
+
+def lower_kernels(module: ir.Module, refuse: Refuse = reraise) -> LoweredKernels:
     """Lowers the kernel functions of `module` (program stage), whose calls say which buffers are aligned.
 
-    Raises `UnsupportedError`, with the location, for a kernel that has no lowering."""
+    `refuse` is told of a kernel that has no lowering, and what was raised: `UnsupportedError`, with the location. Where it returns, the
+    kernel has no TTIR, and is launched with symbols of 64 bits.
+    """
     with module.context as ctx, ir.Location.unknown():
         ctx.allow_unregistered_dialects = True  # Triton's dialect lives in another build of MLIR
         mark_unaligned(module)
         lowered = ir.Module.create()
-        bits = {}
+        made, launches = [], {}
         for function in functions(module):
-            if kernel_op(function) is not None:
-                made = KernelFunction(function).emit(lowered.body)
-                types = made.attributes["function_type"].value.inputs
-                bits[made.attributes["sym_name"].value] = types[0].width if symbols_of(function) else 32
+            if kernel_op(function) is None:
+                continue
+            before = len(lowered.body.operations)
+            try:
+                kernel = KernelFunction(function)
+                for variant in kernel.variants:
+                    kernel.emit(lowered.body, variant)
+                made.append(kernel)
+            except Exception as error:
+                name = function.attributes["sym_name"].value
+                refuse(name, error)
+                for view in list(lowered.body.operations)[before:]:
+                    view.operation.erase()
+                launches[name] = refused_launch()
         kernels = {kernel.name: kernel for kernel in triton_kernels(lowered)}
-    return LoweredKernels(kernels, {name: Launch(kernels[name].grid, bits[name]) for name in kernels})
+    launches |= {k.name: Launch(kernels[k.name].grid, k.schedule.index_bits, k.schedule.narrow) for k in made}
+    return LoweredKernels(kernels, launches)
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A buffer that a kernel takes: its sizes and strides are expressions of the symbols."""
+def variants_of(kernel: str) -> list[str]:
+    """The names under which a kernel may be launched."""
+    return [kernel + variant.suffix for variant in (WIDE, NARROW, ALIGNED)]
 
-    dtype: torch.dtype
-    sizes: Sequence[ir.AffineExpr]
-    strides: Sequence[ir.AffineExpr]
 
-    def at(self, address: int, symbols: Sequence[int]) -> torch.Tensor:
-        """The tensor whose first element lies at `address`."""
-        size, stride = ([int(evaluate(e, (), symbols)) for e in exprs] for exprs in (self.sizes, self.strides))
-        if 0 in size:
-            return torch.empty(size, dtype=self.dtype)
-        extent = 1 + sum((n - 1) * step for n, step in zip(size, stride))
-        memory = (ctypes.c_uint8 * (extent * self.dtype.itemsize)).from_address(address)
-        return torch.frombuffer(memory, dtype=self.dtype).as_strided(size, stride)
+def refused_launch() -> Launch:
+    """How a kernel is launched that is run otherwise. To be called in a context."""
+    return Launch(size_map([expr(1)]), 64)
 
 
 class InterpretedKernels:
@@ -75,16 +81,9 @@ class InterpretedKernels:
             table = ir.SymbolTable(module.operation)
             for function in functions(module):
                 if kernel_op(function) is not None:
-                    sizes = Sizes(function, table)
-                    arguments = list(function.regions[0].blocks[0].arguments)[len(symbols_of(function)) :]
-                    self.parameters[function.attributes["sym_name"].value] = [
-                        Parameter(
-                            getattr(torch, scalar_type_of(a.type.element_type)),
-                            [expr(e) for e in sizes.of(a)],
-                            [expr(e) for e in strides(a.type)],
-                        )
-                        for a in arguments
-                    ]
+                    parameters = parameters_of(function, table)
+                    name = function.attributes["sym_name"].value
+                    self.parameters |= dict.fromkeys(variants_of(name), parameters)
         self.context = module.context  # the expressions live in it
 
     def run(self, name: str, symbols: Sequence[int], addresses: Sequence[int]) -> None:
@@ -92,7 +91,7 @@ class InterpretedKernels:
         known: dict[tuple, Memory] = {}
         buffers = []
         for parameter, address in zip(self.parameters[name], addresses, strict=True):
-            tensor = parameter.at(address, symbols)
+            tensor = parameter.at(address, symbols, torch.device("cpu"))
             key = address, tensor.dtype, tensor.shape, tensor.stride()
             buffers.append(known.setdefault(key, Memory(tensor)))
         run_kernel(self.kernels[name], [*symbols, *buffers])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from bascule.dialect.mlir import ir
 
+from .approximations import APPROXIMATE
 from .builder import Builder, element, like
 from .libdevice import LIBDEVICE
 
@@ -25,8 +26,6 @@ SAME = {
 
 Rule = Callable[..., ir.Value]  # (builder, result's element type, *operands)
 
-# Of values that are rounded to 16 bits: the GPU's own instructions, which err in the last bits of f32.
-APPROXIMATE = {"arith.divf": "arith.divf", "math.sqrt": "math.sqrt", "math.exp": "math.exp", "math.exp2": "math.exp2"}
 TINY, LARGE = 2.0**-64, 2.0**64
 
 
@@ -205,7 +204,7 @@ def emit(
         operands = [widen(b, x) for x in operands]
     inner = b.f32 if isinstance(to, NARROW) and op.name not in ("arith.select", *CONVERSIONS) else to
     if not exact and op.name in APPROXIMATE and element(operands[0].type) == b.f32:
-        value = b.same(APPROXIMATE[op.name], *operands)
+        value = APPROXIMATE[op.name](b, *operands)
     elif op.name in RULES:
         value = RULES[op.name](b, inner, *operands)
     elif op.name in LIBDEVICE:

@@ -38,7 +38,8 @@ class DomainSchedule:
 
 @dataclass(frozen=True)
 class Schedule:
-    """`domains`: the kernel's own, or (`group`) one for each top-level foreach."""
+    """`domains`: the kernel's own, or (`group`) one for each top-level foreach. `narrow`: where indices of 64 bits are not always needed,
+    expressions that say when."""
 
     domains: tuple[DomainSchedule, ...]
     group: bool
@@ -46,6 +47,7 @@ class Schedule:
     stages: int
     index_bits: int
     capability: int
+    narrow: ir.AffineMap | None = None
 
 
 def schedule_of(kernel: ir.Operation) -> Schedule:
@@ -72,7 +74,10 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
         _refuse(kernel, f"the schedule has {warps} warps")
     if index_bits not in (32, 64):
         _refuse(kernel, f"the schedule has indices of {index_bits} bits")
-    return Schedule(domains, group, warps, stages, index_bits, capability)
+    narrow = config["narrow"].value if "narrow" in config else None
+    if narrow is not None and index_bits != 64:
+        _refuse(kernel, f"the schedule has 'narrow' and indices of {index_bits} bits")
+    return Schedule(domains, group, warps, stages, index_bits, capability, narrow)
 
 
 def _refuse(kernel: ir.Operation, what: str) -> NoReturn:

@@ -13,6 +13,7 @@ using namespace bascule;
 
 NB_MODULE(_native, module) {
   auto error = nb::exception<DriverError>(module, "DriverError", PyExc_RuntimeError);
+  nb::exception<KernelError>(module, "KernelError", error);
 
   module.def("open_driver", &open_driver, "path"_a = "libcuda.so.1",
              "Opens the CUDA driver at `path`, for the cubins loaded from now on.");

@@ -77,7 +77,7 @@ Function::Function(std::shared_ptr<const Cubin> owner, std::string entry, int co
 
   const int threads = attribute(kMaxThreadsPerBlock);
   if (warps < 1 || warps * kWarpThreads > threads) {
-    throw DriverError(title() + " was compiled for " + std::to_string(warps) + " warps, and with its " +
+    throw KernelError(title() + " was compiled for " + std::to_string(warps) + " warps, and with its " +
                       std::to_string(registers) + " registers a thread the device runs 1 to " +
                       std::to_string(threads / kWarpThreads));
   }
@@ -86,7 +86,7 @@ Function::Function(std::shared_ptr<const Cubin> owner, std::string entry, int co
                "the shared memory of the device cannot be read");
   const int fixed = attribute(kStaticSharedBytes);
   if (shared < 0 || shared + fixed > limit) {
-    throw DriverError(title() + " needs " + std::to_string(shared + fixed) +
+    throw KernelError(title() + " needs " + std::to_string(shared + fixed) +
                       " bytes of shared memory a program, and the device has " + std::to_string(limit) +
                       ": give its schedule smaller blocks or fewer stages");
   }

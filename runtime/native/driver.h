@@ -14,6 +14,11 @@ class DriverError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A kernel for which a program of the device has too little: threads, registers, shared memory.
+class KernelError : public DriverError {
+  using DriverError::DriverError;
+};
+
 // The functions of one libcuda. The library stays loaded until the process ends.
 struct Driver {
 #define X(field, name, parameters) Status(*field) parameters = nullptr;

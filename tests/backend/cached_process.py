@@ -14,4 +14,13 @@ compiled = torch.compile(
 )
 out = compiled(x, w)
 out.square().sum().backward()
-json.dump({"out": out.tolist(), "grad": w.grad.tolist(), "cache": bascule.counters()["cache"]}, sys.stdout)
+compiler = [name for name in ("torch_mlir", "bascule.dialect.mlir", "bascule.compile") if name in sys.modules]
+json.dump(
+    {
+        "out": out.tolist(),
+        "grad": w.grad.tolist(),
+        **{n: bascule.counters()[n] for n in ("cache", "traces")},
+        "compiler": compiler,
+    },
+    sys.stdout,
+)

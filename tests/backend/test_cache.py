@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from bascule.lowering.triton.kernel_cache import KernelCache, MachineCode
 from bascule.runtime.object_code import ObjectCode, ObjectCodeError
 from bascule.runtime.packages import PackageError, pack, unpack
 from raising_pass import Raises
 
 import bascule
-from bascule import cache_artifacts, cache_directory, cache_key
-from bascule.cache_directory import Directory, Refused
+from bascule import cache_artifacts, cache_directory, cache_key, trace_cache, versions
+from bascule.cache_directory import FOLDERS, Directory, Refused, trim
 from bascule.tools import main as command
 
 PROCESS = Path(__file__).with_name("cached_process.py")
@@ -141,10 +142,19 @@ def test_an_entry_names_the_lines_of_who_loads_it(folder):
 def test_another_version_misses(folder, monkeypatch):
     x, w = inputs()
     run(gated, x, w)
-    versions = cache_key._versions()
-    monkeypatch.setattr(cache_key, "_versions", lambda: {**versions, "torch": "9.9"})
+    known = versions.versions()
+    monkeypatch.setattr(cache_key, "versions", lambda: {**known, "torch": "9.9"})
+    monkeypatch.setattr(trace_cache, "versions", lambda: {**known, "torch": "9.9"})
     run(gated, x, w)
     assert counted() == {"miss": 2, "stored": 2}
+
+
+def test_what_triton_reads_in_the_environment_is_a_version(monkeypatch):
+    known = versions.versions()
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/elsewhere")
+    assert versions.versions() == known
+    monkeypatch.setenv("TRITON_F32_DEFAULT", "tf32")
+    assert versions.versions() != known
 
 
 def test_another_schema_of_a_users_operator_misses(folder):
@@ -197,7 +207,7 @@ SPOILED = {
     "a bit changed": "checksum",
     "other bytes": "not a package",
     "of another key": "another graph",
-    "no object code": "an ELF file of type 0",
+    "no object code": "ELF file",
     "writable by all": "can be written by others",
     "a directory": "reading failed",
 }
@@ -248,7 +258,7 @@ def test_another_users_file_is_not_used(folder):
     run(gated, x, w)
     os.chown(entries(folder)[0], 12345, -1)
     torch.testing.assert_close(run(gated, x, w), gated(x, w))
-    assert counted()["refused: a file belongs to another user"] == 1
+    assert counted()["refused: a file belongs to another user"] == 2, "for the trace's graph, and for the graph"
 
 
 def test_entries_are_the_users_own(folder):
@@ -295,7 +305,8 @@ def processes(folder, number):
 def test_processes_share_it(folder):
     first, second = processes(folder, 2)  # at once, on an empty cache
     third = processes(folder, 1)[0]
-    assert third["cache"] == {"hit": 2}
+    assert third["cache"] == {"hit": 2} and third["traces"] == {"hit": 1}
+    assert third["compiler"] == [], "what is loaded needs no compiler"
     assert first["out"] == second["out"] == third["out"] and first["grad"] == second["grad"] == third["grad"]
     assert len(entries(folder)) == 2, "no unfinished file is left"
 
@@ -344,21 +355,50 @@ def test_stat_and_clear(folder, capsys):
     run(gated, *inputs())
     assert command.main(["cache", "stat"]) == 0
     told = capsys.readouterr().out
-    assert str(folder) in told and "graphs: 1 entries" in told
+    assert str(folder) in told and "graphs: 1 entries" in told and "traces: 1 entries" in told
     assert command.main(["cache", "clear"]) == 0
-    assert capsys.readouterr().out == "1 entries deleted\n"
+    assert capsys.readouterr().out == "2 entries deleted\n"
     assert entries(folder) == []
 
 
-def test_the_least_used_go_first(folder):
-    directory = Directory(folder / "graphs")
+def test_the_least_used_go_first_of_all_caches(folder):
     keys = [f"{number:02x}" * 32 for number in range(8)]
-    for age, key in enumerate(keys):
+    places = [Directory(folder / FOLDERS[age % len(FOLDERS)]) for age in range(len(keys))]
+    for age, (directory, key) in enumerate(zip(places, keys)):
         directory.write(key, bytes(1000))
         os.utime(directory.path(key), (age, age))
-    assert directory.read(keys[0]) is not None  # which makes it the one used last
-    directory.trim(5000)
-    assert [key for key in keys if directory.read(key) is not None] == [keys[0], keys[6], keys[7]]
+    assert places[0].read(keys[0]) is not None  # which makes it the one used last
+    trim(folder, 8000)
+    assert len(list(folder.rglob("??/*"))) == 8, "within the limit nothing goes"
+    trim(folder, 5000)
+    assert [key for directory, key in zip(places, keys) if directory.read(key) is not None] == [
+        keys[0],
+        keys[6],
+        keys[7],
+    ]
+
+
+def test_a_kernel_that_is_used_is_not_the_next_to_go(folder):
+    kernels, graphs = KernelCache(folder / "kernels"), Directory(folder / "graphs")
+    key, other = "ab" * 32, "cd" * 32
+    kernels.put(key, MachineCode(bytes(2000), "entry", 4, 0, ""))
+    graphs.write(other, bytes(2000))
+    os.utime(folder / "kernels" / key[:2] / key, (1, 1))
+    os.utime(graphs.path(other), (2, 2))
+    assert kernels.get(key) is not None
+    trim(folder, 4000)
+    assert kernels.get(key) is not None and graphs.read(other) is None
+
+
+def test_storing_keeps_to_the_limit(folder, monkeypatch):
+    monkeypatch.setenv("BASCULE_CACHE_LIMIT", "10000")
+    kernels = KernelCache(folder / "kernels")
+    for number in range(20):
+        kernels.put(f"{number:02x}" * 32, MachineCode(bytes(1000), "entry", 4, 0, ""))
+    monkeypatch.setattr(cache_directory, "_stored", 0)
+    run(gated, *inputs())
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 30000
+    assert len(list((folder / "kernels").rglob("??/*"))) < 8
 
 
 def test_the_limit_is_the_environments(monkeypatch):

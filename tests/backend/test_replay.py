@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map_only
 
 import bascule
 from bascule import recordings, replay, unrecordable
-from bascule.backend import compile_direction
+from bascule.directions import compile_direction
 from bascule.errors import ReplayWarning
 from bascule.options import make_options
 from bascule.recordings import Refusal, mark, placeholders, recording_of

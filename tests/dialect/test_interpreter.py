@@ -235,6 +235,16 @@ def test_reductions(kind, count, which, reference):
     torch.testing.assert_close(run(text, x)[0], reference(x), equal_nan=True)
 
 
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+def test_a_position_among_no_points(kind):
+    text = REDUCE.replace("COUNT", "1").replace("TYPES", "i64").replace("KIND", kind).replace("WHICH", "0")
+    text = text.replace("RESULT", "i64").replace("(6)", "(0)").replace("4x6x", "4x0x")
+    with pytest.raises(InterpreterError, match=f"of kind '{kind}' has no points to choose from"):
+        run(text, torch.randn(4, 0))
+    nowhere = text.replace("(4)", "(0)").replace("4x", "0x")
+    assert run(nowhere, torch.randn(0, 0))[0].shape == (0,)
+
+
 GUARDED = """
 func.func @main(%x: tensor<4xf32>) -> tensor<6xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({

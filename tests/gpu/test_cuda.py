@@ -187,6 +187,52 @@ def test_a_kernel_that_does_not_compile(monkeypatch):
     assert "Triton does not compile it" in str(warning.message) and ".mlir" in str(warning.message)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_one_kernel_of_a_graph_that_does_not_compile(monkeypatch, dynamic):
+    """Its operators run in PyTorch, on the device, between the kernels that did."""
+    from bascule.lowering.triton.kernel import KernelFunction
+
+    working = KernelFunction.emit
+
+    def emit(self, *args):
+        made = working(self, *args)
+        if "amax" in self.name:
+            raise ValueError("broken on purpose")
+        return made
+
+    monkeypatch.setattr(KernelFunction, "emit", emit)
+
+    def function(x, w):
+        return (torch.softmax(x, -1) @ w).relu() + x.sum()
+
+    x, w = randn(40, 64), randn(64, 64)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        got = torch.compile(function, backend="bascule", dynamic=dynamic)(x, w)
+    torch.testing.assert_close(got, function(x, w), rtol=1e-4, atol=1e-4)
+    (warning,) = [w for w in caught if issubclass(w.category, FallbackWarning)]
+    assert "broken on purpose" in str(warning.message) and ".mlir" in str(warning.message)
+    counted = bascule.counters()
+    assert counted["graphs"] == {"compiled": 1} and counted["kernels"]["refused"] == 1
+
+
+def test_deterministic_algorithms():
+    """Sums of floats at places from data are the same in each run; what PyTorch has no such kernel for, it refuses."""
+    x, i, y = torch.zeros(50, 64, device="cuda"), torch.randint(0, 50, (20000,), device="cuda"), randn(20000, 64)
+    torch.use_deterministic_algorithms(True)
+    try:
+        call = compiled(lambda x, i, y: x.index_add(0, i, y) + 1)
+        first = call(x, i, y)
+        assert all(torch.equal(call(x, i, y), first) for _ in range(5))
+        assert "aten.index_add.default" in next(iter(bascule.counters()["aten"]))
+        padded = randn(2, 3, 8, 8, requires_grad=True)
+        with pytest.raises(RuntimeError, match="deterministic"):
+            compiled(lambda x: F.pad(x, (1, 1, 1, 1), "replicate"))(padded).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(first, x.index_add(0, i, y) + 1, rtol=1e-4, atol=1e-3)
+
+
 def test_the_target_is_the_tensors():
     with pytest.raises(bascule.UnsupportedError, match="device 'cuda:0'"):
         torch.compile(lambda x: x + 1, backend="bascule", options={**OPTIONS, "target": "cpu"})(randn(4))

@@ -62,11 +62,36 @@ def test_over_all(kind: str):
     check(reduction(kind, "f32", "300x301", "300, 301", "%k, %l", "%k, %l", "", ""))
 
 
+@pytest.mark.parametrize("bits", runnable_widths())
+@pytest.mark.parametrize("columns", [1, 15, 63, 65, 100, 127])
+@pytest.mark.parametrize("kind", [*KINDS, "welford", "softmax"])
+def test_rows_that_end_within_a_vector(kind: str, columns: int, bits: int):
+    """Whole vectors come again after masked ones; a mean of 3 shows a wrong count."""
+    text = reduction(kind, "f32", f"9x4x{columns}", f"9, {columns}", "%k, %l", "%k, %i, %l", "4", "%i")
+    torch.manual_seed(0)
+    count = RESULTS.get(kind, 1)
+    out = torch.int64 if kind in ("argmax", "argmin") else torch.float32
+    check(text, inputs=[torch.randn(9, 4, columns) + 3, *(torch.zeros(4, dtype=out) for _ in range(count))], bits=bits)
+
+
 def test_nan_wins_and_ties_go_to_the_first():
     x = torch.tensor([[1.0, 5.0, 5.0, 2.0] * 10, [1.0, float("nan"), 7.0, float("nan")] * 10, [-float("inf")] * 40])
     for kind, type_ in (("max", torch.float32), ("argmax", torch.int64), ("argmin", torch.int64)):
         text = reduction(kind, "f32", "3x40", "40", "%k", "%i, %k", "3", "%i")
         check(text, inputs=[x, torch.zeros(3, dtype=type_)])
+
+
+@pytest.mark.parametrize("bits", runnable_widths())
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_nan_shows_in_its_row_or_column_only(kind: str, bits: int):
+    """A NaN in each lane of a vector of several registers, masked lanes included, and rows and columns without one."""
+    x = torch.randn(160, 75, generator=torch.Generator().manual_seed(0))
+    for lane in range(75):
+        x[2 * lane, lane] = float("nan")
+    rows = reduction(kind, "f32", "160x75", "75", "%k", "%i, %k", "160", "%i")
+    check(rows, inputs=[x, torch.zeros(160)], bits=bits)
+    columns = reduction(kind, "f32", "75x160", "75", "%k", "%k, %i", "160", "%i")
+    check(columns, inputs=[x.t().contiguous(), torch.zeros(160)], bits=bits)
 
 
 def test_sums_are_as_precise_as_a_tree():

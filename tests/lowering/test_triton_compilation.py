@@ -1,9 +1,13 @@
 """Kernels of every kind through Triton to machine code, without a GPU."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
-from bascule.lowering.triton import compile_kernel
+from bascule.dialect.errors import CompilerError, UserError
+from bascule.lowering.triton import compile_kernel, compile_kernels
+from bascule.lowering.triton.kernel_cache import KernelCache
 from triton_check import cubins, lowered, program
 
 i = torch.randint(0, 8, (8, 33))
@@ -109,3 +113,22 @@ def test_wide_loads():
 def test_the_users_line_reaches_the_machine_code():
     (kernel,) = lowered(program(lambda x: x * 2, torch.randn(64, 128))).values()
     assert "aten.mul" in kernel.ttir
+
+
+def test_one_kernel_that_does_not_compile_leaves_the_others():
+    kernels = lowered(program(lambda x, w: (x @ w).exp() @ (w * 2), torch.randn(64, 64), torch.randn(64, 64)))
+    first, *others = kernels.values()
+    assert others
+    bad = replace(first, ttir=first.ttir.replace("tt.return", "tt.unknown_operation"))
+    refused = {}
+    found = compile_kernels([bad, *others], 90, KernelCache(None), refused.__setitem__)
+    assert set(found) == {kernel.name for kernel in others} and all(code.cubin for code in found.values())
+    assert list(refused) == [first.name] and isinstance(refused[first.name], CompilerError)
+    with pytest.raises(CompilerError, match=first.name):
+        compile_kernels([bad, *others], 90, KernelCache(None))
+
+
+def test_an_unknown_architecture_concerns_all_kernels():
+    kernels = list(lowered(program(lambda x: x * 2, torch.randn(64))).values())
+    with pytest.raises(UserError, match="sm_77"):
+        compile_kernels(kernels, 77, KernelCache(None), lambda name, error: None)

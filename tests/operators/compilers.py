@@ -13,6 +13,7 @@ from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 
 from bascule.backend import compile_dynamo_graph
+from bascule.module_summary import summary_of
 from bascule.record import Record
 from bascule.summary import Summary
 
@@ -39,14 +40,18 @@ class Compiled:
         return sum(len(summary.kernels) for summary in self.summaries)
 
 
-OPTIONS = {"on_error": "raise"}
 # (a graph as Dynamo makes it, its example inputs, where to note what was compiled) -> the compiled graph
 Backend = Callable[[torch.fx.GraphModule, Sequence[Any], Compiled], Callable[..., Any]]
 
 
-def bascule(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], compiled: Compiled) -> Callable[..., Any]:
-    """The backend itself."""
-    return compile_dynamo_graph(gm, example_inputs, options=OPTIONS, on_record=compiled.add)
+def bascule(target: str = "auto") -> Backend:
+    """The backend itself, with the option `target`."""
+    options = {"on_error": "raise", "target": target}
+
+    def backend(gm, example_inputs, compiled):
+        return compile_dynamo_graph(gm, example_inputs, options=options, on_record=compiled.add)
+
+    return backend
 
 
 def interpreted(pipeline: str) -> Backend:
@@ -57,7 +62,7 @@ def interpreted(pipeline: str) -> Backend:
         def compiler(gm, example_inputs, **_):
             imported = import_graph(gm, example_inputs, context=context())
             passes.run(imported.module, verify=True)
-            compiled.summaries.append(Summary.of(imported.module))
+            compiled.summaries.append(summary_of(imported.module))
 
             def run(args):
                 values = list(args)

@@ -1,6 +1,6 @@
 """Runs PyTorch's operator database against eager, and counts what ran only generated kernels.
 
-python -m tests.operators.report [--operators add,softmax] [--part 2/8] [--json report.json]
+python -m tests.operators.report [--operators add,softmax] [--part 2/8] [--target interpret] [--json report.json]
 """
 
 import argparse
@@ -23,8 +23,8 @@ GOOD = ("generated", "aten", "skipped")
 class Worker:
     """A process that runs cases; a new one when it dies or hangs."""
 
-    def __init__(self, compiler: str, samples: int):
-        self.command = [sys.executable, "-m", "tests.operators.worker", compiler, str(samples)]
+    def __init__(self, compiler: str, samples: int, target: str = "auto"):
+        self.command = [sys.executable, "-m", "tests.operators.worker", compiler, str(samples), target]
         self.process: subprocess.Popen | None = None
 
     def run(self, case: Case) -> dict:
@@ -51,9 +51,9 @@ class Worker:
             self.process.wait()
 
 
-def run(chosen: list[Case], compiler: str, samples: int) -> Iterator[tuple[Case, dict]]:
+def run(chosen: list[Case], compiler: str, samples: int, target: str) -> Iterator[tuple[Case, dict]]:
     """Runs the cases one after another; yields each with its outcome."""
-    worker = Worker(compiler, samples)
+    worker = Worker(compiler, samples, target)
     for case in chosen:
         if case.operator in SKIPPED:
             yield case, {"status": "skipped", "message": SKIPPED[case.operator]}
@@ -87,6 +87,7 @@ def main() -> int:
     parser.add_argument("--dtypes", help="names, separated by commas (default: float32, int64, bool, bfloat16)")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="how many of each case")
     parser.add_argument("--compiler", default="backend", help="backend, dynamo, or a pipeline to interpret the IR of")
+    parser.add_argument("--target", default="auto", choices=("auto", "interpret"), help="the backend's option")
     parser.add_argument("--json", metavar="FILE", help="where to write every outcome")
     parser.add_argument("--show", action="store_true", help="a line for each case that is not good, as it comes")
     arguments = parser.parse_args()
@@ -100,7 +101,7 @@ def main() -> int:
         if case.operator in names and (dtypes is None or str(case.dtype).removeprefix("torch.") in dtypes)
     ]
     results = {}
-    for case, outcome in run(chosen, arguments.compiler, arguments.samples):
+    for case, outcome in run(chosen, arguments.compiler, arguments.samples, arguments.target):
         results[str(case)] = outcome
         if arguments.show and outcome["status"] not in GOOD:
             print(f"{outcome['status']:6} {case}: {outcome['message']}", flush=True)

@@ -1,8 +1,9 @@
 """Runs cases in a process of its own: a compiler that takes the process down takes one case with it.
 
-    python -m tests.operators.worker COMPILER SAMPLES      (cases on the standard input, one `operator<TAB>dtype` a line)
+    python -m tests.operators.worker COMPILER SAMPLES TARGET      (cases on the standard input, one `operator<TAB>dtype` a line)
 
-COMPILER is `backend`, `dynamo`, or a pipeline whose IR the reference interpreter runs. Answers a line of JSON a case.
+COMPILER is `backend`, `dynamo`, or a pipeline whose IR the reference interpreter runs; TARGET the option `target` of the first two. Answers a
+line of JSON a case.
 """
 
 import json
@@ -17,15 +18,15 @@ from .exceptions import THROUGH_DYNAMO
 from .opinfo import Case
 
 
-def compiler_for(name: str, case: Case) -> Compiler:
-    backend = bascule if name in ("backend", "dynamo") else interpreted(name)
+def compiler_for(name: str, target: str, case: Case) -> Compiler:
+    backend = bascule(target) if name in ("backend", "dynamo") else interpreted(name)
     return Compiler(backend, dynamo=name == "dynamo" or case.operator in THROUGH_DYNAMO)
 
 
-def outcome(case: Case, compiler: str, count: int) -> dict:
+def outcome(case: Case, compiler: str, count: int, target: str) -> dict:
     """What `check` says: status `generated` (nothing went to ATen), `aten`, `wrong` or `error`."""
     try:
-        found = check(case, compiler_for(compiler, case), count)
+        found = check(case, compiler_for(compiler, target, case), count)
     except Exception as error:  # whatever it is, it is the outcome of this case
         cause = error
         while cause.__cause__ is not None:
@@ -43,10 +44,10 @@ def main() -> None:
     torch.set_num_threads(1)
     answers = sys.stdout
     sys.stdout = sys.stderr  # what an operator prints is no answer
-    compiler, count = sys.argv[1], int(sys.argv[2])
+    compiler, count, target = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     for line in sys.stdin:
         operator, dtype = line.rstrip("\n").split("\t")
-        answer = outcome(Case(operator, getattr(torch, dtype)), compiler, count)
+        answer = outcome(Case(operator, getattr(torch, dtype)), compiler, count, target)
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -11,6 +11,8 @@ import threading
 
 import pytest
 from bascule.runtime import cuda
+from bascule.runtime.planned_kernels import PlannedKernels
+from bascule.runtime.references import PartlyCompiledPlans
 
 POINTER = ("slot", 0, 0, "ptr")
 
@@ -423,3 +425,45 @@ def test_current_stream_without_cuda():
         pytest.skip("this PyTorch has CUDA")
     with pytest.raises(cuda.DriverError, match="built without CUDA"):
         cuda.current_stream(0)
+
+
+def test_a_kernel_that_needs_too_much_is_refused_alone(driver):
+    """What is wrong with a kernel is a `KernelError`; what is wrong with the device concerns them all."""
+    driver.shared_limit(1024)
+    images = {
+        name: cuda.CubinImage(driver.image(**{name: (8,)}), name, 4, shared, "model.py:12")
+        for name, shared in (("small", 0), ("large", 4096))
+    }
+    refused = {}
+    functions = cuda.load_kernels(images, 0, refused.__setitem__)
+    assert list(functions) == ["small"] and list(refused) == ["large"]
+    assert isinstance(refused["large"], cuda.KernelError) and "shared memory" in str(refused["large"])
+    with pytest.raises(cuda.KernelError, match="kernel large"):
+        cuda.load_kernels(images, 0)
+    driver.fail("cuModuleLoadData", 2)
+    with pytest.raises(cuda.DriverError) as caught:
+        cuda.load_kernels(images, 0, refused.__setitem__)
+    assert not isinstance(caught.value, cuda.KernelError)
+
+
+def test_functions_between_the_launches_of_a_run(driver):
+    """What was not compiled is called in its place, with symbols and addresses."""
+    images = {
+        name: cuda.CubinImage(driver.image(**{name: (8,)}), name, 4, 0, "model.py:12") for name in ("first", "last")
+    }
+    called = []
+
+    def reference(symbols, addresses):
+        called.append((symbols, addresses, [line.split()[0] for line in driver.lines()]))
+
+    planner = PartlyCompiledPlans(PlannedKernels(images, 0), {"middle": reference})
+    plan = planner.plan(
+        [
+            ("first", 1, [("slot", 1, 0, "ptr")]),
+            ("middle", 1, [("slot", 0, 0, "i64"), ("slot", 2, 16, "ptr"), ("slot", 1, 0, "ptr")]),
+            ("last", 1, [("slot", 2, 0, "ptr")]),
+        ]
+    )
+    plan(0, 7, 4096, 8192)
+    assert called == [([7], [8208, 4096], ["first"])]
+    assert [line.split()[0] for line in driver.lines()] == ["first", "last"]

@@ -1,6 +1,7 @@
 """The module that is generated for a GPU: what it says. `tests/gpu` runs it."""
 
 import ast
+import re
 
 import pytest
 import torch
@@ -78,7 +79,9 @@ def test_inputs_and_outputs_on_the_cpu():
 def test_grids_of_dynamic_sizes_are_slots():
     text = module_of(lambda x: x.exp() + 1, torch.randn(40, 8), tracing_mode="symbolic")
     (launch,) = [line for line in text.splitlines() if line.startswith('    ("')]
-    assert "slot(" in launch and ("i64(" in launch or "i32(" in launch)
+    assert "slot(" in launch and "size(" in launch
+    (run,) = lines_with(text, "reach=")
+    assert re.search(r"reach=max\((\w+), (\w+), \1 \* \2\), sizes=\1 \| \2\)?$", run)
 
 
 def test_views_at_addresses_of_their_own_are_not_taken_for_aligned():

@@ -131,14 +131,26 @@ def store(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mask
         return
     offset, programs = _places(op, pointer, mask)
     memory = pointer.memory
-    own = (memory.writer[offset] == NOBODY) | (memory.writer[offset] == programs)
-    if not own.all() or memory.added[offset].any() or len(torch.unique(offset)) != len(offset):
-        raise error(op, "writes a place twice, or one that another program writes, without an atomic")
+    content, own = (
+        value.expand(mask.shape)[mask],
+        (memory.writer[offset] == NOBODY) | (memory.writer[offset] == programs),
+    )
+    shared = ~own  # what several write alike is no conflict: one value put at indices from data
+    if memory.added[offset].any() or not _same(pointer.data[offset[shared]], content[shared]):
+        raise error(op, "writes a place that another program writes, without an atomic")
     if ((memory.reader[offset] != NOBODY) & (memory.reader[offset] != programs)).any():
         raise error(op, "writes what another program reads in the same launch")
-    memory.writer[offset] = programs
+    memory.writer[offset] = torch.where(own, programs, SEVERAL)
+    _mark_shared(memory.writer, offset, programs)
     memory.written[offset] = True
-    pointer.data[offset] = value.expand(mask.shape)[mask]
+    pointer.data[offset] = content
+    if not _same(pointer.data[offset], content):
+        raise error(op, "writes a place twice, without an atomic")
+
+
+def _same(some: torch.Tensor, others: torch.Tensor) -> bool:
+    """Whether all bits are equal."""
+    return torch.equal(*(x.contiguous().view(torch.uint8) for x in (some, others)))
 
 
 # Numbers of Triton's RMWOp -> how `index_reduce_` calls it, and whether it is unsigned.

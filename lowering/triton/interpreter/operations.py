@@ -10,6 +10,7 @@ from bascule.dialect.interpreter.scalars import DIVISIONS, SCALARS
 from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
+from ..approximations import INSTRUCTIONS
 from ..builder import element
 from ..libdevice import LIBDEVICE
 from .memory import Either, Pointer, atomic, load, store
@@ -95,6 +96,13 @@ def _extern(machine, op, *operands):
     return scalar(op, name, operands)
 
 
+def _instruction(machine, op, x):
+    text = op.attributes["asm_string"].value
+    if text not in INSTRUCTIONS:
+        raise error(op, f"is the instruction '{text}', which the interpreter lacks")
+    return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])
+
+
 def _reduce(machine, op, *state):
     """Halves onto each other, until one element is left."""
     axis, block = op.attributes["axis"].value + 1, op.regions[0].blocks[0]
@@ -163,6 +171,7 @@ RULES = {
     "tt.bitcast": _bitcast,
     "tt.fp_to_fp": lambda machine, op, x: [_fp_to_fp(op, x)],
     "tt.extern_elementwise": _extern,
+    "tt.elementwise_inline_asm": _instruction,
     "tt.precise_divf": lambda machine, op, x, y: scalar(op, "arith.divf", [x, y]),
     "tt.precise_sqrt": lambda machine, op, x: scalar(op, "math.sqrt", [x]),
     "tt.mulhiui": lambda machine, op, x, y: [_high(op, x, y)],

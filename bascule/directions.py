@@ -1,0 +1,63 @@
+"""One direction of a traced graph, forward, backward or inference: the user's passes, the compiler, CUDA graphs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from bascule.frontend.aot import mark_visible_outputs, report_output_strides
+from bascule.frontend.frozen_weights import WeightInputs
+from bascule.runtime.replay import Direction
+
+from .compile import compile_graph
+from .dynamo_errors import raised_as_is
+from .freezing import Compiler, freezing
+from .garbage import collections_paused
+from .graph_passes import JOINT, POST_GRAD, apply
+from .minifier import minifying
+from .options import Options
+from .record import Record
+from .replay import Replays
+
+
+def compile_direction(
+    name: str,
+    options: Options,
+    on_record: Callable[[Record], None] | None,
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    is_backward: bool,
+    is_inference: bool,
+    joint: bool = True,
+    replays: Replays | None = None,
+    static_inputs: Sequence[int] | None = None,
+    weights: WeightInputs | None = None,
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """Compiles the forward, backward or inference graph of what is called `name`; returns a boxed function.
+
+    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of all
+    directions of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
+    `weights`: which inputs are weights, to be frozen if the options ask for it.
+    """
+    direction: Direction = "backward" if is_backward else "inference" if is_inference else "forward"
+    with raised_as_is(), collections_paused():
+        replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
+        if is_inference and joint:
+            apply(gm, options, JOINT)
+        apply(gm, options, POST_GRAD)
+
+        def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+            called = f"{name}_{direction}"
+            return compile_graph(gm, example_inputs, options, name=called, on_record=on_record, replay=replay)
+
+        if not (is_backward or is_inference):
+            mark_visible_outputs(gm)
+        compiler: Compiler = compile_
+        if options.freezing and not is_backward:
+            none = WeightInputs(0, frozenset())
+            compiler = freezing(f"{name}_{direction}", weights or none, compile_, is_inference=is_inference)
+        compiled = minifying(compiler, gm, example_inputs, options)
+        if not is_backward:
+            report_output_strides(gm)
+        return compiled if replay is None else replay.finished(compiled)

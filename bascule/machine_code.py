@@ -1,0 +1,46 @@
+"""Kernels from the bytes that the disk cache keeps of them. No compiler is loaded until a call has sizes that need another variant."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bascule.runtime.object_code import ObjectCode
+
+if TYPE_CHECKING:
+    from bascule.lowering.refusals import Refuse
+    from bascule.runtime.cuda import CubinImage
+
+LATER = "later.json"  # the kernels that are compiled when a call needs them
+
+
+def restored(target: str, device: int | None, blobs: Mapping[str, bytes]) -> Any:
+    """The kernels that `Target.saved` of `target` ("cpu" or "cuda", on the GPU of number `device`) wrote down, for `bascule.runtime.load`.
+
+    Raises `ObjectCodeError` or `DriverError` for what cannot be loaded.
+    """
+    if target == "cpu":
+        return ObjectCode.load(blobs["object"])
+    from bascule.runtime.cubin_images import images_of
+    from bascule.runtime.planned_kernels import PlannedKernels
+
+    later = json.loads(blobs[LATER])
+    return PlannedKernels(images_of(blobs), device, later, partial(cubin_images, device))
+
+
+def cubin_images(
+    device: int, kernels: Sequence[Mapping[str, Any]], refuse: "Refuse | None" = None
+) -> "dict[str, CubinImage]":
+    """Machine code for the GPU of number `device`; `kernels` are given as the fields of `TritonKernel`. `refuse` is asked, and what is raised is
+    raised, as in `compile_kernels`."""
+    from bascule.lowering.refusals import reraise
+    from bascule.lowering.triton.compilation import TritonKernel, compile_kernels
+    from bascule.runtime.cuda import CubinImage, capability
+
+    machine_code = compile_kernels(
+        [TritonKernel(**kernel) for kernel in kernels], capability(device), refuse=refuse or reraise
+    )
+    return {
+        name: CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location)
+        for name, code in machine_code.items()
+    }

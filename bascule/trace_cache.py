@@ -1,0 +1,196 @@
+"""The disk cache of traces: a graph of Dynamo's whose like was compiled before is neither traced nor compiled again.
+
+An entry is a package: what AOTAutograd came to, the keys of the compiled graphs (which `graph_entries.py` loads), their constants. A key has
+several entries where the guards on symbols differ. What happened is counted among `traces`: `hit`, `miss`, `stored`, `bypass: reason` and
+`refused: reason`. Nothing here needs a compiler.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import count as numbers
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from bascule.frontend import autograd_cache
+from bascule.frontend.autograd_cache import Result
+from bascule.frontend.graph_key import NotKeyed, nodes_of
+from bascule.frontend.stack_traces import user_frame
+from bascule.runtime import load
+from bascule.runtime.packages import PackageError, pack, unpack
+from bascule.runtime.stored_tensors import bytes_of, tensor_of, told_of
+
+from .cache_artifacts import record_trace
+from .cache_directory import GRAPHS, TRACES, Directory, Refused, root, trim_now_and_then
+from .counting import count
+from .graph_entries import Kept, bypassed, read
+from .options import Options
+from .record import Record
+from .summary import count_summary
+from .versions import versions
+
+FORMAT = 1  # of entries, and of what a key covers
+VARIANTS = 8  # entries of one key, with different guards
+# Options that change nothing of what is traced or compiled, or that leave this cache unused.
+UNSEEN = ("on_error", "dump", "verify", "cache", "cudagraphs", "cudagraph_shapes", "cudagraph_bytes")
+RAN = "pre_grad_custom_pass"  # has run on the graph that is looked up
+DIRECTIONS = {1: ("inference",), 2: ("forward", "backward")}
+Boxed = Callable[[list[Any]], Sequence[Any]]
+
+
+def unused(options: Options) -> str | None:
+    """Why traces are not looked up at all; None if they are."""
+    functions = [name for name, value in vars(options).items() if callable(value) and name != RAN]
+    if functions:
+        return f"the option '{functions[0]}' is a function"
+    if options.cudagraphs:
+        return "the option 'cudagraphs' is on"  # what is replayed is decided from the traced graphs
+    if options.freezing:
+        return "the option 'freezing' is on"  # weights are known at the first call
+    if options.target == "interpret":
+        return "the target 'interpret'"
+    if torch._dynamo.config.repro_after is not None:
+        return "a reproducer was asked for"
+    return bypassed(options) or autograd_cache.unavailable()
+
+
+@dataclass
+class Traces:
+    """Where the trace of one graph of Dynamo's is looked for and put: a `Lookup`. `table` gives the decompositions for tracing."""
+
+    name: str
+    options: Options
+    table: Callable[[], dict]
+    on_record: Callable[[Record], None] | None
+    key: str = field(default="", init=False)
+    variant: int = field(default=0, init=False)  # where the entry belongs
+    lines: dict[str, int] = field(default_factory=dict, init=False)  # a source line -> the first node that has it
+
+    def decompositions(self) -> dict:
+        return self.table()
+
+    def refuse(self, reason: str) -> None:
+        count("traces", f"bypass: {reason}")
+
+    def load(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> Callable[..., Any] | None:
+        """The function that an equal graph became; None if there is none that can be used. Raises `NotKeyed`."""
+        self.key = self._key_of(gm, args, aot_config)
+        nodes = list(nodes_of(gm))
+        found = None
+        try:
+            found = self._find(nodes, args, aot_config)
+            count("traces", "miss" if found is None else "hit")
+        except (Refused, PackageError) as reason:
+            count("traces", f"refused: {reason}")
+        except Exception as reason:  # whatever restoring meets, the graph can be traced
+            count("traces", f"refused: {type(reason).__name__}: {reason}")
+        if found is None:
+            for number, node in enumerate(nodes):
+                self.lines.setdefault(_line(node), number)
+        return found
+
+    def _key_of(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
+        options = {n: v for n, v in vars(self.options).items() if n not in UNSEEN and n != RAN}
+        if self.options.pipeline is not None:
+            from .cache_key import check_passes
+            from .pipelines import pipeline_for
+
+            check_passes(pipeline_for(self.options))
+        conditions = json.dumps([FORMAT, options, versions(), _gpus(args)], sort_keys=True)
+        return sha256(f"{conditions}\n{autograd_cache.key_text(gm, args, aot_config)}".encode()).hexdigest()
+
+    @property
+    def _file(self) -> str:
+        return sha256(f"{self.key} {self.variant}".encode()).hexdigest()
+
+    def _find(self, nodes: list[Node], args: Sequence[Any], aot_config: Any) -> Callable[..., Any] | None:
+        for self.variant in range(VARIANTS):
+            content = _directory().read(self._file)
+            if content is None:
+                return None
+            description, blobs = unpack(content)
+            if description["key"] != self._file:
+                raise PackageError("the entry of another trace")
+            if autograd_cache.holds(description["guards"], args):
+                found = self._restore(description, blobs, nodes, args, aot_config)
+                if found is not None:
+                    record_trace(self._file, content)
+                return found
+        self.variant = 0
+        return None
+
+    def _restore(
+        self, description: Any, blobs: dict[str, bytes], nodes: list[Node], args: Sequence[Any], aot_config: Any
+    ) -> Callable[..., Any] | None:
+        calls, records = [], []
+        for told, direction in zip(description["graphs"], DIRECTIONS[len(description["graphs"])]):
+            record = Record(f"{self.name}_{direction}", self.options, told["nodes"], target=told["target"])
+            with record.stage("cache"):
+                places = [_line(nodes[number]) for number in told["places"]]
+                entry = read(Directory(root() / GRAPHS), told["key"], places, told["target"], told["device"])
+            if entry is None:
+                return None
+            with record.stage("load"):
+                constants = [tensor_of(x, blobs[x["blob"]]) for x in told["constants"]]
+                calls.append(load(entry.wrapper, entry.kernels, constants))
+            record.wrapper, record.summary = entry.wrapper, entry.summary
+            records.append(record)
+        with records[0].stage("restore"):
+            found = autograd_cache.restored(blobs["result"], calls, args, aot_config)
+        for record in records:
+            record.finished()
+            count_summary(record.summary)
+            if self.on_record is not None:
+                self.on_record(record)
+        return found
+
+    def save(self, result: Result) -> None:
+        blobs, graphs, blob = {"result": result.content}, [], numbers()
+        for kept in result.keys:
+            told = [told_of(x) | {"blob": f"constants/{next(blob)}"} for x in kept.constants]
+            blobs |= {x["blob"]: bytes_of(value) for x, value in zip(told, kept.constants)}
+            graphs.append(self._told(kept) | {"constants": told})
+        if any(place is None for graph in graphs for place in graph["places"]):
+            self.refuse("a line of the source that no operator of the graph has")
+            return
+        content = pack({"key": self._file, "guards": result.guards, "graphs": graphs}, blobs)
+        try:
+            _directory().write(self._file, content)
+        except Refused as reason:
+            count("traces", f"refused: {reason}")
+            return
+        count("traces", "stored")
+        record_trace(self._file, content)
+        trim_now_and_then()
+
+    def _told(self, kept: Kept) -> dict[str, Any]:
+        places = [self.lines.get(place) for place in kept.places]
+        return {"key": kept.key, "places": places, "target": kept.target, "device": kept.device, "nodes": kept.nodes}
+
+
+def _directory() -> Directory:
+    return Directory(root() / TRACES)
+
+
+def _line(node: Node) -> str:
+    """The user's line, as the IR's locations have it."""
+    frame = user_frame(node.meta.get("stack_trace") or "")
+    return f"{frame[0]}:{frame[1]}:0" if frame else ""
+
+
+def _gpus(args: Sequence[Any]) -> list[Any]:
+    """What kernels are compiled for on the GPUs that the inputs are on. Raises `NotKeyed` for a graph that may run on one that none is on."""
+    devices = {x.device for x in args if isinstance(x, torch.Tensor)}
+    if not devices and torch.cuda.is_available():
+        raise NotKeyed("no input tells on which device it runs")
+    found = []
+    for device in sorted(devices, key=str):
+        if device.type == "cuda":
+            from bascule.runtime.cuda import capability, device_name, sm_count
+
+            number = device.index
+            found.append([number, device_name(number), capability(number), sm_count(number)])
+    return found

@@ -1,0 +1,44 @@
+"""Work on threads of its own, and forks, which wait for it: a child has one thread, and whatever locks of LLVM the others held."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Condition, Thread
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_running = 0
+_changed = Condition()
+
+
+def start(work: Callable[[], T], *, here: bool = False) -> "Future[T]":
+    """Does `work` on a thread of its own, or `here`, before it returns."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        global _running
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+        with _changed:
+            _running -= 1
+            _changed.notify_all()
+
+    global _running
+    with _changed:
+        _running += 1
+    if here:
+        run()
+    else:
+        Thread(target=run, name="bascule-compile", daemon=True).start()
+    return future
+
+
+def _before_fork() -> None:
+    _changed.acquire()
+    _changed.wait_for(lambda: _running == 0)
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_changed.release, after_in_child=_changed.release)

@@ -1,0 +1,495 @@
+"""The cache of traces: what hits is right, what could be wrong misses, and what has no key says why."""
+
+import os
+from contextlib import nullcontext
+
+import pytest
+import torch
+import torch.utils.checkpoint
+from bascule.runtime.packages import pack, unpack
+from torch._functorch._aot_autograd import autograd_cache as torchs
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._inductor.output_code import OutputCode
+from torch.testing._internal.two_tensor import TwoTensor
+
+import bascule
+from bascule import cache_artifacts, graph_entries, trace_cache
+from bascule.cache_directory import Directory
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    path = tmp_path / "cache"
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(path))
+    return path
+
+
+def run(function, *args, dynamic=None, **options):
+    """A first call in what is like a new process to the compiler."""
+    torch._dynamo.reset()
+    return torch.compile(function, backend="bascule", dynamic=dynamic, options={"on_error": "raise", **options})(*args)
+
+
+def counted():
+    return bascule.counters()["traces"]
+
+
+def gated(x, w):
+    return torch.sigmoid(x @ w) * x
+
+
+def inputs():
+    return torch.randn(4, 8), torch.randn(8, 8)
+
+
+def entries(folder, of="traces"):
+    return [path for path in (folder / of).rglob("*") if path.is_file()]
+
+
+# What hits
+
+
+def test_a_hit_is_neither_traced_nor_compiled(folder, monkeypatch):
+    x, w = inputs()
+    first = run(gated, x, w)
+    assert counted() == {"miss": 1, "stored": 1}
+    monkeypatch.setattr("bascule.directions.compile_direction", None)
+    assert torch.equal(run(gated, x, w), first)
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+    torch.testing.assert_close(first, gated(x, w))
+
+
+def test_training_step(folder):
+    found = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        x, w = (t.requires_grad_() for t in inputs())
+        out = run(gated, x, w)
+        found.append((out, *torch.autograd.grad(out.square().sum(), (x, w))))
+    wanted = gated(x, w)
+    wanted = (wanted, *torch.autograd.grad(wanted.square().sum(), (x, w)))
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+    assert all(map(torch.equal, *found))
+    torch.testing.assert_close(found[1], wanted)
+
+
+def test_without_a_backward_nothing_is_kept_of_a_training_step(folder):
+    x, w = (t.requires_grad_() for t in inputs())
+    run(gated, x, w)
+    assert counted() == {"miss": 1} and entries(folder) == []
+
+
+def written(x, y):
+    x.mul_(2)
+    y[1:].add_(x[1:])
+    return x.t(), y
+
+
+def viewed(x, y):
+    a = x + y
+    return a, a[1:], x.view(-1)
+
+
+def constant(x, y):
+    return x * torch.tensor([1.0, 2.0, 3.0, 4.0]) + y.sum(0, keepdim=True)
+
+
+def no_tensor(x, y):
+    return x + y, 3, None, x.shape[0]
+
+
+def normalized(x, y):
+    return torch.nn.functional.layer_norm(x, (4,)) * torch.softmax(y, -1)
+
+
+def looked_up(x, y):
+    return x[y.argmax(-1)].cumsum(0)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", [written, viewed, constant, no_tensor, normalized, looked_up])
+def test_behaves_as_eager_does(folder, function, dynamic):
+    """Results, what is written, what shares memory: of a compile, of a hit, of calls with other sizes after that."""
+    for time in range(2):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="bascule", dynamic=dynamic, options={"on_error": "raise"})
+        for rows in (4, 3, 9):
+            given = [torch.randn(rows, 4) for _ in range(2)]
+            copies = [x.clone() for x in given]
+            got, wanted = compiled(*given), function(*copies)
+            torch.testing.assert_close(got, wanted)
+            torch.testing.assert_close(given, copies)
+            shares = [
+                [isinstance(o, torch.Tensor) and o.untyped_storage()._cdata == x.untyped_storage()._cdata for x in ins]
+                for ins, outs in ((given, got), (copies, wanted))
+                for o in (outs if isinstance(outs, tuple) else (outs,))
+            ]
+            assert shares[: len(shares) // 2] == shares[len(shares) // 2 :]
+        assert ("hit" in counted()) == (time == 1)
+    assert not [name for name in counted() if name not in ("hit", "miss", "stored")]
+
+
+def test_dropout_draws_the_same(folder):
+    x, found = torch.randn(64, requires_grad=True), []
+    for _ in range(2):
+        torch.manual_seed(3)
+        out = run(lambda x: torch.nn.functional.dropout(x, 0.5), x)
+        found.append((out, *torch.autograd.grad(out.sum(), x)))
+    assert counted()["hit"] == 1
+    assert all(map(torch.equal, *found))
+    assert torch.equal(found[1][0] != 0, found[1][1] != 0)
+
+
+def test_a_module_with_tied_weights_and_buffers(folder):
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.head = torch.nn.Embedding(7, 8), torch.nn.Linear(8, 7, bias=False)
+            self.head.weight = self.embedding.weight
+            self.norm = torch.nn.BatchNorm1d(8)
+
+        def forward(self, i):
+            return self.head(self.norm(self.embedding(i)))
+
+    found = []
+    for compiled in (True, True, False):
+        torch.manual_seed(1)
+        model, i = Tied(), torch.tensor([1, 3, 3, 6])
+        out = run(model, i) if compiled else model(i)
+        out.square().sum().backward()
+        found.append((out, model.embedding.weight.grad, model.norm.running_mean))
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+    torch.testing.assert_close(found[0], found[2])
+    torch.testing.assert_close(found[1], found[2])
+
+
+def test_a_subclass_of_torchs_own(folder):
+    def doubled(x):
+        return torch.sigmoid(x) * 2
+
+    for _ in range(2):
+        x = TwoTensor(torch.randn(3), torch.randn(3))
+        got, wanted = run(doubled, x), doubled(x)
+        torch.testing.assert_close((got.a, got.b), (wanted.a, wanted.b))
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
+def test_compiled_autograd(folder):
+    x, w = (t.requires_grad_() for t in inputs())
+    wanted = torch.autograd.grad(gated(x, w).sum(), (x, w))
+    for _ in range(2):
+        with torch._dynamo.config.patch(compiled_autograd=True):
+            run(lambda x, w: gated(x, w).sum(), x, w).backward()
+        torch.testing.assert_close((x.grad, w.grad), wanted)
+        x.grad = w.grad = None
+
+
+def test_what_is_told_is_the_same(folder):
+    x, w = (t.requires_grad_() for t in inputs())
+    told = [bascule.explain(gated, x, w).graphs for _ in range(2)]
+    assert counted()["hit"] == 1
+    for first, second in zip(*told):
+        assert "jit" in first.seconds and "import" not in second.seconds
+        assert {**vars(first), "seconds": None, "name": None} == {**vars(second), "seconds": None, "name": None}
+    assert [g.name.split("_")[1] for g in told[1]] == ["forward", "backward"]
+
+
+def refuses_here(x, i):
+    return torch.ops.aten.index_select(torch.linalg.inv(x), 0, i) * 2
+
+
+# The same two lines further down.
+
+
+def refuses_there(x, i):
+    return torch.ops.aten.index_select(torch.linalg.inv(x), 0, i) * 2
+
+
+def test_a_hit_names_the_lines_of_who_loads_it(folder):
+    for function in (refuses_here, refuses_there):
+        with pytest.raises(RuntimeError, match="singular") as caught:
+            run(function, torch.zeros(3, 3), torch.tensor([0]))
+        line = function.__code__.co_firstlineno + 1
+        assert any(f"{os.path.basename(__file__)}:{line}" in note for note in caught.value.__notes__)
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
+# What must not hit
+
+
+def with_deterministic_algorithms(x, w):
+    torch.use_deterministic_algorithms(True)
+    try:
+        return run(gated, x, w)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+OTHERS = {
+    "an operator": lambda x, w: run(lambda x, w: torch.tanh(x @ w) * x, x, w),
+    "a number": lambda x, w: run(lambda x, w: torch.sigmoid(x @ w) * x * 2, x, w),
+    "dtypes": lambda x, w: run(gated, x.double(), w.double()),
+    "sizes": lambda x, w: run(gated, x[:3], w),
+    "strides": lambda x, w: run(gated, x.t().contiguous().t(), w),
+    "a storage offset": lambda x, w: run(gated, torch.cat([x, x])[4:], w),
+    "shared memory": lambda x, w: run(gated, w[:4], w),
+    "a leaf that needs a gradient": lambda x, w: run(gated, x, w.requires_grad_()).detach(),
+    "dynamic sizes": lambda x, w: run(gated, x, w, dynamic=True),
+    "an option": lambda x, w: run(gated, x, w, numerics="eager"),
+    "a pipeline": lambda x, w: run(gated, x, w, pipeline=",".join(p for p in bascule.pipelines.DEFAULT if p != "cse")),
+    "deterministic algorithms": with_deterministic_algorithms,
+    "a pass over Dynamo's graph": lambda x, w: run(gated, x, w, pre_grad_custom_pass=into_tanh),
+}
+
+
+def into_tanh(graph):
+    for node in graph.nodes:
+        if node.target is torch.sigmoid:
+            node.target = torch.tanh
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_other_conditions_miss(folder, what):
+    x, w = inputs()
+    run(gated, x, w)
+    OTHERS[what](x, w)
+    assert counted()["miss"] == 2 and "hit" not in counted()
+
+
+CONTEXTS = {
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "no gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "mkldnn": lambda: torch.backends.mkldnn.flags(enabled=False),
+    "attention": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    "how long symbols are followed": lambda: torch.fx.experimental._config.patch(use_duck_shape=False),
+    "what is saved": lambda: torch._functorch.config.patch(activation_memory_budget=0.5),
+}
+
+
+@pytest.mark.parametrize("what", CONTEXTS)
+def test_other_states_miss(folder, what):
+    x, w = inputs()
+    w.requires_grad_()
+    for context in (nullcontext, CONTEXTS[what]):
+        with context():
+            out = run(gated, x, w)
+            wanted = gated(x, w)
+        torch.testing.assert_close(out, wanted, rtol=2e-2, atol=2e-2)
+        if out.requires_grad:
+            out.sum().backward()
+    assert counted()["miss"] == 2 and "hit" not in counted()
+
+
+def test_constants_are_part_of_a_trace(folder):
+    x = torch.randn(3)
+    for values in ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [1.0, 2.0, 3.0]):
+        torch.testing.assert_close(run(lambda x, c=values: x * torch.tensor(c), x), x * torch.tensor(values))
+    assert counted() == {"miss": 2, "stored": 2, "hit": 1}
+
+
+def test_guards_decide_between_entries_of_one_key(folder):
+    """The decomposition divides the image in equal parts if it can, which is a guard on symbols that only tracing adds."""
+
+    def pooled(x):
+        return torch.nn.functional.adaptive_avg_pool2d(x, 3) * 2
+
+    for time in range(2):
+        for size in (9, 10, 12, 7):
+            x = torch.randn(2, 3, size, size)
+            torch.testing.assert_close(run(pooled, x, dynamic=True), pooled(x))
+        assert time == 0 or counted()["miss"] <= 4
+    assert counted()["hit"] >= 4
+
+
+def test_calls_that_break_a_guard_after_a_hit_are_compiled_again(folder):
+    def pooled(x):
+        return torch.nn.functional.adaptive_avg_pool2d(x, 3) * 2
+
+    for _ in range(2):
+        torch._dynamo.reset()
+        compiled = torch.compile(pooled, backend="bascule", dynamic=True, options={"on_error": "raise"})
+        for size in (9, 10, 15, 11):
+            x = torch.randn(2, 3, size, size)
+            torch.testing.assert_close(compiled(x), pooled(x))
+    assert counted()["hit"] >= 1
+
+
+# What has no key
+
+
+def an_operator_of_ones_own(x):
+    return torch.ops.bascule_trace_test.scaled(x)
+
+
+def checkpointed(x):
+    return torch.utils.checkpoint.checkpoint(lambda x: torch.sin(x).cos(), x, use_reentrant=False)
+
+
+def chosen(x):
+    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+
+BYPASSED = {
+    "a graph in parts": (chosen, {}, "a graph that the disk cache does not have as one"),
+    "the option": (torch.sin, {"cache": False}, "the option 'cache' is off"),
+    "a function": (
+        torch.sin,
+        {"post_grad_custom_pre_pass": lambda graph: None},
+        "the option 'post_grad_custom_pre_pass'",
+    ),
+    "CUDA graphs": (torch.sin, {"cudagraphs": True}, "the option 'cudagraphs' is on"),
+    "the interpreter": (torch.sin, {"target": "interpret"}, "the target 'interpret'"),
+}
+
+
+@pytest.mark.parametrize("what", BYPASSED)
+def test_bypassed(folder, what):
+    function, options, reason = BYPASSED[what]
+    for _ in range(2):
+        x = torch.randn(5)
+        torch.testing.assert_close(run(function, x, **options), function(x))
+    assert [n for name, n in counted().items() if name.startswith(f"bypass: {reason}")] == [2]
+    assert "hit" not in counted() and "stored" not in counted()
+
+
+def test_bypassed_for_an_operator_of_the_users_own(folder):
+    """Its backward and its decomposition are Python that no key sees: here it is another one at the second time."""
+    x = torch.randn(3)
+    for factor in (2.0, 3.0):
+        with torch.library._scoped_library("bascule_trace_test", "DEF") as library:
+            library.define("scaled(Tensor x) -> Tensor")
+            library.impl("scaled", lambda x, factor=factor: x * factor, "CompositeImplicitAutograd")
+            torch.testing.assert_close(run(an_operator_of_ones_own, x), x * factor)
+    assert "hit" not in counted()
+    assert any("from outside of PyTorch's own" in name for name in counted())
+
+
+def test_inputs_that_share_memory_are_other_inputs(folder):
+    def adds(x, y):
+        x.add_(1)
+        return y * 2
+
+    for _ in range(2):
+        whole, copy = torch.zeros(8), torch.zeros(8)
+        torch.testing.assert_close(run(adds, whole[:6], whole[2:]), adds(copy[:6], copy[2:]))
+        torch.testing.assert_close(whole, copy)
+        torch.testing.assert_close(run(adds, torch.zeros(6), torch.zeros(6)), torch.zeros(6))
+    assert counted()["miss"] >= 2 and counted()["hit"] >= 1
+
+
+def test_a_checkpoint_hits(folder):
+    x = torch.randn(5, requires_grad=True)
+    wanted = torch.autograd.grad(checkpointed(x).sum(), x)
+    for _ in range(2):
+        torch.testing.assert_close(torch.autograd.grad(run(checkpointed, x).sum(), x), wanted)
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
+def test_bypassed_where_pytorch_says_so(folder):
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        run(gated, *inputs())
+    assert counted() == {"bypass: torch._functorch.config.enable_autograd_cache is off": 1}
+    assert bascule.counters()["cache"]["stored"] == 1
+
+
+# Whose files count
+
+
+SPOILED = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "a bit changed": lambda content: content[:-50] + bytes([content[-50] ^ 1]) + content[-49:],
+    "of another key": lambda content: pack({**unpack(content)[0], "key": "0" * 64}, unpack(content)[1]),
+    "no pickle": lambda content: pack(unpack(content)[0], {"result": b"none"}),
+    "another pickle": lambda content: pack(unpack(content)[0], {"result": b"N."}),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_a_spoiled_entry_is_not_used(folder, how):
+    x, w = inputs()
+    run(gated, x, w)
+    (path,) = entries(folder)
+    path.write_bytes(SPOILED[how](path.read_bytes()))
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert any(name.startswith("refused") for name in counted()) and "hit" not in counted()
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert counted()["hit"] == 1, "what was refused has been written anew"
+
+
+@pytest.mark.parametrize("of", ["graphs", "traces"])
+def test_files_that_others_can_write_are_not_used(folder, of):
+    x, w = inputs()
+    run(gated, x, w)
+    for path in entries(folder, of):
+        path.chmod(0o666)
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert "hit" not in counted()
+
+
+def test_a_graph_that_is_gone_is_compiled_again(folder):
+    x, w = inputs()
+    run(gated, x, w)
+    for path in entries(folder, "graphs"):
+        path.unlink()
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert counted() == {"miss": 2, "stored": 2}
+    run(gated, x, w)
+    assert counted()["hit"] == 1
+
+
+def test_a_full_disk_costs_nothing_but_the_entry(folder, monkeypatch):
+    write = Directory.write
+
+    def full(self, key, content):
+        if self.folder.name == "traces":
+            raise trace_cache.Refused("writing failed: No space left on device")
+        write(self, key, content)
+
+    monkeypatch.setattr(Directory, "write", full)
+    x, w = inputs()
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert counted() == {"miss": 1, "refused: writing failed: No space left on device": 1}
+
+
+def test_artifacts_carry_traces(folder, tmp_path, monkeypatch):
+    x, w = inputs()
+    run(gated, x, w)
+    content, info = torch.compiler.save_cache_artifacts()
+    assert len(info.artifacts[cache_artifacts.TRACE_TYPE]) >= 1
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path / "elsewhere"))
+    torch.compiler.load_cache_artifacts(content)
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
+# Others
+
+
+def test_lookups_of_other_backends_are_pytorchs(folder, monkeypatch):
+    run(gated, *inputs())
+    asked = []
+
+    def key(*args, **kwargs):
+        asked.append(args)
+        raise torchs.BypassAOTAutogradCache("for the test")
+
+    monkeypatch.setattr(torchs, "autograd_cache_key", key)
+
+    def other(gm, example_inputs):
+        compiler = SerializableAOTDispatchCompiler(OutputCode, lambda gm, _: gm.forward)
+        return aot_module_simplified(gm, example_inputs, fw_compiler=compiler)
+
+    torch._dynamo.reset()
+    x, w = inputs()
+    torch.testing.assert_close(torch.compile(gated, backend=other)(x, w), gated(x, w))
+    assert len(asked) == 1 and counted() == {"miss": 1, "stored": 1}
+
+
+def test_a_version_of_pytorch_that_was_not_checked(folder, monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "9.9.0")
+    run(gated, *inputs())
+    assert counted() == {"bypass: PyTorch 9.9 is not among the versions that were checked": 1}
+    assert graph_entries.bypassed(bascule.Options()) is None

@@ -1,0 +1,56 @@
+"""Functions whose results are rounded to 16 bits, at every number of 16 bits."""
+
+from functools import partial
+
+import pytest
+import torch
+from triton_check import cubins, lowered, program, run
+
+EVERY = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16)
+EXACT = {"erf": torch.erf, "tanh": torch.tanh}
+
+
+def half_steps(dtype: torch.dtype, got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
+    """The distance from `want`, of float64, in halves of the step between neighbours of `dtype` there."""
+    tiny = torch.finfo(dtype).smallest_normal
+    step = torch.finfo(dtype).eps * 2.0 ** want.abs().clamp_min(tiny).log2().floor()
+    return (got.double() - want).abs() / (step / 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", EXACT)
+def test_rounded_as_the_exact_value_is(name, dtype):
+    function, x = EXACT[name], EVERY.view(dtype)
+    (got,) = run(program(function, x), [x])
+    want = function(x.double())
+    assert torch.equal(got.isnan(), want.isnan())
+    finite = ~want.isnan()
+    assert half_steps(dtype, got[finite], want[finite]).max() <= 1.02  # 1: the nearest
+
+
+def gelu(approximate: str, x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.gelu(x.float(), approximate=approximate).bfloat16()
+
+
+def test_gelu_is_no_further_from_the_truth_than_eager():
+    """1 + erf(x) leaves little of erf where x is very negative."""
+    x = EVERY.view(torch.bfloat16)
+    x = x[x.abs() <= 8]
+    for approximate in ("none", "tanh"):
+        function = partial(gelu, approximate)
+        (got,) = run(program(function, x), [x])
+        exact = torch.nn.functional.gelu(x.double(), approximate=approximate)
+        ours, theirs = ((y.double() - exact).abs().max() for y in (got, function(x)))
+        assert ours <= theirs * 1.01
+        small = exact.abs() < 1e-3
+        assert (got.double() - exact)[small].abs().max() <= 1e-5
+
+
+def test_results_of_32_bits_are_exact():
+    for function in EXACT.values():
+        (kernel,) = lowered(program(function, torch.randn(64))).values()
+        assert "inline_asm" not in kernel.ttir
+
+
+def test_compiles():
+    assert all(cubins(lambda x: (torch.erf(x), torch.tanh(x)), torch.randn(64).bfloat16()))
