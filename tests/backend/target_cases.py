@@ -45,6 +45,14 @@ CASES = {
     "cumsum": (lambda x: x.cumsum(-1), [R(4, 60)]),
     "embedding": (lambda i, w: F.embedding(i, w) * 2, [torch.randint(0, 11, (4, 6)), R(11, 10).requires_grad_()]),
     "index_put": (put, [R(9, 4), torch.tensor([0, 3, 3, 8]), R(4, 4)]),
+    "scatter of narrow elements": (
+        lambda b, n, h, i: (
+            b.scatter_reduce(0, i, ~b, "amin"),
+            n.index_add(0, i, n + 100),
+            h.scatter_reduce(0, i, -2 * h, "amax"),
+        ),
+        [R(9) > 0, torch.arange(9, dtype=torch.int8), R(9).bfloat16(), torch.tensor([0, 3, 3, 8, 1, 1, 1, 2, 8])],
+    ),
     "gather": (lambda x, i: x.gather(1, i), [R(4, 9).requires_grad_(), torch.randint(0, 9, (4, 5))]),
     "in place": (overwrite, [R(6, 5), R(6, 5)]),
     "bf16": (lambda x, y: torch.softmax(x * y, -1), [R(4, 90).bfloat16(), R(4, 90).bfloat16()]),

@@ -243,3 +243,22 @@ def test_moments_far_from_zero(size: int):
     torch.testing.assert_close(mean.double(), wide.mean(1), rtol=2e-7, atol=0)
     torch.testing.assert_close(squares.double() / size, wide.var(1, correction=0), rtol=1e-5, atol=0)
     assert count.tolist() == [size] * 9
+
+
+def test_a_condition_on_one_index_of_joined_reductions():
+    """Sums of columns in one loop, of which only a later one asks where in its rows it is: the rows' two ranges are no single one."""
+
+    def function(x, weight, bias, mix):
+        hidden = torch.nn.functional.layer_norm(x, (32,), weight, bias)
+        shifted = torch.nn.functional.pad(hidden, (0, 0, 1, -1))
+        return (hidden * mix + shifted * (1 - mix)).square()
+
+    torch.manual_seed(0)
+    inputs = [torch.randn(2, 17, 32), torch.randn(32), torch.randn(32), torch.rand(1, 1, 32)]
+    gradients = []
+    compiled = torch.compile(function, backend="bascule", options={"on_error": "raise"})
+    for run, dtype in ((function, torch.float64), (compiled, torch.float32)):
+        own = [x.to(dtype).requires_grad_() for x in inputs]
+        gradients.append(torch.autograd.grad(run(*own).sum(), own))
+    for want, got in zip(*gradients):
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-4)
