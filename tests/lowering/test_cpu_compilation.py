@@ -70,7 +70,7 @@ def test_what_mlir_says_is_in_the_error():
         'func.func @f(%x: f32) -> f32 { %y = "torch.nothing"(%x) : (f32) -> f32 return %y : f32 }',
         _permissive(),
     )
-    with pytest.raises(CompilerError, match="3:25.*unregistered dialect"):
+    with pytest.raises(CompilerError, match=r"3:25.*unregistered dialect"):
         MachineCode.of(str(module).encode(), [])
 
 
