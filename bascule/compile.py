@@ -88,7 +88,10 @@ def compile_graph(
 def _aligned(example_inputs: Sequence[Any]) -> bool:
     """Whether the dynamic sizes are multiples of 16 as they are now."""
     sizes = [size for x in example_inputs for size in (x.shape if isinstance(x, torch.Tensor) else [x])]
-    return all((size.node.hint or 0) % 16 == 0 for size in sizes if isinstance(size, torch.SymInt))
+    hints = [size.node.hint for size in sizes if isinstance(size, torch.SymInt)]
+    return all(
+        hint is None or (isinstance(hint, int) and hint % 16 == 0) for hint in hints
+    )  # a ragged size has no number
 
 
 def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
