@@ -20,7 +20,6 @@ aten = torch.ops.aten
 FUSED = (
     aten._log_softmax_backward_data,
     aten._softmax_backward_data,
-    aten.cat,
     aten.embedding_dense_backward,
     aten.leaky_relu_backward,
     aten.native_batch_norm_backward,
