@@ -16,6 +16,7 @@ from bascule.frontend.importer import import_graph
 from bascule.lowering.program import to_python
 from bascule.runtime.packages import pack
 from bascule.runtime.processor import instruction_sets
+from bascule.runtime.stored_tensors import bytes_of, told_of
 
 from .devices import placement_of
 from .dialect.ir import context
@@ -100,7 +101,7 @@ def aot_compile(
         "ranges": {str(s): [int(r.lower), min(int(r.upper), 2**62)] for s, r in program.range_constraints.items()},
         "in_spec": pytree.treespec_dumps(program.call_spec.in_spec),
         "out_spec": pytree.treespec_dumps(program.call_spec.out_spec),
-        "weights": {name: _layout(value) for name, value in {**used, **constants}.items()},
+        "weights": {name: told_of(value) for name, value in {**used, **constants}.items()},
         "unused": sorted(set(program.state_dict) - set(used) - set(frozen.values())),
         "frozen": sorted(frozen.values()),
         "constants": list(constants),
@@ -110,7 +111,7 @@ def aot_compile(
     }
     blobs = {"wrapper": to_python(imported.module, plans).encode()}
     blobs |= {f"kernels/{name}": blob for name, blob in kernels.items()}
-    blobs |= {f"weights/{name}": _bytes(value) for name, value in held.items()}
+    blobs |= {f"weights/{name}": bytes_of(value) for name, value in held.items()}
     Path(path).write_bytes(pack(description, blobs))
 
 
@@ -131,27 +132,9 @@ def _told(value: Any) -> dict[str, Any]:
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
             raise UnsupportedError("a number that varies from call to call is not taken", hint="give it as a tensor")
         return {"value": value}
-    return {
-        "dtype": str(value.dtype),
-        "device": str(value.device),
-        "sizes": [_size(n) for n in value.shape],
-        "strides": [_size(n) for n in value.stride()],
-    }
+    told = told_of(value)
+    return told | {what: [_size(n) for n in told[what]] for what in ("sizes", "strides")}
 
 
 def _size(number: int | torch.SymInt) -> int | str:
     return str(number.node.expr) if isinstance(number, torch.SymInt) else number
-
-
-def _layout(value: torch.Tensor) -> dict[str, Any]:
-    where = {"dtype": str(value.dtype), "device": str(value.device)}
-    return {**where, "sizes": list(value.shape), "strides": list(value.stride())}
-
-
-def _bytes(value: torch.Tensor) -> bytes:
-    """The memory from the first element to the last."""
-    if not value.numel():
-        return b""
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
-    flat = value.detach().as_strided((extent,), (1,))
-    return flat.cpu().view(torch.uint8).numpy().tobytes()

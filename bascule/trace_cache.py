@@ -26,13 +26,14 @@ from bascule.runtime.stored_tensors import bytes_of, tensor_of, told_of
 from .cache_artifacts import record_trace
 from .cache_directory import GRAPHS, TRACES, Directory, Refused, root, trim_now_and_then
 from .counting import count
+from .device_warnings import warn_about
 from .graph_entries import Kept, bypassed, read
 from .options import Options
 from .record import Record
 from .summary import count_summary
 from .versions import versions
 
-FORMAT = 1  # of entries, and of what a key covers
+FORMAT = 2  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
 # Options that change nothing of what is traced or compiled, or that leave this cache unused.
 UNSEEN = ("on_error", "dump", "verify", "cache", "cudagraphs", "cudagraph_shapes", "cudagraph_bytes")
@@ -136,6 +137,7 @@ class Traces:
             with record.stage("load"):
                 constants = [tensor_of(x, blobs[x["blob"]]) for x in told["constants"]]
                 calls.append(load(entry.wrapper, entry.kernels, constants))
+            warn_about(told["subjects"], torch.device("cuda" if told["target"] == "cuda" else "cpu", told["device"]))
             record.wrapper, record.summary = entry.wrapper, entry.summary
             records.append(record)
         with records[0].stage("restore"):
@@ -168,7 +170,8 @@ class Traces:
 
     def _told(self, kept: Kept) -> dict[str, Any]:
         places = [self.lines.get(place) for place in kept.places]
-        return {"key": kept.key, "places": places, "target": kept.target, "device": kept.device, "nodes": kept.nodes}
+        told = {"key": kept.key, "places": places, "target": kept.target, "device": kept.device, "nodes": kept.nodes}
+        return told | {"subjects": list(kept.subjects)}
 
 
 def _directory() -> Directory:

@@ -2,11 +2,13 @@
 
 python -m benchmarks.models --what steps      milliseconds of a step, after warming up
 python -m benchmarks.models --what first      seconds of the first step in a fresh process, with empty caches
+python -m benchmarks.models --what warm       the same where another process has filled the caches, over tracing by Dynamo alone
 python -m benchmarks.models --what memory     MiB that a step allocates at its peak, gradients included
-    [--only NAME] [--seconds S] [--repeats N] [--backends A,B] [--json FILE]
+    [--only NAME] [--seconds S] [--repeats N] [--backends A,B] [--json FILE] [--clock cpu]
 python -m benchmarks.models --device cuda [--only NAME] [--limit S] [--json FILE] [--backends eager,inductor,bascule]
 
-`bascule-cached` among the backends is Bascule in a process that finds its disk cache filled.
+`bascule-cached` and `inductor-cached` among the backends are these in a process that finds their disk caches filled; `dynamo` is Dynamo alone,
+which runs what it has captured operator by operator.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +26,8 @@ import torch
 from .measure import geometric_mean, interleaved, print_table, save
 from .memory import peak_bytes
 
-CACHED = "bascule-cached"
+CACHED = {"bascule-cached": "bascule", "inductor-cached": "inductor"}
+DYNAMO = "dynamo"
 
 
 @dataclass(frozen=True)
@@ -38,28 +42,33 @@ class Table:
 
 TABLES = {
     "steps": Table("ms", "eager", "eager,aot_eager,inductor,bascule", speed=True),
-    "first": Table("s", "aot_eager", f"aot_eager,inductor,bascule,{CACHED}"),
+    "first": Table("s", "aot_eager", "aot_eager,inductor,bascule,bascule-cached"),
+    "warm": Table("s", DYNAMO, f"{DYNAMO},inductor-cached,bascule-cached"),
     "memory": Table("MiB", "inductor", "inductor,eager,bascule"),
 }
+
+
+STARTS = ("first", "warm")  # tables of first steps
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def compiled(model: torch.nn.Module, backend: str):
     if backend == "eager":
         return model
-    name = "bascule" if backend == CACHED else backend
+    name = "eager" if backend == DYNAMO else CACHED.get(backend, backend)
     return torch.compile(model, backend=name, options={"on_error": "raise"} if name == "bascule" else None)
 
 
-def child(name: str, backend: str, what: str) -> None:
+def child(name: str, backend: str, what: str, clock: Callable[[], float]) -> None:
     """In a fresh process: prints the seconds of the first step, or the peak bytes of the third."""
     from .model_cases import CASES, build, training_step
 
     model, inputs = build(next(case for case in CASES if case.name == name))
-    start = time.perf_counter()
+    start = clock()
     call = compiled(model, backend)
     training_step(call, model, inputs)
-    if what == "first":
-        print(time.perf_counter() - start)
+    if what in STARTS:
+        print(clock() - start)
         return
     training_step(call, model, inputs)
     model.zero_grad(set_to_none=True)
@@ -70,28 +79,33 @@ def child(name: str, backend: str, what: str) -> None:
     print(peak_bytes(lambda: training_step(call, model, inputs)) / 2**20)
 
 
-def in_fresh_process(name: str, backend: str, what: str, caches: str) -> float:
-    """What `child` prints; compilers keep what they cache in the folder `caches`, Bascule only if it is to find it again."""
+def in_fresh_process(name: str, backend: str, what: str, caches: str, clock: str) -> float:
+    """What `child` prints; compilers keep what they cache in the folder `caches`, where only cached backends find it again."""
     command = [sys.executable, "-m", "benchmarks.models", "--child", name, "--backends", backend, "--what", what]
-    own = os.path.join(caches, "bascule") if backend == CACHED else ""
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": tempfile.mkdtemp(dir=caches), "BASCULE_CACHE_DIR": own}
+    command += ["--clock", clock]
+    kept = os.path.join(caches, backend)
+    places = {
+        "TORCHINDUCTOR_CACHE_DIR": kept if CACHED.get(backend) == "inductor" else tempfile.mkdtemp(dir=caches),
+        "BASCULE_CACHE_DIR": kept if CACHED.get(backend) == "bascule" else "",
+    }
+    environment = {**os.environ, **places}
     out = subprocess.run(command, capture_output=True, text=True, env=environment)
     if out.returncode:
         raise RuntimeError(f"{name} with {backend}:\n{out.stderr[-3000:]}")
     return float(out.stdout.split()[-1])
 
 
-def measure_children(names: list[str], backends: list[str], what: str, repeats: int) -> list[dict]:
+def measure_children(names: list[str], backends: list[str], what: str, repeats: int, clock: str) -> list[dict]:
     """Medians of `repeats` processes a backend, in turns."""
     rows = []
     for name in names:
         found: dict[str, list[float]] = {backend: [] for backend in backends}
         with tempfile.TemporaryDirectory() as caches:
-            if CACHED in backends:
-                in_fresh_process(name, CACHED, what, caches)  # fills the cache
+            for backend in CACHED.keys() & set(backends):
+                in_fresh_process(name, backend, what, caches, clock)  # fills the cache
             for _ in range(repeats):
                 for backend, values in found.items():
-                    values.append(in_fresh_process(name, backend, what, caches))
+                    values.append(in_fresh_process(name, backend, what, caches, clock))
         rows.append({"model": name, **{backend: statistics.median(values) for backend, values in found.items()}})
         print(f"  {rows[-1]}", file=sys.stderr)
     return rows
@@ -136,7 +150,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="models with this in their names")
     parser.add_argument("--seconds", type=float, default=3.0, help="steps: for how long each backend is measured")
-    parser.add_argument("--repeats", type=int, default=3, help="first: processes a backend")
+    parser.add_argument("--repeats", type=int, default=3, help="first, warm: processes a backend")
+    parser.add_argument(
+        "--clock",
+        choices=list(CLOCKS),
+        default="wall",
+        help="first, warm: seconds on the wall, or of all processors (for a machine that others use too)",
+    )
     parser.add_argument("--json")
     parser.add_argument("--what", choices=list(TABLES), default="steps")
     parser.add_argument("--backends")
@@ -152,7 +172,7 @@ def main() -> None:
         run(args.only, args.json, args.backends.split(",") if args.backends else BACKENDS, args.limit)
         return
     if args.child:
-        child(args.child, args.backends, args.what)
+        child(args.child, args.backends, args.what, CLOCKS[args.clock])
         return
     from .model_cases import CASES
 
@@ -162,7 +182,7 @@ def main() -> None:
     if args.what == "steps":
         rows = measure_steps(names, backends, args.seconds)
     else:
-        rows = measure_children(names, backends, args.what, args.repeats if args.what == "first" else 1)
+        rows = measure_children(names, backends, args.what, args.repeats if args.what in STARTS else 1, args.clock)
     show(rows, backends, table)
     save(f"models on the CPU: {args.what}, {table.unit}", rows, args.json)
 

@@ -17,6 +17,7 @@ from .object_code import ObjectCode, ObjectCodeError
 from .packages import unpack
 from .plans import Planner
 from .processor import instruction_sets
+from .stored_tensors import tensor_of
 
 Size = int | str  # a number, or a Python expression of the symbols
 
@@ -43,7 +44,7 @@ class Program:
         self._layouts: dict[str, dict[str, Any]] = description["weights"]
         self._unused, self._frozen = set(description["unused"]), set(description["frozen"])
         held = {name: f"weights/{name}" for name in self._layouts if f"weights/{name}" in blobs}
-        self.weights = {name: _tensor(self._layouts[name], blobs[blob]) for name, blob in held.items()}
+        self.weights = {name: tensor_of(self._layouts[name], blobs[blob]) for name, blob in held.items()}
         self.bind_weights(weights or {})
         missing = [name for name in self._layouts if name not in self.weights]
         if missing:
@@ -164,14 +165,6 @@ def _kernels(description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> Kern
     if found != description["capability"]:
         raise ObjectCodeError(f"compiled for sm_{description['capability']}, and {device} is sm_{found}")
     return PlannedKernels(images_of(blobs), device.index)
-
-
-def _tensor(told: Mapping[str, Any], content: bytes) -> torch.Tensor:
-    dtype, device = getattr(torch, told["dtype"].removeprefix("torch.")), told["device"]
-    if not content:
-        return torch.empty(told["sizes"], dtype=dtype, device=device)
-    flat = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(device).view(dtype)
-    return flat.as_strided(told["sizes"], told["strides"])
 
 
 def _placed(value: torch.Tensor, told: Mapping[str, Any]) -> torch.Tensor:

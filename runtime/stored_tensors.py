@@ -7,16 +7,20 @@ import torch
 
 
 def told_of(value: torch.Tensor) -> dict[str, Any]:
-    """The dtype, the device, the sizes and the strides of what `tensor_of` will make."""
-    device, value = str(value.device), _dense(value)
-    return {"dtype": str(value.dtype), "device": device, "sizes": list(value.shape), "strides": list(value.stride())}
+    """The dtype, the device, the sizes and the strides of `value`, which are those of what `tensor_of` makes."""
+    where = {"dtype": str(value.dtype), "device": str(value.device)}
+    return {**where, "sizes": list(value.shape), "strides": list(value.stride())}
 
 
 def bytes_of(value: torch.Tensor) -> bytes:
-    """The elements, in the order of memory."""
-    value = _dense(value)
-    flat = value.as_strided((value.numel(),), (1,))
-    return flat.contiguous().cpu().view(torch.uint8).numpy().tobytes() if value.numel() else b""
+    """The memory of `value` from its first element to its last, with what lies between elements."""
+    if not value.numel():
+        return b""
+    value = value.detach()
+    if value.is_conj() or value.is_neg():  # what is in memory are other numbers
+        value = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device).copy_(value)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
+    return value.as_strided((extent,), (1,)).cpu().view(torch.uint8).numpy().tobytes()
 
 
 def tensor_of(told: Mapping[str, Any], content: bytes) -> torch.Tensor:
@@ -26,9 +30,3 @@ def tensor_of(told: Mapping[str, Any], content: bytes) -> torch.Tensor:
         return torch.empty_strided(told["sizes"], told["strides"], dtype=dtype, device=device)
     flat = torch.frombuffer(bytearray(content), dtype=torch.uint8).view(dtype)
     return flat.to(device).as_strided(told["sizes"], told["strides"])
-
-
-def _dense(value: torch.Tensor) -> torch.Tensor:
-    """`value`, or a copy where its elements are not all of its memory in some order."""
-    value = value.detach()
-    return value if torch.ops.aten.is_non_overlapping_and_dense(value) else value.contiguous()
