@@ -16,10 +16,10 @@ DEFAULT = (
     "fold-views",
     "simplify-indexing",
     "inline-producers",
+    "segment-scatters",  # when what a scatter adds stands in it
     "collapse-domains",
     "split-reductions",  # when a reduction's elements stand in it, before computes share kernels
     "drop-roundings",
-    "expand-random",
     "canonicalize",
     "cse-computes",
     # -> the kernel stage

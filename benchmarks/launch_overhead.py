@@ -3,7 +3,8 @@
     python -m benchmarks.launch_overhead [--kernels N] [--seconds S] [--json FILE]
 
 On a CUDA device the kernels are real ones, and Triton's launcher and Inductor stand beside the plan; the device is idle before each run,
-and its queue holds all of them. Without one the driver is the tests' fake, which does nothing: what is left is the launcher's own time.
+and its queue holds all of them. A plan whose slots are those of earlier calls is issued as one graph of the driver's. Without a device the
+driver is the tests' fake, which does nothing (and walks through its graphs): what is left is the launcher's own time.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -86,15 +88,19 @@ def measure_fake(kernels: int, seconds: float) -> dict[str, float]:
 
 
 def measure_plans(function: cuda.Function, kernels: int, seconds: float, *slots: int) -> dict[str, float]:
-    many, one = plan_of(function, kernels), plan_of(function, 1)
+    """`slots`: the symbol, which is another at each call but in the second row, and two addresses."""
+    many, again, one = plan_of(function, kernels), plan_of(function, kernels), plan_of(function, 1)
     stream = cuda.current_stream(0) if torch.cuda.is_available() else 0
+    _, *addresses = slots
+    numbers = count()
 
     def one_by_one() -> None:
         for _ in range(kernels):
             one(stream, *slots)
 
     return {
-        f"plan of {kernels}": host_time(lambda: many(stream, *slots), seconds) / kernels,
+        f"plan of {kernels}": host_time(lambda: many(stream, next(numbers), *addresses), seconds) / kernels,
+        f"plan of {kernels}, slots as before": host_time(lambda: again(stream, *slots), seconds) / kernels,
         f"{kernels} plans of one": host_time(one_by_one, seconds) / kernels,
     }
 

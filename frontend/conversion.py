@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from bascule.dialect.analysis.row_scatters import ORDERED, RowScatter
 from bascule.dialect.errors import CompilerError
 from bascule.dialect.ir import builders, shapes
 from bascule.dialect.ir.functions import SHAPES, Externs, graph_functions
@@ -37,6 +38,7 @@ FAMILIES = (
     "special",
     "bessel",
     "softmax",
+    "normalizations",
     "views",
     "indexing",
     "masks",
@@ -139,10 +141,15 @@ class Conversion:
     ) -> ir.Value:
         """`builders.scatter`. `any_order`: stores that meet at one place leave the same there in whatever order they come.
 
-        Raises `LeftToAten` where they would not, and deterministic algorithms are asked for.
+        Where they would not, and deterministic algorithms are asked for, it is marked for `segment-scatters` if it adds rows; else
+        raises `LeftToAten`.
         """
         result = builders.scatter(init, sizes, body, type_)
-        if self.deterministic and not any_order and _order_matters(result.owner.operation):
+        op = result.owner.operation
+        if self.deterministic and not any_order and _order_matters(op):
+            if isinstance(RowScatter.of(op, 1), RowScatter):
+                op.attributes[ORDERED] = ir.UnitAttr.get()
+                return result
             raise LeftToAten("deterministic algorithms are asked for, and the order of its writes would vary")
         return result
 

@@ -324,6 +324,8 @@ def _map_structure(value: Any, leaf: Any) -> Structure:
     return leaf(value)
 
 
-def _offset_in(source: torch.Tensor, offset: int | None) -> Any:
+def _offset_in(source: torch.Tensor, offset: int | torch.SymInt | Node | None) -> Any:
     """`storage_offset` of `as_strided`, counted from the first element of `source`: where that lies in a storage is not ours to know."""
+    if isinstance(offset, Node):
+        offset = offset.meta["val"]
     return 0 if offset is None else offset - source.storage_offset()

@@ -109,6 +109,8 @@ def _sources(values: Sequence[ir.Value]) -> Iterator[ir.Value]:
         yield value
         if not isinstance(value.owner, ir.Block):
             todo += list(value.owner.operands)
+        elif value.owner.owner.operation.name == "scf.for":
+            todo += list(value.owner.owner.operation.operands)
 
 
 def memory_layout(type_: ir.Type) -> ir.AffineMap:

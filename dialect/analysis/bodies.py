@@ -35,6 +35,7 @@ COSTS = {
     "bascule.random": 40,
 }
 TRANSCENDENTAL = 20  # any other op of the math dialect
+RAGGED = 64  # a loop whose length comes from data
 DYNAMIC = 256  # what a symbol counts as, where costs are compared
 
 
@@ -137,6 +138,9 @@ def _visit(body: Body, block: ir.Block, times: int, guarded: bool) -> None:
             for region in op.regions:
                 for branch in region.blocks:
                     _visit(body, branch, times, True)
+        elif name == "scf.for":  # it runs as often as data says
+            body.cost += times * RAGGED
+            _visit(body, op.regions[0].blocks[0], times, True)
         else:
             body.cost += times * op_cost(name)
 

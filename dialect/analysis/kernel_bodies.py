@@ -31,6 +31,7 @@ class Node:
     blocks: list["Block"]
     kinds: list[str]  # of a reduce: the kind of each value it yields
     address: Dependence | None = None  # of a read or store: how its element offset depends on the loop indices
+    position: Dependence | None = None  # of a random number: the same of its position
 
 
 @dataclass(slots=True, eq=False)
@@ -155,10 +156,12 @@ class _Dependences:
             if node.name == "bascule.store":
                 node.address = self.address(node.operands[1], node.operands[2:])
                 continue
+            if node.name == "bascule.random":
+                node.position = self.of(node.operands[1])
             merged: Dependence = {}  # of every result
             for operand in node.operands:
                 merged.update(dict.fromkeys(self.of(operand)))
-                if isinstance(self.body.types[operand], index):
+                if node.position is None and isinstance(self.body.types[operand], index):
                     self.body.opaque.update(self.of(operand))
             for inner in node.blocks:
                 if node.name in LOOPS:

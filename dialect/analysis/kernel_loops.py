@@ -18,20 +18,22 @@ def length(body: Body, block: Block, group: Sequence[int]) -> int | None:
     return total
 
 
-def addresses(block: Block) -> Iterator[tuple[Node, Dependence]]:
+def places(block: Block) -> Iterator[Dependence]:
+    """Of accesses and of random numbers."""
     for node in block.walk():
-        if node.address is not None:
-            yield node, node.address
+        place = node.address if node.position is None else node.position
+        if place is not None:
+            yield place
 
 
 def together(body: Body, block: Block, outer: int, inner: int) -> bool:
-    """Whether the indices `outer` and `inner` of a loop, neighbours, can be walked as one index outer * size + inner: every address
-    depends on them as on that."""
+    """Whether the indices `outer` and `inner` of a loop, neighbours, can be walked as one index outer * size + inner: every address,
+    and position of a random number, depends on them as on that."""
     size = body.extents[inner]
     if size is None or outer in body.opaque or inner in body.opaque:
         return False
-    for _, address in addresses(block):
-        a, b = address.get(outer, 0), address.get(inner, 0)
+    for place in places(block):
+        a, b = place.get(outer, 0), place.get(inner, 0)
         if a is None or b is None or a != b * size:
             return False
     return True
@@ -75,6 +77,18 @@ def _told_apart(body: Body, index: Dependence) -> set[int]:
         size = body.extents.get(argument)
         reach = None if size is None else reach + abs(weight) * max(0, size - 1)
     return set(index)
+
+
+def moving_reads(block: Block, lane: int) -> list[Node]:
+    """The reads at the top of a loop's body that run along memory with the index `lane`, from another place at each point around the loop."""
+    return [
+        node
+        for node in block.nodes
+        if node.address is not None
+        and node.results
+        and node.address.get(lane) == 1
+        and any(step != 0 for index, step in node.address.items() if index != lane)
+    ]
 
 
 def slice_of(block: Block, node: Node) -> list[Node]:

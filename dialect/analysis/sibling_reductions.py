@@ -93,6 +93,8 @@ def _rename(body: Body, block: Block, names: dict[int, int]) -> None:
         node.operands = [names.get(n, n) for n in node.operands]
         if node.address is not None:
             node.address = {names.get(n, n): c for n, c in node.address.items()}
+        if node.position is not None:
+            node.position = {names.get(n, n): c for n, c in node.position.items()}
         for result in node.results:
             known = body.dependence.get(result)
             if known is not None:

@@ -1,64 +1,73 @@
-"""`bascule.random` in int64 arithmetic: Philox4x32-10 (Salmon et al., SC'11) and the distributions made of its words.
+"""`bascule.random` in int64 arithmetic; `ir/philox.py` says which numbers they are."""
 
-Key: (low, high) 32 bits of the seed. Counter: (low, high) 32 bits of the offset, then two zeros. Numbers of 32 bits are
-words 0 and 1, numbers of 64 bits (for i64 and f64) words (1, 0) and (3, 2), the high half first: as `expand-random` has it.
-"""
-
-import math
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 
+from ..ir.philox import NUMBERS, Floats, Words, drawn, number, philox
 from .frame import rule
-from .integers import shift_right_unsigned
+from .scalars import SCALARS
 from .values import dtype_of
 
-ROUNDS = 10
-MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 LOW = 0xFFFFFFFF
 
 
-def _high_low(multiplier: int, word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The high and low 32 bits of a product of two 32-bit numbers, from products that int64 holds."""
-    low = multiplier * (word & 0xFFFF)
-    high = multiplier * (word >> 16) + (low >> 16)
-    return high >> 16, ((high & 0xFFFF) << 16) | (low & 0xFFFF)
+class _Words(Words[torch.Tensor]):
+    """int64 tensors in [0, 2**32)."""
+
+    def add(self, x, number):
+        return (x + number) & LOW
+
+    def xor(self, x, y):
+        return x ^ y
+
+    def product(self, x, number):
+        low = number * (x & 0xFFFF)  # products that int64 holds
+        high = number * (x >> 16) + (low >> 16)
+        return ((high & 0xFFFF) << 16) | (low & 0xFFFF), high >> 16
+
+    def joined(self, low, high):
+        return low | (high << 32)
+
+    def quarter_back(self, x, width):
+        return x - (1 << 62) if width == 64 else (x - (1 << 30)) & LOW
 
 
-def philox(seed: torch.Tensor, offset: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The four words (int64 tensors in [0, 2**32)) at counter `offset` under key `seed`, both int64."""
-    seed, offset = torch.broadcast_tensors(seed, offset)
-    key = [seed & LOW, (seed >> 32) & LOW]
-    words = [offset & LOW, (offset >> 32) & LOW, torch.zeros_like(offset), torch.zeros_like(offset)]
-    for _ in range(ROUNDS):
-        high0, low0 = _high_low(MULTIPLIERS[0], words[0])
-        high1, low1 = _high_low(MULTIPLIERS[1], words[2])
-        words = [high1 ^ words[1] ^ key[0], low1, high0 ^ words[3] ^ key[1], low0]
-        key = [(k + step) & LOW for k, step in zip(key, KEY_STEPS)]
-    return tuple(words)
+class _Floats(Floats[torch.Tensor]):
+    """The interpreter's own rules."""
+
+    def op(self, name, *operands):
+        x, *rest = operands
+        seen: Any = SimpleNamespace(results=[SimpleNamespace(type=_TYPES[x.dtype])], attributes={})
+        return SCALARS[name](seen, x, *(torch.as_tensor(y, dtype=x.dtype) for y in rest))
+
+    def convert(self, name, x, type_):
+        return SCALARS[name](SimpleNamespace(results=[SimpleNamespace(type=type_)]), x)
 
 
-def _fraction(bits: torch.Tensor, width: int, dtype: torch.dtype) -> torch.Tensor:
-    """[0, 1) from the upper bits of a number of `width` bits, as many as the dtype holds exactly."""
-    digits = 53 if dtype == torch.float64 else 24
-    upper = shift_right_unsigned(bits, torch.tensor(width - digits))
-    return upper.to(dtype) * 2.0**-digits
+_TYPES = {
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float32: "f32",
+    torch.float64: "f64",
+}  # as text, which is all `dtype_of` reads
 
 
-def _normal(bits: torch.Tensor, turn: torch.Tensor, width: int, dtype: torch.dtype) -> torch.Tensor:
-    """Box-Muller: sqrt(-2 log u) * cos(2 pi v), u in (0, 1] from `bits`, v in [0, 1) from `turn`."""
-    u = (shift_right_unsigned(bits, torch.tensor(1)).to(dtype) + 1) * 2.0 ** (1 - width)
-    return torch.sqrt(-2 * torch.log(u)) * torch.cos(2 * math.pi * _fraction(turn, width, dtype))
+def words(seed: torch.Tensor, counter: torch.Tensor) -> list[torch.Tensor]:
+    """The four words (int64 tensors in [0, 2**32)) of counter `counter` under key `seed`, both int64."""
+    seed, counter = torch.broadcast_tensors(seed, counter)
+    zero = torch.zeros_like(counter)
+    return philox(_Words(), [counter & LOW, (counter >> 32) & LOW, zero, zero], [seed & LOW, (seed >> 32) & LOW])
 
 
 @rule("bascule.random")
 def random(frame, op, operands, scope):
-    dtype, distribution = dtype_of(op.results[0].type), op.attributes["distribution"].value
-    words = philox(*operands)
-    width = 64 if dtype.itemsize == 8 else 32
-    numbers = [words[0] | (words[1] << 32), words[2] | (words[3] << 32)] if width == 64 else words
-    if distribution == "bits":
-        return [numbers[0].to(dtype)]
-    if distribution == "uniform":
-        return [_fraction(numbers[0], width, dtype)]
-    return [_normal(numbers[0], numbers[1], width, dtype)]
+    seed, position = operands
+    type_, distribution = op.results[0].type, op.attributes["distribution"].value
+    width, count = type_.width, NUMBERS[type_.width]
+    each = drawn(_Words(), distribution, width, words(seed, position // count))
+    integer = torch.int32 if width == 32 else torch.int64
+    place = (position % count).expand(each[0][0].shape)
+    bits = [torch.stack(column, -1).gather(-1, place.unsqueeze(-1)).squeeze(-1).to(integer) for column in zip(*each)]
+    return [number(_Floats(), distribution, type_, bits).to(dtype_of(type_))]

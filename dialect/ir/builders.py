@@ -128,12 +128,12 @@ def copy_into(value: ir.Value, dest: ir.Value) -> None:
     build(CopyIntoOp, operands=[value, dest])
 
 
-def random(distribution: str, seed: ir.Value, offset: ir.Value, type_: ir.Type) -> ir.Value:
-    """`bascule.random` of `type_` from the i64 scalars `seed` and `offset`."""
+def random(distribution: str, seed: ir.Value, position: ir.Value, type_: ir.Type) -> ir.Value:
+    """`bascule.random` of `type_`, at the index `position` of the stream of `seed`, an i64."""
     op = build(
         RandomOp,
         results=[type_],
-        operands=[seed, offset],
+        operands=[seed, position],
         attributes={"distribution": ir.StringAttr.get(distribution)},
     )
     return op.operation.results[0]

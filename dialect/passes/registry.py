@@ -11,10 +11,10 @@ from .base import Pass
 _OWN: dict[str, tuple[str, str]] = {
     "simplify-indexing": ("simplify_indexing", "SimplifyIndexing"),
     "fold-views": ("fold_views", "FoldViews"),
+    "segment-scatters": ("segment_scatters", "SegmentScatters"),
     "collapse-domains": ("collapse_domains", "CollapseDomains"),
     "split-reductions": ("split_reductions", "SplitReductions"),
     "drop-roundings": ("drop_roundings", "DropRoundings"),
-    "expand-random": ("expand_random", "ExpandRandom"),
     "inline-producers": ("inline_producers", "InlineProducers"),
     "cse-computes": ("cse_computes", "CseComputes"),
     "form-kernels": ("form_kernels", "FormKernels"),

@@ -2,7 +2,7 @@
 
 A stream is a seed, one element of a tensor that the graph draws once, at its top, from torch's default generator. So
 `torch.manual_seed` makes a run repeatable, two runs differ, and any number can be computed anywhere, alone. The numbers are those
-of Philox (`expand-random`), not those that eager would draw.
+of Philox (`dialect/ir/philox.py`), not those that eager would draw.
 """
 
 import math
@@ -83,11 +83,9 @@ class Stream:
 
     def draw(self, distribution: str, dtype: torch.dtype, at: Point) -> Scalar:
         """The number at index `at` of the result: `uniform` in [0, 1), `normal`, or `bits`."""
-        i64 = ir.IntegerType.get_signless(64)
         seed = builders.read(self.seeds, [index_constant(number) for number in self.place])
         (place,) = self.c.apply([self.linear], at)
-        offset = ir.Operation.create("arith.index_cast", results=[i64], operands=[place]).result
-        return Scalar(builders.random(distribution, seed, offset, scalar_type(dtype)), dtype)
+        return Scalar(builders.random(distribution, seed, place, scalar_type(dtype)), dtype)
 
 
 Emit = Callable[..., Scalar]

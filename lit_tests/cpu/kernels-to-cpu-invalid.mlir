@@ -4,11 +4,14 @@
 // RUN: not bascule-opt %t --load-pass=bascule.lowering.cpu.kernels_to_cpu:KernelsToCpu --kernels-to-cpu 2>&1 | filecheck %s --check-prefix=MEET
 // RUN: sed 's/, schedule = #.*}>} :/} :/' %s > %t
 // RUN: not bascule-opt %t --load-pass=bascule.lowering.cpu.kernels_to_cpu:KernelsToCpu --kernels-to-cpu 2>&1 | filecheck %s --check-prefix=NONE
+// RUN: sed 's/vector = -1/prefetch = 64 : i64, vector = -1/' %s > %t
+// RUN: not bascule-opt %t --load-pass=bascule.lowering.cpu.kernels_to_cpu:KernelsToCpu --kernels-to-cpu 2>&1 | filecheck %s --check-prefix=AHEAD
 
-// CHECK: :13:3: error: the schedule of this 'bascule.kernel' has serial points along group 7 of 1
-// OTHER: :13:3: error: the schedule of this 'bascule.kernel' is for target 'cuda', not 'cpu'
-// MEET: :13:3: error: the schedule of this 'bascule.kernel' shares points among threads that may store to one place
-// NONE: :13:3: error: this kernel has no schedule
+// CHECK: :16:3: error: the schedule of this 'bascule.kernel' has serial points along group 7 of 1
+// OTHER: :16:3: error: the schedule of this 'bascule.kernel' is for target 'cuda', not 'cpu'
+// MEET: :16:3: error: the schedule of this 'bascule.kernel' shares points among threads that may store to one place
+// AHEAD: :16:3: error: the schedule of this 'bascule.kernel' asks for memory ahead of a loop that threads share
+// NONE: :16:3: error: this kernel has no schedule
 func.func private @k(%x: memref<1000xf32>, %o: memref<10xf32>) {
   "bascule.kernel"() ({
   ^bb0(%i: index):

@@ -54,24 +54,24 @@ func.func @copy(%x: tensor<4xf32>, %y: tensor<5xf32>) {
 
 // -----
 
-func.func @distribution(%s: i64) {
+func.func @distribution(%s: i64, %p: index) {
   // expected-error @+1 {{has the unknown distribution 'cauchy'; known: uniform, normal, bits}}
-  %r = "bascule.random"(%s, %s) {distribution = "cauchy"} : (i64, i64) -> f32
+  %r = "bascule.random"(%s, %p) {distribution = "cauchy"} : (i64, index) -> f32
   return
 }
 
 // -----
 
-func.func @random_type(%s: i64) {
+func.func @random_type(%s: i64, %p: index) {
   // expected-error @+1 {{of distribution 'uniform' gives f32 or f64, got i32}}
-  %r = "bascule.random"(%s, %s) {distribution = "uniform"} : (i64, i64) -> i32
+  %r = "bascule.random"(%s, %p) {distribution = "uniform"} : (i64, index) -> i32
   return
 }
 
 // -----
 
-func.func @seed(%s: i64, %o: i32) {
-  // expected-error @+1 {{takes a seed and an offset of type i64}}
-  %r = "bascule.random"(%s, %o) {distribution = "uniform"} : (i64, i32) -> f32
+func.func @position(%s: i64) {
+  // expected-error @+1 {{takes a seed of type i64 and a position of type index}}
+  %r = "bascule.random"(%s, %s) {distribution = "uniform"} : (i64, i64) -> f32
   return
 }

@@ -27,8 +27,8 @@ func.func @transposed(%x: tensor<4x8xf32>, %y: tensor<8x4xf32>) -> tensor<8x4xf3
 }
 
 // CHECK-LABEL: func.func @random
-func.func @random(%seed: i64, %at: i64) -> f32 {
-  // CHECK: "bascule.random"(%{{.*}}, %{{.*}}) {distribution = "normal"} : (i64, i64) -> f32
-  %r = "bascule.random"(%seed, %at) {distribution = "normal"} : (i64, i64) -> f32
+func.func @random(%seed: i64, %at: index) -> f32 {
+  // CHECK: "bascule.random"(%{{.*}}, %{{.*}}) {distribution = "normal"} : (i64, index) -> f32
+  %r = "bascule.random"(%seed, %at) {distribution = "normal"} : (i64, index) -> f32
   return %r : f32
 }

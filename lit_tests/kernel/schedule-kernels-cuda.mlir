@@ -50,7 +50,7 @@ func.func @channels_last(%x: tensor<4x16x56x56xf32, #last>) -> tensor<4x16x56x56
 // -----
 
 // A row of 16384 is held in registers and read once.
-// CHECK: kind = "row", loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 0 : i64}], {{.*}}tile = array<i64: 1>, warps = 16 : i64
+// CHECK: kind = "row", loops = [{along = -1 : i64, evict = "normal", fold = 0 : i64, loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 0 : i64}], {{.*}}tile = array<i64: 1>, warps = 16 : i64
 func.func @rows(%x: tensor<64x16384xf32>) -> tensor<64xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index):

@@ -17,8 +17,9 @@ func.func @pointwise(%x: tensor<64x512xf32>) -> tensor<64x512xf32> attributes {b
 
 // -----
 
-// Two directions: what is read along the other one comes as tiles.
-// CHECK: domain = {across = 0 : i64, {{.*}}groups = [array<i64: 0>, array<i64: 1>], lanes = 32 : i64, rows = 32 : i64, {{.*}}vector = 1 : i64
+// Two directions: what is read along the other one comes as tiles; as squares in registers where a row of one is a cache line.
+// CHECK: domain = {across = 0 : i64, {{.*}}groups = [array<i64: 0>, array<i64: 1>], lanes = 32 : i64, rows = 32 : i64, {{.*}}tile = "scratch", vector = 1 : i64
+// WIDE: domain = {across = 0 : i64, {{.*}}lanes = 16 : i64, rows = 16 : i64, {{.*}}tile = "registers", vector = 1 : i64
 func.func @transposed(%x: tensor<512x64xf32>) -> tensor<64x512xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):
@@ -30,8 +31,8 @@ func.func @transposed(%x: tensor<512x64xf32>) -> tensor<64x512xf32> attributes {
 
 // -----
 
-// A reduction along memory: the loop inside has the lanes.
-// CHECK: domain = {{.*}}lanes = 1 : i64, {{.*}}vector = -1 : i64}, loops = [{groups = [array<i64: 0>], lanes = 16 : i64, vector = 0 : i64}]
+// A reduction along memory: the loop inside has the lanes, and asks for the rows that follow.
+// CHECK: domain = {{.*}}lanes = 1 : i64, {{.*}}vector = -1 : i64}, loops = [{groups = [array<i64: 0>], lanes = 16 : i64, prefetch = 8192 : i64, vector = 0 : i64}]
 func.func @rows(%x: tensor<64x512xf64>) -> tensor<64xf64> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index):
@@ -102,4 +103,44 @@ func.func private @sums(%x: tensor<100000xf32>) -> (tensor<f32>, tensor<f32>) {
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> ()>} : () -> ()
   return %a, %b : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// Of two tensors, half as far each; not of what every row reads again, and not where the next row is not what follows in memory.
+// CHECK: loops = [{groups = [array<i64: 0>], lanes = {{[0-9]+}} : i64, prefetch = 4096 : i64, vector = 0 : i64}]
+func.func @two(%x: tensor<64x512xf32>, %y: tensor<64x512xf32>, %w: tensor<512xf32>) -> tensor<64xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %r = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = tensor.extract %x[%i, %k] : tensor<64x512xf32>
+      %b = tensor.extract %y[%i, %k] : tensor<64x512xf32>
+      %c = tensor.extract %w[%k] : tensor<512xf32>
+      %ab = arith.mulf %a, %b : f32
+      %abc = arith.mulf %ab, %c : f32
+      "bascule.yield"(%abc) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (512)>} : () -> f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
+// -----
+
+// CHECK: loops = [{groups = [array<i64: 0>], lanes = {{[0-9]+}} : i64, vector = 0 : i64}]
+func.func @apart(%x: tensor<64x4x512xf32>, %w: tensor<512xf32>) -> tensor<64xf32> attributes {bascule.graph} {
+  %c1 = arith.constant 1 : index
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %r = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = tensor.extract %x[%i, %c1, %k] : tensor<64x4x512xf32>
+      %b = tensor.extract %w[%k] : tensor<512xf32>
+      %ab = arith.mulf %a, %b : f32
+      "bascule.yield"(%ab) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (512)>} : () -> f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xf32>
+  return %0 : tensor<64xf32>
 }

@@ -5,8 +5,8 @@
 // CHECK-NEXT: line 24: unexpected error:
 // CHECK-NEXT: line 23: expected error "unknown distribution" was not produced
 func.func @unexpected(%s: i64) {
-  %a = arith.constant 1 : i64
-  %r = "bascule.random"(%s, %a) {distribution = "x"} : (i64, i64) -> f32
+  %a = arith.constant 1 : index
+  %r = "bascule.random"(%s, %a) {distribution = "x"} : (i64, index) -> f32
   return
 }
 
@@ -19,8 +19,8 @@ func.func @missing() {
 
 // -----
 
-func.func @wrong_line(%s: i64) {
+func.func @wrong_line(%s: i64, %p: index) {
   // expected-error @+0 {{unknown distribution}}
-  %r = "bascule.random"(%s, %s) {distribution = "x"} : (i64, i64) -> f32
+  %r = "bascule.random"(%s, %p) {distribution = "x"} : (i64, index) -> f32
   return
 }

@@ -74,6 +74,6 @@ func.func private @row(%x: memref<100x16384xf32>, %out: memref<100x16384xf32>) {
     }) {ranges = affine_map<() -> (16384)>} : () -> ()
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (100)>, schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0>, axes = array<i64: 1>, tile = array<i64: 1>,
-      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 0 : i64}, {along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 1 : i64}], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
+      loops = [{along = -1 : i64, evict = "normal", fold = 0 : i64, loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 0 : i64}, {along = -1 : i64, evict = "normal", fold = 0 : i64, loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 1 : i64}], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }

@@ -59,7 +59,7 @@ func.func private @centre(%x: memref<100x40xf32>, %out: memref<100x40xf32>) {
     }) {ranges = affine_map<() -> (40)>} : () -> ()
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (100)>, schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0>, axes = array<i64: 1>, tile = array<i64: 16>,
-      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 64 : i64, walk = 0 : i64}, {along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 64 : i64, walk = 1 : i64}], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
+      loops = [{along = -1 : i64, evict = "normal", fold = 0 : i64, loops = [], order = array<i64: 0>, step = 64 : i64, walk = 0 : i64}, {along = -1 : i64, evict = "normal", fold = 0 : i64, loops = [], order = array<i64: 0>, step = 64 : i64, walk = 1 : i64}], warps = 1 : i64, stages = 1 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }
 
@@ -84,7 +84,7 @@ func.func private @walked(%x: memref<100x1000xf32>, %out: memref<100xf32>) {
     "bascule.yield"() : () -> ()
   }) {ranges = affine_map<() -> (100)>,
       schedule = #bascule.schedule<{target = "cuda", order = array<i64: 0>, axes = array<i64: 1>, tile = array<i64: 1>,
-      loops = [{along = -1 : i64, evict = "normal", loops = [], order = array<i64: 0>, step = 128 : i64, walk = 0 : i64}], warps = 2 : i64, stages = 3 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
+      loops = [{along = -1 : i64, evict = "normal", fold = 0 : i64, loops = [], order = array<i64: 0>, step = 128 : i64, walk = 0 : i64}], warps = 2 : i64, stages = 3 : i64, index_bits = 32 : i64, capability = 90 : i64}>} : () -> ()
   return
 }
 

@@ -119,21 +119,30 @@ class Domain:
             full = Scalars(b).compare("eq", ix.scalar(ix.add(first, Index(offset=height))), ix.scalar(end))
             tiled = Index(Scalars(b).select(full, ix.scalar(whole), ix.scalar(start)), level=b.level, multiple=width)
 
+        def row(number: Index, column: Index, values: list[ir.Value]) -> list[ir.Value]:
+            e.env[across] = ix.add(first, number)
+            e.env[along] = Index(column.base, stride=1, level=column.level, multiple=width)
+            ix.width, e.lane = width, along
+            results = list(step(values))
+            ix.width, e.lane = 1, None
+            return results
+
         def tile(iv: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
             column = Index(iv, level=b.level, multiple=width)
+            if transposed.in_registers:
+                for number, held in enumerate(transposed.hold(e, self.body, (across, first), (along, column))):
+                    e.held = held
+                    values = row(Index(offset=number), column, values)
+                e.held = {}
+                return values
             transposed.fill(e, self.body, (across, first), (along, column), width)
 
-            def row(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+            def rolled(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
                 e.row = Index(number, level=b.level, multiple=1)
-                e.env[across] = ix.add(first, e.row)
-                e.env[along] = Index(iv, stride=1, level=column.level, multiple=width)
-                ix.width, e.lane = width, along
-                results = list(step(values))
-                ix.width, e.lane = 1, None
-                return results
+                return row(e.row, column, values)
 
             zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
-            return b.loop(zero, b.constant(b.index, height), one, values, row)
+            return b.loop(zero, b.constant(b.index, height), one, values, rolled)
 
         b.loop(ix.scalar(start), ix.scalar(tiled), b.constant(b.index, width), [], tile)
         e.tiles.clear()

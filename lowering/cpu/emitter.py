@@ -59,6 +59,8 @@ class Emitter:
         self.scans = scans(self._function("math.exp"), self._function("math.log1p"))
         self.tiles: dict[Node, ir.Value] = {}  # reads that are taken from a transposed tile, at its row `row`
         self.row = Index()
+        self.held: dict[Node, ir.Value] = {}  # reads that are in registers, as they stand in memory
+        self.ahead: dict[Node, int] = {}  # reads that ask for the memory so many bytes further on
         self.lane: int | None = None  # the loop index that the lanes run along
 
     def _function(self, name: str) -> Callable[[Scalars, ir.Value], ir.Value]:
@@ -193,12 +195,17 @@ def _cast(e: Emitter, node: Node) -> None:
 @rule(*READS)
 def _load(e: Emitter, node: Node) -> None:
     buffer = e.buffers[node.operands[0]]
+    if node in e.held:
+        e.define(node.results[0], e.memory.loaded(buffer, e.held[node]))
+        return
     if node in e.tiles:
         buffer = replace(buffer, memref=e.tiles[node])
         place = e.ix.add(e.ix.scale(e.row, e.lanes), Index(stride=1))
     else:
         place = e.memory.place(buffer, [e.index(i) for i in node.operands[1:]], e.symbols)
     e.define(node.results[0], e.memory.load(buffer, place))
+    if node in e.ahead:
+        e.memory.prefetch(buffer, place, e.ahead[node])
 
 
 @rule("arith.index_cast", "arith.index_castui")

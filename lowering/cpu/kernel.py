@@ -16,7 +16,7 @@ from bascule.dialect.ir.functions import kernel_op
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
-from . import guards  # noqa: F401  (importing registers its rules)
+from . import guards, random  # noqa: F401  (importing registers their rules)
 from .builder import Builder, Index, Scalar
 from .domain import Domain
 from .emitter import Emitter

@@ -4,7 +4,7 @@ A buffer is a flat memref; an element's place in it is one `Index`, from the buf
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
@@ -12,6 +12,9 @@ from bascule.dialect.mlir import ir
 from .builder import Builder, Index, Scalar
 from .indexing import Indexing
 from .scalars import Scalars
+
+LINE = 64  # bytes of a cache line
+NEAREST = 3  # a prefetch's hint: into the first cache
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,10 @@ class Memory:
             value = b.value("vector.gather", vector, operands, None, level)
         return Scalar(self._from_memory(value, buffer.element, level), True, level)
 
+    def loaded(self, buffer: Buffer, value: ir.Value) -> Scalar:
+        """Lanes of `buffer` as they stand in memory, read already."""
+        return Scalar(self._from_memory(value, buffer.element, self.b.level), True, self.b.level)
+
     def _uniform(self, buffer: Buffer, place: Index, stored: ir.Type, level: int) -> ir.Value:
         b = self.b
         operands = [buffer.memref, self.ix.scalar(place)]
@@ -84,6 +91,25 @@ class Memory:
         # Read under a guard that may hold for no lane: the place may not exist.
         some = b.value("vector.reduction", b.i1, [self.mask.value], {"kind": ir.Attribute.parse("#vector.kind<or>")})
         return b.branch(some, lambda: [b.value("memref.load", stored, operands)], lambda: [b.constant(stored, 0)])[0]
+
+    def prefetch(self, buffer: Buffer, place: Index, distance: int) -> None:
+        """Asks for the lines that lie `distance` bytes after those of a vector at `place`. Where no memory is, nothing happens."""
+        if self.mask is None and place.vector is None and place.stride == 1:
+            key = ("prefetch", buffer.memref, place)
+            self.b.cached(self.b.level, key, lambda: self._ask(buffer, place, distance))
+
+    def _ask(self, buffer: Buffer, place: Index, distance: int) -> bool:
+        b = self.b
+        size = max(1, buffer.memref.type.element_type.width // 8)
+        attributes = {
+            "isWrite": ir.BoolAttr.get(False),
+            "isDataCache": ir.BoolAttr.get(True),
+            "localityHint": ir.IntegerAttr.get(b.i32, NEAREST),
+        }
+        for lane in range(0, self.ix.width, max(1, LINE // size)):
+            at = self.ix.scalar(replace(place, stride=0, offset=place.offset + distance // size + lane))
+            b.op("memref.prefetch", [], [buffer.memref, at], attributes)
+        return True
 
     def store(self, buffer: Buffer, place: Index, value: Scalar) -> None:
         b = self.b

@@ -1,13 +1,15 @@
-"""Reads along another index than the lanes': taken as square tiles, transposed in registers, and kept in scratch memory.
+"""Reads along another index than the lanes': taken as square tiles, transposed in registers, and kept there or in scratch memory.
 
-Such a read of 16 lanes touches 16 cache lines for 64 bytes. A tile of 16 x 16 touches the same lines once, whole.
+Such a read of 16 lanes touches 16 cache lines for 64 bytes. A tile of 16 x 16 touches the same lines once, whole. What is written to
+scratch memory and read again costs as much as the rest of a small body: there a tile stays in registers, at the price of a copy of
+the body for each of its rows.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bascule.dialect.analysis.cpu_schedule_form import Tasks
+from bascule.dialect.analysis.cpu_schedule_form import REGISTERS, Tasks
 from bascule.dialect.analysis.kernel_bodies import Block, Node
 from bascule.dialect.analysis.kernel_loops import reads_along, slice_of
 from bascule.dialect.mlir import ir
@@ -27,6 +29,18 @@ class Transposed:
     group: int
     rows: int  # points of the group in a tile
     reads: tuple[Node, ...]
+    in_registers: bool
+
+    def hold(
+        self, e: Emitter, body: Block, across: tuple[int, Index], along: tuple[int, Index]
+    ) -> list[dict[Node, ir.Value]]:
+        """Reads the square from `across` and `along` (each an index's number and its first value) for every read; gives its rows."""
+        side = self.rows
+        squares = [
+            transpose(Scalars(e.b), [self._row(e, body, node, (across, 0), (along, k), side) for k in range(side)])
+            for node in self.reads
+        ]
+        return [dict(zip(self.reads, rows)) for rows in zip(*squares)]
 
     def fill(self, e: Emitter, body: Block, across: tuple[int, Index], along: tuple[int, Index], width: int) -> None:
         """Reads the tile of `rows` points from `across` and `width` from `along` (each an index's number and its first
@@ -84,4 +98,4 @@ def transposed(block: Block, loop: LoopPlan, tasks: Tasks) -> Transposed | None:
     if tasks.across < 0:
         return None
     reads = reads_along(block, loop.groups, loop.vector, tasks.across)
-    return Transposed(tasks.across, tasks.rows, tuple(reads))
+    return Transposed(tasks.across, tasks.rows, tuple(reads), tasks.tile == REGISTERS)

@@ -17,6 +17,7 @@ from .expressions import Expressions, stored
 from .indexing import Indexing
 from .memory import Condition, Memory
 from .precision import Precision
+from .reductions import REDUCTIONS, reduce_along
 from .tiles import Axis, Tile, elementwise, spread, union
 
 
@@ -38,6 +39,7 @@ class Loop:
     evict: str = "normal"
     start: ir.Value | None = None
     points: int | None = None
+    fold: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,13 @@ class Body:
         buffers: dict[ir.Value, ir.Value],
         capability: int,
         stages: int,
+        threads: int,
     ):
         self.b, self.expressions, self.ix, self.buffers = b, expressions, indexing, buffers
         self.memory, self.precision = Memory(b), Precision()
         self.env: dict[ir.Value, Tile] = {}
         self.rows: dict[ir.Value, Row] = {}
-        self.capability, self.stages = capability, stages
+        self.capability, self.stages, self.threads = capability, stages, threads
         self.domain: set[int] = set()  # the atoms of the domain's indices
         self.axes: tuple[Axis, ...] = ()  # in force
         self.loop: Loop | None = None
@@ -231,11 +234,49 @@ class Body:
             chosen = elementwise(b, b.select, [condition, *(branch[number] for branch in branches)])
             self._define(result, chosen)
 
+    # Loops as long as data says
+
+    def _for(self, op: ir.Operation) -> None:
+        """`scf.for` by ones: as many steps as the longest of a program's lanes has; lanes that have fewer keep what they carry."""
+        b, axes = self.b, self.axes
+        lower, upper, step, *initial = op.operands
+        block = op.regions[0].blocks[0]
+        if b.numbers.get(self.tile(step).value) != 1:
+            raise unsupported(op, "a loop by other steps than ones")
+        first = self.tile(lower)
+        count = elementwise(b, lambda x, y: b.same("arith.subi", x, y), [self.tile(upper), first])
+        mask = self.memory.mask(count.axes)  # what is not at a point has any bounds
+        if mask:
+            count = Tile(b.select(mask[0], count.value, b.constant(count.value.type, 0)), count.axes)
+        longest = count.value
+        for axis in reversed(range(len(count.axes))):
+            (longest,) = reduce_along(b, REDUCTIONS["max"], [longest], axis)
+        zero, one = (b.constant(longest.type, number) for number in (0, 1))
+
+        def body(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+            at = elementwise(b, lambda x, y: b.same("arith.addi", x, y), [first, Tile(number)])
+            inside = None
+            if count.axes:
+                inside = elementwise(b, lambda x, y: b.compare("slt", x, y), [Tile(number), count])
+            for argument, tile in zip(block.arguments, [at, *(Tile(value, axes) for value in values)]):
+                self._define(argument, tile)
+            with self.under(inside, True):
+                after = [spread(b, tile, axes) for tile in self.block(block)]
+            if inside is None:
+                return after
+            goes_on = spread(b, inside, axes)
+            return [b.select(goes_on, new, old) for new, old in zip(after, values)]
+
+        carried = b.loop((zero, longest, one), [spread(b, self.tile(value), axes) for value in initial], body)
+        for result, value in zip(op.results, carried):
+            self._define(result, Tile(value, axes))
+
 
 RULES: dict[str, Callable[[Any, ir.Operation], None]] = {
     "memref.load": Body._load,
     "tensor.extract": Body._extract,
     "bascule.store": Body._store,
     "scf.if": Body._if,
+    "scf.for": Body._for,
     "affine.apply": lambda emitter, op: None,  # an affine expression: emitted where it is used
 }  # and the loops, in `loops.py`

@@ -150,3 +150,20 @@ class Builder:
         with self.inside(block):
             self.op("scf.yield", [], body(iv, values))
         return list(made.results)
+
+    def repeat(
+        self,
+        carried: Sequence[ir.Value],
+        condition: Callable[[list[ir.Value]], ir.Value],
+        body: Callable[[list[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`scf.while`: `body` of the carried values as long as `condition` of them, an i1, holds; returns the carried values after it."""
+        types = [value.type for value in carried]
+        made = self.op("scf.while", types, carried, regions=2)
+        before, after = (region.blocks.append(*types, arg_locs=[self.location] * len(types)) for region in made.regions)
+        with self.inside(before):
+            values = list(before.arguments)
+            self.op("scf.condition", [], [condition(values), *values])
+        with self.inside(after):
+            self.op("scf.yield", [], body(list(after.arguments)))
+        return list(made.results)

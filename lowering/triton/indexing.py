@@ -10,20 +10,22 @@ from bascule.dialect.mlir import ir
 from .builder import Builder
 from .expressions import Expr, substitute
 from .scalars import divide_floor
-from .tiles import Tile, elementwise
+from .tiles import Axis, Tile, elementwise, shaped
 
 JOINED = 1 << 20  # atoms from here on stand for several groups of a loop
 
 
 class Indexing:
-    """`type` is that of indices; `at` the tile of each atom, `positive` the atoms that are never negative."""
+    """`type` is that of indices; `at` the tile of each atom, `positive` the atoms that are never negative; `aligned`: all symbols are
+    multiples of 16."""
 
-    def __init__(self, b: Builder, type_: ir.Type, symbols: Sequence[Tile]):
-        self.b, self.type, self.symbols = b, type_, symbols
+    def __init__(self, b: Builder, type_: ir.Type, symbols: Sequence[Tile], aligned: bool = False):
+        self.b, self.type, self.symbols, self.aligned = b, type_, symbols, aligned
         self.at: dict[
             int, Callable[[], Tile]
         ] = {}  # asked for where it is used: an atom that no address names costs nothing
         self.positive: set[int] = set()
+        self.starts: dict[ir.Value, Tile] = {}  # what `range` gave -> where it starts
         self.joined: dict[tuple[int, int], int] = {}  # (last atom, first group) of a run of groups -> its atom
         self.flat: dict[
             int, tuple[list[tuple[int, Expr]], Tile]
@@ -34,6 +36,20 @@ class Indexing:
 
     def op(self, name: str, x: Tile, y: Tile) -> Tile:
         return elementwise(self.b, lambda p, q: self.b.same(name, p, q), [x, y])
+
+    def steps(self, axis: Axis) -> Tile:
+        """0, 1, ... along `axis`."""
+        b = self.b
+        limits = {"start": b.number(b.i32, 0), "end": b.number(b.i32, axis.extent)}
+        lanes = b.value("tt.make_range", shaped(b.i32, (axis,)), [], limits)
+        return Tile(lanes if self.type == b.i32 else b.convert("arith.extsi", lanes, self.type), (axis,))
+
+    def range(self, axis: Axis, start: Tile) -> Tile:
+        """start, start + 1, ... along `axis`; `start` is a multiple of the axis' extent."""
+        steps = self.steps(axis)
+        tile = steps if start == self.number(0) else self.op("arith.addi", start, steps)
+        self.starts[tile.value] = start
+        return tile
 
     def evaluate(self, e: Expr) -> Tile:
         e = e.maybe_downcast()
@@ -76,8 +92,12 @@ class Indexing:
         return not isinstance(e, ir.AffineConstantExpr) or e.value >= 0
 
     def address(self, e: Expr) -> Tile:
-        """An element offset. Where it runs through several groups of a loop as through one, their flat position is used: no quotients,
-        and Triton sees that neighbours are adjacent."""
+        """An element offset, see `joining`."""
+        return self.evaluate(self.joining(e))
+
+    def joining(self, e: Expr) -> Expr:
+        """`e` where several groups of a loop that it runs through as through one are their flat position: no quotients, and Triton sees that
+        neighbours are adjacent."""
         found: dict[int, Expr] = {}
         opaque: set[int] = set()
         coefficients(e, found, opaque)
@@ -92,9 +112,9 @@ class Indexing:
                     self._join(groups, (first, last), position, replaced)
                 first = last + 1
         if not replaced:
-            return self.evaluate(e)
+            return e
         highest = max(dims_of(e), default=-1)
-        return self.evaluate(substitute(e, [replaced.get(k, Expr.get_dim(k)) for k in range(highest + 1)]))
+        return substitute(e, [replaced.get(k, Expr.get_dim(k)) for k in range(highest + 1)])
 
     @staticmethod
     def _joins(outer: tuple[int, Expr], inner: tuple[int, Expr], found: dict[int, Expr], opaque: set[int]) -> bool:

@@ -12,14 +12,17 @@ programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch n
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from bascule.dialect.analysis.forms import form_of
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
 from bascule.dialect.ir.shapes import constant, expr, size_map
+from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
+from . import random  # noqa: F401  (importing registers its rule)
 from .body import unsupported
 from .builder import Builder
-from .equal_parts import choose, form_of
+from .equal_parts import choose
 from .expressions import ACCESSES, Expr, Expressions, stored
 from .indexing import Indexing
 from .loops import Emitter
@@ -92,8 +95,10 @@ class KernelFunction:
         read: dict[ir.Value, set[Expr]] = {}
         written: dict[ir.Value, set[Expr]] = {}
         late: list[ir.Operation] = []
+        self.draws = False
 
         def visit(op: ir.Operation) -> ir.WalkResult:
+            self.draws |= op.name == "bascule.random"
             if op.name in ACCESSES:
                 buffer = op.operands[ACCESSES[op.name] - 1]
                 if op.name == "memref.load" and buffer in written:
@@ -124,6 +129,14 @@ class KernelFunction:
         """The functions to be made of the kernel."""
         return (WIDE,) if self.schedule.narrow is None else (WIDE, NARROW, ALIGNED)
 
+    def _alignment(self, memref: ir.Value) -> int:
+        """The bytes that an address is said to be a multiple of. A mask beside random numbers is said to be less aligned than it is: so a
+        thread has as many of its elements as of wider tensors of its sizes, and Triton does not draw the numbers once for each arrangement."""
+        width = byte_width(memref.type.element_type)
+        sizes = [other.type for other in self.memrefs if list(other.type.shape) == list(memref.type.shape)]
+        wider = [w for type_ in sizes if (w := byte_width(type_.element_type)) > width]
+        return DIVISIBILITY * width // min(wider) if wider and width == 1 and self.draws else DIVISIBILITY
+
     def emit(self, body: ir.Block, variant: Variant = WIDE) -> ir.Operation:
         """The `tt.func`, appended to `body`."""
         index = ir.IntegerType.get_signless(variant.bits or self.schedule.index_bits)
@@ -133,8 +146,7 @@ class KernelFunction:
         for part in self.parts:
             grid = expr(grid + part.programs)
         i32 = ir.IntegerType.get_signless(32)
-        aligned = ir.DictAttr.get({"tt.divisibility": ir.IntegerAttr.get(i32, DIVISIBILITY)})
-        plain = ir.DictAttr.get({})
+        aligned, plain = _divisible(DIVISIBILITY), ir.DictAttr.get({})
         kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
         self.loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
         attributes = {
@@ -143,7 +155,7 @@ class KernelFunction:
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
             "arg_attrs": ir.ArrayAttr.get(
                 [aligned if variant.aligned else plain for _ in self.symbols]
-                + [plain if memref in self.loose else aligned for memref in self.memrefs]
+                + [plain if memref in self.loose else _divisible(self._alignment(memref)) for memref in self.memrefs]
             ),
             GRID: ir.AffineMapAttr.get(size_map([grid])),
             WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
@@ -158,9 +170,11 @@ class KernelFunction:
         program = b.value("tt.get_program_id", b.i32, [], {"axis": b.number(b.i32, 0)})
         values = list(block.arguments)
         symbols = [Tile(value) for value in values[: len(self.symbols)]]
-        ix = Indexing(b, index, symbols)
+        ix = Indexing(b, index, symbols, variant.aligned)
         buffers = dict(zip(self.memrefs, values[len(self.symbols) :]))
-        emitter = Emitter(b, self.expressions, ix, buffers, self.schedule.capability, self.schedule.stages)
+        schedule = self.schedule
+        threads = 32 * schedule.warps
+        emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
         self._emit_parts(emitter, Tile(program))
@@ -227,7 +241,7 @@ class KernelFunction:
             at = e.ix.coordinate([([], count) for count in counts], number, program)
             axis = Axis(number, extent) if extent > 1 else None
             if axis is not None:
-                at = e.range(axis, e.ix.op("arith.muli", at, e.ix.number(extent)))
+                at = e.ix.range(axis, e.ix.op("arith.muli", at, e.ix.number(extent)))
                 axes.append(axis)
             places.append((groups, at, e.bounded(at, Indexing.product(groups), extent)))
         e.axes = tuple(axes)
@@ -236,3 +250,7 @@ class KernelFunction:
                 e.ix.bind(groups, at)
                 conditions.enter_context(e.under(bound, False))
             e.block(part.op.regions[0].blocks[0])
+
+
+def _divisible(bytes_: int) -> ir.DictAttr:
+    return ir.DictAttr.get({"tt.divisibility": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), bytes_)})

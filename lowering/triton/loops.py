@@ -11,7 +11,7 @@ from bascule.dialect.mlir import ir
 from .body import RULES, Body, Loop, unsupported
 from .reductions import Values
 from .schedule import LoopSchedule
-from .tiles import Axis, Tile, elementwise, shaped, union
+from .tiles import Axis, Tile, elementwise, union
 from .walkers import WALKERS, ColumnsWalker, Walker
 
 INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
@@ -38,16 +38,6 @@ class Emitter(Body):
         if extent == 1 or (known and known % extent == 0):
             return None
         return elementwise(self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))])
-
-    def range(self, axis: Axis, start: Tile) -> Tile:
-        """start, start + 1, ... along `axis`."""
-        b = self.b
-        limits = {"start": b.number(b.i32, 0), "end": b.number(b.i32, axis.extent)}
-        lanes = b.value("tt.make_range", shaped(b.i32, (axis,)), [], limits)
-        if self.ix.type != b.i32:
-            lanes = b.convert("arith.extsi", lanes, self.ix.type)
-        tile = Tile(lanes, (axis,))
-        return tile if start == self.ix.number(0) else self.ix.op("arith.addi", start, tile)
 
     def _loop(self, op: ir.Operation) -> None:
         if op in self.done:
@@ -83,7 +73,7 @@ class Emitter(Body):
         before = self.axes, self.loop
         self.axes = union(self.axes, (axis,))
         self.loop = Loop([op], schedule.order, axis, True, schedule.evict)
-        position = self.range(axis, self.ix.number(0))
+        position = self.ix.range(axis, self.ix.number(0))
         self.ix.bind(groups, position)
         try:
             with self.under(self.bounded(position, size, axis.extent), False):
@@ -110,7 +100,7 @@ class Emitter(Body):
         tiled = schedule.step > 1 and known != 1 and not any(axis.order == INNER for axis in self.axes)
         axis = Axis(INNER, schedule.step) if tiled else None
         outer_axes, outer_loop = self.axes, self.loop
-        loop = Loop(list(ops), schedule.order, axis, whole and tiled, schedule.evict, points=known)
+        loop = Loop(list(ops), schedule.order, axis, whole and tiled, schedule.evict, points=known, fold=schedule.fold)
         walkers: list[Walker] = [WALKERS[op.name](self, op, loop) for op in ops]
         walkers = [walker for walker in walkers if walker.walks()]
         groups = [self.groups_of(walker.op, schedule.order) for walker in walkers]
@@ -145,14 +135,14 @@ class Emitter(Body):
         elif known == 1:
             state = at(ix.number(0), initial())
         elif loop.whole:
-            state = at(self.range(axis, ix.number(0)), [])  # type: ignore[arg-type]
+            state = at(ix.range(axis, ix.number(0)), [])  # type: ignore[arg-type]
         else:
             stride = axis.extent if axis is not None else 1
             bounds = ix.number(0).value, ix.evaluate(size).value, ix.number(stride).value
 
             def body(iv: ir.Value, values: list[ir.Value]) -> Values:
                 loop.start = iv
-                return at(Tile(iv) if axis is None else self.range(axis, Tile(iv)), values)
+                return at(Tile(iv) if axis is None else ix.range(axis, Tile(iv)), values)
 
             state = b.loop(bounds, initial(), body, self.stages)
         for walker in walkers:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bascule.dialect.mlir import ir
 
+from .atomic_products import multiply
 from .builder import Builder, element
 from .scalars import FLOAT8
 from .tiles import Axes, Tile, shaped, spread, union
@@ -32,8 +33,8 @@ class Memory:
         """`axes`, and those of the guards."""
         return union(axes, *(c.tile.axes for c in self.conditions if c.guard))
 
-    def _mask(self, axes: Axes) -> list[ir.Value]:
-        """The conditions that concern an access over `axes`, as one value; none: an empty list."""
+    def mask(self, axes: Axes) -> list[ir.Value]:
+        """The conditions that concern what is over `axes`, as one value; none: an empty list."""
         mask: ir.Value | None = None
         for condition in self.conditions:
             if set(condition.tile.axes) <= set(axes):
@@ -49,7 +50,7 @@ class Memory:
 
     def load(self, base: ir.Value, offset: Tile, stored: ir.Type, scalar: ir.Type, evict: int) -> Tile:
         b, axes = self.b, self._reach(offset.axes)
-        mask = self._mask(axes)
+        mask = self.mask(axes)
         attributes: dict[str, ir.Attribute] = {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(mask), 0]),
             "cache": b.number(b.i32, 1),
@@ -71,14 +72,20 @@ class Memory:
         elif isinstance(element(content.type), FLOAT8):
             content = b.convert("tt.bitcast", content, b.i8)
         attributes: dict[str, ir.Attribute] = {"cache": b.number(b.i32, 1), "evict": b.number(b.i32, 1)}
-        b.op("tt.store", [], [self._pointers(base, offset, axes), content, *self._mask(axes)], attributes)
+        b.op("tt.store", [], [self._pointers(base, offset, axes), content, *self.mask(axes)], attributes)
 
     def atomic(self, base: ir.Value, offset: Tile, value: Tile, mode: str, axes: Axes, scalar: ir.Type) -> str | None:
         """`memory = mode(memory, value)` at every point of `axes`, the axes in force. Returns a reason where it cannot."""
         b = self.b
         axes = self._reach(union(axes, offset.axes, value.axes))
-        pointers, content, mask = self._pointers(base, offset, axes), spread(b, value, axes), self._mask(axes)
-        if isinstance(scalar, ir.FloatType):
+        pointers, content, mask = self._pointers(base, offset, axes), spread(b, value, axes), self.mask(axes)
+        if mode == "mul" and scalar.width in (32, 64):
+            inside = mask[0] if mask else b.constant(shaped(b.i1, axes), -1)
+            if mask:
+                place = spread(b, offset, axes)
+                pointers = self._pointers(base, Tile(b.select(inside, place, b.constant(place.type, 0)), axes), axes)
+            multiply(b, pointers, content, inside)
+        elif isinstance(scalar, ir.FloatType):
             if mode == "add":
                 self._rmw(FLOAT_ADD, pointers, content, mask)
             elif mode in ("max", "min") and scalar in (b.f32, b.f64):

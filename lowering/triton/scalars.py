@@ -77,6 +77,25 @@ def _ceil_division(b: Builder, to: ir.Type, x: ir.Value, y: ir.Value) -> ir.Valu
     return b.same("arith.subi", zero, divide_floor(b, b.same("arith.subi", zero, x), y)[0])
 
 
+def _power(b: Builder, to: ir.Type, x: ir.Value, exponent: ir.Value) -> ir.Value:
+    """By repeated squaring, a bit of the exponent a step; a negative one leaves of 1 / x**-n what is whole: 0, unless x is 1 or -1."""
+    zero, one = b.constant(x.type, 0), b.constant(x.type, 1)
+
+    def step(_: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+        product, square, left = values
+        odd = b.compare("ne", b.same("arith.andi", left, b.constant(x.type, 1)), b.constant(x.type, 0))
+        product = b.select(odd, b.same("arith.muli", product, square), product)
+        return [product, b.same("arith.muli", square, square), b.same("arith.shrui", left, b.constant(x.type, 1))]
+
+    bounds = b.constant(b.i32, 0), b.constant(b.i32, to.width - 1), b.constant(b.i32, 1)
+    power = b.loop(bounds, [one, x, exponent], step)[0]
+    odd = b.compare("ne", b.same("arith.andi", exponent, one), zero)
+    minus = b.constant(x.type, -1)
+    inverse = b.select(b.compare("eq", x, minus), b.select(odd, minus, one), zero)
+    inverse = b.select(b.compare("eq", x, one), one, inverse)
+    return b.select(b.compare("slt", exponent, zero), inverse, power)
+
+
 def widen(b: Builder, x: ir.Value) -> ir.Value:
     scalar = element(x.type)
     if isinstance(scalar, FLOAT8):
@@ -163,6 +182,7 @@ RULES: dict[str, Rule] = {
     "arith.index_castui": _to_index_unsigned,
     "arith.bitcast": lambda b, to, x: b.convert("tt.bitcast", x, to),
     "builtin.unrealized_conversion_cast": lambda b, to, x: x,  # ui8 read as i8: the same bits
+    "math.ipowi": _power,
     "math.sqrt": _sqrt,
     "math.clampf": _clamp,
     "math.isnan": lambda b, to, x: b.is_nan(x),

@@ -11,19 +11,11 @@ constexpr int kWarpThreads = 32;
 constexpr int kSharedWithoutOptIn = 48 * 1024;  // bytes
 constexpr char kElfMagic[] = "\177ELF";
 
-// Loading and unloading are forbidden to a thread that captures a graph unless it is relaxed about it; neither takes
-// part in a capture.
-class RelaxedCapture {
- public:
-  explicit RelaxedCapture(const Driver &driver) : driver_(driver) { driver_.exchange_capture_mode(&mode_); }
-  ~RelaxedCapture() { driver_.exchange_capture_mode(&mode_); }
-
- private:
-  const Driver &driver_;
-  int mode_ = kCaptureRelaxed;
-};
-
 }  // namespace
+
+RelaxedCapture::RelaxedCapture(const Driver &driver) : driver_(driver) { driver_.exchange_capture_mode(&mode_); }
+
+RelaxedCapture::~RelaxedCapture() { driver_.exchange_capture_mode(&mode_); }
 
 CurrentContext::CurrentContext(const Driver &driver, Context context) : driver_(driver) {
   Context current = nullptr;

@@ -21,6 +21,20 @@ class CurrentContext {
   bool pushed_ = false;
 };
 
+// Loading, unloading and making graphs are forbidden to a thread that captures one unless it is relaxed about it; none of them takes part in
+// a capture.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver &driver);
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture &) = delete;
+  RelaxedCapture &operator=(const RelaxedCapture &) = delete;
+
+ private:
+  const Driver &driver_;
+  int mode_ = kCaptureRelaxed;
+};
+
 // A cubin loaded in the primary context of a device, which is PyTorch's too. Unloaded with its last kernel.
 class Cubin {
  public:

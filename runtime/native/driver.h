@@ -35,6 +35,10 @@ struct Driver {
   }
   [[noreturn]] void fail(Status status, const std::string &what) const;
 
+  bool has_graphs() const {
+    return is_capturing && create_graph && destroy_graph && add_kernel && instantiate && destroy_exec && launch_graph;
+  }
+
   // "CUDA_ERROR_X (n): the driver's words. What to do about it"
   std::string describe(Status status) const;
 };

@@ -13,6 +13,16 @@ using Context = struct ContextHandle *;
 using Module = struct ModuleHandle *;
 using FunctionHandle = struct KernelHandle *;
 using Stream = struct StreamHandle *;
+using Graph = struct GraphHandle *;
+using GraphExec = struct GraphExecHandle *;
+using GraphNode = struct GraphNodeHandle *;
+
+struct KernelNode {  // CUDA_KERNEL_NODE_PARAMS_v2
+  FunctionHandle function;
+  unsigned grid[3], block[3], shared;
+  void **parameters, **extra;
+  void *kernel, *context;  // null: `function` says both
+};
 
 enum StatusCode : Status {
   kSuccess = 0,
@@ -72,7 +82,15 @@ enum CaptureMode : int { kCaptureRelaxed = 2 };
      unsigned block_y, unsigned block_z, unsigned shared, Stream stream, void **parameters, void **extra))
 
 // Missing in older drivers.
-#define BASCULE_OPTIONAL_DRIVER_FUNCTIONS(X) \
-  X(parameter_info, cuFuncGetParamInfo, (FunctionHandle function, size_t index, size_t *offset, size_t *size))
+#define BASCULE_OPTIONAL_DRIVER_FUNCTIONS(X)                                                                    \
+  X(parameter_info, cuFuncGetParamInfo, (FunctionHandle function, size_t index, size_t *offset, size_t *size)) \
+  X(is_capturing, cuStreamIsCapturing, (Stream stream, int *status))                                           \
+  X(create_graph, cuGraphCreate, (Graph * graph, unsigned flags))                                              \
+  X(destroy_graph, cuGraphDestroy, (Graph graph))                                                              \
+  X(add_kernel, cuGraphAddKernelNode_v2,                                                                       \
+    (GraphNode * node, Graph graph, const GraphNode *after, size_t count, const KernelNode *kernel))           \
+  X(instantiate, cuGraphInstantiateWithFlags, (GraphExec * exec, Graph graph, unsigned long long flags))       \
+  X(destroy_exec, cuGraphExecDestroy, (GraphExec exec))                                                        \
+  X(launch_graph, cuGraphLaunch, (GraphExec exec, Stream stream))
 
 }  // namespace bascule

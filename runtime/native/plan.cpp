@@ -67,12 +67,14 @@ Plan::Plan(std::vector<Launch> launches) : launches_(std::move(launches)) {
     addresses_.insert(addresses_.end(), kHiddenPointers, &cells_.back());
     steps_.push_back(step);
   }
+  if (driver_ != nullptr) recordings_ = std::make_unique<Recordings>(driver_, steps_.size(), slots_);
 }
 
 void Plan::run(uint64_t stream, const int64_t *slots) {
   if (steps_.empty()) return;
   std::lock_guard lock(busy_);
   CurrentContext current(*driver_, context_);
+  if (recordings_->launch(reinterpret_cast<Stream>(stream), slots)) return;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step &step = steps_[i];
     const int64_t grid = step.grid.slot < 0 ? step.grid.constant : slots[step.grid.slot];
@@ -92,7 +94,11 @@ void Plan::run(uint64_t stream, const int64_t *slots) {
     const Status status = driver_->launch(step.handle, uint32_t(grid), 1, 1, step.threads, 1, 1, step.shared,
                                           reinterpret_cast<Stream>(stream), step.addresses, nullptr);
     if (status != kSuccess) fail(i, "does not start: " + driver_->describe(status));
+    if (recordings_->wanted()) {
+      recordings_->add({step.handle, uint32_t(grid), step.threads, step.shared, step.addresses});
+    }
   }
+  if (recordings_->wanted()) recordings_->finish();
 }
 
 void Plan::fail(size_t step, const std::string &what) const {

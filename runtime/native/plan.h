@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cubin.h"
+#include "recordings.h"
 
 namespace bascule {
 
@@ -41,7 +42,8 @@ class Plan {
   size_t size() const { return steps_.size(); }
   const std::vector<Launch> &launches() const { return launches_; }
 
-  // Issues the launches on `stream`, in order; a grid of 0 is skipped. May be called by several threads at a time.
+  // Issues the launches on `stream`, in order; a grid of 0 is skipped. May be called by several threads at a time. Where the slots are those of
+  // earlier calls, the launches may be issued as one graph.
   // Throws DriverError that names the kernel; what comes after it has not been launched.
   void run(uint64_t stream, const int64_t *slots);
 
@@ -69,7 +71,8 @@ class Plan {
   std::vector<Store> stores_;
   std::vector<int64_t> cells_;     // the parameters' values, 8 bytes each, whatever their width
   std::vector<void *> addresses_;  // of the cells: what the driver takes, a run of them a launch
-  std::mutex busy_;                // one call at a time has the cells
+  std::unique_ptr<Recordings> recordings_;
+  std::mutex busy_;                // one call at a time has the cells and the recordings
 };
 
 }  // namespace bascule

@@ -111,8 +111,8 @@ def test_layouts(layout: str, bits: int):
     check(kernel(f"%x: memref<{x}>, %o: memref<40x24xf32>", body, "40, 24", "%i, %j"), bits=bits, inputs=inputs)
 
 
-@pytest.mark.parametrize("type_", ["f32", "bf16", "i64", "i1"])
-@pytest.mark.parametrize("rows,columns", [(64, 64), (33, 70), (100, 31)])
+@pytest.mark.parametrize("type_", ["f32", "f64", "bf16", "i64", "i1"])
+@pytest.mark.parametrize("rows,columns", [(64, 64), (33, 70), (100, 31), (16, 8), (9, 200)])
 def test_transposed_tiles(rows: int, columns: int, type_: str):
     x = f"{rows}x{columns}x{type_}, affine_map<(d0, d1) -> (d0 + d1 * {rows})>"
     body = f"""%a = memref.load %x[%i, %j] : memref<{x}>

@@ -140,7 +140,7 @@ def edited(schedule: KernelSchedule, random: Random) -> KernelSchedule:
 def changed(loop: LoopSchedule, random: Random) -> LoopSchedule:
     group = lambda: random.randrange(-1, max(1, len(loop.groups)))  # noqa: E731
     lanes = random.choice((2, 4, 16, 64))
-    match random.randrange(7):
+    match random.randrange(8):
         case 0:
             vector = group()
             width = 1 if vector < 0 else lanes
@@ -157,8 +157,12 @@ def changed(loop: LoopSchedule, random: Random) -> LoopSchedule:
         case 5 if loop.tasks:
             serial = tuple(g for g in range(len(loop.groups)) if random.random() < 0.5)
             return replace(loop, tasks=replace(loop.tasks, serial=serial))
+        case 6 if not loop.tasks:
+            return replace(loop, prefetch=random.choice((0, 64, 100, 1 << 20, 1 << 21)))
         case _ if loop.tasks:
-            return replace(loop, tasks=replace(loop.tasks, across=group(), rows=random.choice((16, 32)), grain=5))
+            tile, rows = random.choice((("scratch", 16), ("scratch", 32), ("registers", 4), ("registers", 16)))
+            loop = replace(loop, lanes=rows) if tile == "registers" and loop.vector >= 0 else loop
+            return replace(loop, tasks=replace(loop.tasks, across=group(), rows=rows, tile=tile, grain=5))
         case _:
             return replace(loop, lanes=lanes)
 
@@ -205,11 +209,11 @@ def test_registers_of_any_width(name: str):
 
 def test_a_schedule_reads_as_it_was_written():
     loops = (
-        LoopSchedule(((0, 1), (3,)), 1, 16),
+        LoopSchedule(((0, 1), (3,)), 1, 16, prefetch=4096),
         LoopSchedule(joins=0),
         LoopSchedule(((0,),), 0, 4, Tasks(0, 8, (), -1, 0, 9)),
     )
-    schedule = KernelSchedule(LoopSchedule(((0,), (2,)), 1, 8, Tasks(1, 64, (), 0, 32, 100)), loops)
+    schedule = KernelSchedule(LoopSchedule(((0,), (2,)), 1, 8, Tasks(1, 64, (), 0, 8, 100, "registers")), loops)
     with context():
         module = ir.Module.parse(KERNELS["pointwise"])
         op = next(kernel_op(f) for f in functions(module))

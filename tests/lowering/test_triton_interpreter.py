@@ -75,12 +75,7 @@ def test_reading_what_another_program_writes():
 
 
 REFUSED = {
-    "mul": (LOAD + store(mode='{mode = "mul"}'), "atomic mul of f32"),
-    "random": (
-        '%s = arith.constant 1 : i64\n%e = "bascule.random"(%s, %s) {distribution = "uniform"} : (i64, i64) -> f32 loc(#loc)\n'
-        + store(),
-        "'bascule.random'",
-    ),
+    "unknown": (LOAD + "%c = arith.constant 1 : i32\n%p = math.ctpop %c : i32 loc(#loc)\n" + store(), "'math.ctpop'"),
     "after": (LOAD + store() + "\n%b = memref.load %out[%i] : memref<100xf32> loc(#loc)", "after a store"),
     "hazard": (
         "%j = affine.apply affine_map<(d0) -> (99 - d0)>(%i)\n%e = memref.load %out[%j] : memref<100xf32>\n" + store(),

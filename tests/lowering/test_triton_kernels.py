@@ -35,6 +35,13 @@ def test_pointwise_broadcast(dtype):
     check(lambda x, y: (F.gelu(x) + y).relu() / 3, torch.randn(5, 33).to(dtype), torch.randn(33).to(dtype))
 
 
+@pytest.mark.parametrize("sizes", [(0, 0), (4, 0), (0, 4)])
+def test_a_domain_without_points(sizes):
+    """Whose axes are to be chosen by sizes, some of which are 0."""
+    (kernel,) = lowered(program(lambda x: x.unsqueeze(0) * x.unsqueeze(1), torch.randn(sizes))).values()
+    assert str(kernel.grid) == "() -> (0)"
+
+
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers(dtype):
     x = torch.arange(-60, 60).to(dtype)

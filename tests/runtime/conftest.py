@@ -18,7 +18,7 @@ class FakeDriver:
         self.path = str(path)
         self._library = ctypes.CDLL(self.path)
         self._library.fake_log.restype = ctypes.c_char_p
-        for name in ("fake_live_modules", "fake_launches", "fake_balance"):
+        for name in ("fake_live_modules", "fake_launches", "fake_balance", "fake_live_graphs", "fake_graph_launches"):
             getattr(self._library, name).restype = ctypes.c_long
 
     def __getattr__(self, name):

@@ -29,7 +29,8 @@ std::map<std::string, std::pair<int, int>> failures;  // function -> (status, su
 std::vector<std::string> log_lines;
 bool recording = true;
 void (*on_launch)() = nullptr;
-long live_modules = 0, launches = 0, pushed = 0, popped = 0;
+long live_modules = 0, launches = 0, pushed = 0, popped = 0, live_graphs = 0, graph_launches = 0;
+int capturing = 0;
 std::string printed;
 int contexts[2];
 thread_local std::vector<void *> current;
@@ -59,7 +60,8 @@ EXPORT void fake_reset() {
   failures.clear();
   log_lines.clear();
   recording = true;
-  launches = pushed = popped = 0;
+  launches = pushed = popped = graph_launches = 0;
+  capturing = 0;
   current.clear();
 }
 EXPORT void fake_fail(const char *function, int status, int after) {
@@ -75,6 +77,9 @@ EXPORT void fake_on_launch(void (*function)()) { on_launch = function; }
 EXPORT void fake_use_context(int ordinal) { current.assign(1, &contexts[ordinal]); }
 EXPORT long fake_live_modules() { return live_modules; }
 EXPORT long fake_launches() { return launches; }
+EXPORT void fake_capturing(int value) { capturing = value; }
+EXPORT long fake_live_graphs() { return live_graphs; }
+EXPORT long fake_graph_launches() { return graph_launches; }
 EXPORT long fake_balance() { return pushed - popped; }
 EXPORT const char *fake_log() {
   std::lock_guard lock(guard);
@@ -213,5 +218,79 @@ EXPORT int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, un
   std::lock_guard lock(guard);
   ++launches;
   log_lines.push_back(line.str());
+  return 0;
+}
+
+// Graphs: chains of kernels, which are launched as `cuLaunchKernel` launches them.
+namespace {
+
+struct NodeParameters {
+  void *function;
+  unsigned grid[3], block[3], shared;
+  void **parameters, **extra;
+  void *kernel, *context;
+};
+struct Node {
+  NodeParameters what;
+  std::vector<uint64_t> values;
+};
+struct Graph {
+  std::vector<Node *> nodes;
+};
+
+}  // namespace
+
+EXPORT int cuStreamIsCapturing(void *, int *status) {
+  *status = capturing;
+  return 0;
+}
+EXPORT int cuGraphCreate(void **graph, unsigned) {
+  MAY_FAIL;
+  *graph = new Graph;
+  std::lock_guard lock(guard);
+  ++live_graphs;
+  return 0;
+}
+EXPORT int cuGraphDestroy(void *graph) {
+  delete static_cast<Graph *>(graph);
+  std::lock_guard lock(guard);
+  --live_graphs;
+  return 0;
+}
+EXPORT int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after, size_t count, const NodeParameters *what) {
+  MAY_FAIL;
+  auto &nodes = static_cast<Graph *>(graph)->nodes;
+  if (count != (nodes.empty() ? 0 : 1) || (count == 1 && after[0] != nodes.back())) return 1;  // not one chain
+  auto *made = new Node{*what, {}};
+  const auto &kernel = *static_cast<Kernel *>(what->function);
+  for (size_t i = 0; i < kernel.sizes.size(); ++i) {  // copied here and now
+    made->values.push_back(0);
+    std::memcpy(&made->values.back(), what->parameters[i], kernel.sizes[i]);
+  }
+  nodes.push_back(made);
+  *node = made;
+  return 0;
+}
+EXPORT int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long) {
+  MAY_FAIL;
+  *exec = new Graph(*static_cast<Graph *>(graph));
+  std::lock_guard lock(guard);
+  ++live_graphs;
+  return 0;
+}
+EXPORT int cuGraphExecDestroy(void *exec) { return cuGraphDestroy(exec); }
+EXPORT int cuGraphLaunch(void *exec, void *stream) {
+  MAY_FAIL;
+  for (Node *node : static_cast<Graph *>(exec)->nodes) {
+    std::vector<void *> parameters;
+    for (uint64_t &value : node->values) parameters.push_back(&value);
+    const NodeParameters &w = node->what;
+    if (int status = cuLaunchKernel(w.function, w.grid[0], w.grid[1], w.grid[2], w.block[0], w.block[1], w.block[2],
+                                    w.shared, stream, parameters.data(), nullptr)) {
+      return status;
+    }
+  }
+  std::lock_guard lock(guard);
+  ++graph_launches;
   return 0;
 }

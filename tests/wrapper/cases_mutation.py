@@ -276,6 +276,12 @@ CASES = [
     Case("given twice, only read", lambda x, y: x * y + 1, lambda: pair(r(4, 5))),
     Case("overlaps another input", lambda x, y: x.add_(1).sum() + y, overlapping_halves),
     Case("overlaps another input, both written", lambda x, y: (x.add_(1), y.mul_(2))[1] * 1, overlapping_halves),
+    Case(
+        "overlaps another input, both written, dynamic sizes",
+        lambda x, y: (x.add_(1), y.mul_(2))[1] * 1,
+        overlapping_halves,
+        dynamic=True,
+    ),
     Case("beside another input of one storage", lambda x, y: x.add_(y) * 1, disjoint_halves),
     Case("interleaved with another input", lambda x, y: (x.add_(1) * 1, y.mul_(2) * 1), interleaved),
     Case("base, its view is an input", lambda x, y: x.add_(1)[0] * y, base_and_view),

@@ -60,7 +60,7 @@ class Machine:
         for view in block.operations:
             op = view.operation
             operands = [self.env[value] for value in op.operands]
-            if op.name in ("scf.yield", "tt.return", "tt.reduce.return", "tt.scan.return"):
+            if op.name in ("scf.yield", "scf.condition", "tt.return", "tt.reduce.return", "tt.scan.return"):
                 return operands
             self.env.update(zip(op.results, self._op(op, operands)))
         return []

@@ -169,15 +169,10 @@ def atomic(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mas
     if isinstance(pointer, Either):
         ones, others = pointer.split(mask)
         return torch.where(ones, atomic(op, pointer.one, value, ones), atomic(op, pointer.other, value, others))
-    offset, _ = _places(op, pointer, mask)
-    memory, number = pointer.memory, op.attributes["atomic_rmw_op"].value
+    number = op.attributes["atomic_rmw_op"].value
     if number not in MODES:
         raise error(op, f"has mode {number}, which the interpreter lacks")
-    if (memory.writer[offset] != NOBODY).any() or (memory.reader[offset] != NOBODY).any():
-        raise error(op, "works on a place that a plain access touches in the same launch")
-    if not memory.written[offset].all():
-        raise error(op, "adds to memory that nothing wrote")
-    memory.added[offset] = True
+    offset = _atomic_places(op, pointer, mask)
     mode, unsigned = MODES[number]
     data, content = pointer.data, value.expand(mask.shape)[mask]
     before = torch.zeros(mask.shape, dtype=data.dtype)
@@ -188,4 +183,35 @@ def atomic(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mas
         data.copy_(flipped.scatter_reduce(0, offset, content, mode) ^ low)
     else:
         data.scatter_reduce_(0, offset, content, mode)
+    return before
+
+
+def _atomic_places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> torch.Tensor:
+    """The places in the mask, which an atomic works on."""
+    offset, _ = _places(op, pointer, mask)
+    memory = pointer.memory
+    if (memory.writer[offset] != NOBODY).any() or (memory.reader[offset] != NOBODY).any():
+        raise error(op, "works on a place that a plain access touches in the same launch")
+    if not memory.written[offset].all():
+        raise error(op, "adds to memory that nothing wrote")
+    memory.added[offset] = True
+    return offset
+
+
+def compare_and_swap(
+    op: ir.Operation, pointer: Pointer | Either, expected: torch.Tensor, wanted: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """What is `expected` becomes what is `wanted`, one lane after the other; the contents before."""
+    if isinstance(pointer, Either):
+        ones, others = pointer.split(mask)
+        first = compare_and_swap(op, pointer.one, expected, wanted, ones)
+        return torch.where(ones, first, compare_and_swap(op, pointer.other, expected, wanted, others))
+    places, data = _atomic_places(op, pointer, mask).tolist(), pointer.data
+    seen = []
+    for place, old, new in zip(places, *(x.expand(mask.shape)[mask].tolist() for x in (expected, wanted))):
+        seen.append(int(data[place]))
+        if seen[-1] == old:
+            data[place] = new
+    before = torch.zeros(mask.shape, dtype=data.dtype)
+    before[mask] = torch.tensor(seen, dtype=data.dtype)
     return before

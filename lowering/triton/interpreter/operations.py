@@ -13,7 +13,7 @@ from bascule.dialect.mlir import ir
 from ..approximations import INSTRUCTIONS
 from ..builder import element
 from ..libdevice import LIBDEVICE
-from .memory import Either, Pointer, atomic, load, store
+from .memory import Either, Pointer, atomic, compare_and_swap, load, store
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -80,6 +80,10 @@ def _atomic(machine, op, pointer, value, mask):
     return [atomic(op, pointer, value, machine.mask(pointer.offset.shape, mask))]
 
 
+def _compare_and_swap(machine, op, pointer, expected, wanted):
+    return [compare_and_swap(op, pointer, expected, wanted, machine.mask(pointer.offset.shape, None))]
+
+
 def _bitcast(machine, op, x):
     type_ = element(op.results[0].type)
     if isinstance(x, Pointer | Either):
@@ -128,12 +132,15 @@ def _scan(machine, op, *state):
 
 
 def _for(machine, op, lower, upper, step, *carried):
-    bounds = [value.unique() for value in (lower, upper, step)]
-    if any(len(bound) != 1 for bound in bounds):
-        raise error(op, "has bounds that differ between programs")
-    block, values = op.regions[0].blocks[0], list(carried)
-    for i in range(*(int(bound) for bound in bounds)):
-        values = machine.block(block, [torch.full_like(lower, i), *values])
+    """Until no program has steps left; one that has none keeps what it carries."""
+    block, values, outer = op.regions[0].blocks[0], list(carried), machine.active
+    at = lower
+    while bool((running := outer & (at < upper)).any()):
+        machine.active = running
+        after = machine.block(block, [at, *values])
+        values = [_either(running, new, old) for new, old in zip(after, values)]
+        at = at + step
+    machine.active = outer
     return values
 
 
@@ -144,6 +151,21 @@ def _if(machine, op, condition):
         branches.append(machine.block(region.blocks[0]) if len(region.blocks) else [])
     machine.active = outer
     return [_either(condition, a, b) for a, b in zip(*branches)]
+
+
+def _while(machine, op, *carried):
+    """Programs that are done keep what they carried."""
+    before, after = (region.blocks[0] for region in op.regions)
+    outer, values = machine.active, list(carried)
+    while True:
+        condition, *found = machine.block(before, values)
+        values = [_either(machine.active, new, old) for new, old in zip(found, values)]
+        machine.active = machine.active & condition
+        if not machine.active.any():
+            break
+        values = [_either(machine.active, new, old) for new, old in zip(machine.block(after, values), values)]
+    machine.active = outer
+    return values
 
 
 def _select(machine, op, condition, a, b):
@@ -164,10 +186,13 @@ RULES = {
     "tt.splat": _reshape(lambda t, shape: t.reshape([-1] + [1] * (len(shape) - 1)).expand(shape)),
     "tt.broadcast": _reshape(lambda t, shape: t.expand(shape)),
     "tt.expand_dims": _reshape(lambda t, shape: t.reshape(shape)),
+    "tt.join": lambda machine, op, x, y: [torch.stack([x, y], -1)],
+    "tt.reshape": _reshape(lambda t, shape: t.reshape(shape)),
     "tt.addptr": lambda machine, op, pointer, by: [pointer.moved(by)],
     "tt.load": _load,
     "tt.store": _store,
     "tt.atomic_rmw": _atomic,
+    "tt.atomic_cas": _compare_and_swap,
     "tt.bitcast": _bitcast,
     "tt.fp_to_fp": lambda machine, op, x: [_fp_to_fp(op, x)],
     "tt.extern_elementwise": _extern,
@@ -179,6 +204,7 @@ RULES = {
     "tt.scan": _scan,
     "scf.for": _for,
     "scf.if": _if,
+    "scf.while": _while,
 }
 
 

@@ -1,0 +1,47 @@
+"""Rows that are added to rows chosen by data, as sums of segments, on a GPU: against f64, the same each time."""
+
+import pytest
+import torch
+from segment_cases import OPTIONS, SORT, WORDS, check, embedding, index_add, words
+
+import bascule
+
+
+def compiled(function, options=OPTIONS, **kwargs):
+    return torch.compile(function, backend="bascule", options=options, **kwargs)
+
+
+def sorts() -> int:
+    return sum(count for name, count in bascule.counters()["aten"].items() if name.startswith(SORT))
+
+
+@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("width", [1, 24, 768])
+def test_gradient_of_an_embedding(kind, dtype, width):
+    table = torch.randn(3000, width, dtype=dtype, device="cuda", requires_grad=True)
+    g = torch.randn(8, 1025, width, dtype=dtype, device="cuda")
+    check(compiled(embedding(5)), embedding(5), words(kind, [8, 1025], 3000).cuda(), table, g)
+    assert sorts() == 1
+
+
+def test_of_dynamic_sizes():
+    call = compiled(index_add, dynamic=True)
+    for count, rows, width in ((3000, 40, 24), (5, 33, 130), (0, 7, 12), (20500, 40000, 17)):
+        x, g = torch.randn(rows, width, device="cuda"), torch.randn(count, width, device="cuda")
+        check(call, index_add, words("zipf", [count], rows).cuda(), x, g)
+
+
+def test_the_same_each_time():
+    x, g = torch.randn(100, 64, device="cuda"), torch.randn(100_000, 64, device="cuda")
+    index, call = words("zipf", [100_000], 100).cuda(), compiled(index_add)
+    first = call(x, index, g)
+    assert all(torch.equal(call(x, index, g), first) for _ in range(5))
+
+
+def test_where_it_saves_memory_traffic():
+    """By the costs, without being told to: a table of 100 MB in bf16."""
+    table = torch.randn(50_000, 1024, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+    g = torch.randn(8192, 1024, dtype=torch.bfloat16, device="cuda")
+    check(compiled(embedding(), {"on_error": "raise"}), embedding(), words("zipf", [8192], 50_000).cuda(), table, g)
+    assert sorts() == 1
