@@ -38,6 +38,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental import _config as symbols_config
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .direct_calls import made
 from .graph_key import NotKeyed, graph_text, inputs_text, state_text
 
 VERSIONS = ((2, 11), (2, 14))  # of PyTorch, for which this is used
@@ -257,6 +258,7 @@ def restored(content: bytes, calls: Sequence[Call], args: Sequence[Any], aot_con
     entry.compiled_fw.call = calls[0]
     if entry.compiled_bw is not None:
         entry.compiled_bw.call = calls[1]
+    made(entry.runtime_metadata, calls[0] if len(calls) == 1 else None)
     return entry.wrap_post_compile(list(args), aot_config, {"cudagraphs": None, "boxed_forward_device_index": None})
 
 

@@ -1,0 +1,240 @@
+"""Calls of compiled graphs past AOTAutograd's runtime wrappers, where these have nothing to do.
+
+The wrappers replay views, write back mutations, unwrap subclasses, thread random states and tokens, and look at each call whether they have
+to: about 5 us for an inference graph, 40 us for a forward and its backward. A graph whose metadata says that none of this happens is
+called as it is from its second call on. The first goes through AOTAutograd, which compiles a backward at its first use, and shows whether
+inputs arrive as they were given.
+
+A training step keeps AOTAutograd's own `autograd.Function`, as a base class: what it saves, and all that compiled autograd asks it for, is
+the same, and whatever is unusual in a backward (a tangent of other strides, a graph that is kept, a second derivative, `torch.func`) is
+handed to the base class.
+
+The private modules of PyTorch that this needs are named here. Run on torch 2.13, read against the source of 2.11; with others all calls go
+through the wrappers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._C import _are_functorch_transforms_active as in_functorch
+from torch._C import _get_deterministic_algorithms as deterministic_now
+from torch._dynamo.decorators import skip
+
+VERSIONS = ((2, 11), (2, 13))  # of PyTorch, whose wrappers were read
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+NUMBERS = (int, float, bool, type(None))
+TRIES = 3  # calls, of fake tensors for example, that may show nothing
+STATE = {"symints", "opaque_objects", "_tensors_no_vc_check"}  # what AOTAutograd's function keeps beside tensors
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+Call = Callable[..., Any]
+
+
+@dataclass
+class Made:
+    """What one trace came to: the metadata of its wrappers, and the compiled graph if it is an inference graph."""
+
+    metadata: Any = None
+    inference: Boxed | None = None
+
+
+_made: ContextVar[Made | None] = ContextVar("made", default=None)
+
+
+@contextmanager
+def making() -> Iterator[Made]:
+    """While a graph is traced, or what it came to is restored; `made` is told of it."""
+    made = Made()
+    token = _made.set(made)
+    try:
+        yield made
+    finally:
+        _made.reset(token)
+
+
+def made(metadata: Any, inference: Boxed | None) -> None:
+    """Notes what the trace at hand came to, if anybody asked."""
+    found = _made.get()
+    if found is not None:
+        found.metadata, found.inference = metadata, inference
+
+
+def called_directly(compiled: Call, made: Made) -> Call:
+    """`compiled`, which AOTAutograd made, or from its second call on what does the same with less, where that is known to be so.
+
+    To be called where `compiled` was made: what holds there (autocast, hooks on saved tensors) Dynamo guards.
+    """
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    if version not in VERSIONS or hooks or torch._C._is_any_autocast_enabled():
+        return compiled
+    direct: Callable[[tuple[Any, ...]], Any] | None = None
+    tries = TRIES
+
+    def call(*args: Any) -> Any:
+        nonlocal direct, tries
+        if direct is not None:
+            return direct(args)
+        if tries == 0:
+            return compiled(*args)
+        tries -= 1
+        outputs = compiled(*args)
+        if all(type(x) in PLAIN or type(x) in NUMBERS for x in (*args, *outputs)):
+            direct = _inference(made, args) if made.inference is not None else _training(compiled, args, outputs)
+        return outputs
+
+    return call
+
+
+def _plain(metadata: Any, args: Sequence[Any]) -> bool:
+    """Whether inputs and outputs are what the compiled graph takes and gives."""
+    return (
+        len(metadata.input_info) == len(args)
+        and all(type(m).__name__ == "PlainTensorMeta" for m in metadata.subclass_inp_meta)
+        and all(type(m).__name__ == "PlainTensorMeta" for m in metadata.subclass_fw_graph_out_meta)
+        and all(info.output_type.name == "non_alias" for info in metadata.output_info)
+        and not metadata.num_mutated_inp_runtime_indices
+        and not metadata.num_intermediate_bases
+        and not metadata.num_graphsafe_rng_states
+        and not metadata.is_rng_op_functionalized
+        and not metadata.dynamic_outputs
+        and not metadata.tokens
+        and not getattr(metadata, "act_input_indices", ())
+        and metadata.grad_enabled_mutation is None
+    )
+
+
+def _inference(made: Made, args: Sequence[Any]) -> Callable[[tuple[Any, ...]], Any] | None:
+    metadata, graph = made.metadata, made.inference
+    if metadata is None or graph is None or not _plain(metadata, args):
+        return None
+    written = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
+    if metadata.mutated_graph_handled_indices and not all(type(x) in PLAIN for x in args):
+        return None  # inputs that share memory may have become one, and sizes
+    grad_enabled, set_grad_enabled = torch.is_grad_enabled, torch._C._set_grad_enabled
+
+    def direct(args: tuple[Any, ...]) -> Any:
+        if written:
+            torch.autograd.graph.increment_version([args[i] for i in written])
+        if not grad_enabled():
+            return list(graph(list(args)))
+        set_grad_enabled(False)
+        try:
+            return list(graph(list(args)))
+        finally:
+            set_grad_enabled(True)
+
+    return direct
+
+
+def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any]) -> Callable[[tuple[Any, ...]], Any] | None:
+    nodes = [x.grad_fn for x in outputs if isinstance(x, torch.Tensor) and x.grad_fn is not None]
+    base = getattr(type(nodes[0]), "_forward_cls", None) if nodes else None
+    metadata = getattr(base, "metadata", None)
+    if metadata is None or any(type(node) is not type(nodes[0]) for node in nodes):
+        return None
+    if not _plain(metadata, args) or metadata.mutated_graph_handled_indices:
+        return None
+    if (
+        metadata.num_opaque_objects_saved_for_bw
+        or metadata.num_backward_tokens
+        or metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
+        or metadata.dynamic_saved_tensors_idxs
+        or base.maybe_subclass_metadata is not None
+        or not set(vars(nodes[0])) <= STATE
+        or not _connected(nodes[0], args)
+    ):
+        return None
+    apply = _function(base).apply
+
+    def direct(args: tuple[Any, ...]) -> Any:
+        return compiled(*args) if in_functorch() else list(apply(*args))
+
+    return direct
+
+
+def _connected(node: Any, args: Sequence[Any]) -> bool:
+    """Whether `node` took each of `args` itself, not another tensor in its place (a detached one, say)."""
+    tensors = [x for x in args if isinstance(x, torch.Tensor)]
+    edges = [before for before, _ in node.next_functions]
+    if len(edges) != len(tensors):
+        return False
+    for before, x in zip(edges, tensors):
+        source = getattr(before, "variable", None) if x.is_leaf else before
+        if source is not (None if not x.requires_grad else x if x.is_leaf else x.grad_fn):
+            return False
+    return True
+
+
+def _function(base: Any) -> type[torch.autograd.Function]:
+    """AOTAutograd's function `base` with a shorter forward and backward."""
+    metadata, graph = base.metadata, base.compiled_fw
+    returned = metadata.num_forward_returns
+    checked, unchecked = (
+        metadata.tensors_saved_for_backwards_with_vc_check_slice,
+        metadata.tensors_saved_for_backwards_no_vc_check_slice,
+    )
+    symbols = metadata.symints_saved_for_backwards_slice
+    constant = [i for i, info in enumerate(metadata.output_info) if not info.requires_grad]
+    tangents = [
+        i
+        for i, info in enumerate(metadata.output_info)
+        if issubclass(info.raw_type, torch.Tensor) and getattr(info, "requires_grad_for_backward", info.requires_grad)
+    ]
+    formats = [meta.memory_format for meta in metadata.subclass_tangent_meta[: len(tangents)]]
+    expected = tuple(zip(tangents, formats, strict=True))
+    outputs = len(metadata.output_info)
+    determined = metadata.deterministic
+    boxed = getattr(base, "boxed_grads_call", False)  # gradients come as one list, to be emptied
+    peek, keeps_graph = (
+        torch._C._functorch.peek_interpreter_stack,
+        torch._C._autograd._get_current_graph_task_keep_graph,
+    )
+
+    def forward(ctx: Any, *args: Any) -> tuple[Any, ...]:
+        outs = tuple(graph(list(args)))
+        ctx.save_for_backward(*[x.detach() if x._is_view() else x for x in outs[checked]])
+        ctx._tensors_no_vc_check = [x.detach() if x._is_view() else x for x in outs[unchecked]]
+        ctx.symints = outs[symbols]
+        ctx.opaque_objects = ()
+        ctx.mark_non_differentiable(*[outs[i] for i in constant if isinstance(outs[i], torch.Tensor)])
+        ctx._materialize_non_diff_grads = False
+        return outs[:returned]
+
+    @skip
+    def backward(ctx: Any, *given: Any) -> Any:
+        grads = given[0] if boxed else list(given)
+        backward_graph = base.compiled_bw
+        if (
+            backward_graph is None
+            or len(grads) != outputs
+            or torch.is_grad_enabled()
+            or keeps_graph()
+            or peek() is not None
+            or (determined is False and deterministic_now())
+            or not all(type(grads[i]) is torch.Tensor and _lies_as(grads[i], format_) for i, format_ in expected)
+        ):
+            return base.backward(ctx, *given)
+        args = [*ctx.symints, *ctx.saved_tensors, *ctx._tensors_no_vc_check, *[grads[i] for i in tangents]]
+        grads.clear()
+        del given
+        ctx.maybe_clear_saved_tensors()
+        # The context variables of the thread that called backward(), for Python operators.
+        context = torch._C._get_obj_in_tls("context") if torch._C._is_key_in_tls("context") else None
+        return tuple(backward_graph(args) if context is None else context.run(backward_graph, args))
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward), "__module__": base.__module__}
+    return type(base)(base.__name__, (base,), members)
+
+
+def _lies_as(x: torch.Tensor, format_: Any) -> bool:
+    """Whether AOTAutograd takes the tangent `x` as it is."""
+    if format_ is None:
+        return False
+    if format_.memory_format is not None:
+        return x.is_contiguous(memory_format=format_.memory_format)
+    return x.shape == format_.size and x.stride() == format_.stride

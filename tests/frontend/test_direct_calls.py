@@ -1,0 +1,229 @@
+"""Compiled graphs that are called past AOTAutograd's wrappers: which are, and that nobody sees a difference."""
+
+import pytest
+import torch
+from bascule.frontend import direct_calls
+
+needs_version = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) not in direct_calls.VERSIONS, reason="another PyTorch"
+)
+
+
+def compiled(function, **options):
+    torch._dynamo.reset()
+    return torch.compile(function, backend="bascule", fullgraph=True, options={"on_error": "raise"}, **options)
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Whether each graph that was called the first time is called directly from then on."""
+    told = []
+    for name in ("_inference", "_training"):
+        original = getattr(direct_calls, name)
+
+        def note(*args, original=original):
+            direct = original(*args)
+            told.append(direct is not None)
+            return direct
+
+        monkeypatch.setattr(direct_calls, name, note)
+    return told
+
+
+def leaves(*sizes):
+    return [torch.randn(*size, requires_grad=True) for size in sizes]
+
+
+@needs_version
+@pytest.mark.parametrize(
+    "function,direct",
+    [
+        (lambda x: x * 2, True),
+        (lambda x: (x * 2, x.sum(), None, 3), True),
+        (lambda x: x.view(-1), False),  # a view of an input
+        (lambda x: (x + 1).view(2, 2), True),
+    ],
+)
+def test_inference(found, function, direct):
+    call = compiled(function)
+    for _ in range(3):
+        x = torch.randn(4)
+        want = function(x.clone())
+        got = call(x)
+        torch.testing.assert_close(got, want)
+    assert found[0] is direct
+
+
+@needs_version
+def test_written_inputs_have_a_new_version(found):
+    call = compiled(lambda x, y: (x.mul_(2), None)[1])
+    x, y = torch.randn(4), torch.randn(4)
+    x0 = x.clone()
+    for n in range(1, 4):
+        call(x, y)
+        assert x._version == n
+        torch.testing.assert_close(x, x0 * 2**n)
+    assert found[0]
+
+
+def test_gradients_are_off_inside(found):
+    """An inference graph called with gradients on runs ATen's operators without."""
+    a, b = torch.randn(8, 8), torch.randn(8, 8)
+    call = compiled(lambda a, b: (a @ b) + 1)
+    for _ in range(3):
+        assert not call(a, b).requires_grad
+        assert torch.is_grad_enabled()
+
+
+@needs_version
+def test_a_training_step(found):
+    def function(x, w, b):
+        return torch.nn.functional.layer_norm(x, (8,), w, b), (x * w).detach(), x.sum(1)
+
+    call = compiled(function)
+    for _ in range(4):
+        inputs = leaves((4, 8), (8,), (8,))
+        got, want = call(*inputs), function(*inputs)
+        tangents = torch.randn(4, 8), torch.randn(4)
+        assert [x.requires_grad for x in got] == [True, False, True]
+        g, w = (torch.autograd.grad([out[0], out[2]], inputs, tangents) for out in (got, want))
+        torch.testing.assert_close((got, g), (want, w))
+    assert found == [True]
+    assert call(*inputs)[0].grad_fn.name() == "CompiledFunctionBackward"
+
+
+def test_only_some_gradients_are_asked_for(found):
+    call = compiled(lambda x, y: (x.sin(), y.cos()))
+    for _ in range(3):
+        x, y = leaves((5,), (5,))
+        a, _ = call(x, y)
+        a.sum().backward()
+        torch.testing.assert_close(x.grad, x.detach().cos())
+        assert y.grad is None or not y.grad.any()
+
+
+def test_tangents_of_other_strides(found):
+    call = compiled(lambda x, y: x.exp() * y)
+    for _ in range(2):
+        for tangent in (torch.randn(6, 4), torch.randn(4, 6).t(), torch.randn(1, 1).expand(6, 4)):
+            inputs = leaves((6, 4), (6, 4))
+            got = torch.autograd.grad(call(*inputs), inputs, tangent)
+            torch.testing.assert_close(got, torch.autograd.grad(inputs[0].exp() * inputs[1], inputs, tangent))
+
+
+def test_a_graph_that_is_kept(found):
+    call = compiled(lambda x: x.sin())
+    for _ in range(3):
+        (x,) = leaves((5,))
+        out = call(x).sum()
+        for _ in range(2):
+            torch.testing.assert_close(torch.autograd.grad(out, x, retain_graph=True)[0], x.detach().cos())
+
+
+def test_a_second_derivative_is_refused(found):
+    call = compiled(lambda x: x.sin())
+    for _ in range(3):
+        (x,) = leaves((5,))
+        (grad,) = torch.autograd.grad(call(x).sum(), x, create_graph=True)
+        assert grad.requires_grad
+        with pytest.raises(RuntimeError, match="double backward"):
+            grad.sum().backward()
+
+
+def test_what_is_saved_must_not_change(found):
+    call = compiled(lambda x, y: x * y)
+    for _ in range(3):
+        (x,) = leaves((5,))
+        y = torch.randn(5)
+        out = call(x, y)
+        y.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.sum().backward()
+
+
+def test_a_backward_twice_is_refused(found):
+    call = compiled(lambda x: x.exp())
+    for _ in range(3):
+        (x,) = leaves((5,))
+        out = call(x).sum()
+        out.backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            out.backward()
+
+
+def test_deterministic_algorithms_between_forward_and_backward(found):
+    call = compiled(lambda x: x.exp())
+    for _ in range(3):
+        (x,) = leaves((5,))
+        out = call(x).sum()
+        torch.use_deterministic_algorithms(True)
+        try:
+            with pytest.raises(RuntimeError, match="use_deterministic_algorithms"):
+                out.backward()
+        finally:
+            torch.use_deterministic_algorithms(False)
+
+
+def test_hooks_on_saved_tensors(found):
+    call, packed = compiled(lambda x, y: x * y), []
+    for _ in range(3):
+        inputs = leaves((5,), (5,))
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(1) or t * 2, lambda t: t / 2):
+            out = call(*inputs)
+        torch.testing.assert_close(torch.autograd.grad(out.sum(), inputs), (inputs[1].detach(), inputs[0].detach()))
+    assert packed
+
+
+def test_compiled_autograd(found):
+    call = compiled(lambda x, y: x.sin() * y)
+    for _ in range(3):
+        inputs = leaves((5,), (5,))
+        call(*inputs).sum().backward()
+    inputs = leaves((5,), (5,))
+    want = torch.autograd.grad((inputs[0].sin() * inputs[1]).sum(), inputs)
+    with torch._dynamo.compiled_autograd._enable(lambda gm: torch.compile(gm, backend="bascule")):
+        for x in inputs:
+            x.grad = None
+        call(*inputs).sum().backward()
+    torch.testing.assert_close([x.grad for x in inputs], list(want))
+
+
+@needs_version
+def test_inputs_that_do_not_arrive_as_given_are_not_passed_by(found):
+    """An input of no gradient that is computed from others: AOTAutograd detaches it."""
+    call = compiled(lambda x, y: x.sin() + y.detach().exp())
+    for _ in range(3):
+        x, y = leaves((5,), (5,))
+        call(x, y * 2).sum().backward()
+        torch.testing.assert_close(x.grad, x.detach().cos())
+        assert y.grad is None
+    assert found and not any(found)
+
+
+def test_autocast_is_left_to_the_wrappers(found):
+    call = compiled(lambda x, w: torch.nn.functional.linear(x, w))
+    x, w = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True)
+    for _ in range(3):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert call(x, w).dtype == torch.bfloat16
+    assert not any(found)
+
+
+def test_other_versions_call_through_the_wrappers(found, monkeypatch):
+    monkeypatch.setattr(direct_calls, "VERSIONS", ())
+    call = compiled(lambda x: x.sin())
+    for _ in range(3):
+        (x,) = leaves((5,))
+        call(x).sum().backward()
+        torch.testing.assert_close(x.grad, x.detach().cos())
+    assert not found
+
+
+def test_sizes_that_change(found):
+    call = compiled(lambda x, y: (x * y).relu(), dynamic=True)
+    for rows in (3, 5, 7, 5):
+        inputs = leaves((rows, 4), (rows, 4))
+        got, want = call(*inputs), (inputs[0] * inputs[1]).relu()
+        torch.testing.assert_close(got, want)
+        tangent = torch.randn(rows, 4)
+        torch.testing.assert_close(*(torch.autograd.grad(out, inputs, tangent) for out in (got, want)))
