@@ -10,11 +10,12 @@ from bascule.lowering.program import to_python
 from bascule.runtime import load
 
 from .cache import Slot, slot_for
-from .device_warnings import warn_about
+from .device_warnings import subjects_of, warn_about
 from .devices import placement_of
 from .dialect.ir import context
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
+from .first_call import FinishedAtFirstCall
 from .module_summary import summary_of
 from .options import Options
 from .parts import compile_in_parts
@@ -99,8 +100,8 @@ def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
 
 
 def _kept(call: Boxed, slot: Slot, record: Record, constants: tuple[torch.Tensor, ...]) -> Boxed:
-    """`call`, which says under what the cache has it (`call.kept`): it can be a part of what is kept of a trace."""
-    call.kept = slot.kept(record.nodes, constants)  # type: ignore[attr-defined]
+    """`call`, which says under what the cache has it, or will have it (`call.kept`): it can be a part of what is kept of a trace."""
+    call.kept = slot.kept(record.nodes, record.subjects, constants)  # type: ignore[attr-defined]
     return call
 
 
@@ -109,7 +110,8 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
     try:
         with record.stage("import"):
             placement = placement_of(gm)
-            warn_about(gm, placement.device)
+            record.subjects = subjects_of(gm, placement.device)
+            warn_about(record.subjects, placement.device)
             target = target_for(options.target, placement)
             pipeline = pipeline_for(options, target.machine)
             imported = import_graph(gm, example_inputs, context=context())
@@ -134,14 +136,30 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
         with record.stage("wrapper"):
             record.wrapper = to_python(imported.module, compiled.plans)
             record.summary = summary_of(imported.module)
-        stored = False
-        if slot is not None and not record.refused:
-            with record.stage("cache"):
-                stored = slot.store(record.wrapper, compiled, record.summary)
         file = record.dump("wrapper.py", record.wrapper)
-        with record.stage("load"):
-            call = load(record.wrapper, compiled.kernels, imported.constants, file=file)
-            return _kept(call, slot, record, imported.constants) if stored else call
+
+        def finish() -> Boxed:
+            assert record.wrapper is not None and record.summary is not None
+            finished, stored = compiled.finished(), False
+            if slot is not None and not record.refused:
+                with record.stage("cache"):
+                    stored = slot.store(record.wrapper, finished, record.summary)
+            with record.stage("load"):
+                call = load(record.wrapper, finished.kernels, imported.constants, file=file)
+                return _kept(call, slot, record, imported.constants) if stored else call
+
+        def finish_later() -> Boxed:
+            try:
+                return finish()
+            except Exception as error:
+                reported = compiler_error(error, gm, record, options, snapshot, pipeline)
+                reported.__cause__ = error
+                return run_otherwise(gm, example_inputs, options, record, reported)
+
+        if compiled.pending is None:
+            return finish()
+        later = FinishedAtFirstCall(finish_later)
+        return later if slot is None else _kept(later, slot, record, imported.constants)
     except UnsupportedError as error:
         if record.lowering:  # IR that our own passes have made is ours to lower: report it with a reproducer
             raise compiler_error(error, gm, record, options, snapshot, pipeline) from error

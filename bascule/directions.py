@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from bascule.frontend.aot import mark_visible_outputs, report_output_strides
+from bascule.frontend.convolution_biases import peel_biases
 from bascule.frontend.frozen_weights import WeightInputs
 from bascule.runtime.replay import Direction
 
@@ -48,6 +49,8 @@ def compile_direction(
         apply(gm, options, POST_GRAD)
 
         def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+            if is_inference and peel_biases(gm.graph):  # not before: freezing folds into biases
+                gm.recompile()
             called = f"{name}_{direction}"
             return compile_graph(gm, example_inputs, options, name=called, on_record=on_record, replay=replay)
 

@@ -1,7 +1,7 @@
 """What kernels are compiled for: the CPU, a GPU through Triton, or Triton's IR interpreted on the CPU."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -23,10 +23,18 @@ from .refused_kernels import Refusals
 
 @dataclass(frozen=True)
 class Compiled:
-    """The kernels of a program, for `bascule.runtime.load`, and how `to_python` launches them."""
+    """The kernels of a program, for `bascule.runtime.load`, and how `to_python` launches them.
+
+    `pending`: there are none yet, other threads are at work on them; it waits and returns them.
+    """
 
     kernels: Any
     plans: Plans | None = None
+    pending: Callable[[], Any] | None = None
+
+    def finished(self) -> "Compiled":
+        """This, with its kernels. Raises what `Target.compile` does."""
+        return self if self.pending is None else Compiled(self.pending(), self.plans)
 
 
 class Target(Protocol):
@@ -44,7 +52,7 @@ class Target(Protocol):
         ...
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
-        """Compiles the kernels of a module of the program stage."""
+        """Compiles the kernels of a module of the program stage, or begins to."""
         ...
 
     def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
@@ -70,15 +78,26 @@ class Cpu:
         return {"target": "cpu", "vector_bits": host().vector_bits, "onednn": onednn_multiplies_faster()}
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
-        from bascule.lowering.cpu import compile_kernels
+        from bascule.lowering.cpu import CompiledKernels, start_compiling
 
         refusals = Refusals(module, record)
         with record.stage("jit"):
-            kernels = compile_kernels(module, refuse=refusals)
-        if not refusals.found:
-            return Compiled(kernels)
-        refusals.tell()
-        return Compiled(PartlyCompiledFunctions(kernels, refusals.references(CPU), refusals.symbols()))
+            started = start_compiling(module, refuse=refusals)
+
+        def beside_refused(kernels: CompiledKernels) -> Any:
+            if not refusals.found:
+                return kernels
+            refusals.tell()
+            return PartlyCompiledFunctions(kernels, refusals.references(CPU), refusals.symbols())
+
+        def wait() -> Any:
+            with record.stage("jit"):
+                kernels = started.result()
+            return beside_refused(kernels)
+
+        if isinstance(started, CompiledKernels):
+            return Compiled(beside_refused(started))
+        return Compiled(None, pending=wait)
 
     def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
         from bascule.lowering.cpu import compile_kernels

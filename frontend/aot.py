@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import torch
 from torch._dynamo import disable
-from torch._dynamo.utils import counters, detect_fake_mode, flatten_graph_inputs
+from torch._dynamo.utils import GmWrapper, counters, detect_fake_mode, flatten_graph_inputs
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -23,10 +23,15 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.traceback import preserve_node_meta
 
 from .autograd_cache import Lookup, looking_up, serializable
+from .convolution_biases import peel_biases
 from .copies import drop_copies
+from .direct_calls import called_directly, made, making
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
 from .padded_products import pad_products
+from .pooling_indices import narrow_pooling_indices
+from .repeats import expand_repeats
+from .unused_operands import drop_unused_operands
 
 
 class GraphCompiler(Protocol):
@@ -46,11 +51,16 @@ def min_cut(
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass.
 
-    Copies of what nobody else sees go, and products are padded before, so that what is saved is what both sides read.
+    Copies of what nobody else sees go, products are padded, indices of poolings narrowed and biases of convolutions added apart before, so that
+    what is saved is what both sides read.
     """
     drop_copies(joint.graph)
+    drop_unused_operands(joint.graph)
+    expand_repeats(joint.graph)
     merge_equal_nodes(joint.graph)
     pad_products(joint.graph)
+    narrow_pooling_indices(joint.graph)
+    peel_biases(joint.graph)
     with functorch_config.patch(cse=False), composites_fused():
         return min_cut_rematerialization_partition(joint, inputs, **kwargs)
 
@@ -84,7 +94,9 @@ def compile_with_autograd(
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         pad_products(gm.graph)
-        return compiler(gm, example_inputs, is_backward=False, is_inference=True)
+        compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
+        made(context.fw_metadata, compiled)
+        return compiled
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         _mark_dying_inputs(gm)
@@ -100,7 +112,8 @@ def compile_with_autograd(
         1  # by which DDP's optimizer knows that the first call can be with fake tensors
     )
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
-    with tracing(context), functorch_config.patch(unlift_effect_tokens=True), looking_up(lookup):
+    settings = functorch_config.patch(unlift_effect_tokens=True)
+    with tracing(context), settings, looking_up(lookup), making() as found:
         compiled = aot_module_simplified(
             gm,
             example_inputs,
@@ -111,6 +124,8 @@ def compile_with_autograd(
             decompositions=decompositions,
             keep_inference_input_mutations=True,
         )
+        if not isinstance(gm, GmWrapper):  # which takes its inputs as a list
+            compiled = called_directly(compiled, found)
     counters["aot_autograd"]["ok"] += 1
     return disable(compiled, reason="a compiled graph")
 

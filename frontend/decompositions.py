@@ -79,8 +79,8 @@ _MORE = (
 )
 
 # Decomposed although there are rules: between their parts the partitioner finds what is small (a row's maximum and sum), and saves that for the
-# backward instead of a result as large as the input.
-_ALWAYS = (aten._log_softmax.default, aten._softmax.default)
+# backward instead of a result as large as the input; or what stands for two (the normalized row for the row and its mean).
+_ALWAYS = (aten._log_softmax.default, aten._softmax.default, aten.native_layer_norm_backward.default)
 
 
 @cache

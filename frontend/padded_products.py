@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Graph, Node
 
+from .node_calls import call_like
+
 aten = torch.ops.aten
 
 ROW = 16  # bytes that a row's length should be a multiple of
@@ -51,14 +53,14 @@ def _pad(graph: Graph, node: Node, widths: tuple[int, int, int], padded: dict) -
     rows, columns = node.meta["val"].shape
     a, b = node.args
     with graph.inserting_before(node):
-        product = _call(
+        product = call_like(
             graph, node, aten.mm.default, _enlarged(graph, a, (m, k), padded), _enlarged(graph, b, (k, n), padded)
         )
         if m:
-            product = _call(graph, node, aten.slice.Tensor, product, 0, 0, rows)
+            product = call_like(graph, node, aten.slice.Tensor, product, 0, 0, rows)
         if n:
-            product = _call(graph, node, aten.slice.Tensor, product, 1, 0, columns)
-        result = _call(graph, node, aten.clone.default, product, memory_format=torch.contiguous_format)
+            product = call_like(graph, node, aten.slice.Tensor, product, 1, 0, columns)
+        result = call_like(graph, node, aten.clone.default, product, memory_format=torch.contiguous_format)
     node.replace_all_uses_with(result)
     graph.erase_node(node)
 
@@ -69,22 +71,14 @@ def _enlarged(graph: Graph, operand: Node, widths: tuple[int, int], padded: dict
         return operand
     if operand.target in (aten.permute.default, aten.t.default) and operand.op == "call_function":
         base = _enlarged(graph, operand.args[0], (widths[1], widths[0]), padded)
-        return _call(graph, operand, aten.permute.default, base, [1, 0])
+        return call_like(graph, operand, aten.permute.default, base, [1, 0])
     key = operand, widths
     if key not in padded:
         # Behind the operand, so that every reader follows; placeholders stay together.
         first = next(node for node in graph.nodes if node.op != "placeholder")
         behind = graph.inserting_before(first) if operand.op == "placeholder" else graph.inserting_after(operand)
         with behind:
-            padded[key] = _call(graph, operand, aten.constant_pad_nd.default, operand, [0, widths[1], 0, widths[0]], 0)
+            padded[key] = call_like(
+                graph, operand, aten.constant_pad_nd.default, operand, [0, widths[1], 0, widths[0]], 0
+            )
     return padded[key]
-
-
-def _call(graph: Graph, like: Node, target: torch._ops.OpOverload, *args, **kwargs) -> Node:
-    """A call at the insertion point that stands for the same line of the user's as `like`."""
-    made = graph.call_function(target, args, kwargs)
-    values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
-    with like.meta["val"].fake_mode:
-        made.meta = {**like.meta, "val": target(*values, **kwargs)}
-    made.meta.pop("tensor_meta", None)
-    return made

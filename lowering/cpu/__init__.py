@@ -6,8 +6,16 @@ What runs where is said by each kernel's schedule. Reading order: `plan` (the sc
 `modules` (all of them in one module), `compilation` (on several threads), `machine_code`, `c_api`.
 """
 
-from .compilation import CompiledKernels, compile_kernels
+from .compilation import CompiledKernels, Compiling, compile_kernels, start_compiling
 from .modules import lower_kernels
 from .target import host, onednn_multiplies_faster
 
-__all__ = ["CompiledKernels", "compile_kernels", "host", "lower_kernels", "onednn_multiplies_faster"]
+__all__ = [
+    "CompiledKernels",
+    "Compiling",
+    "compile_kernels",
+    "host",
+    "lower_kernels",
+    "onednn_multiplies_faster",
+    "start_compiling",
+]

@@ -1,11 +1,12 @@
 """All kernels of a program to machine code, on several threads at once."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
+from typing import TypeAlias
 
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
@@ -19,6 +20,7 @@ from .threads import start
 # Operations of the kernel stage that take about 60 ms to compile: worth what a module costs of its own, 10 ms.
 LEAST_OPERATIONS = 80
 MOST_PARTS = 8
+Part: TypeAlias = tuple[MachineCode, dict[str, int]]  # with the addresses of its kernels
 
 
 @dataclass(frozen=True)
@@ -36,32 +38,62 @@ class CompiledKernels:
         return b"".join(part.object_file() for part in self.parts)
 
 
+@dataclass(frozen=True)
+class Compiling:
+    """Kernels at which other threads are at work. `otherwise` compiles them again where one fails, and leaves that out."""
+
+    parts: list["Future[Part]"] = field(repr=False)
+    otherwise: Callable[[], CompiledKernels] | None = None
+
+    def result(self) -> CompiledKernels:
+        """Waits. Raises `CompilerError` for a kernel that does not compile, if it is not left out."""
+        try:
+            return _joined(self.parts)
+        except Exception:
+            if self.otherwise is None:
+                raise
+        return self.otherwise()
+
+
 def compile_kernels(module: ir.Module, *, vector_bits: int | None = None, refuse: Refuse = reraise) -> CompiledKernels:
     """Compiles every kernel function of `module` (program stage), as the schedules of the kernels say.
 
     `vector_bits`: instructions for vectors of 512, 256 or 128 bits, or the machine's. `refuse` is told of a kernel that does not compile;
     where it returns, the kernel is left out. Raises `UserError` for a schedule that does not fit.
     """
+    started = start_compiling(module, vector_bits=vector_bits, refuse=refuse)
+    return started.result() if isinstance(started, Compiling) else started
+
+
+def start_compiling(
+    module: ir.Module, *, vector_bits: int | None = None, refuse: Refuse = reraise
+) -> Compiling | CompiledKernels:
+    """`compile_kernels`, which is over when LLVM has its work: `Compiling.result` waits for it. Where a kernel was refused before, or there
+    is none, the result is there at once."""
     target = Target(vector_bits) if vector_bits else host()
     sizes = _sizes(module)
+    again = None if refuse is reraise else partial(_each_tried, module, target, sizes, refuse)
     try:
-        return _compiled(module, target, _balanced(sizes, _parts(sum(sizes.values()))))
+        parts = _started(module, target, _balanced(sizes, _parts(sum(sizes.values()))))
     except Exception:
-        if refuse is reraise:
+        if again is None:
             raise
-        # Of one kernel, or of all: each is tried alone.
-        good, failures = {}, {}
-        for name, size in sizes.items():
-            try:
-                _compiled(module, target, [[name]])
-                good[name] = size
-            except Exception as error:
-                failures[name] = error
-        if not failures:
-            raise
+        return again()
+    return Compiling(parts, again) if parts else CompiledKernels({}, [])
+
+
+def _each_tried(module: ir.Module, target: Target, sizes: dict[str, int], refuse: Refuse) -> CompiledKernels:
+    """The kernels that compile alone; `refuse` is told of the others."""
+    good, failures = dict[str, int](), dict[str, Exception]()
+    for name, size in sizes.items():
+        try:
+            _joined(_started(module, target, [[name]]))
+            good[name] = size
+        except Exception as error:
+            failures[name] = error
     for name, raised in failures.items():
         refuse(name, raised)
-    return _compiled(module, target, _balanced(good, _parts(sum(good.values()))))
+    return _joined(_started(module, target, _balanced(good, _parts(sum(good.values())))))
 
 
 def _sizes(module: ir.Module) -> dict[str, int]:
@@ -97,19 +129,26 @@ def _balanced(sizes: dict[str, int], parts: int) -> list[list[str]]:
     return [group for group in groups if group]
 
 
-def _compiled(module: ir.Module, target: Target, groups: Sequence[Collection[str]]) -> CompiledKernels:
-    """Each group in a module of its own. Python lowers the next while the last is compiled."""
-    addresses, parts, running = dict[str, int](), list[MachineCode](), list[Future]()
+def _started(module: ir.Module, target: Target, groups: Sequence[Collection[str]]) -> list["Future[Part]"]:
+    """Each group in a module of its own, on a thread of its own. Python lowers the next while the last is compiled."""
+    running = list["Future[Part]"]()
     try:
         for group in groups:
             lowered, names, called = lower_kernels(module, target, group)
             bytecode = BytesIO()
             lowered.operation.write_bytecode(bytecode)
-            last = group is groups[-1]
-            running.append(start(partial(_part, bytecode.getvalue(), names, called), here=last))
-    finally:
+            running.append(start(partial(_part, bytecode.getvalue(), names, called)))
+    except BaseException:
         for part in running:
             part.exception()  # waits
+        raise
+    return running
+
+
+def _joined(running: list["Future[Part]"]) -> CompiledKernels:
+    addresses, parts = dict[str, int](), list[MachineCode]()
+    for part in running:
+        part.exception()  # waits for all, whatever fails
     for part in running:
         code, found = part.result()
         parts.append(code)
@@ -117,6 +156,6 @@ def _compiled(module: ir.Module, target: Target, groups: Sequence[Collection[str
     return CompiledKernels(addresses, parts)
 
 
-def _part(bytecode: bytes, names: Sequence[str], called: Sequence[str]) -> tuple[MachineCode, dict[str, int]]:
+def _part(bytecode: bytes, names: Sequence[str], called: Sequence[str]) -> Part:
     code = MachineCode.of(bytecode, called)
     return code, {name: code.address(name) for name in names}

@@ -1,5 +1,8 @@
-"""Work on threads of its own, and forks, which wait for it: a child has one thread, and whatever locks of LLVM the others held."""
+"""Work on threads of its own. What forks waits for it, for a child has one thread, and whatever locks of LLVM the others held; so does the
+end of the process, at which LLVM's tables go.
+"""
 
+import atexit
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -12,8 +15,8 @@ _running = 0
 _changed = Condition()
 
 
-def start(work: Callable[[], T], *, here: bool = False) -> "Future[T]":
-    """Does `work` on a thread of its own, or `here`, before it returns."""
+def start(work: Callable[[], T]) -> "Future[T]":
+    """Does `work` on a thread of its own."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -29,16 +32,19 @@ def start(work: Callable[[], T], *, here: bool = False) -> "Future[T]":
     global _running
     with _changed:
         _running += 1
-    if here:
-        run()
-    else:
-        Thread(target=run, name="bascule-compile", daemon=True).start()
+    Thread(target=run, name="bascule-compile", daemon=True).start()
     return future
 
 
 def _before_fork() -> None:
     _changed.acquire()
     _changed.wait_for(lambda: _running == 0)
+
+
+@atexit.register
+def _before_exit() -> None:
+    with _changed:
+        _changed.wait_for(lambda: _running == 0)
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_changed.release, after_in_child=_changed.release)

@@ -1,4 +1,4 @@
-"""Clones that nobody sees go before a joint graph is split; those that somebody might see stay."""
+"""Copies that nobody sees go before a joint graph is split; those that somebody might see stay."""
 
 import torch
 from bascule.frontend.copies import drop_copies
@@ -45,6 +45,54 @@ def test_results_that_are_copies_stay_apart():
 
 def test_copies_of_inputs_stay():
     assert clones_left(lambda x: aten.clone(x.view(-1)) * 2, torch.randn(4, 6)) == 1
+
+
+def casts_left(function, *inputs: torch.Tensor) -> int:
+    gm = make_fx(function, tracing_mode="fake")(*inputs)
+    expected = function(*inputs)
+    drop_copies(gm.graph)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    assert torch.equal(gm(*inputs), expected)
+    return len(gm.graph.find_nodes(op="call_function", target=aten._to_copy.default))
+
+
+def test_casts_there_and_back():
+    x = torch.randn(4, 6)
+    assert casts_left(lambda x: x.relu().to(torch.float32).to(torch.bfloat16) * 2, x.bfloat16()) == 0
+    assert casts_left(lambda x: x.relu().to(torch.float64).to(torch.float16) * 2, x.half()) == 0
+    assert casts_left(lambda x: x.relu().to(torch.float64).to(torch.float32) * 2, x) == 0
+
+
+def test_casts_that_round_or_have_other_readers_stay():
+    x = torch.randn(4, 6)
+    assert casts_left(lambda x: x.relu().to(torch.bfloat16).to(torch.float32) * 2, x) == 2
+    assert casts_left(lambda x: x.relu().to(torch.bfloat16).to(torch.float16) * 2, x.half()) == 2
+
+    def function(x):
+        wide = x.relu().float()
+        return wide.to(torch.bfloat16) * 2 + wide
+
+    assert casts_left(function, x.bfloat16()) == 1
+    assert casts_left(lambda x: x.float().bfloat16() * 2, x.bfloat16()) == 2, "the memory of an input"
+
+
+def test_an_activation_that_is_cast_there_and_back_is_saved_once():
+    saved = []
+    w, v = torch.randn(8, 16, requires_grad=True), torch.randn(16, 8, requires_grad=True)
+
+    @torch.compile(backend="bascule")
+    def function(x, w, v):
+        return torch.relu(x @ w).float() @ v
+
+    x = torch.randn(4, 8)
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t),
+    ):
+        out = function(x, w, v)
+    out.sum().backward()
+    assert sorted(t.numel() for t in saved if t.dtype == torch.bfloat16).count(4 * 16) == 1
 
 
 def test_a_relu_before_a_dropout_that_drops_nothing_is_saved_once():

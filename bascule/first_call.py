@@ -1,0 +1,31 @@
+"""A compiled graph whose machine code other threads still make: what is left of compiling it is done at its first call.
+
+Meanwhile PyTorch writes guards, and runs what comes before.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+
+
+class FinishedAtFirstCall:
+    """A boxed function: what `finish` returns, which is called once."""
+
+    def __init__(self, finish: Callable[[], Boxed]):
+        self._boxed_call = True  # of the instance: who wraps it copies its dictionary
+        self._finish: Callable[[], Boxed] | None = finish
+        self._finished: Boxed | None = None
+        self._finishing = Lock()
+
+    def __call__(self, args: list[Any]) -> Sequence[Any]:
+        return (self._finished or self._made())(args)
+
+    def _made(self) -> Boxed:
+        with self._finishing:
+            if self._finished is None:
+                assert self._finish is not None
+                self._finished = self._finish()
+                self._finish = None  # and all it refers to: the graph, the IR
+        return self._finished
