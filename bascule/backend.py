@@ -16,7 +16,7 @@ from bascule.frontend.aot import compile_with_autograd, min_cut
 from .counting import count as counted
 from .dynamo_errors import raised_as_is
 from .garbage import collections_paused
-from .options import Options, make_options
+from .options import Options, options_for
 from .output_code import CompiledGraph
 from .record import Record
 from .trace_cache import Traces, unused
@@ -51,7 +51,7 @@ def compile_dynamo_graph(
 ) -> Callable[..., Any]:
     """What `bascule` does; `on_record` is given the record of each graph that was compiled."""
     with raised_as_is(), collections_paused():
-        checked = make_options(mode, options)
+        checked = options_for(mode, options)
         if checked.pipeline is not None:
             from .pipelines import pipeline_for
 

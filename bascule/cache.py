@@ -50,9 +50,9 @@ class Slot:
         trim_now_and_then()
         return True
 
-    def kept(self, nodes: int, constants: tuple[torch.Tensor, ...]) -> Kept:
+    def kept(self, nodes: int, subjects: tuple[str, ...], constants: tuple[torch.Tensor, ...]) -> Kept:
         """What loading the graph takes, once it is here."""
-        return Kept(self.key, self.places, self.target.name, self.target.index, nodes, constants)
+        return Kept(self.key, self.places, self.target.name, self.target.index, nodes, subjects, constants)
 
 
 def slot_for(gm: GraphModule, module: ir.Module, pipeline: Pipeline, options: Options, target: Target) -> Slot | None:

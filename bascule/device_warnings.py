@@ -1,6 +1,10 @@
-"""Warnings about a GPU that users of `torch.compile` know: TF32 is there and off, bf16 is not there. Each is given once a process and device."""
+"""Warnings about a GPU that users of `torch.compile` know: TF32 is there and off, bf16 is not there. Each is given once a process and device.
+
+What of a graph they are about is kept with it on disk, so that a process that loads it is warned too.
+"""
 
 import warnings
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -9,17 +13,26 @@ from torch.utils._pytree import tree_leaves
 
 AMPERE = (8, 0)
 PRODUCTS = tuple(getattr(torch.ops.aten, name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution"))
+F32_PRODUCTS, BF16 = "float32 products", "bfloat16 tensors"  # what warnings are about
 
 
-def warn_about(gm: GraphModule, device: torch.device) -> None:
-    """Warns where `gm`, to be compiled for `device`, would be faster with TF32, or has bf16 tensors that the device only emulates."""
+def subjects_of(gm: GraphModule, device: torch.device) -> tuple[str, ...]:
+    """What of `gm`, to be compiled for `device`, there may be something to say about."""
     if device.type != "cuda":
+        return ()
+    products = any(map(_is_f32_product, gm.graph.nodes))
+    bf16 = any(tensor.dtype == torch.bfloat16 for node in gm.graph.nodes for tensor in _tensors(node))
+    return (F32_PRODUCTS,) * products + (BF16,) * bf16
+
+
+def warn_about(subjects: Sequence[str], device: torch.device) -> None:
+    """Warns where a graph with `subjects` would be faster on `device` with TF32, or has bf16 tensors that the device only emulates."""
+    if not subjects:
         return
-    capability = torch.cuda.get_device_capability(device)
-    if capability >= AMPERE:
-        if torch.get_float32_matmul_precision() == "highest" and any(map(_is_f32_product, gm.graph.nodes)):
-            _tf32(device)
-    elif any(tensor.dtype == torch.bfloat16 for node in gm.graph.nodes for tensor in _tensors(node)):
+    modern = torch.cuda.get_device_capability(device) >= AMPERE
+    if F32_PRODUCTS in subjects and modern and torch.get_float32_matmul_precision() == "highest":
+        _tf32(device)
+    if BF16 in subjects and not modern:
         _bf16(device)
 
 

@@ -16,7 +16,7 @@ from .directions import compile_direction
 from .dynamo_errors import raised_as_is
 from .errors import UserError
 from .graph_passes import PRE_GRAD, apply, partition
-from .options import make_options
+from .options import make_options, options_for
 from .output_code import CompiledGraph
 from .pipelines import pipeline_for
 from .replay import ForwardDevice, Replays
@@ -47,7 +47,8 @@ def compile_fx_inner(
 
     The parameters are those of `torch._inductor.compile_fx.compile_fx_inner`, so that it serves as
     `torch._inductor.compile_fx.compile_fx(gm, inputs, inner_compile=bascule.compile_fx_inner)`. `example_inputs`: tensors, fake or not,
-    numbers and symbolic integers, one a placeholder. `cudagraphs`: whether CUDA graphs are replayed (a bool, or Inductor's boxed one);
+    numbers and symbolic integers, one a placeholder. `cudagraphs`: whether CUDA graphs are replayed (a bool, or Inductor's boxed one, which
+    says False afterwards if the forward is not replayed);
     `static_input_idxs`: of inputs that stay where they are; `boxed_forward_device_index`: where the forward that a backward belongs to is
     replayed; `options`: ours. `compile_region_name`, `layout_opt`, `extern_node_serializer` and `get_decomp_fn` tell Inductor's own code
     generator things that are not needed here. Returns an `OutputCode`, called with one list of inputs.
@@ -72,6 +73,8 @@ def compile_fx_inner(
         compiled = compile_direction(
             name, checked, None, gm, inputs, joint=False, replays=replays, static_inputs=static_input_idxs, **directions
         )
+        if hasattr(cudagraphs, "value") and not (is_backward or is_inference) and replays.forward.value is None:
+            cudagraphs.value = False
         return CompiledGraph(compiled)
 
 
@@ -91,7 +94,7 @@ def compile_fx(
     signature. Takes `model` over: it may be changed.
     """
     with raised_as_is():
-        options = make_options(mode, config_patches)
+        options = options_for(mode, config_patches)
         pipeline_for(options)
         again = partial(
             compile_fx,

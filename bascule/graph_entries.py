@@ -50,7 +50,8 @@ class Entry:
 class Kept:
     """A compiled graph that is in the cache under `key`: what loading it takes that its entry does not hold.
 
-    `places`: its source lines by number; `target` and `device`: see `restored`; `nodes`: of the FX graph.
+    `places`: its source lines by number; `target` and `device`: see `restored`; `nodes`: of the FX graph;
+    `subjects`: see `device_warnings.py`.
     """
 
     key: str
@@ -58,6 +59,7 @@ class Kept:
     target: str
     device: int | None
     nodes: int
+    subjects: Sequence[str]
     constants: Sequence[torch.Tensor]
 
 

@@ -43,7 +43,7 @@ class Options:
     freezing: bool = _option(
         False,
         "inference under torch.no_grad(): the parameters and buffers of the first call become constants, and what follows from them is computed "
-        "once; later changes of them are not promised to be seen",
+        "once; later changes of them are not promised to be seen; where it is not given, torch._inductor.config.freezing counts",
     )
     cudagraphs: bool = _option(False, "record compiled graphs as CUDA graphs and replay them; nothing to do on a CPU")
     cudagraph_shapes: int = _option(
@@ -111,6 +111,14 @@ def make_options(mode: str | None = None, options: Mapping[str, Any] | None = No
         if name not in known:
             raise UserError(f"there is no option '{name}'{_like(name, known)}", hint=f"known: {', '.join(known)}")
     return Options(**{**MODES[mode or "default"], **(options or {})})
+
+
+def options_for(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
+    """What `make_options` says; freezing, where `options` leave it open, as `torch._inductor.config.freezing` asks for it."""
+    from torch._inductor import config
+
+    asked = {"freezing": True} if config.freezing else {}
+    return make_options(mode, {**asked, **(options or {})})
 
 
 def list_options() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A compiled graph as Inductor's callers and AOTAutograd's cache expect one.
 
-Names private modules of PyTorch; checked on torch 2.13.
+Names private modules of PyTorch; checked on torch 2.11, 2.13, 2.14.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,16 +10,26 @@ from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.output_code import OutputCode
 
 
+class _NotKept:
+    """What a graph that is not kept has for a key: none, also to who asks whether it has the attribute, as PyTorch 2.11 does."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        raise AttributeError("this graph is not kept")
+
+
 class CompiledGraph(OutputCode):
     """A boxed function as an `OutputCode`: called with one list of inputs, which it empties, it returns the outputs.
 
     `kept`: under what the disk cache has it, for `frontend/autograd_cache.py`; without it AOTAutograd's results are not kept.
     """
 
+    _fx_graph_cache_key = _NotKept()
+
     def __init__(self, call: Callable[[list[Any]], Sequence[Any]], kept: Any = None):
         self.call = call
         self._boxed_call = True  # of the instance: who wraps it copies its dictionary
-        self._fx_graph_cache_key = kept
+        if kept is not None:
+            self._fx_graph_cache_key = kept
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         return self.call(inputs)

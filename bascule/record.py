@@ -42,6 +42,7 @@ class Record:
     untuned: str | None = None  # with the option `max_autotune`: why nothing was measured
     replay: str | None = None  # whether it is replayed as a CUDA graph: how, or why not
     target: str = ""  # what kernels were compiled for
+    subjects: tuple[str, ...] = ()  # what of the graph warnings about the device may be about
     aligned: bool = True  # whether the dynamic sizes at hand are multiples of 16
     lowering: bool = False  # whether all passes have run
 

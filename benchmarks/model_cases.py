@@ -1,4 +1,7 @@
-"""Small models with random weights, one training step each: GPT-2, BERT, Llama, T5, Mixtral, ViT, ResNet."""
+"""Small models with random weights, one training step each: GPT-2, BERT, Llama, T5, Mixtral, ViT, ResNet, and RWKV, which is only tested.
+
+The tests take them in a smaller size.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,25 +9,55 @@ from dataclasses import dataclass
 import torch
 import transformers
 
+Inputs = dict[str, torch.Tensor | bool]
+
+
+@dataclass(frozen=True)
+class Size:
+    """`batch`: rows of tokens; there are twice as many images, `image` pixels wide and high. `layers`: of models that are not small for one."""
+
+    batch: int
+    length: int
+    vocabulary: int
+    hidden: int
+    layers: int
+    image: int
+
+
+MEASURED = Size(batch=4, length=64, vocabulary=1000, hidden=128, layers=4, image=64)
+TESTED = Size(batch=2, length=16, vocabulary=101, hidden=32, layers=2, image=32)
+
 
 @dataclass(frozen=True)
 class ModelCase:
-    """`make()` gives (model, keyword arguments of a call whose result has a `.loss`)."""
+    """`inputs()` gives keyword arguments of a call whose result has a `.loss`: tokens or images."""
 
     name: str
-    make: Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]]
+    model: Callable[[Size], torch.nn.Module]
+    inputs: Callable[[Size], Inputs]
 
 
-def _tokens(vocabulary: int, batch: int = 4, length: int = 64) -> torch.Tensor:
-    return torch.randint(0, vocabulary, (batch, length))
+def tokens(size: Size) -> Inputs:
+    ids = torch.randint(0, size.vocabulary, (size.batch, size.length))
+    return {"input_ids": ids, "labels": ids}
 
 
-def gpt2():
+def tokens_once(size: Size) -> Inputs:
+    """For models that would return keys and values for tokens to come."""
+    return {**tokens(size), "use_cache": False}
+
+
+def images(size: Size) -> Inputs:
+    number = 2 * size.batch
+    return {"pixel_values": torch.randn(number, 3, size.image, size.image), "labels": torch.randint(0, 10, (number,))}
+
+
+def gpt2(size: Size):
     config = transformers.GPT2Config(
-        vocab_size=1000,
-        n_positions=64,
-        n_embd=128,
-        n_layer=4,
+        vocab_size=size.vocabulary,
+        n_positions=size.length,
+        n_embd=size.hidden,
+        n_layer=size.layers,
         n_head=4,
         resid_pdrop=0.0,
         embd_pdrop=0.0,
@@ -32,116 +65,119 @@ def gpt2():
         bos_token_id=0,
         eos_token_id=0,
     )
-    ids = _tokens(1000)
-    return transformers.GPT2LMHeadModel(config), {"input_ids": ids, "labels": ids, "use_cache": False}
+    return transformers.GPT2LMHeadModel(config)
 
 
-def bert():
+def bert(size: Size):
     config = transformers.BertConfig(
-        vocab_size=1000,
-        hidden_size=128,
-        num_hidden_layers=4,
+        vocab_size=size.vocabulary,
+        hidden_size=size.hidden,
+        num_hidden_layers=size.layers,
         num_attention_heads=4,
-        intermediate_size=512,
+        intermediate_size=4 * size.hidden,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    ids = _tokens(1000)
-    return transformers.BertForMaskedLM(config), {"input_ids": ids, "labels": ids}
+    return transformers.BertForMaskedLM(config)
 
 
-def llama():
+def llama(size: Size):
     config = transformers.LlamaConfig(
-        vocab_size=1000,
-        hidden_size=128,
-        intermediate_size=352,
-        num_hidden_layers=4,
+        vocab_size=size.vocabulary,
+        hidden_size=size.hidden,
+        intermediate_size=size.hidden * 11 // 4,
+        num_hidden_layers=size.layers,
         num_attention_heads=4,
         num_key_value_heads=2,
     )
-    ids = _tokens(1000)
-    return transformers.LlamaForCausalLM(config), {"input_ids": ids, "labels": ids, "use_cache": False}
+    return transformers.LlamaForCausalLM(config)
 
 
-def t5():
+def t5(size: Size):
     config = transformers.T5Config(
-        vocab_size=1000,
-        d_model=128,
-        d_kv=32,
-        d_ff=512,
+        vocab_size=size.vocabulary,
+        d_model=size.hidden,
+        d_kv=size.hidden // 4,
+        d_ff=4 * size.hidden,
         num_layers=2,
         num_heads=4,
         dropout_rate=0.0,
         decoder_start_token_id=0,
     )
-    ids = _tokens(1000)
-    return transformers.T5ForConditionalGeneration(config), {"input_ids": ids, "labels": ids, "use_cache": False}
+    return transformers.T5ForConditionalGeneration(config)
 
 
-def mixtral():
+def mixtral(size: Size):
     config = transformers.MixtralConfig(
-        vocab_size=1000,
-        hidden_size=128,
-        intermediate_size=256,
+        vocab_size=size.vocabulary,
+        hidden_size=size.hidden,
+        intermediate_size=2 * size.hidden,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
         num_local_experts=4,
         output_router_logits=True,
     )
-    ids = _tokens(1000)
-    return transformers.MixtralForCausalLM(config), {"input_ids": ids, "labels": ids, "use_cache": False}
+    return transformers.MixtralForCausalLM(config)
 
 
-def vit():
+def vit(size: Size):
     config = transformers.ViTConfig(
-        image_size=64,
-        patch_size=16,
-        hidden_size=128,
-        num_hidden_layers=4,
+        image_size=size.image,
+        patch_size=size.image // 4,
+        hidden_size=size.hidden,
+        num_hidden_layers=size.layers,
         num_attention_heads=4,
-        intermediate_size=512,
+        intermediate_size=4 * size.hidden,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         num_labels=10,
     )
-    images = torch.randn(8, 3, 64, 64)
-    return transformers.ViTForImageClassification(config), {
-        "pixel_values": images,
-        "labels": torch.randint(0, 10, (8,)),
-    }
+    return transformers.ViTForImageClassification(config)
 
 
-def resnet():
+def resnet(size: Size):
     config = transformers.ResNetConfig(
-        embedding_size=32, hidden_sizes=[32, 64, 128], depths=[2, 2, 2], layer_type="basic", num_labels=10
+        embedding_size=size.hidden // 4,
+        hidden_sizes=[size.hidden // 4, size.hidden // 2, size.hidden],
+        depths=[size.layers // 2] * 3,
+        layer_type="basic",
+        num_labels=10,
     )
-    images = torch.randn(8, 3, 64, 64)
-    return transformers.ResNetForImageClassification(config), {
-        "pixel_values": images,
-        "labels": torch.randint(0, 10, (8,)),
-    }
+    return transformers.ResNetForImageClassification(config)
+
+
+def rwkv(size: Size):
+    """Its recurrence is a loop in Python: the graph grows with the length of the tokens."""
+    config = transformers.RwkvConfig(
+        vocab_size=size.vocabulary,
+        context_length=size.length,
+        hidden_size=size.hidden,
+        num_hidden_layers=size.layers,
+        intermediate_size=4 * size.hidden,
+    )
+    return transformers.RwkvForCausalLM(config)
 
 
 CASES = [
-    ModelCase("GPT-2", gpt2),
-    ModelCase("BERT", bert),
-    ModelCase("Llama", llama),
-    ModelCase("T5", t5),
-    ModelCase("Mixtral", mixtral),
-    ModelCase("ViT", vit),
-    ModelCase("ResNet", resnet),
+    ModelCase("GPT-2", gpt2, tokens_once),
+    ModelCase("BERT", bert, tokens),
+    ModelCase("Llama", llama, tokens_once),
+    ModelCase("T5", t5, tokens_once),
+    ModelCase("Mixtral", mixtral, tokens_once),
+    ModelCase("ViT", vit, images),
+    ModelCase("ResNet", resnet, images),
 ]
+RWKV = ModelCase("RWKV", rwkv, tokens_once)
 
 
-def build(case: ModelCase) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+def build(case: ModelCase, size: Size = MEASURED) -> tuple[torch.nn.Module, Inputs]:
     """The model in training mode and its inputs, the same at every call."""
     torch.manual_seed(0)
-    model, inputs = case.make()
-    return model.train(), inputs
+    return case.model(size).train(), case.inputs(size)
 
 
-def training_step(call: Callable, model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+def training_step(call: Callable, model: torch.nn.Module, inputs: Inputs) -> torch.Tensor:
     """Forward and backward through `call` (the model, compiled or not); gradients are left on the parameters."""
     model.zero_grad(set_to_none=True)
     loss = call(**inputs).loss

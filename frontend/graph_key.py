@@ -1,10 +1,12 @@
 """What decides how AOTAutograd traces a graph of Dynamo's, as text: the graph, its inputs, the state of PyTorch.
 
 Equal texts stand for equal traces, so nothing is left out because it seems not to matter, and only what is known is taken: a graph with anything
-else raises `NotKeyed`. Operators of the user's own are such a thing, since their decompositions and backwards are Python that a key cannot see.
+else raises `NotKeyed`. Operators of the user's own are such a thing, since their backwards are Python that a key cannot see; those of an
+installed package go by its version.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +16,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from .custom_operators import told_of_operator
 
 _MODULES = {"torch", "operator", "_operator", "math", "builtins"}  # where functions in a graph come from
 _NAMESPACES = ("aten", "prims")
@@ -82,10 +86,15 @@ def _function(target: Any) -> str:
         case torch._ops.OpOverloadPacket() if target._qualified_op_name.split("::")[0] in _NAMESPACES:
             return str(target)
         case torch._ops.OpOverload() | torch._ops.OpOverloadPacket():
-            raise NotKeyed(f"'{target}' is an operator from outside of PyTorch's own")
+            told = told_of_operator(target)
+            if told is None:
+                raise NotKeyed(f"'{target}' is an operator from outside of PyTorch's own, and of no installed package")
+            return f"{target} {told}"
         case torch._ops.HigherOrderOperator():
             return target.name()
     module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
+    if "<" in str(name) and getattr(sys.modules.get(str(module)), target.__name__, None) is target:
+        name = target.__name__  # made by a function, as `torch.nn.functional.max_pool2d` is
     known = module is None or module.split(".")[0] in _MODULES
     if name is None or not known or "<" in name:
         raise NotKeyed(f"a function from outside of PyTorch, {module}.{name or target!r}")

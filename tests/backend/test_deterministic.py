@@ -1,4 +1,5 @@
-"""`torch.use_deterministic_algorithms`: what GPU kernels would write in an order that varies goes to ATen, which orders it or refuses."""
+"""`torch.use_deterministic_algorithms`: what GPU kernels would write in an order that varies goes to ATen, which orders it
+or refuses; rows that are added are sorted and summed."""
 
 import pytest
 import torch
@@ -22,17 +23,22 @@ def deterministic(request):
 PLACES = torch.tensor([3, 1, 3, 3, 0])
 SPREAD = PLACES[:, None].expand(-1, 6)
 
-# Writes that meet at one place: name -> function, its ATen operator.
-MEETING = {
+# Additions of rows: name -> function, its ATen operator.
+ROWS = {
     "index_put": (lambda x, y, i, s: x.index_put((i,), y, accumulate=True), "aten.index_put.default"),
-    "index_put set": (lambda x, y, i, s: x.index_put((i,), y), "aten.index_put.default"),
     "index_add": (lambda x, y, i, s: x.index_add(0, i, y), "aten.index_add.default"),
+    "embedding": (lambda x, y, i, s: F.embedding(i, x) * y, "aten.embedding_dense_backward.default"),
+    "pooled": (lambda x, y, i, s: x.index_add(0, i, F.avg_pool1d(y, 3, 1, 1)), "aten.index_add.default"),
+}
+# Other writes that meet at one place.
+MEETING = {
+    "index_put set": (lambda x, y, i, s: x.index_put((i,), y), "aten.index_put.default"),
+    "columns": (lambda x, y, i, s: x.index_add(1, i, y[:4, :5]), "aten.index_add.default"),
     "index_copy": (lambda x, y, i, s: x.index_copy(0, i, y), "aten.index_copy.default"),
     "put": (lambda x, y, i, s: x.put(s, y, accumulate=True), "aten.put.default"),
     "scatter": (lambda x, y, i, s: x.scatter(0, s, y), "aten.scatter.src"),
     "scatter_add": (lambda x, y, i, s: x.scatter_add(0, s, y), "aten.scatter_add.default"),
     "scatter_reduce": (lambda x, y, i, s: x.scatter_reduce(0, s, y, "mean"), "aten.scatter_reduce.two"),
-    "embedding": (lambda x, y, i, s: F.embedding(i, x) * y, "aten.embedding_dense_backward.default"),
     "gather": (lambda x, y, i, s: x.gather(0, s) * y, "aten.scatter_add.default"),
 }
 # Writes whose order does not matter.
@@ -70,9 +76,23 @@ def test_writes_that_meet_go_to_aten(name, deterministic, tmp_path):
     torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_added_in_a_fixed_order(name, deterministic, tmp_path):
+    """As sums of segments, however small they are."""
+    function, _ = ROWS[name]
+    explanation, atomics = explained(function, tmp_path)
+    assert atomics == 0 and list(aten_of(explanation)) == ["aten.sort.stable"]
+    x, y = torch.randn(4, 6, requires_grad=True), torch.randn(5, 6)
+    compiled = torch.compile(function, backend="bascule", options={"target": "interpret", "on_error": "raise"})
+    got, want = compiled(x, y, PLACES, SPREAD), function(x, y, PLACES, SPREAD)
+    torch.testing.assert_close(got, want)
+    gradients = (torch.autograd.grad((out * out).sum(), x)[0] for out in (got, want))
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize("name", ["index_put", "scatter_add", "embedding"])
 def test_without_the_flag_they_are_generated(name, tmp_path):
-    function, operator = MEETING[name]
+    function, operator = (ROWS | MEETING)[name]
     explanation, atomics = explained(function, tmp_path)
     assert operator not in aten_of(explanation)
     assert atomics > 0
@@ -86,12 +106,12 @@ def test_writes_in_any_order_stay_kernels(name, deterministic, tmp_path):
 
 def test_an_error_is_not_made_of_it(deterministic, tmp_path):
     """ATen has the operator on purpose: `fallback="error"` is about operators without a rule."""
-    explanation, _ = explained(MEETING["index_add"][0], tmp_path, fallback="error")
+    explanation, _ = explained(MEETING["columns"][0], tmp_path, fallback="error")
     assert "aten.index_add.default" in aten_of(explanation)
 
 
 def test_the_flag_is_seen_by_guards_and_by_the_cache():
-    function = MEETING["index_add"][0]
+    function = MEETING["columns"][0]
     compiled = torch.compile(function, backend="bascule", options={"target": "interpret", "on_error": "raise"})
     inputs = torch.randn(4, 6), torch.randn(5, 6), PLACES, SPREAD
     compiled(*inputs)

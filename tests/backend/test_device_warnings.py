@@ -7,7 +7,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from bascule import device_warnings
-from bascule.device_warnings import warn_about
+from bascule.device_warnings import F32_PRODUCTS, subjects_of, warn_about
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
@@ -24,7 +24,7 @@ def told(monkeypatch, gm, device, capability):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
-            warn_about(gm, device)
+            warn_about(subjects_of(gm, device), device)
     return [str(one.message) for one in caught]
 
 
@@ -54,3 +54,15 @@ def test_tf32_is_on(monkeypatch):
 def test_bf16_is_not_there(monkeypatch):
     (text,) = told(monkeypatch, product(torch.bfloat16), GPU, (7, 5))
     assert text.startswith("a GPU does not support bfloat16")
+
+
+def test_a_process_that_loads_a_trace_is_warned_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("bascule.compile.subjects_of", lambda gm, device: (F32_PRODUCTS,))
+    told = []
+    for module in ("bascule.compile", "bascule.trace_cache"):
+        monkeypatch.setattr(f"{module}.warn_about", lambda *about, module=module: told.append((module, *about)))
+    for _ in range(2):
+        torch._dynamo.reset()
+        torch.compile(lambda x: x @ x, backend="bascule", options={"on_error": "raise"})(torch.ones(3, 3))
+    assert told == [("bascule.compile", (F32_PRODUCTS,), CPU), ("bascule.trace_cache", [F32_PRODUCTS], CPU)]

@@ -302,3 +302,14 @@ def test_weights_of_channels_last_convolutions_are_laid_out_once():
     compiled = frozen(module)
     torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-5)
     assert counters()["freezing"]["weights of convolutions laid out"] == 2
+
+
+def test_inductors_setting_counts_where_the_option_is_not_given():
+    module, x = nn.Linear(6, 5).eval(), torch.randn(3, 6)
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        for options, wanted in (({}, 1), ({"freezing": False}, 0)):
+            torch.compiler.reset()
+            reset_counters()
+            call = torch.compile(module, backend="bascule", options={"on_error": "raise", **options})
+            torch.testing.assert_close(call(x), module(x))
+            assert bool(counters()["freezing"]) == bool(wanted)

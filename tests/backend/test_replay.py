@@ -341,6 +341,47 @@ def test_what_parts_save_stays_and_what_runs_alone_does_not(on_cpu):
     assert not {name for name in saved if "svd" in name or name.startswith("getitem")}
 
 
+def test_frozen_weights_are_no_inputs_of_the_recording(on_cpu):
+    model, x, y = Model().eval(), torch.randn(8, 6), torch.randn(8, 6)
+    call = compiled(model, freezing=True)
+    with torch.no_grad():
+        for _ in range(3):
+            x, y = torch.randn(8, 6), torch.randn(8, 6)
+            torch.testing.assert_close(call(x, y), model(x, y))
+    (what,) = on_cpu.made
+    assert [one.name for one in what.inputs] == ["x", "y"] and what.static == () and what.constants
+    assert bascule.counters()["cudagraphs"] == {"graphs": 1, "recordings": 1}
+
+
+@pytest.mark.parametrize("replayed", [True, False])
+def test_inductors_front_asks_with_a_boxed_flag(on_cpu, monkeypatch, replayed):
+    """What `compile_fx_inner` is given as `cudagraphs`; the backward is asked for as the forward left it."""
+    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.utils import BoxedBool
+
+    on_cpu.static_input_numbers = lambda: None
+    monkeypatch.setattr("bascule.runtime.cudagraphs", on_cpu, raising=False)
+    if not replayed:
+        on_cpu.unavailable = lambda: "no CUDA graphs here"
+    asked = []
+
+    def inner(*args, cudagraphs, **kwargs):
+        asked.append((kwargs.get("is_backward", False), bool(cudagraphs)))
+        assert isinstance(cudagraphs, BoxedBool)
+        return bascule.compile_fx_inner(*args, cudagraphs=cudagraphs, options={"on_error": "raise"}, **kwargs)
+
+    call = torch.compile(
+        lambda x, w: torch.sin(x) * w, backend=lambda gm, inputs: compile_fx(gm, inputs, inner_compile=inner)
+    )
+    x, w = torch.randn(4, requires_grad=True), torch.randn(4)
+    with torch._inductor.config.patch("triton.cudagraphs", True), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReplayWarning)
+        call(x, w).sum().backward()
+    torch.testing.assert_close(x.grad, torch.cos(x) * w)
+    assert asked == [(False, True), (True, replayed)]
+    assert [what.direction for what in on_cpu.made] == (["forward", "backward"] if replayed else [])
+
+
 def test_dynamic_sizes(on_cpu):
     call = torch.compile(
         lambda x: torch.softmax(x, -1) * x.shape[0],

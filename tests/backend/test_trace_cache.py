@@ -1,11 +1,13 @@
 """The cache of traces: what hits is right, what could be wrong misses, and what has no key says why."""
 
 import os
+import sys
 from contextlib import nullcontext
 
 import pytest
 import torch
 import torch.utils.checkpoint
+from bascule.frontend import custom_operators
 from bascule.runtime.packages import pack, unpack
 from torch._functorch._aot_autograd import autograd_cache as torchs
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
@@ -103,12 +105,16 @@ def normalized(x, y):
     return torch.nn.functional.layer_norm(x, (4,)) * torch.softmax(y, -1)
 
 
+def pooled(x, y):
+    return torch.nn.functional.max_pool2d((x * y).unsqueeze(0), 2)  # a function that PyTorch makes by a function
+
+
 def looked_up(x, y):
     return x[y.argmax(-1)].cumsum(0)
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("function", [written, viewed, constant, no_tensor, normalized, looked_up])
+@pytest.mark.parametrize("function", [written, viewed, constant, no_tensor, normalized, looked_up, pooled])
 def test_behaves_as_eager_does(folder, function, dynamic):
     """Results, what is written, what shares memory: of a compile, of a hit, of calls with other sizes after that."""
     for time in range(2):
@@ -364,6 +370,74 @@ def test_bypassed_for_an_operator_of_the_users_own(folder):
             torch.testing.assert_close(run(an_operator_of_ones_own, x), x * factor)
     assert "hit" not in counted()
     assert any("from outside of PyTorch's own" in name for name in counted())
+
+
+PACKAGE = """
+import torch
+
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * FACTOR
+
+def fake(x):
+    return torch.empty_like(x)
+
+def backward(ctx, gradient):
+    return gradient * FACTOR
+
+FACTOR = 2.0
+if not hasattr(torch.ops, "bascule_trace_package") or not hasattr(torch.ops.bascule_trace_package, "scaled"):
+    kept = torch.library.custom_op("bascule_trace_package::scaled", scaled, mutates_args=())
+    kept.register_fake(fake)
+    kept.register_autograd(backward)
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """An installed package with an operator; gives what writes its version."""
+    (tmp_path / "bascule_trace_package.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(version):
+        told = tmp_path / "bascule_trace_package-1.dist-info"
+        told.mkdir(exist_ok=True)
+        (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: bascule_trace_package\nVersion: {version}\n")
+        custom_operators._place.cache_clear()
+
+    yield install
+    custom_operators._place.cache_clear()
+    sys.modules.pop("bascule_trace_package", None)
+
+
+def an_installed_operator(x):
+    return torch.ops.bascule_trace_package.scaled(x) + 1
+
+
+def test_an_operator_of_an_installed_package_goes_by_its_version(folder, package):
+    package("1.0")
+    import bascule_trace_package  # noqa: F401
+
+    for version, wanted in (("1.0", {"miss": 1}), ("1.0", {"miss": 1, "hit": 1}), ("2.0", {"miss": 2, "hit": 1})):
+        package(version)
+        x = torch.randn(3, requires_grad=True)
+        out = run(an_installed_operator, x)
+        out.sum().backward()
+        torch.testing.assert_close(out, x * 2 + 1)
+        torch.testing.assert_close(x.grad, torch.full((3,), 2.0))
+        assert {name: n for name, n in counted().items() if name != "stored"} == wanted
+
+
+def test_an_operator_defined_in_a_script_is_not_kept(folder):
+    def backward(ctx, gradient):
+        return gradient * 2
+
+    operator = torch.library.custom_op(
+        "bascule_trace_script::scaled", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    operator.register_fake(torch.empty_like)
+    operator.register_autograd(backward)
+    torch.testing.assert_close(run(operator, torch.ones(3)), torch.full((3,), 2.0))
+    assert [name for name in counted() if name.startswith("bypass: 'bascule_trace_script")]
 
 
 def test_inputs_that_share_memory_are_other_inputs(folder):

@@ -1,5 +1,6 @@
 """`torch.compile(..., backend="bascule")` on a GPU, against eager there."""
 
+import gc
 import threading
 import warnings
 
@@ -132,18 +133,24 @@ def test_more_elements_than_32_bits_count():
 
 
 def test_no_room_for_the_arena():
-    torch.cuda.empty_cache()  # before x is made, which would keep the whole of a cached block
-    x = randn(16384, 2048)
+    torch.mm(*randn(2, 8, 8))  # cuBLAS takes a workspace at its first product, and keeps it
+    x = randn(4096, 4096)
     call = compiled(lambda x: (x + 1) @ (x.t() * 2))
-    total = torch.cuda.get_device_properties(0).total_memory
+    gc.collect()
+    torch.cuda.empty_cache()
+    total, filler = torch.cuda.get_device_properties(0).total_memory, []
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (32 << 20)) / total)
     try:
+        with pytest.raises(torch.OutOfMemoryError):  # what other tests have left in parts of blocks is no room either
+            while True:
+                filler.append(torch.empty(16 << 20, dtype=torch.uint8, device="cuda"))
         with pytest.raises(torch.OutOfMemoryError, match=r"graph\d+_inference: no room for its arena of [\d,]+ bytes"):
             call(x)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
+        filler.clear()
     held = torch.cuda.memory_allocated()
-    torch.testing.assert_close(call(x), (x + 1) @ (x.t() * 2))
+    torch.testing.assert_close(call(x), (x + 1) @ (x.t() * 2), rtol=1e-4, atol=1e-2)
     assert torch.cuda.memory_allocated() == held, "nothing of a call stays"
 
 
@@ -225,9 +232,10 @@ def test_deterministic_algorithms():
         first = call(x, i, y)
         assert all(torch.equal(call(x, i, y), first) for _ in range(5))
         assert "aten.index_add.default" in next(iter(bascule.counters()["aten"]))
-        padded = randn(2, 3, 8, 8, requires_grad=True)
-        with pytest.raises(RuntimeError, match="deterministic"):
-            compiled(lambda x: F.pad(x, (1, 1, 1, 1), "replicate"))(padded).sum().backward()
+        places = torch.arange(64, device="cuda")
+        for put in (torch.put, compiled(lambda x, i, y: torch.put(x, i, y))):
+            with pytest.raises(RuntimeError, match="deterministic"):
+                put(x, places, y[0])
     finally:
         torch.use_deterministic_algorithms(False)
     torch.testing.assert_close(first, x.index_add(0, i, y) + 1, rtol=1e-4, atol=1e-3)

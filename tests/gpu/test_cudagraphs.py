@@ -146,6 +146,16 @@ def test_an_output_that_is_kept_is_an_error_and_a_clone_is_not():
         assert "overwritten" in str(error)
 
 
+def test_frozen_weights():
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).cuda().eval()
+    call = compiled(model, options={"freezing": True})
+    with torch.no_grad():
+        for _ in range(STEPS):
+            x = randn(2, 3, 16, 16)
+            torch.testing.assert_close(call(x), model(x), rtol=1e-3, atol=1e-3)  # cuDNN takes TF32
+    assert recordings() == 1 and bascule.counters()["freezing"]["folded into convolutions"] == 1
+
+
 def test_sizes_have_recordings_of_their_own_up_to_a_limit():
     call = compiled(lambda x: torch.softmax(x, -1) * x.shape[0], dynamic=True, options={"cudagraph_shapes": 3})
     with warnings.catch_warnings(record=True) as found:

@@ -5,121 +5,27 @@
 
 import pytest
 import torch
-import transformers
 
 import bascule
+from benchmarks.model_cases import CASES, RWKV, TESTED, build, training_step
 
-BATCH, LENGTH, VOCABULARY = 2, 16, 101
+MODELS = {case.name: case for case in (*CASES, RWKV)}
+
 # Sums are taken in another order than eager takes them. How far a gradient's elements may be off: relative to its largest
 # element, and (for gradients that are zero but for rounding, as of a key's bias) to the largest of all gradients.
 TOLERANCE, TOLERANCE_OF_ALL = 2e-5, 1e-6
 
 
-def tokens():
-    return torch.randint(0, VOCABULARY, (BATCH, LENGTH))
-
-
-def language_model(cls, config):
-    ids = tokens()
-    return cls(config), {"input_ids": ids, "labels": ids}
-
-
-def image_model(cls, config):
-    return cls(config), {"pixel_values": torch.randn(BATCH, 3, 32, 32), "labels": torch.tensor([1, 0])}
-
-
-def gpt2():
-    config = transformers.GPT2Config(
-        vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
-    )
-    return language_model(transformers.GPT2LMHeadModel, config)
-
-
-def bert():
-    config = transformers.BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0,
-    )
-    return language_model(transformers.BertForMaskedLM, config)
-
-
-def llama():
-    config = transformers.LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=32,
-    )
-    return language_model(transformers.LlamaForCausalLM, config)
-
-
-def t5():
-    config = transformers.T5Config(
-        vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, dropout_rate=0
-    )
-    config.decoder_start_token_id = 0
-    return language_model(transformers.T5ForConditionalGeneration, config)
-
-
-def mixtral():
-    config = transformers.MixtralConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=64,
-        num_local_experts=4,
-        max_position_embeddings=32,
-    )
-    return language_model(transformers.MixtralForCausalLM, config)
-
-
-def vit():
-    config = transformers.ViTConfig(
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        image_size=32,
-        patch_size=8,
-        hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0,
-        num_labels=3,
-    )
-    return image_model(transformers.ViTForImageClassification, config)
-
-
-def resnet():
-    config = transformers.ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=3
-    )
-    return image_model(transformers.ResNetForImageClassification, config)
-
-
 def step(model, compiled, inputs):
     """Loss and gradients of one step."""
-    model.zero_grad()
-    loss = compiled(**inputs).loss
-    loss.backward()
-    return loss.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    loss = training_step(compiled, model, inputs)
+    return loss, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("make", [gpt2, bert, llama, t5, mixtral, vit, resnet])
-def test_training_step(make):
+@pytest.mark.parametrize("case", MODELS)
+def test_training_step(case):
     torch._dynamo.reset()
-    torch.manual_seed(0)
-    model, inputs = make()
-    model.train()
+    model, inputs = build(MODELS[case], TESTED)
     buffers = {name: b.clone() for name, b in model.named_buffers()}
     expected_loss, expected = step(model, model, inputs)
     after = {name: b.clone() for name, b in model.named_buffers()}
@@ -155,10 +61,9 @@ ALLOWED = (
 )
 
 
-@pytest.mark.parametrize("make", [gpt2, bert, llama, t5, mixtral, vit, resnet])
-def test_only_products_convolutions_attention_and_sorts_go_to_aten(make):
-    torch.manual_seed(0)
-    model, inputs = make()
+@pytest.mark.parametrize("case", MODELS)
+def test_only_products_convolutions_attention_and_sorts_go_to_aten(case):
+    model, inputs = build(MODELS[case], TESTED)
     explanation = bascule.explain(model, **inputs, options={"on_error": "raise"})
     aten = {call.operator for graph in explanation.graphs for call in graph.aten}
     foreign = {name for name in aten if not any(part in name for part in ALLOWED)}

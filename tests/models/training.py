@@ -2,28 +2,14 @@
 
 import copy
 import sys
+from dataclasses import replace
 
 import torch
-import transformers
 
+from benchmarks.model_cases import CASES, TESTED, build
 
-def gpt2() -> tuple[torch.nn.Module, list[dict[str, torch.Tensor]]]:
-    config = transformers.GPT2Config(
-        vocab_size=61, n_positions=16, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
-    )
-    batches = [torch.randint(0, 61, (2, 16)) for _ in range(4)]
-    return transformers.GPT2LMHeadModel(config), [{"input_ids": b, "labels": b, "use_cache": False} for b in batches]
-
-
-def resnet() -> tuple[torch.nn.Module, list[dict[str, torch.Tensor]]]:
-    config = transformers.ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=3
-    )
-    batches = [(torch.randn(4, 3, 32, 32), torch.randint(0, 3, (4,))) for _ in range(4)]
-    return transformers.ResNetForImageClassification(config), [{"pixel_values": x, "labels": y} for x, y in batches]
-
-
-MODELS = {"gpt2": gpt2, "resnet": resnet}
+MODELS = ("GPT-2", "ResNet")
+SIZE = replace(TESTED, vocabulary=61, batch=2)
 
 
 def largest_difference(name: str, steps: int) -> float:
@@ -31,8 +17,9 @@ def largest_difference(name: str, steps: int) -> float:
 
     Raises AssertionError where the loss has not fallen: then the steps have trained nothing.
     """
-    torch.manual_seed(0)
-    model, batches = MODELS[name]()
+    (case,) = (case for case in CASES if case.name == name)
+    model, _ = build(case, SIZE)
+    batches = [case.inputs(SIZE) for _ in range(4)]
     twin = copy.deepcopy(model)
     compiled = torch.compile(twin, backend="bascule", options={"on_error": "raise"})
     losses: list[list[float]] = [[], []]

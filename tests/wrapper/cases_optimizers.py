@@ -22,7 +22,8 @@ def steps(make, compile_step=True, closure=False):
             state = [t for s in optimizer.state.values() for t in s.values() if isinstance(t, torch.Tensor)]
             now = [t.data_ptr() for t in (*parameters, *state)]
             same, places = places is None or places == now, now
-        return [p.detach() for p in parameters], state, same
+        # Dynamo itself moves the counts of steps to the parameters' device (`OptimizerVariable.move_step_if_cpu`), for every backend.
+        return [p.detach() for p in parameters], [t.to(DEVICE) for t in state], same
 
     return run
 
@@ -48,7 +49,7 @@ FUSED = {
     "SGD": (o.SGD, {"lr": 0.1, "momentum": 0.9}),
     "Adam": (o.Adam, {"lr": 0.1}),
     "AdamW": (o.AdamW, {"lr": 0.1, "weight_decay": 0.01}),
-    "Adagrad": (o.Adagrad, {"lr": 0.1}),
+    **({"Adagrad": (o.Adagrad, {"lr": 0.1})} if DEVICE == "cpu" else {}),  # PyTorch has no such kernel on GPUs
 }
 
 

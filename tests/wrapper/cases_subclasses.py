@@ -4,7 +4,7 @@ import os
 from functools import cache
 
 import torch
-from harness import Program, r
+from harness import DEVICE, Program, r
 from torch.testing._internal.two_tensor import TwoTensor
 
 
@@ -50,7 +50,7 @@ def written(compile_):
 
 
 def parameter(compile_):
-    module = torch.nn.Linear(4, 2)
+    module = torch.nn.Linear(4, 2).to(DEVICE)
     module.weight = torch.nn.Parameter(pair(2, 4))
     out = compile_(module)(r(3, 4))
     out.sum().backward()
@@ -79,8 +79,9 @@ def mesh():
     from torch.distributed.device_mesh import init_device_mesh
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
-    init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
-    return init_device_mesh("cpu", (1,))
+    backend = "gloo" if DEVICE == "cpu" else "nccl"
+    init_process_group(backend, rank=0, world_size=1, store=torch.distributed.HashStore())
+    return init_device_mesh(DEVICE, (1,))
 
 
 def sharded(compile_):

@@ -1,11 +1,13 @@
-"""One of two processes that train one small model, eager and then compiled: `data_parallel.py HOW RANK`. Prints the losses as JSON.
+"""Two processes that train one small model, eager and then compiled. One of them: `data_parallel.py HOW RANK DEVICE`; prints the losses as JSON.
 
-`HOW`: ddp, "ddp, compiled autograd" or fsdp2. With `BASCULE_TEST_DEVICE=cuda` each process has a GPU of its own and NCCL connects them.
+`HOW` is one of `WAYS`. With the device `cuda` each process has a GPU of its own and NCCL connects them; with `cpu`, gloo does.
 """
 
 import contextlib
 import json
 import os
+import socket
+import subprocess
 import sys
 
 import torch
@@ -13,7 +15,7 @@ import torch.distributed as dist
 
 import bascule
 
-DEVICE = os.environ.get("BASCULE_TEST_DEVICE", "cpu")
+WAYS = ("ddp", "ddp, compiled autograd", "fsdp2")
 
 
 class Layer(torch.nn.Module):
@@ -38,17 +40,13 @@ class Model(torch.nn.Module):
         return x
 
 
-def model():
-    torch.manual_seed(0)
-    return Model().to(DEVICE)
-
-
-def losses(how, rank, compile_):
+def losses(how, rank, device, compile_):
     """Of three steps; each process has data of its own."""
     torch._dynamo.reset()
     if compile_ and "compiled autograd" in how:
         torch._dynamo.config.optimize_ddp = "python_reducer"
-    module = model()
+    torch.manual_seed(0)
+    module = Model().to(device)
     if how == "fsdp2":
         from torch.distributed.fsdp import fully_shard
 
@@ -68,7 +66,7 @@ def losses(how, rank, compile_):
     found = []
     for step in range(3):
         torch.manual_seed(10 * step + rank)
-        loss = function(torch.randn(8, 16, device=DEVICE)).square().mean()
+        loss = function(torch.randn(8, 16, device=device)).square().mean()
         with scope():
             loss.backward()
         optimizer.step()
@@ -77,12 +75,33 @@ def losses(how, rank, compile_):
     return found
 
 
+def in_two_processes(how, device):
+    """What each of the processes prints: the losses of three steps, `eager` and `compiled`, and the counter `graphs`."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = str(one.getsockname()[1])
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [
+        subprocess.Popen([sys.executable, __file__, how, str(rank), device], env=environment, **pipes)
+        for rank in range(2)
+    ]
+    try:
+        finished = [process.communicate(timeout=240) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    for process, (_, errors) in zip(running, finished):
+        assert process.returncode == 0, errors[-3000:]
+    return [json.loads(out.splitlines()[-1]) for out, _ in finished]
+
+
 def main():
-    how, rank = sys.argv[1], int(sys.argv[2])
-    if DEVICE == "cuda":
+    how, rank, device = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    if device == "cuda":
         torch.cuda.set_device(rank)
-    dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo", rank=rank, world_size=2)
-    eager, compiled = losses(how, rank, False), losses(how, rank, True)
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", rank=rank, world_size=2)
+    eager, compiled = (losses(how, rank, device, compile_) for compile_ in (False, True))
     print(json.dumps({"eager": eager, "compiled": compiled, "graphs": bascule.counters()["graphs"]}))
     dist.destroy_process_group()
 

@@ -17,18 +17,18 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from bascule.devices import Placement
 
 PASSES = (
-    "fold-views,simplify-indexing,inline-producers,expand-random,canonicalize,cse,form-kernels,"
+    "fold-views,simplify-indexing,inline-producers,canonicalize,cse,form-kernels,"
     "schedule-kernels{target=cuda},order-program,bufferize-kernels,plan-memory"
 )
 
 
-def module_of(function, *inputs, placement=None, tracing_mode="fake"):
+def module_of(function, *inputs, placement=None, tracing_mode="fake", passes=PASSES):
     """The text for device 0 of a program whose graph was traced on the CPU."""
     gm = make_fx(function, tracing_mode=tracing_mode)(*inputs)
     module = import_graph(gm, inputs, context=context()).module
     (placement or Placement(torch.device("cuda", 0))).annotate(module)
     convert_module(module, fallback="aten", eager_rounding=False)
-    Pipeline.parse(PASSES).run(module)
+    Pipeline.parse(passes).run(module)
     text = to_python(module, Plans("cuda:0", lower_kernels(module).launches, "graph7_forward"))
     ast.parse(text)
     return text
@@ -55,6 +55,45 @@ def test_memory_is_the_caching_allocators():
     text = module_of(lambda x, w: (x.sin() @ w).cos() @ w, torch.randn(64, 64), torch.randn(64, 64))
     assert len(lines_with(text, "take_arena(")) == 1 and ', "graph7_forward")' in text
     assert "give_arena" not in text and "bascule.runtime.device_memory" in text
+
+
+def test_large_memory_is_free_before_more_is_asked_for():
+    """A run of kernels ends where a large input dies; a small one waits for the end of the run."""
+
+    def runs(rows):
+        x, y = torch.randn(rows, 512), torch.randn(rows, 256)
+        return len(lines_with(module_of(lambda x, y: (x.cumsum(0), y.cumsum(0)), x, y), "(stream, "))
+
+    assert runs(8) == 1 and runs(4096) == 2
+
+
+def test_results_lie_in_the_memory_of_products_of_another_shape():
+    def function(x, w, v):
+        return torch.softmax(torch.nn.functional.gelu(x @ w), -1) @ v
+
+    text = module_of(function, torch.randn(4, 64, 512), torch.randn(512, 512), torch.randn(512, 16))
+    assert lines_with(text, "take_arena(") == [f'arena = take_arena({4 * 256 * 512}, "graph7_forward")']
+    (allocated,) = lines_with(text, " = empty(")
+    assert "(256, 16)" in allocated
+
+
+def test_weights_are_cast_right_before_their_use():
+    """Though the biases of all layers are cast in one launch, before the first product."""
+
+    def function(x, *parameters):
+        for w, b in zip(parameters[::2], parameters[1::2]):
+            x = torch.addmm(b.bfloat16(), x, w.bfloat16())
+        return x
+
+    parameters = [torch.randn(*sizes) for _ in range(4) for sizes in ((256, 256), (256,))]
+    passes = PASSES.replace("schedule-kernels", "group-launches{target=cuda},schedule-kernels").replace(
+        "order-program,", ""
+    )
+    text = module_of(function, torch.randn(512, 256).bfloat16(), *parameters, passes=passes)
+    calls = re.findall(r"# (?:to_copy_\d+(_x4)?: )?aten\.(addmm|_to_copy)", text[text.index("def call") :])
+    assert [("all " if group else "") + name for group, name in calls].count("all _to_copy") == 1
+    names = [name for group, name in calls if not group]
+    assert names == ["_to_copy", "addmm"] * 4
 
 
 def test_seeds_are_drawn_on_the_device():

@@ -1,19 +1,11 @@
 """Compiled autograd, and data parallel training of two processes with gloo: losses and gradients are eager's."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from data_parallel import WAYS, in_two_processes
 from harness import OPTIONS, compiled
 from torch._dynamo import compiled_autograd
 from torch.testing import assert_close
-
-PROCESS = Path(__file__).with_name("data_parallel.py")
 
 
 def model():
@@ -153,28 +145,8 @@ def test_compiled_autograd_takes_cpu_scalars():
     assert_close(*gradients)
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-@pytest.mark.parametrize("how", ["ddp", "ddp, compiled autograd", "fsdp2"])
+@pytest.mark.parametrize("how", WAYS)
 def test_two_processes_train_as_eager(how):
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(PROCESS), how, str(rank)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]
-    finished = [process.communicate(timeout=240) for process in running]
-    for process, (_, errors) in zip(running, finished):
-        assert process.returncode == 0, errors.decode()[-3000:]
-    for out, _ in finished:
-        told = json.loads(out.decode().splitlines()[-1])
+    for told in in_two_processes(how, "cpu"):
         assert_close(told["compiled"], told["eager"], rtol=1e-4, atol=1e-5)
         assert told["graphs"].get("compiled", 0) >= 2 and "fallback" not in told["graphs"]

@@ -76,3 +76,21 @@ def test_large_values_are_used_before_others_are_made():
     steps, sizes = made + reduced, [100] * 4 + [1] * 4
     assert peak(steps, range(8), sizes, set()) == 401
     assert peak(steps, by_memory(steps, sizes, set()), sizes, set()) < 110
+
+
+def test_what_needs_nothing_comes_right_before_its_first_user():
+    """Casts of weights, each for one of a chain of products: one is alive at a time, though a cast makes less than a product."""
+    casts, products = 6, 6
+    steps = [Step(set(), [i], set()) for i in range(casts)]
+    for i in range(products):
+        before = {casts + i - 1} if i else set()
+        steps.append(Step({i} | before, [casts + i], {i} | before))
+    sizes = [10] * casts + [100] * products
+    order = by_memory(steps, sizes, {len(sizes) - 1})
+    assert order == [n for i in range(products) for n in (i, casts + i)]
+    assert peak(steps, order, sizes, set()) == 210
+
+
+def test_what_waits_is_shared_by_its_users():
+    steps = [Step(set(), [], set()), Step({0}, [0], set()), Step({1}, [1], {0}), Step({1, 2}, [2], {0, 1})]
+    assert by_memory(steps, [8, 4, 2], {2}) == [0, 1, 2, 3]

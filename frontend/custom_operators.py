@@ -1,0 +1,60 @@
+"""Operators that Python packages define with `torch.library.custom_op`: what of their Python decides how they are traced, as text.
+
+How PyTorch keeps their functions is private to it. Checked on torch 2.11, 2.13, 2.14.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch._higher_order_ops.effects import _get_effect
+from torch._library.custom_ops import OPDEFS
+
+
+def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str | None:
+    """The schema of an operator, and the versions of the packages whose functions are its backward, its fake results and so on.
+
+    None where they do not tell: the operator was defined in some other way, or by functions that no installed package has as they are (a script,
+    a checkout, functions made by other functions).
+    """
+    packet = isinstance(target, torch._ops.OpOverloadPacket)
+    definition = OPDEFS.get(target._qualified_op_name if packet else target._schema.name)
+    if definition is None:
+        return None
+    overload = definition._opoverload
+    if overload.py_kernels or not (packet or target is overload):
+        return None
+    versions = {_version_with(function) for function in _functions(definition)}
+    return None if None in versions else f"{overload._schema} {_get_effect(overload)} {sorted(versions)}"
+
+
+def _functions(definition: Any) -> Iterator[Any]:
+    single = ("_init_fn", "_abstract_fn", "_setup_context_fn", "_backward_fn", "_vmap_fn")
+    yield from (function for name in single if (function := getattr(definition, name)) is not None)
+    yield from definition._torch_dispatch_fns.values()
+    yield from getattr(definition, "_used_triton_kernels", ())  # no functions: such an operator is not told of
+
+
+def _version_with(function: Any) -> str | None:
+    """Name and version of the installed package that has `function`, a plain one, in one of its files."""
+    if not isinstance(function, FunctionType) or function.__closure__ or hasattr(function, "__wrapped__"):
+        return None
+    name = function.__module__.partition(".")[0]
+    place = _place(name)
+    if place is None or not Path(function.__code__.co_filename).is_relative_to(place[1]):
+        return None
+    return f"{name} {place[0]}"
+
+
+@cache
+def _place(name: str) -> tuple[str, str] | None:
+    """Version of the installed package `name`, and where packages are installed."""
+    try:
+        found = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return None
+    return found.version, str(found.locate_file(""))

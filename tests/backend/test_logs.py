@@ -1,0 +1,37 @@
+"""`TORCH_LOGS`: what PyTorch's own artifacts say with this backend."""
+
+import logging
+
+import pytest
+import torch
+
+import bascule
+
+
+@pytest.fixture
+def logged(caplog):
+    yield caplog
+    torch._logging.set_logs()
+
+
+def test_graph_breaks_name_the_users_line(logged):
+    torch._dynamo.reset()
+
+    def broken(x):
+        y = torch.sin(x)
+        torch._dynamo.graph_break()  # the line
+        return torch.cos(y)
+
+    torch._logging.set_logs(graph_breaks=True)
+    logger = logging.getLogger("torch._dynamo.symbolic_convert.__graph_breaks")
+    logger.propagate = True
+    logger.addHandler(logged.handler)
+    x = torch.randn(5)
+    try:
+        found = torch.compile(broken, backend="bascule", options={"on_error": "raise"})(x)
+    finally:
+        logger.removeHandler(logged.handler)
+    torch.testing.assert_close(found, broken(x))
+    line = broken.__code__.co_firstlineno + 2
+    assert f"{__file__}:{line}" in logged.text or f'"{__file__}", line {line}' in logged.text
+    assert bascule.counters()["graphs"] == {"compiled": 2}
