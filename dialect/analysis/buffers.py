@@ -61,6 +61,13 @@ def difference(a: ir.AffineExpr, b: ir.AffineExpr) -> ir.AffineExpr:
     return ir.AffineExpr.simplify_affine_expr(a - b, 0, symbol_count([a, b])).maybe_downcast()
 
 
+def moved_by(view: ir.Operation) -> ir.AffineExpr:
+    """How many elements the first element of a `bascule.view` lies behind that of its source."""
+    map_, layout = view.attributes["map"].value, layout_map(view.operands[0].type)
+    first = [substitute(e, [expr(0)] * map_.n_dims) for e in map_.results]
+    return difference(substitute(layout.results[0], first), at(layout, [0] * layout.n_dims))
+
+
 def bytes_of(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], width: int | None = None) -> ir.AffineExpr:
     """Bytes from the first element to the last, both included. With symbols it may be more, and is never negative.
 

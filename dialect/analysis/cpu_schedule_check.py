@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ..mlir import ir
-from .cpu_schedule_form import KernelSchedule, LoopSchedule, Tasks, from_attribute, refusal
+from .cpu_schedule_form import REGISTERS, SCRATCH, KernelSchedule, LoopSchedule, Tasks, from_attribute, refusal
 from .kernel_bodies import LOOPS, Block, Body, Node
-from .kernel_loops import colliding, reads_along, together
+from .kernel_loops import colliding, moving_reads, reads_along, together
 from .sibling_reductions import join_siblings
 
 LANES = 512  # more than any machine has in flight
-ROWS = (16, 32, 64)  # rows of a transposed tile
+ROWS = (16, 32, 64)  # rows of a transposed tile in scratch memory
+SIDE = 16  # of one in registers, at the most
+FARTHEST = 1 << 20  # bytes ahead that memory is asked for
 
 
 def fitting(kernel: ir.Operation, body: Body) -> tuple[LoopSchedule, dict[Node, LoopSchedule]]:
@@ -99,6 +101,7 @@ class _Check:
             )
         if node is not None and node.name == "bascule.scan" and any(len(group) > 1 for group in loop.groups):
             raise refusal(op, "walks ranges of a scan as one")
+        self._prefetch(op, block, loop)
         if loop.vector < 0:
             return
         if self._arguments(block, loop, [loop.vector]) & meeting:
@@ -107,6 +110,17 @@ class _Check:
             dim = node.op.attributes["dim"].value
             if dim in loop.groups[loop.vector]:
                 raise refusal(op, f"has lanes along range {dim}, along which it scans")
+
+    @staticmethod
+    def _prefetch(op: ir.Operation, block: Block, loop: LoopSchedule) -> None:
+        if not 0 <= loop.prefetch <= FARTHEST:
+            raise refusal(op, f"asks for memory {loop.prefetch} bytes ahead; expected 0 to {FARTHEST}")
+        if loop.prefetch and loop.tasks is not None:
+            raise refusal(op, "asks for memory ahead of a loop that threads share")
+        if loop.prefetch and (
+            loop.vector < 0 or not moving_reads(block, block.arguments[loop.groups[loop.vector][-1]])
+        ):
+            raise refusal(op, "asks for memory ahead of reads along lanes, of which there are none")
 
     def _tasks(self, op: ir.Operation, block: Block, loop: LoopSchedule, tasks: Tasks, meeting: set[int]) -> None:
         self._group(op, "blocks", tasks.blocked, loop.groups)
@@ -126,8 +140,15 @@ class _Check:
                 raise refusal(
                     op, f"transposes reads along group {tasks.across}, and its lanes along group {loop.vector}"
                 )
-            if tasks.rows not in ROWS:
+            if tasks.tile not in (REGISTERS, SCRATCH):
+                raise refusal(op, f"keeps transposed tiles in {tasks.tile}; known: {REGISTERS}, {SCRATCH}")
+            if tasks.tile == SCRATCH and tasks.rows not in ROWS:
                 raise refusal(op, f"has transposed tiles of {tasks.rows} rows; known: {', '.join(map(str, ROWS))}")
+            if tasks.tile == REGISTERS and (tasks.rows != loop.lanes or loop.lanes > SIDE):
+                raise refusal(
+                    op,
+                    f"keeps tiles of {tasks.rows} rows and {loop.lanes} lanes in registers; expected squares, {SIDE} at the most",
+                )
             if tasks.serial or any(node.name in LOOPS for node in block.nodes):
                 raise refusal(op, "transposes reads where loops are inside, or serial points")
             if not reads_along(block, loop.groups, loop.vector, tasks.across):

@@ -12,6 +12,8 @@ from ..ir.locations import source_of
 from ..mlir import ir
 from .kernel_loops import Groups
 
+SCRATCH, REGISTERS = "scratch", "registers"
+
 
 @dataclass(frozen=True)
 class Tasks:
@@ -24,18 +26,21 @@ class Tasks:
     across: int = -1  # the group along which reads are taken as tiles and transposed
     rows: int = 0  # points of it in such a tile
     grain: int = 1  # points that are worth one more thread
+    tile: str = SCRATCH  # where transposed tiles are kept: SCRATCH memory, or, squares, REGISTERS
 
 
 @dataclass(frozen=True)
 class LoopSchedule:
     """`groups`: the ranges, those of 1 left out, neighbours together that are walked as one. `vector`: the group of the lanes, or -1.
-    `joins`: the number of the reduction in whose loop this one runs, or -1. `tasks`: of a loop that threads share."""
+    `prefetch`: how far ahead of its reads memory is asked for, in bytes; 0: not. `joins`: the number of the reduction in whose loop
+    this one runs, or -1. `tasks`: of a loop that threads share."""
 
     groups: Groups = ()
     vector: int = -1
     lanes: int = 1
     tasks: Tasks | None = None
     joins: int = -1
+    prefetch: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,8 @@ def _entries(loop: LoopSchedule) -> dict[str, ir.Attribute]:
         "vector": _i64(loop.vector),
         "lanes": _i64(loop.lanes),
     }
+    if loop.prefetch:
+        entries["prefetch"] = _i64(loop.prefetch)
     tasks = loop.tasks
     if tasks is not None:
         entries["blocked"] = _i64(tasks.blocked)
@@ -86,6 +93,7 @@ def _entries(loop: LoopSchedule) -> dict[str, ir.Attribute]:
         entries["serial"] = ir.DenseI64ArrayAttr.get(tasks.serial)
         if tasks.across >= 0:
             entries["across"], entries["rows"] = _i64(tasks.across), _i64(tasks.rows)
+            entries["tile"] = ir.StringAttr.get(tasks.tile)
         entries["grain"] = _i64(tasks.grain)
     return entries
 
@@ -117,11 +125,12 @@ def _loop(attribute: ir.Attribute) -> LoopSchedule:
     if "joins" in entries:
         return LoopSchedule(joins=entries["joins"])
     groups, vector, lanes = (entries.pop(key) for key in ("groups", "vector", "lanes"))
-    return LoopSchedule(groups, vector, lanes, Tasks(**entries) if entries else None)
+    prefetch = entries.pop("prefetch", 0)
+    return LoopSchedule(groups, vector, lanes, Tasks(**entries) if entries else None, prefetch=prefetch)
 
 
 def _plain(attribute: ir.Attribute) -> Any:
-    if isinstance(attribute, ir.IntegerAttr):
+    if isinstance(attribute, ir.IntegerAttr | ir.StringAttr):
         return attribute.value
     if isinstance(attribute, ir.ArrayAttr):
         return tuple(map(_plain, attribute))

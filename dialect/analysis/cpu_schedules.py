@@ -4,12 +4,12 @@ A loop is the kernel's domain or a `reduce`, `foreach`, `compute` or `scan`. Eit
 inside works on vectors, or each loop inside chooses for itself. The cheaper of the two is taken; the cost counts accesses and ops.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..mlir import ir
-from .cpu_schedule_form import KernelSchedule, LoopSchedule, Tasks, to_attribute
+from .cpu_schedule_form import REGISTERS, KernelSchedule, LoopSchedule, Tasks, to_attribute
 from .kernel_bodies import ACCUMULATORS, LOOPS, Block, Body, Node, decode
-from .kernel_loops import Groups, colliding, group_ranges, length, reads_along
+from .kernel_loops import Groups, colliding, group_ranges, length, moving_reads, reads_along
 from .sibling_reductions import Joins, join_siblings
 
 DYNAMIC = 512  # the size assumed of a dynamic range
@@ -30,10 +30,13 @@ FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
 BLOCK = 8192  # points of the blocked group in a tile
 REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
 GRAIN = 8192  # vector ops that pay for one more thread
-ROWS = 32  # of a transposed tile: two cache lines of f32
+ROWS = 32  # of a transposed tile in scratch memory: two cache lines of f32
+SQUARE_OPS = 24  # ops of a body that may be there once for each row of a tile in registers
+SQUARES = 2  # reads that may be such tiles
 LARGE = 16384  # points from which a loop of a single-point kernel is shared among threads
 TILES = 4  # no wider lanes than leave so many tiles
 COLUMN_OPS = 12  # ops of a reduction of columns that may hold as many accumulators as half of all registers
+PAGE = 4096  # bytes: the processor's own prefetching ends there, where a row of 1024 f32 does too
 MANY = 3  # foreach loops from which all are
 
 
@@ -67,6 +70,7 @@ class Planner:
                 self.loops[node] = self._shared(node)
             elif node.name in LOOPS:
                 _, self.loops[node] = self._loop(node.blocks[0], node)
+        self._ask_ahead(self.body.block)
         numbers = {node: number for number, node in enumerate(self.body.loops)}
         loops = []
         for node in self.body.loops:
@@ -96,6 +100,29 @@ class Planner:
             points *= size
         return points >= LARGE
 
+    def _ask_ahead(self, block: Block, around: int | None = None) -> None:
+        """Loops along rows of memory that the points of the loop around (its fastest index: `around`) go through one after another are
+        to ask for memory ahead."""
+        around = next((a for a in reversed(block.arguments) if self.body.extents.get(a, 1) != 1), around)
+        for node in block.nodes:
+            loop = self.loops.get(node)
+            if around is not None and loop is not None:
+                self.loops[node] = replace(loop, prefetch=self._ahead(node.blocks[0], loop, around))
+            for inner in node.blocks:
+                self._ask_ahead(inner, around)
+
+    def _ahead(self, block: Block, loop: LoopSchedule, around: int) -> int:
+        """How many bytes: of one tensor two pages, of several, which share the first cache with what is written, one each."""
+        if loop.vector < 0 or len(loop.groups) != 1 or loop.tasks is not None:
+            return 0
+        (group,) = loop.groups
+        row, tensors = length(self.body, block, group), set[int]()
+        for read in moving_reads(block, block.arguments[group[-1]]):
+            step = (read.address or {}).get(around, 0)
+            if step is None if row is None else step is not None and row <= step <= 2 * row:
+                tensors.add(read.operands[0])
+        return 0 if not tensors else 2 * PAGE if len(tensors) == 1 else PAGE
+
     # Tasks
 
     def _whole(self) -> LoopSchedule:
@@ -105,6 +132,10 @@ class Planner:
         keeps = bool(serial) or any(node.name in LOOPS for node in block.nodes)
         size = loop.lanes if keeps else BLOCK
         across = -1 if keeps else self._across(block, loop)
+        side = self._side(block, loop, across)
+        if side:
+            tasks = self._with_tasks(replace(loop, lanes=side), cost, loop.vector, size, serial, across)
+            return replace(tasks, tasks=replace(tasks.tasks, rows=side, tile=REGISTERS))
         return self._with_tasks(loop, cost, loop.vector, size, serial, across)
 
     def _shared(self, node: Node) -> LoopSchedule:
@@ -141,6 +172,22 @@ class Planner:
         ]
         most = max(counts, default=0)
         return counts.index(most) if most else -1
+
+    def _side(self, block: Block, loop: LoopSchedule, across: int) -> int:
+        """The lanes and rows of transposed tiles that stay in registers, or 0: where a row of one is a whole cache line, and the body small
+        enough to be there for each row."""
+        if (
+            across < 0
+            or sum(node.name not in FREE for node in block.walk()) + 8 * sum(map(_is_long, block.walk())) > SQUARE_OPS
+        ):
+            return 0
+        reads = reads_along(block, loop.groups, loop.vector, across)
+        widths = {max(8, self.body.types[node.results[0]].width) for node in reads}
+        side = 32 * self.register // max(widths)
+        if len(widths) > 1 or len(reads) > SQUARES or self.register < 16 or side > min(16, loop.lanes):
+            return 0
+        sizes = [length(self.body, block, loop.groups[g]) for g in (across, loop.vector)]
+        return side if all(size is None or size >= side for size in sizes) else 0
 
     # Lanes
 
@@ -183,6 +230,10 @@ class Planner:
                 best, choice, width = alone, -1, 1
             elif choice >= 0:
                 width = self._column_lanes(block, groups[choice], width, tiles)
+        elif node is not None and "welford" in node.kinds:
+            size = length(self.body, block, groups[choice])
+            if size is not None and size % (2 * width) == 0 and width == 4 * self.register:
+                width *= 2  # its operations wait for each other once a vector
         return best / max(points, 1.0), LoopSchedule(groups, choice, width)
 
     def _width(self, block: Block, size: int) -> int:
@@ -192,7 +243,7 @@ class Planner:
             if node.name in FREE:
                 continue
             ops += 1
-            calls += node.name.startswith("math.") and node.name not in CHEAP
+            calls += _is_long(node)
             for type_ in node.types:
                 wide |= isinstance(type_, ir.IntegerType | ir.FloatType) and type_.width == 64
         load = ops + 8 * calls
@@ -269,4 +320,9 @@ class Planner:
 
 
 def _op(node: Node) -> float:
-    return CALL if node.name.startswith("math.") and node.name not in CHEAP else OP
+    return CALL if _is_long(node) else OP
+
+
+def _is_long(node: Node) -> bool:
+    """Whether it is as long as a call of a function."""
+    return node.name == "bascule.random" or (node.name.startswith("math.") and node.name not in CHEAP)

@@ -11,11 +11,13 @@ from math import prod
 
 from ..ir.attributes import ScheduleAttr
 from ..mlir import ir
+from .cuda_machine import WARP
 from .cuda_walks import Walks, i64
 from .nested_loops import inner_loops
 
 MOST_WARPS, MOST_STAGES = 32, 4
 MOST_ELEMENTS = 1 << 15  # of a program's tile at a step of its loops: 32 a thread of 32 warps
+MOST_HELD = 128  # of them, that a thread has: more are spilled, and assembling takes minutes
 LEAST_STEP = 32  # points of a loop at once: a warp's
 
 Config = dict[str, ir.Attribute]
@@ -30,16 +32,20 @@ class Neighbour:
 
 
 def neighbours(kernel: ir.Operation) -> list[Neighbour]:
-    """At most eight schedules near that of `kernel`, a `bascule.kernel` with one for a GPU. To be called in its context."""
+    """At most nine schedules near that of `kernel`, a `bascule.kernel` with one for a GPU. To be called in its context."""
     config = _entries(kernel.attributes["schedule"].config)
     return [Neighbour(change, ScheduleAttr.get(ir.DictAttr.get(near))) for change, near in _near(kernel, config)]
 
 
 def _near(kernel: ir.Operation, config: Config) -> Iterator[tuple[str, Config]]:
     warps, stages = config["warps"].value, config["stages"].value
+    most = max(map(_elements, map(_entries, config["parts"]) if "parts" in config else [config]))
     for other in (2 * warps, warps // 2):
-        if 1 <= other <= MOST_WARPS:
+        if 1 <= other <= MOST_WARPS and (other > warps or most <= MOST_HELD * WARP * other):
             yield f"warps {warps} -> {other}", config | {"warps": i64(other)}
+    wider = _each_domain(kernel, config, partial(_steps, double=True))
+    if wider is not None and 2 * warps <= MOST_WARPS:
+        yield f"warps {warps} -> {2 * warps}, steps x 2", wider | {"warps": i64(2 * warps)}
     for double in (True, False):
         tiled = _each_domain(kernel, config, partial(_tile, double=double))
         if tiled is not None:

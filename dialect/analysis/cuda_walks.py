@@ -22,6 +22,7 @@ class InnerLoop:
     walk: int = 0
     along: int = -1
     evict: str = "normal"
+    fold: int = 0
     loops: list["InnerLoop"] = field(default_factory=list)
 
     def attribute(self) -> ir.Attribute:
@@ -32,6 +33,7 @@ class InnerLoop:
                 "walk": i64(self.walk),
                 "along": i64(self.along),
                 "evict": ir.StringAttr.get(self.evict),
+                "fold": i64(self.fold),
                 "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
             }
         )

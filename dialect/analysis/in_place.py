@@ -1,9 +1,12 @@
 """Whether a kernel may write a result over an operand: every element is read before it is written, at the same index."""
 
 from dataclasses import dataclass, field
+from math import prod
 
-from ..ir.shapes import constant
+from ..ir import builders
+from ..ir.shapes import constant, expr, row_major
 from ..mlir import ir
+from .buffers import layout_map, strides, substitute
 
 LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
 
@@ -71,21 +74,88 @@ class InPlace:
         return frozenset(indices)
 
     def allows(self, operand: int, destination: int) -> bool:
-        """Whether `destination` may be the memory of `operand`, which nothing needs after the kernel."""
-        if self.arguments[operand].type != self.arguments[destination].type:
-            return False
+        """Whether `destination` may be the memory of `operand`, which nothing needs after the kernel.
+
+        Where their types differ, `destination` is seen from the first element of `operand` on, and both are static and dense.
+        """
         writes, reads = self.writes.get(destination, []), self.reads.get(operand, [])
         if (
             {operand, destination} & self.opaque
             or len(writes) != 1
             or operand in self.writes
             or destination in self.reads
+            or not writes[0].plain_store
         ):
             return False
         (write,) = writes
-        if not write.plain_store or not self._one_place_a_point(write):
+        if self.arguments[operand].type == self.arguments[destination].type:
+            return self._one_place_a_point(write) and all(self._before(read, write) for read in reads)
+        return self._alike(operand, destination) and self._before_elsewhere(operand, reads, destination, write)
+
+    def _alike(self, operand: int, destination: int) -> bool:
+        """Whether both are dense, of one length and element type."""
+        types = [self.arguments[number].type for number in (operand, destination)]
+        if any(not t.has_static_shape or strides(t) != row_major([expr(n) for n in t.shape]) for t in types):
             return False
-        return all(self._before(read, write) for read in reads)
+        lengths = {prod(t.shape) for t in types}
+        return len(lengths) == 1 and types[0].element_type == types[1].element_type
+
+    def _before_elsewhere(self, operand: int, reads: list[_Access], destination: int, write: _Access) -> bool:
+        """As `_before`, where elements at one place have other indices in `operand` than in `destination`."""
+        same = [read for read in reads if self._same_place(operand, read, destination, write)]
+        if not self._one_place_a_point(write) and not any(self._plain(read, write) for read in same):
+            return False
+        return all(
+            read.number < write.number
+            and (read in same or (read.unit != write.unit and self._same_row(operand, read, destination, write)))
+            and not (self.group and read.unit != write.unit)
+            for read in reads
+        )
+
+    def _plain(self, access: _Access, write: _Access) -> bool:
+        """Whether the indices are those of all loops around `write`."""
+        found = {index[1] for index in access.indices if index is not None and index[0] == "index"}
+        return len(found) == len(access.indices) and write.loops <= found
+
+    def _same_place(self, operand: int, read: _Access, destination: int, write: _Access, renamed=None) -> bool:
+        dims: dict[ir.Value, ir.AffineExpr] = {}
+        symbols = {value: ir.AffineExpr.get_symbol(i) for i, value in enumerate(builders.symbols_of(self.function))}
+        here = self._address(operand, read, dims, symbols, renamed or {})
+        there = self._address(destination, write, dims, symbols, {})
+        if here is None or there is None:
+            return False
+        return ir.AffineExpr.simplify_affine_expr(here - there, len(dims), len(symbols)) == expr(0)
+
+    def _same_row(self, operand: int, read: _Access, destination: int, write: _Access) -> bool:
+        """Whether an earlier loop of a point of the domain reads, over all its turns, the elements that the point writes."""
+        inner = [[i for i in _atoms(access.indices) if i not in self.domain] for access in (read, write)]
+        sizes = [[_size(index) for index in indices] for indices in inner]
+        if not self.domain or sizes[0] != sizes[1] or None in sizes[0]:
+            return False
+        return self._same_place(operand, read, destination, write, dict(zip(*inner)))
+
+    def _address(self, number: int, access: _Access, dims: dict, symbols: dict, renamed: dict) -> ir.AffineExpr | None:
+        """Where the element lies, counted in elements, as an expression of the indices of loops, which `dims` numbers."""
+
+        def value_of(key: tuple | None) -> ir.AffineExpr | None:
+            if key is None:
+                return None
+            if key[0] == "index":
+                index = renamed.get(key[1], key[1])
+                if index in symbols:
+                    return symbols[index]
+                return dims.setdefault(index, ir.AffineExpr.get_dim(len(dims)))
+            _, map_, keys = key
+            values = [value_of(k) for k in keys]
+            if any(v is None for v in values):
+                return None
+            n = map_.value.n_dims
+            return substitute(map_.value.results[0], values[:n], values[n:])
+
+        values = [value_of(key) for key in access.indices]
+        if any(v is None for v in values):
+            return None
+        return substitute(layout_map(self.arguments[number].type).results[0], values)
 
     def _one_place_a_point(self, write: _Access) -> bool:
         """Each index is an index of a loop, and those of all loops around are there: no two points store to one place."""
@@ -122,3 +192,25 @@ def _key(index: ir.Value) -> tuple | None:
         return None
     keys = tuple(map(_key, op.operands))
     return None if None in keys else ("apply", op.attributes["map"], keys)
+
+
+def _atoms(keys: tuple) -> list[ir.Value]:
+    """The indices of loops in `keys`, each once, in order."""
+    found: dict[ir.Value, None] = {}
+
+    def visit(key: tuple | None) -> None:
+        if key is not None and key[0] == "index":
+            found.setdefault(key[1])
+        elif key is not None:
+            for inner in key[2]:
+                visit(inner)
+
+    for key in keys:
+        visit(key)
+    return list(found)
+
+
+def _size(index: ir.Value) -> int | None:
+    """How many values the index of a loop takes, if that is known."""
+    ranges = index.owner.owner.attributes["ranges"].value.results
+    return constant(ranges[ir.BlockArgument(index).arg_number])

@@ -32,44 +32,79 @@ def peak(steps: Sequence[Step], order: Sequence[int], sizes: Sequence[int], kept
 def by_memory(steps: Sequence[Step], sizes: Sequence[int], kept: set[int]) -> list[int]:
     """List scheduling: of the steps that may come next, the one that makes least and frees most; earlier ones first among equals.
 
-    n log n: a step is looked at again only when it has become the last user of a buffer.
+    A step that frees nothing at any time, since it needs nothing that a step makes (the cast of a weight), comes right before the first
+    that uses what it makes. n log n: a step is looked at again only when it has become the last user of a buffer, or such a step before it
+    is done.
     """
-    left = _users(steps, len(sizes))
-    users: list[list[int]] = [[] for _ in sizes]
-    followers: list[list[int]] = [[] for _ in steps]
-    missing = [len(step.after) for step in steps]
-    for number, step in enumerate(steps):
-        for b in step.uses:
-            users[b].append(number)
-        for earlier in step.after:
-            followers[earlier].append(number)
+    return _Scheduling(steps, sizes, kept).run()
 
-    def growth(number: int) -> int:
-        step = steps[number]
-        made = sum(sizes[b] for b in step.makes)
-        return made - sum(sizes[b] for b in step.uses if left[b] == 1 and b not in kept)
 
-    ready = [(growth(n), n) for n in range(len(steps)) if missing[n] == 0]
-    ready.sort()
-    done: set[int] = set()
-    order = []
-    while ready:
-        _, number = heappop(ready)
-        if number in done:  # it was queued again, with a smaller growth
-            continue
-        done.add(number)
-        order.append(number)
-        for b in steps[number].uses:
-            left[b] -= 1
-            if left[b] == 1:
-                last = next(n for n in users[b] if n not in done)
-                if missing[last] == 0:
-                    heappush(ready, (growth(last), last))
-        for follower in followers[number]:
-            missing[follower] -= 1
-            if missing[follower] == 0:
-                heappush(ready, (growth(follower), follower))
-    return order
+class _Scheduling:
+    def __init__(self, steps: Sequence[Step], sizes: Sequence[int], kept: set[int]):
+        self.steps, self.sizes, self.kept = steps, sizes, kept
+        self.left = _users(steps, len(sizes))
+        self.users: list[list[int]] = [[] for _ in sizes]
+        self.followers: list[list[int]] = [[] for _ in steps]
+        for number, step in enumerate(steps):
+            for b in step.uses:
+                self.users[b].append(number)
+            for earlier in step.after:
+                self.followers[earlier].append(number)
+        self.deferred: set[int] = set()
+        for number, step in enumerate(steps):  # what comes before a step has a smaller number
+            if self.followers[number] and not step.uses and step.after <= self.deferred:
+                self.deferred.add(number)
+        self.missing = [len(step.after - self.deferred) for step in steps]
+        self.done: set[int] = set()
+        self.order: list[int] = []
+        self.ready: list[tuple[int, int]] = []
+
+    def run(self) -> list[int]:
+        for number in range(len(self.steps)):
+            self._offer(number)
+        while self.ready:
+            _, number = heappop(self.ready)
+            if number in self.done:  # it was queued again, with a smaller growth
+                continue
+            before = self._before(number)
+            self._do(number, before)
+            for one in before:
+                for follower in self.followers[one]:
+                    self._offer(follower)
+            for follower in self.followers[number]:
+                self.missing[follower] -= 1
+                self._offer(follower)
+        return self.order
+
+    def _do(self, number: int, before: list[int]) -> None:
+        for one in [*before, number]:
+            self.done.add(one)
+            self.order.append(one)
+        for b in self.steps[number].uses:
+            self.left[b] -= 1
+            if self.left[b] == 1:
+                self._offer(next(n for n in self.users[b] if n not in self.done))
+
+    def _offer(self, number: int) -> None:
+        """Queues a step that may come next."""
+        if self.missing[number] == 0 and number not in self.done and number not in self.deferred:
+            heappush(self.ready, (self._growth(number), number))
+
+    def _before(self, number: int) -> list[int]:
+        """The steps that have waited for this one to be the first that needs them, in their order."""
+        found: set[int] = set()
+        todo = [number]
+        while todo:
+            for earlier in self.steps[todo.pop()].after & self.deferred - self.done - found:
+                found.add(earlier)
+                todo.append(earlier)
+        return sorted(found)
+
+    def _growth(self, number: int) -> int:
+        """By how much more is live after the step than before, with what has waited for it."""
+        step = self.steps[number]
+        made = sum(self.sizes[b] for n in [*self._before(number), number] for b in self.steps[n].makes)
+        return made - sum(self.sizes[b] for b in step.uses if self.left[b] == 1 and b not in self.kept)
 
 
 def _users(steps: Sequence[Step], buffers: int) -> list[int]:

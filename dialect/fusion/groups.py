@@ -269,10 +269,12 @@ class Grouping:
             return refuse(f"more than {self.max_ops} operations")
         if len({*group.reads, *member.operands}) > self.max_reads:
             return refuse(f"more than {self.max_reads} tensors read")
-        refusal = self._unprofitable(member, group, row_dims, kept)
+        refusal = self._unprofitable(member, group, row_dims, kept, both)
         return Fit(row_dims, kept) if refusal is None else refuse(refusal)
 
-    def _unprofitable(self, member: Member, group: Group, row_dims: tuple[int, ...], kept: list[int]) -> str | None:
+    def _unprofitable(
+        self, member: Member, group: Group, row_dims: tuple[int, ...], kept: list[int], both: list[ir.Value]
+    ) -> str | None:
         points = magnitude([group.rows[r] for r in kept])
         inner = max(member.body.points * member.body.steps, *(m.body.points * m.body.steps for m in group.members))
         each = inner // max(1, points)
@@ -282,6 +284,8 @@ class Grouping:
             return f"rows to run in parallel: {points}, of {each} elements"
         longer = len(member.long_dims) > len(row_dims)
         units = points // LANES if group.columns else 2 * points
+        if group.reduces and not group.columns and any(tensor_bytes(source) >= LONG_ROW * points for source in both):
+            units = 4 * points  # few processors that read a row once more where another launch would read and write it
         if longer and not member.reduces and units < self.busy and points * each > SMALL:
             return f"a loop of {each} elements at each of {points} points leaves processors idle"
         if longer and not (member.reduces or group.reduces) and points < MANY_ROWS and each > LONG_ROW:

@@ -20,6 +20,8 @@ from ..ir.structure import ForeachOp, KernelOp
 from ..mlir import ir
 from .base import VALUES, Pass
 
+TINY, TINY_PARTS = 256, 64  # bytes of a group that is a program of a GPU; so many of them are one launch
+BUFFERS = 480  # of a launch: 4 KiB of addresses
 BUSY = {"cuda": 132, "interpret": 132}  # pieces of work that keep a target busy, where that is more than a few
 SMALL = 1 << 20  # bytes below which a kernel's launch is worth saving
 
@@ -95,9 +97,20 @@ def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Gro
         else:
             launches.append([group])
     small.sort(key=lambda group: (str(group.rows), group.ops))  # equal ones together, so that equal launches share code
-    for start in range(0, len(small), options.max_parts):
-        launches.append(small[start : start + options.max_parts])
-    return launches
+    launch: list[Group] = []
+    for group in small:
+        tiny = options.target in BUSY and all(_bytes(member) <= TINY for member in (*launch[:1], group))
+        most = TINY_PARTS if tiny else options.max_parts
+        if len(launch) >= most or sum(map(_buffers, (*launch, group))) > BUFFERS:
+            launches.append(launch)
+            launch = []
+        launch.append(group)
+    return [*launches, launch] if launch else launches
+
+
+def _buffers(group: Group) -> int:
+    """At most how many tensors the group reads and writes."""
+    return len(group.reads) + len(group.members)
 
 
 def _is_last(group: Group) -> bool:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
 from ..analysis.bodies import tensor_bytes
@@ -18,6 +18,7 @@ from .base import VALUES, Pass
 
 SMALL = 1 << 16  # bytes of a result that may live longer than it must
 LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
+TINY, FEW = 1 << 10, 4  # bytes of results of one program or so: choosing among so many times more addresses is cheaper than a launch
 PARAMETERS = 480  # of a launch: 4 KiB of addresses
 
 
@@ -83,7 +84,8 @@ class _Graph:
         for (_, callee), members in alike.items():
             kernel = self.kernels[callee]
             parameters = len(self.ops[members[0]].operands) + len(self.ops[members[0]].results)
-            most = max(1, min(self.most, PARAMETERS // parameters))
+            tiny = all(tensor_bytes(result) <= TINY for result in self.ops[members[0]].results)
+            most = max(1, min(self.most * FEW if tiny else self.most, PARAMETERS // parameters))
             pieces = -(-len(members) // most)
             size = -(-len(members) // pieces)
             groups += [(kernel, members[i : i + size]) for i in range(0, len(members), size)]
@@ -161,6 +163,7 @@ class _Graph:
         for node in filter(lambda n: self._is_kernel(self.ops[n]), waiting):
             others = [first[leader.get(n, n)] for n in self._overwritten(members.get(node, [node]))]
             rank[node] = max([rank[node], *((last, len(self.ops)) for last, _ in others)])
+        self._hurry(rank, needed)
         ready: list[tuple[tuple[int, int], int]] = []
         for node, count in waiting.items():
             if not count:
@@ -175,6 +178,18 @@ class _Graph:
                 waiting[later] -= 1
                 if not waiting[later]:
                     heappush(ready, (rank[later], later))
+
+    def _hurry(self, rank: dict[int, tuple[int, int]], needed: dict[int, set[int]]) -> None:
+        """Gives what a call needs the rank of the call, where that is lower: else all that comes before the last member of a group, and
+        waits for nobody, would come before the first user of the group too, and last long."""
+        todo = [(place, node) for node, place in rank.items() if self.ops[node].name == "func.call"]
+        heapify(todo)
+        while todo:
+            place, node = heappop(todo)
+            for earlier in needed[node]:
+                if place < rank[earlier]:
+                    rank[earlier] = place
+                    heappush(todo, (place, earlier))
 
     def _overwritten(self, members: list[int]) -> set[int]:
         """The other kernel calls that read arguments into which results of the members, that nothing else uses, are copied: after

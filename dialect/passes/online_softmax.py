@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..analysis.cuda_schedules import CudaMachine, walked_loops
+from ..analysis.cuda_machine import CudaMachine
+from ..analysis.cuda_schedules import walked_loops
 from ..analysis.indexing import Indexing
 from ..analysis.nested_loops import inner_loops
 from ..analysis.simplification import Simplifier

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..analysis.apart import apart
-from ..analysis.buffers import Sizes, bytes_of, root_of, strides, substitute, values_of
+from ..analysis.buffers import ALIASES, Sizes, bytes_of, moved_by, root_of, strides, substitute, values_of
 from ..analysis.in_place import InPlace
 from ..analysis.liveness import Buffer, buffers_of
 from ..analysis.placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
@@ -28,8 +28,9 @@ KEPT = {
 class PlanMemory(Pass):
     """Takes the program stage with an allocation each buffer; leaves the intermediates in one arena.
 
-    First, a kernel's result takes the memory of an operand that dies there (an allocation, or what an operator of torch's made), where the
-    kernel reads each element before it writes it. Then what is not returned gets a place in the arena: static sizes by best fit over
+    First, a kernel's result takes the memory of an operand that dies there (an allocation, or what an operator of torch's made, or a view of
+    one from its start), where the kernel reads each element before it writes it. It may be of another shape, if both are dense and the
+    result is not returned. Then what is not returned gets a place in the arena: static sizes by best fit over
     their lives, sizes with symbols behind them, one place for all buffers of one size that are never needed together. A large
     buffer that is not alive when most memory is (arguments that die and what is returned counted) keeps an allocation of its own, if the
     arena would otherwise raise the peak. `bascule.memory` on the graph function has the bytes `asked` for, those of the `arena`, those
@@ -163,7 +164,8 @@ def _reuse(ops: Sequence[ir.Operation], buffers: Sequence[Buffer], table: ir.Sym
             continue
         operands = list(op.operands)
         made = {i: known[v] for i, v in enumerate(operands) if v in known and known[v].written == number}
-        dying = {i: known[v] for i, v in enumerate(operands) if v in known and known[v].read == number}
+        dying = {i: known[root_of(v)] for i, v in enumerate(operands) if root_of(v) in known}
+        dying = {i: old for i, old in dying.items() if old.read == number}
         name = op.attributes["callee"].value
         if len(made) == 0 or len(dying) == 0 or kernel_op(table[name].operation) is None:
             continue
@@ -171,18 +173,45 @@ def _reuse(ops: Sequence[ir.Operation], buffers: Sequence[Buffer], table: ir.Sym
             kernels[name] = InPlace(table[name].operation)
         seen = [root_of(v) for v in operands if isinstance(v.type, ir.MemRefType)]
         for i, old in dying.items():
-            if i in made or seen.count(old.value) > 1:
+            if i in made or seen.count(old.value) > 1 or not _at_start(operands[i]):
                 continue
-            j = next((j for j in made if kernels[name].allows(i, j)), None)
+            j = next((j for j in made if _takes(made[j], operands[i], old) and kernels[name].allows(i, j)), None)
             if j is not None:
                 new = made.pop(j)
                 del known[new.value]
                 dead += [*old.frees, new.value.owner.operation]
-                new.value.replace_all_uses_with(old.value)
+                for free in new.frees:
+                    free.operands[0] = old.value
+                new.value.replace_all_uses_with(_seen_as(new.value.type, operands[i], op))
                 old.last, old.read, old.escapes, old.frees = new.last, new.read, new.escapes, new.frees
     for op in dead:
         op.erase()
     return list(known.values())
+
+
+def _at_start(value: ir.Value) -> bool:
+    """Whether `value` begins where its buffer does, so that it is aligned as the buffer is."""
+    while value.owner is not None and not isinstance(value.owner, ir.Block) and value.owner.operation.name in ALIASES:
+        op = value.owner.operation
+        if op.name == "bascule.view" and constant(moved_by(op)) != 0:
+            return False
+        value = op.operands[0]
+    return True
+
+
+def _takes(new: Buffer, operand: ir.Value, old: Buffer) -> bool:
+    """Whether `new` may lie where `operand`, a view of `old`, does: what is returned is no view of another tensor."""
+    return not new.escapes or (operand == old.value and new.value.type == operand.type)
+
+
+def _seen_as(type_: ir.MemRefType, value: ir.Value, before: ir.Operation) -> ir.Value:
+    """`value`, dense, as a memref of `type_`, dense too."""
+    if value.type == type_:
+        return value
+    with ir.InsertionPoint(before), before.location:
+        sizes = list(type_.shape)
+        steps = [constant(step) for step in row_major([expr(size) for size in sizes])]
+        return memref.reinterpret_cast(type_, value, [], [], [], [0], sizes, steps)
 
 
 class _Arena:

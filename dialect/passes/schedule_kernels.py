@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..analysis.cpu_schedules import CpuMachine, cpu_schedule
-from ..analysis.cuda_schedules import CudaMachine, cuda_schedule
+from ..analysis.cuda_machine import CudaMachine
+from ..analysis.cuda_schedules import cuda_schedule
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..errors import UserError
@@ -26,6 +27,8 @@ class ScheduleKernels(Pass):
         groups      the ranges, those of 1 left out, in order; neighbours in one array are walked as one loop
         vector      the group (its last range) that the lanes of a vector run along; -1: scalar code. Around loops with lanes none has them
         lanes       elements of a vector, a power of two: several registers' worth are so many operations in flight. 1 without `vector`
+        prefetch    of a loop inside, with lanes: its reads along them that start elsewhere at other points around it ask for the memory
+                    so many bytes further on. Left out where none do
         joins       instead of all others: this reduction runs inside the loop of reduction number `joins`, its neighbour over equal ranges
 
     and, of a loop whose points threads share (the domain; or, of a kernel of one point, any `foreach` and `reduce` directly in it):
@@ -34,7 +37,9 @@ class ScheduleKernels(Pass):
         block       points of a block; a multiple of `lanes`. A tile runs on one thread; a reduction has partial results, one a tile
         serial      groups walked in order inside each tile: their points may store to one place
         across      a group that reads run along while the lanes do not: they are read as tiles of `rows` points of it and transposed in
-                    registers. Left out with `rows` (16, 32 or 64) where there is none
+                    registers. Left out with `rows` and `tile` where there is none
+        tile        "scratch": tiles of 16, 32 or 64 rows are kept in memory; "registers": squares of `lanes` rows, 16 at the most, are
+                    not, and the loop's body is there once for each row
         grain       points that are worth one more thread
 
     Of an NVIDIA GPU (`target = "cuda"`): `kind` names what was recognised and decides nothing. A program is a tile of the domain:
@@ -50,6 +55,8 @@ class ScheduleKernels(Pass):
                       They take in each of its points as it passes. -1: none
           loops       the same for the loops directly in it. One loop at most of those around a point has steps of more than 1
           evict       what its reads, where they vary with the domain, ask of the L2 cache: "normal", "first" or "last" to go
+          fold        of a reduction's walk: a thread has one state, into which it takes its points of a step together; so many of them are
+                      neighbours. 0: each place in a step has a state of its own
         parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each
         warps       warps of a program
         index_bits  32 or 64

@@ -27,8 +27,9 @@ class _Machine:
     """`parallel`: independent pieces of work that keep it busy; `few`: rows below which it is not. `points`: the fewest results at which a
     reduction is cut: a lowering may share one reduction among threads itself. `columns`: neighbouring results that one piece of work
     computes together; `rows`: the least of a chunk of those. `least`: elements below which a launch more costs more than idle processors;
-    `chunk`: of one chunk, at least. Of rows beside sums of columns, a chunk has `cache` bytes, which one piece of work reads twice from
-    memory once; or, if `wide` is not 0, sums are kept in registers, and so many elements of a row are a piece of work."""
+    `chunk`: of one chunk, at least; `row`: of the chunk of a row, where there are several. Of rows beside sums of columns, a chunk has
+    `cache` bytes, which one piece of work reads twice from memory once; or, if `wide` is not 0, sums are kept in registers, and so many
+    elements of a row are a piece of work."""
 
     parallel: int
     few: int
@@ -37,16 +38,30 @@ class _Machine:
     rows: int
     least: int
     chunk: int
+    row: int
     cache: int
     wide: int = 0
 
 
 MACHINES = {
-    "cpu": _Machine(parallel=8, few=8, points=2, columns=32, rows=64, least=1 << 18, chunk=1 << 14, cache=1 << 18),
+    "cpu": _Machine(
+        parallel=8, few=8, points=2, columns=32, rows=64, least=1 << 18, chunk=1 << 14, row=1 << 14, cache=1 << 18
+    ),
     "cuda": _Machine(
-        parallel=528, few=132, points=1, columns=32, rows=256, least=1 << 16, chunk=1 << 11, cache=1 << 20, wide=1 << 11
+        parallel=528,
+        few=132,
+        points=1,
+        columns=32,
+        rows=256,
+        least=1 << 16,
+        chunk=1 << 11,
+        row=1 << 13,
+        cache=1 << 20,
+        wide=1 << 11,
     ),
 }
+WAITING = 4  # rows that are read again when their results are there run in one kernel, even if there are so many times too few of them
+SHORT_ROWS = 8  # times `parallel` chunks of rows, at most
 ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
 MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
 SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
@@ -62,7 +77,9 @@ class SplitReductions(Pass):
     are combined as Chan, Golub and LeVeque do. The order of combination is fixed.
 
     Sums of columns of what rows are computed from as well (the weights' gradients of a layer norm) are cut too, into chunks of rows that
-    stay in a cache: `form-kernels` then reads each chunk once for both. What was cut, and what was not though it is large, is a remark.
+    stay in a cache: `form-kernels` then reads each chunk once for both. Not where the rows wait for the sums (a batch norm). Nor are
+    rows cut that are read again once their results are there (a softmax), unless they are very few. What was cut, and what was not though
+    it is large, is a remark.
 
     `target` gives the measures. Where not 0, these stand for them: `parallel`, the pieces of work wanted (then also of a single result);
     `min-size`, elements below which nothing is cut; `cache`, bytes of a chunk of rows.
@@ -86,7 +103,7 @@ class SplitReductions(Pass):
         if self.parallel:
             machine = replace(machine, parallel=self.parallel, few=self.parallel, points=1)
         if self.min_size:
-            machine = replace(machine, least=self.min_size, chunk=min(machine.chunk, self.min_size), rows=1)
+            machine = replace(machine, least=self.min_size, chunk=min(machine.chunk, self.min_size), row=1, rows=1)
         if self.cache:
             machine = replace(machine, cache=self.cache, wide=0)
         with module.context:
@@ -105,13 +122,16 @@ class _Graph:
         self.members = [
             Member.of(i, summarize(op), indexing) for i, op in enumerate(ops) if op.name == "bascule.compute"
         ]
-        self.along: set[ir.Value] = set()  # large tensors that rows are computed from, or that are computed along rows
+        # Large tensors that rows are computed from, or that are computed along rows -> what computes those rows.
+        self.along: dict[ir.Value, list[Member]] = {}
+        self.readers: dict[ir.Value, list[Member]] = {}
         for member in self.members:
+            for source in member.operands:
+                self.readers.setdefault(source, []).append(member)
             if not (member.reduces and member.reduces_columns()):
                 wide = self._wide(member)
-                self.along.update(wide)
-                if wide and not member.reduces:
-                    self.along.add(member.result)
+                for source in [*wide, *([member.result] if wide and not member.reduces else [])]:
+                    self.along.setdefault(source, []).append(member)
 
         self.apart: set[tuple[ir.Value, int]] = set()  # tensors whose dims k and k + 1 rows walk by two indices
         for member in self.members:
@@ -151,6 +171,8 @@ class _Graph:
         columns = member.reduces_columns()
         why = f"{points} results of {elements} elements each"
         pieces = self._pieces(points, elements, columns)
+        if not columns and points * WAITING >= self.machine.few and self._read_again(member):
+            pieces = 1
         if columns and (each := self._row_bytes(member)):
             near = self._chunks_of_rows(points, elements, each)
             if near > 1:
@@ -183,22 +205,45 @@ class _Graph:
         if columns:
             units = max(1, points // machine.columns)
             return min(-(-machine.parallel // units), elements // machine.rows, points * elements // machine.chunk)
-        return min(-(-machine.parallel // points), points * elements // machine.chunk) if points < machine.few else 1
+        if points >= machine.few:
+            return 1
+        return min(-(-machine.parallel // points), elements // (machine.chunk if points == 1 else machine.row))
 
     def _chunks_of_rows(self, points: int, elements: int, each: int) -> int:
         """The chunks of sums of `points` columns beside rows of `each` bytes read."""
         machine = self.machine
         if not machine.wide:
             return max(-(-elements * each // machine.cache), self._pieces(points, elements, True))
-        return min(-(-machine.parallel * machine.wide // points), elements // ROWS_BESIDE)
+        # Of very short rows more chunks only make the sum of the partial results longer, which few processors share.
+        return min(
+            -(-machine.parallel * machine.wide // points), SHORT_ROWS * machine.parallel, elements // ROWS_BESIDE
+        )
 
     def _row_bytes(self, member: Member) -> int:
-        """Bytes of what one step of a sum of columns reads, if rows are computed from some of it; else 0."""
+        """Bytes of what one step of a sum of columns reads, if rows are computed from some of it that do not wait for the sum; else 0."""
         wide = self.rows[member.result]
-        if not wide & self.along:
+        beside = {row.number: row for source in wide for row in self.along.get(source, ())}
+        waiting = self._followers(member, max(beside, default=0))
+        if not beside.keys() - waiting:
             return 0
         elements = max(1, magnitude([size for loop in member.body.loops[:1] for size in sizes_of(loop)]))
         return sum(max(1, tensor_bytes(source) // elements) for source in wide)
+
+    def _read_again(self, member: Member) -> bool:
+        """Whether what is computed from the member's result reads what the member reduces."""
+        last = len(self.members) and self.members[-1].number
+        following = self._followers(member, last)
+        return any(reader.number in following for source in self._wide(member) for reader in self.readers[source])
+
+    def _followers(self, member: Member, last: int) -> set[int]:
+        """The numbers of the members, up to `last`, that are computed from the member's result."""
+        found, todo = set[int](), [member]
+        while todo:
+            for reader in self.readers.get(todo.pop().result, ()):
+                if reader.number <= last and reader.number not in found:
+                    found.add(reader.number)
+                    todo.append(reader)
+        return found
 
 
 def _joined(member: Member, wide: list[ir.Value], alike: dict[tuple, set[ir.Value]]) -> set[ir.Value]:

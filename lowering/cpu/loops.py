@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from bascule.dialect.analysis.kernel_bodies import ACCUMULATORS, Block, Node
+from bascule.dialect.analysis.kernel_loops import moving_reads
 from bascule.dialect.ir.shapes import row_major, strided
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
@@ -12,9 +14,10 @@ from .builder import Index, Scalar
 from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
-from .reductions import Kind, Reduction, Values, Welford
+from .reductions import Kind, Reduction, Values
 from .registers import extract, halves
 from .scalars import NARROW, Scalars, element, like
+from .welford import Welford, WelfordOfLanes
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
 UNROLLED = 2  # a loop of no more vectors is unrolled
@@ -111,6 +114,9 @@ def walk(e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step
     """All points of a loop, the vector group innermost; `step` emits the body and returns the next carried values."""
     clear(e, block)
     vector = plan.vector
+    if plan.prefetch:
+        lane = block.arguments[plan.groups[vector][-1]]
+        e.ahead.update(dict.fromkeys(moving_reads(block, lane), plan.prefetch))
     order = [g for g in range(len(plan.groups)) if g != vector]
 
     def nest(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:
@@ -159,10 +165,8 @@ class Reducing:
         e, self.block = self.e, self.node.blocks[0]
         self.kinds: list[Reduction] = [e.reductions[kind] for kind in self.node.kinds]
         self.own = e.lanes == 1 and self.plan.vector >= 0
-        if self.own and _ends_often(self.plan):
-            self.kinds = [replace(kind, uneven=True) if isinstance(kind, Welford) else kind for kind in self.kinds]
         if self.own:
-            self.kinds = [kind.of_all_lanes() if isinstance(kind, Kind) else kind for kind in self.kinds]
+            self.kinds = [kind.of_all_lanes() if isinstance(kind, Kind | Welford) else kind for kind in self.kinds]
         varies = any(e.varies(number) for number in self.node.results)
         self.lanes = self.plan.width if self.own else e.lanes if varies else 1
 
@@ -176,19 +180,25 @@ class Reducing:
         return parts
 
     def start(self) -> Values:
-        state: list[ir.Value] = []
+        starts = []
         for kind, number in zip(self.kinds, self.block.yielded):
             type_ = self.e.body.types[number]
             vector = ir.VectorType.get([self.lanes], type_) if self.lanes > 1 else type_
-            state += kind.start(Scalars(self.e.b), vector)
-        return state
+            starts.append(kind.start(Scalars(self.e.b), vector))
+        self.widths = [len(start) for start in starts]
+        return [x for start in starts for x in start]
+
+    def _running(self, state: Values) -> list[tuple[Reduction, Values]]:
+        """Each kind with what it carries around the loop."""
+        ends = list(accumulate(self.widths))
+        return [(kind, state[end - width : end]) for kind, width, end in zip(self.kinds, self.widths, ends)]
 
     def step(self, values: Values) -> Values:
         e, state = self.e, list[ir.Value]()
         e.emit(self.block)
         # Lanes of the loop around that are out of force may accumulate what they like.
         mask = e.memory.mask.value if self.own and e.memory.mask is not None else None
-        for (kind, part), number in zip(self._parts(values), self.block.yielded):
+        for (kind, part), number in zip(self._running(values), self.block.yielded):
             x, place = e.scalar(number), None
             if kind.positions:
                 at = e.ix.value(position(e, self.block, self.plan))
@@ -201,7 +211,7 @@ class Reducing:
         """One set of accumulators from those of the reduction's own lanes."""
         if not self.own:
             return state
-        return [x for kind, part in self._parts(state) for x in fold(Scalars(self.e.b), kind, part)]
+        return [x for kind, part in self._running(state) for x in fold(Scalars(self.e.b), kind, part)]
 
     def merge(self, x: Values, y: Values) -> Values:
         pairs = zip(self._parts(x), self._parts(y))
@@ -214,13 +224,6 @@ class Reducing:
             e.env[number] = Scalar(value, self.lanes > 1 and not self.own, e.b.level)
 
 
-def _ends_often(plan: LoopPlan) -> bool:
-    """Whether the lanes' group is walked more than once, and may end in part of a vector."""
-    lengths = [length(tuple(plan.sizes[i] for i in group)) for group in plan.groups]
-    lanes = lengths.pop(plan.vector)
-    return (lanes is None or lanes % plan.width != 0) and any(n != 1 for n in lengths)
-
-
 @rule("bascule.reduce")
 def _reduce(e: Emitter, node: Node) -> None:
     reducing = Reducing(e, node, e.loops[node])
@@ -230,7 +233,7 @@ def _reduce(e: Emitter, node: Node) -> None:
 
 def fold(s: Scalars, kind: Reduction, state: Values) -> Values:
     """One set of accumulators from those of all lanes: halves are merged until one lane is left."""
-    if isinstance(kind, Welford):
+    if isinstance(kind, WelfordOfLanes):
         return kind.fold(s, state)
     while state[0].type.shape[0] > 1:
         pairs = [halves(s, x) for x in state]

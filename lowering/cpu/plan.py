@@ -17,6 +17,7 @@ class LoopPlan:
     groups: tuple[tuple[int, ...], ...]
     vector: int
     width: int  # lanes; 1 without a vector group
+    prefetch: int = 0  # bytes that reads along the lanes ask for memory ahead
 
 
 @dataclass
@@ -36,7 +37,7 @@ def read_plan(kernel: ir.Operation, body: Body) -> Plan:
 
 
 def _plan(op: ir.Operation, loop: LoopSchedule) -> LoopPlan:
-    return LoopPlan(sizes_of(op), loop.groups, loop.vector, loop.lanes)
+    return LoopPlan(sizes_of(op), loop.groups, loop.vector, loop.lanes, loop.prefetch)
 
 
 def length(sizes: tuple[ir.AffineExpr, ...]) -> int | None:

@@ -10,6 +10,8 @@ from bascule.dialect.mlir import ir
 
 from .registers import joined, pieces
 from .scalars import Scalars, like
+from .table_functions import erf as erf_by_table
+from .table_functions import has_tables
 
 LOG2_E = 1.4426950408889634
 # ln 2 in two parts: the first has few enough bits that n * LN2_HIGH is exact for |n| < 2**9.
@@ -111,6 +113,8 @@ def tanh(s: Scalars, x: ir.Value) -> ir.Value:
 
 def erf(s: Scalars, x: ir.Value) -> ir.Value:
     """Within 2 units in the last place."""
+    if has_tables(s, x):
+        return erf_by_table(s, x)
     size = s.unary("math.absf", x)
     square = s.op("arith.mulf", x, x)
     small = s.fma(horner(s, square, ERF), x, x)

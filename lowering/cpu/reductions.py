@@ -7,21 +7,12 @@ that of two equal extremes the one at the smaller position stays.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, nan
-from typing import TypeAlias
 
 from bascule.dialect.mlir import ir
 
-from .registers import extract, halves, joined, registers
+from .registers import halves, joined, registers
 from .scalars import Scalars, element, is_float, like
-
-Values: TypeAlias = list[ir.Value]
-
-
-def lanes_sum(s: Scalars, x: ir.Value) -> ir.Value:
-    """The sum of all lanes, as a tree."""
-    while x.type.shape[0] > 1:
-        x = s.op("arith.addf", *halves(s, x))
-    return extract(s, x, 0)
+from .welford import Values, Welford
 
 
 def lowest(type_: ir.Type, unsigned: bool = False) -> int | float:
@@ -107,77 +98,6 @@ class Position:
 
     def finish(self, s, state):
         return [state[1]]
-
-
-@dataclass(frozen=True)
-class Welford:
-    """Mean, sum of squared deviations, count. `uneven`: masked lanes may have come before whole vectors; the lanes in a mask are always
-    the first ones, and always as many."""
-
-    uneven: bool = False
-    positions = False
-
-    def start(self, s: Scalars, type_: ir.Type) -> Values:
-        zero = s.constant(type_, 0.0)
-        return [zero, zero, zero]
-
-    def take(self, s, state, x, mask, position):
-        mean, squares, count = state
-        one = s.constant(x.type, 1.0)
-        if mask is not None:
-            one = s.select(mask, one, s.constant(x.type, 0.0))
-            x = s.select(mask, x, mean)
-        count = s.op("arith.addf", count, one)
-        delta = s.op("arith.subf", x, mean)
-        mean = s.op("arith.addf", mean, self._share(s, delta, count, mask))
-        squares = s.op("arith.addf", squares, s.op("arith.mulf", delta, s.op("arith.subf", x, mean)))
-        return [mean, squares, count]
-
-    def _share(self, s: Scalars, delta: ir.Value, count: ir.Value, mask: ir.Value | None) -> ir.Value:
-        """`delta` / `count`."""
-        one = s.constant(delta.type, 1.0)
-        if mask is not None:  # a lane that has seen nothing divides 0 by 0: its count is put at 1
-            return s.op("arith.divf", delta, s.extreme(count, one, True))
-        if not isinstance(delta.type, ir.VectorType):
-            return s.op("arith.divf", delta, count)
-        # All lanes have seen as many, or those that masks take as many, and the others: one division for all of them.
-        share = self._inverse(s, count, 0)
-        if self.uneven:
-            taken = s.compare("oeq", count, self._spread(s, count.type, extract(s, count, 0)))
-            share = s.select(taken, share, self._inverse(s, count, count.type.shape[0] - 1))
-        return s.op("arith.mulf", delta, share)
-
-    def _inverse(self, s: Scalars, count: ir.Value, lane: int) -> ir.Value:
-        """1 / `count` of one lane, in all lanes."""
-        one = s.constant(element(count.type), 1.0)
-        return self._spread(s, count.type, s.op("arith.divf", one, extract(s, count, lane)))
-
-    @staticmethod
-    def _spread(s: Scalars, type_: ir.Type, x: ir.Value) -> ir.Value:
-        return s.b.value("vector.broadcast", type_, [x], None, s.level)
-
-    def fold(self, s: Scalars, state: Values) -> Values:
-        """One set from those of all lanes: the mean of the means, and deviations from that."""
-        means, squares, counts = state
-        total = lanes_sum(s, counts)
-        divisor = s.extreme(total, s.constant(total.type, 1.0), True)
-        mean = s.op("arith.divf", lanes_sum(s, s.op("arith.mulf", means, counts)), divisor)
-        delta = s.op("arith.subf", means, self._spread(s, means.type, mean))
-        cross = s.op("arith.mulf", counts, s.op("arith.mulf", delta, delta))
-        return [mean, lanes_sum(s, s.op("arith.addf", squares, cross)), total]
-
-    def merge(self, s, x, y):
-        count = s.op("arith.addf", x[2], y[2])
-        delta = s.op("arith.subf", y[0], x[0])
-        one = s.constant(count.type, 1.0)
-        share = s.op("arith.divf", y[2], s.extreme(count, one, True))
-        mean = s.op("arith.addf", x[0], s.op("arith.mulf", delta, share))
-        cross = s.op("arith.mulf", s.op("arith.mulf", delta, delta), s.op("arith.mulf", x[2], share))
-        squares = s.op("arith.addf", s.op("arith.addf", x[1], y[1]), cross)
-        return [mean, squares, count]
-
-    def finish(self, s, state):
-        return state
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .to_python import Program
 
 WIDTH = 110  # characters of a wrapped line
+LARGE = 1 << 20  # bytes for whose sake a run ends early
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Launcher(Protocol):
     def begin(self) -> None: ...
     def launch(self, op: ir.Operation) -> None: ...
     def flush(self) -> None: ...
-    def delete(self, names: Sequence[str]) -> bool: ...
+    def delete(self, names: Sequence[str], size: int | None) -> bool: ...
+    def make_room(self) -> None: ...
     def end(self) -> None: ...
 
 
@@ -93,8 +95,11 @@ class Calls:
     def flush(self) -> None:
         pass
 
-    def delete(self, names: Sequence[str]) -> bool:
+    def delete(self, names: Sequence[str], size: int | None) -> bool:
         return False
+
+    def make_room(self) -> None:
+        pass
 
     def end(self) -> None:
         pass
@@ -102,7 +107,7 @@ class Calls:
 
 @dataclass
 class Runs:
-    """Launches with nothing but allocations between them are one run.
+    """Launches with nothing but allocations between them are one run, if no large tensor dies between them.
 
     Its slots are addresses and numbers, computed where it is called; the plan, written after `call`, says what each kernel takes from them.
     """
@@ -113,6 +118,7 @@ class Runs:
     comments: list[str] = field(default_factory=list)
     slots: dict[str, int] = field(default_factory=dict)  # text -> number
     freed: list[str] = field(default_factory=list)  # to be deleted after the run
+    waiting: int = 0  # the bytes of these
     made: list[tuple[str, list[str]]] = field(default_factory=list)  # name of a run -> its launches
     where: list[str | None] = field(default_factory=list)
     reach: list[str] = field(default_factory=list)  # what variants of the pending are chosen by: their reach ...
@@ -205,7 +211,7 @@ class Runs:
         self.pending, self.comments, self.slots, self.where, self.reach, self.sizes = [], [], {}, [], [], []
         if self.freed:
             source.line(f"    del {', '.join(self.freed)}")
-            self.freed = []
+            self.freed, self.waiting = [], 0
 
     def _choice(self) -> list[str]:
         """The arguments of a run that choose between variants."""
@@ -214,11 +220,17 @@ class Runs:
         reach = self.reach[0] if len(self.reach) == 1 else f"max({', '.join(self.reach)})"
         return [f"reach={reach}", f"sizes={' | '.join(self.sizes)}"]
 
-    def delete(self, names: Sequence[str]) -> bool:
-        """Whether the names are deleted later: kernels that are not launched yet use the memory."""
+    def delete(self, names: Sequence[str], size: int | None) -> bool:
+        """Whether the names, of memory of `size` bytes if that is known, are deleted later: kernels that are not launched yet use it."""
         if self.pending:
             self.freed += names
+            self.waiting += LARGE if size is None else size
         return bool(self.pending)
+
+    def make_room(self) -> None:
+        """Ends the run that is pending if much memory waits for it to be freed, which what comes may take."""
+        if self.waiting >= LARGE:
+            self.flush()
 
     def end(self) -> None:
         """Writes what precedes the body, and the plans."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.buffers import Sizes, at, difference, layout_map, strides, substitute
+from bascule.dialect.analysis.buffers import Sizes, moved_by, strides
 from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.ir.types import byte_width
@@ -28,12 +28,7 @@ def displacement(op: ir.Operation, sizes: Sizes) -> ir.AffineExpr:
     """How many bytes the first element of the result of an aliasing op lies behind that of its source."""
     match op.name:
         case "bascule.view":
-            source = op.operands[0]
-            map_ = op.attributes["map"].value
-            origin = [expr(0)] * map_.n_dims
-            layout, first = layout_map(source.type), [substitute(e, origin) for e in map_.results]
-            moved = difference(substitute(layout.results[0], first), at(layout, [0] * layout.n_dims))
-            return moved * byte_width(op.results[0].type.element_type)
+            return moved_by(op) * byte_width(op.results[0].type.element_type)
         case "memref.view":
             return sizes.expression(op.operands[1])
     return expr(0)  # memref.reinterpret_cast, memref.cast

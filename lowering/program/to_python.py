@@ -1,15 +1,17 @@
 """The program stage as one Python module a graph, which `runtime.load` makes callable."""
 
 import re
+from collections.abc import Sequence
 from itertools import count
 from keyword import iskeyword
 
-from bascule.dialect.analysis.buffers import Sizes, root_of
+from bascule.dialect.analysis.buffers import Sizes, bytes_of, root_of
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
 from bascule.dialect.ir.functions import MUTATES, RESULTS, functions, graph_functions, is_extern, kernel_op
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.scalar_types import scalar_type_of
+from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from .aten_calls import AtenFunction, number_text
@@ -98,11 +100,11 @@ class Program:
         ops = [op.operation for op in self.block.operations]
         last_uses = self._last_uses_of_inputs(ops)
         if -1 in last_uses:
-            self._delete([self.places.tensors[value] for value in last_uses[-1]])
+            self._delete(last_uses[-1])
         for number, op in enumerate(ops[:-1]):
             self._op(op)
             if number in last_uses:
-                self._delete([name for value in last_uses[number] for name in self._names_of(value)])
+                self._delete(last_uses[number])
         self._return(ops[-1])
         self.launcher.end()
         line()
@@ -186,17 +188,19 @@ class Program:
         line, places = self.source.line, self.places
         match op.name:
             case "memref.alloc" if ARENA in op.attributes:
+                self.launcher.make_room()
                 graph = "" if self.plans is None or self.plans.on_host else f', "{self.plans.graph}"'
                 line(f"    arena = take_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)}{graph})")
                 places.own(op.results[0], "arena")
             case "memref.alloc":
+                self.launcher.make_room()
                 if self.plans is None:
                     self.comment(op)
                 dtype = scalar_type_of(op.results[0].type.element_type)
                 name = self._own(op.results[0])
                 line(f"    {name} = empty({places.layout(op.results[0])}, torch.{dtype})")
             case "memref.dealloc":
-                self._delete(self._names_of(op.operands[0]))
+                self._delete([op.operands[0]])
             case "memref.view" | "memref.reinterpret_cast" | "bascule.view":
                 places.alias(op)
             case "memref.copy":
@@ -259,8 +263,10 @@ class Program:
         name = self.places.tensors[value]
         return [name, *self.places.derived[name]]
 
-    def _delete(self, names: list[str]) -> None:
-        if self.launcher.delete(names):
+    def _delete(self, values: Sequence[ir.Value]) -> None:
+        names = [name for value in values for name in self._names_of(value)]
+        sizes = [constant(bytes_of(value.type, self.places.sizes.of(value))) for value in values]
+        if self.launcher.delete(names, None if None in sizes else sum(sizes)):
             return
         lines = self.source.lines
         if lines[-1].startswith("    del "):

@@ -102,7 +102,7 @@ def _position(largest: bool, last: bool = False) -> Reduction:
     )
 
 
-def _welford(b: Builder, x: Values, y: Values) -> Values:
+def welford(b: Builder, x: Values, y: Values) -> Values:
     """Chan's merge of (mean, sum of squared deviations, count); two empty states stay empty."""
     count = b.same("arith.addf", x[2], y[2])
     one = b.constant(count.type, 1.0)
@@ -133,7 +133,7 @@ def _add_welford(b: Builder, state: Values, x: ir.Value, number: ir.Value, exact
 
 
 def _collapse_welford(b: Builder, state: Values, axis: int, points: int | None, exact: bool) -> Values:
-    """The mean of the means, then the squares about it: what `_welford` gives in a tree, without its divisions."""
+    """The mean of the means, then the squares about it: what `welford` gives in a tree, without its divisions."""
     mean, squares, count = state
     scalar, total = element(mean.type), REDUCTIONS["sum"]
     (sums,) = reduce_along(b, total, [b.same("arith.mulf", count, mean)], axis)
@@ -164,6 +164,12 @@ def over(b: Builder, value: ir.Value, type_: ir.Type, axis: int) -> ir.Value:
 
 def _exp(b: Builder, x: ir.Value, exact: bool = True) -> ir.Value:
     return call(b, "math.exp", [x]) if exact or element(x.type) != b.f32 else b.same("math.exp", x)
+
+
+def softmax_power(b: Builder, x: ir.Value) -> ir.Value:
+    """exp(x) of x <= 0, a term of a sum with a term exp(0): in f32 the instruction's error, 2 ulp and |x| exp(x) of them, is no more than
+    that sum's own."""
+    return _exp(b, x, exact=element(x.type) != b.f32)
 
 
 def _softmax(b: Builder, x: Values, y: Values) -> Values:
@@ -210,7 +216,7 @@ REDUCTIONS: dict[str, Reduction] = {
     "argmax": _position(True),
     "argmin": _position(False),
     "welford": Reduction(
-        lambda t: [0.0, 0.0, 0.0], _welford, _lift_welford, add=_add_welford, collapse=_collapse_welford
+        lambda t: [0.0, 0.0, 0.0], welford, _lift_welford, add=_add_welford, collapse=_collapse_welford
     ),
     "softmax": Reduction(
         lambda t: [-inf, 0.0],

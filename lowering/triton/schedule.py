@@ -15,13 +15,14 @@ MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
 @dataclass(frozen=True)
 class LoopSchedule:
     """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, what is kept in L2,
-    the walk that its reductions go along with (-1: none)."""
+    the walk that its reductions go along with (-1: none), the neighbours that a thread takes into its state together (0: each has one)."""
 
     order: tuple[int, ...]
     step: int
     walk: int
     evict: str
     along: int = -1
+    fold: int = 0
     loops: tuple["LoopSchedule", ...] = ()
 
 
@@ -134,9 +135,10 @@ class _Reader:
         evict = self._found(config, "evict").value
         if evict not in ("normal", "first", "last"):
             _refuse(self.kernel, f"the schedule's eviction is '{evict}', not normal, first or last")
-        return LoopSchedule(
-            order, step, self.number(config, "walk"), evict, self.number(config, "along"), self.loops(config, op)
-        )
+        walk, along, fold = (self.number(config, name) for name in ("walk", "along", "fold"))
+        if fold and (not _power_of_two(fold) or fold > step):
+            _refuse(self.kernel, f"the schedule folds {fold} neighbours of a step of {step}")
+        return LoopSchedule(order, step, walk, evict, along, fold, self.loops(config, op))
 
     def number(self, config: dict[str, ir.Attribute], name: str) -> int:
         return self._found(config, name).value

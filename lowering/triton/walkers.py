@@ -11,6 +11,8 @@ from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
 from .body import Loop, Row, unsupported
+from .builder import element
+from .folding import Fold, take
 from .reductions import REDUCTIONS, SCANS, Reduction, Values, reduce_along, scan_along
 from .tiles import Axes, Tile, shaped, spread
 
@@ -60,11 +62,16 @@ class ReduceWalker(Walker):
 
     def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
-        self.reduction: Reduction = REDUCTIONS[op.attributes["kind"].value]
+        self.kind = op.attributes["kind"].value
+        self.reduction: Reduction = REDUCTIONS[self.kind]
         end = self.block.operations[len(self.block.operations) - 1].operation
         self.type = emitter._checked(op, end.operands[0].type)
         self.state: Values = []
         self.exact = any(emitter.precision.exact(result) for result in op.results)
+        self.fold: Fold | None = None
+        if loop.fold and loop.axis is not None and not loop.whole:
+            columns = [axis.extent for axis in self.outside]
+            self.fold = Fold.of(columns, loop.axis.extent, loop.fold, emitter.threads)
 
     def _identity(self) -> Values:
         e = self.e
@@ -75,12 +82,18 @@ class ReduceWalker(Walker):
         return len(self.reduction.identity(self.type))
 
     def start(self) -> Values:
+        if self.fold is not None:
+            return self.reduction.start(self.e.b, self.type, self.e.ix.type, self.fold.state)
         return self._identity()
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b, axes = self.e.b, self.e.axes
         (x,) = self.e.block(self.block)
         x_tile = spread(b, x, axes)
+        if self.fold is not None:
+            elements = self.reduction.lift(b, x_tile, lambda: spread(b, position, axes))
+            inside = None if bound is None else spread(b, bound, axes)
+            return take(b, self.fold, self.kind, values, elements, inside, self._number)
         if values and self.reduction.add is not None:
             state = self.reduction.add(b, values, x_tile, self._number(), self.exact)
             outside = values
@@ -134,7 +147,11 @@ class ComputeWalker(Walker):
 
 
 class ScanWalker(Walker):
-    """A scan: of each tile, then combined with what came before it. Loops of the same walk read the tile at hand."""
+    """A scan: of each tile, then combined with what came before it. Loops of the same walk read the tile at hand.
+
+    What is carried has the loop's dimension too, of size 1: Triton takes a sum that a loop carries, of tiles' sums, for a reduction whose
+    result is used after the loop, and fails if it is not.
+    """
 
     def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
@@ -149,7 +166,10 @@ class ScanWalker(Walker):
         self.type = emitter._checked(op, end.operands[0].type)
 
     def start(self) -> Values:
-        return self.scan.start(self.e.b, self.type, self.e.ix.type, lambda t: shaped(t, self.outside))
+        return self.scan.start(self.e.b, self.type, self.e.ix.type, self._carried)
+
+    def _carried(self, scalar: ir.Type) -> ir.Type:
+        return ir.RankedTensorType.get([*(axis.extent for axis in self.outside), 1], scalar) if self.outside else scalar
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         e, b, axes, loop = self.e, self.e.b, self.e.axes, self.loop
@@ -166,9 +186,14 @@ class ScanWalker(Walker):
                 inside = spread(b, bound, axes)
                 identity = self.scan.start(b, self.type, e.ix.type, lambda t: shaped(t, axes))
                 state = [b.select(inside, value, nothing) for value, nothing in zip(state, identity)]
-            before = [spread(b, Tile(value, self.outside), axes) for value in values]
+            name = "tt.broadcast" if self.outside else "tt.splat"
+            before = [b.value(name, shaped(element(value.type), axes), [value]) for value in values]
             scanned = self.scan.combine(b, before, scanned)
-            carried = self.scan.combine(b, values, reduce_along(b, self.scan, state, along))
+            tile = reduce_along(b, self.scan, state, along)
+            if self.outside:
+                axis = {"axis": b.number(b.i32, along)}
+                tile = [b.value("tt.expand_dims", self._carried(element(value.type)), [value], axis) for value in tile]
+            carried = self.scan.combine(b, values, tile)
         self._hold(scanned)
         return carried
 

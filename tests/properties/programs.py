@@ -260,9 +260,9 @@ def random(p: Program) -> ir.Value | None:
     place = sum((ir.AffineExpr.get_dim(i) * s for i, s in enumerate(row_major(sizes))), expr(0))
 
     def body(at):
-        (offset,) = p.apply([place], at)
-        i64 = ir.IntegerType.get_signless(64)
-        return builders.random("uniform", scalars.constant(17, i64), arith.index_cast(i64, offset), ir.F32Type.get())
+        (position,) = p.apply([place], at)
+        seed = scalars.constant(17, ir.IntegerType.get_signless(64))
+        return builders.random("uniform", seed, position, ir.F32Type.get())
 
     return p.compute(sizes, ir.F32Type.get(), body)
 

@@ -1,0 +1,59 @@
+"""How loops run on an NVIDIA GPU where memory runs along the domain: a tile of columns, some rows of it at a time."""
+
+from math import prod
+
+from .bodies import sizes_of
+from .cuda_domains import Domain, DomainSchedule
+from .cuda_machine import LARGE, WARP, power_of_two, warps_of
+from .cuda_pointwise import flat
+from .cuda_walks import Walks
+from .nested_loops import iterations
+
+SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
+COLUMN = 4096  # elements of a tile of columns in a step ...
+PILED = 32  # ... and those of them that a thread has ...
+UNALIGNED = 16  # ... or, read one by one, by as many warps as a program may have
+HELD = 1 << 14  # elements of a tile of columns that is read once and held
+WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
+SHORT = 16  # points of a loop that is run point by point
+
+
+def columns(domain: Domain) -> DomainSchedule:
+    order = domain.order(domain.indices, domain.sizes)
+    lengths = [iterations(sizes_of(loop)) for loop in domain.inner]
+    scans = any(loop.name == "bascule.scan" for loop in domain.inner)
+    if not scans and all(length is not None and length <= SHORT for length in lengths):
+        schedule = flat(domain, "column", order)
+        schedule.loops = domain.plan({})
+        return schedule
+    runs = domain.runs(order)
+    if domain.run_size(runs[-1]) < WARP:
+        runs = [order]
+    index, sm_count = domain.indices[runs[-1][-1]], domain.machine.sm_count
+    width = max((a.width for a in domain.accesses if a.adjacent(index)), default=4)
+    wide = min(max(64, SEGMENT // width), power_of_two(domain.run_size(runs[-1])))
+    others = prod(domain.run_size(run) for run in runs[:-1])
+    while wide > SEGMENT // 2 // width and others * domain.run_size(runs[-1]) < sm_count * wide:
+        wide //= 2
+    longest = max((power_of_two(n) for n in lengths if n is not None), default=LARGE)
+    again = sum(1 for n in lengths if n is None or n > SHORT) > 1
+    held = again and None not in lengths and longest * wide <= HELD
+    neighbours, aligned = domain.neighbours(index)
+    elements, each = longest * wide if held else COLUMN, PILED
+    programs = others * -(-domain.run_size(runs[-1]) // wide)
+    if not held and not aligned and width <= 2:
+        elements, each = 2 * COLUMN, UNALIGNED
+    elif not held and programs * warps_of(elements, PILED) < WARPS * sm_count and longest * wide >= 4 * elements:
+        elements *= 2
+    steps = {}
+    for loop in domain.inner:
+        length = iterations(sizes_of(loop))
+        steps[loop] = min(LARGE if length is None else power_of_two(length), max(1, elements // wide))
+    loops = domain.plan(steps)
+    for loop, plan in domain.plans.items():
+        if Walks.walks(loop, plan.step) and not scans:
+            plan.fold = neighbours
+    tile = [1] * (len(runs) - 1) + [wide]
+    axes = [len(run) for run in runs]
+    rows = max((loop.step for loop in loops), default=1)
+    return DomainSchedule("scan" if scans else "column", order, axes, tile, warps_of(wide * rows, each), loops=loops)

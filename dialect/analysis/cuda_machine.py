@@ -1,0 +1,32 @@
+"""An NVIDIA GPU as its schedules see it: measures that they share."""
+
+from dataclasses import dataclass
+
+WARP = 32  # threads
+VECTOR = 16  # bytes that a thread loads with one instruction
+MOST_WARPS = 16  # of a program, where nothing asks for more
+LARGE = 1 << 31  # what a dynamic size counts as
+
+
+@dataclass(frozen=True)
+class CudaMachine:
+    """What a schedule depends on: multiprocessors, compute capability (90: sm_90), 32-bit registers of a multiprocessor."""
+
+    sm_count: int
+    capability: int
+    registers: int
+
+
+def power_of_two(size: int) -> int:
+    """The smallest power of two that is `size` or more."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+def waste(size: int, block: int) -> float:
+    """Points of whole blocks over those that there are."""
+    return -(-size // block) * block / max(1, size)
+
+
+def warps_of(elements: int, each: int) -> int:
+    """Warps whose threads have `each` of `elements`."""
+    return min(MOST_WARPS, max(1, elements // (WARP * each)))

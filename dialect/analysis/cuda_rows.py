@@ -1,0 +1,150 @@
+"""How loops run on an NVIDIA GPU where memory runs along them: rows that registers hold are read once, longer ones are walked."""
+
+from dataclasses import dataclass
+
+from ..mlir import ir
+from .cuda_domains import Domain, DomainSchedule
+from .cuda_machine import LARGE, WARP, power_of_two, warps_of, waste
+from .cuda_walks import InnerLoop, Walks
+from .nested_loops import inner_loops
+
+HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take
+LONGEST = 1 << 14  # elements of a row that is held: of a longer one a program leaves no room for another
+HELD = 16  # elements of a row that a thread has in a tile ...
+HELD_SHORT, SHORT = 32, 4096  # ... and of rows up to `SHORT`
+ROW, RIDDEN = 2048, 1024  # elements of a program of short rows; where sums of columns go along
+SCANNED = 4096  # elements of a step of a scan, 16 a thread
+# Bytes of shared memory for steps that are read ahead: of a program of scans, two of which share a multiprocessor; of all programs that do,
+# with rows beside columns, whose sums take the registers of so many warps.
+SCAN_STAGED, ROWS_STAGED, BESIDE = 98304, 200 << 10, 16
+SCAN_AHEAD, ROWS_AHEAD = 3, 4  # steps in flight, if that holds them
+WORTH_STAGING = 8192  # bytes of a step of rows beside columns
+LATENCY = 64  # bytes of a row that a thread has in flight
+FULL = 32  # warps that leave a multiprocessor to one program
+IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL` warps run
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Of a walk: the warps, and the elements of a thread."""
+
+    warps: int
+    each: int
+
+    @property
+    def elements(self) -> int:
+        return WARP * self.warps * self.each
+
+
+def rows(domain: Domain) -> DomainSchedule:
+    limit = int(domain.machine.registers * HOLDABLE) // max(1, _held(domain))
+    if not any(inner_loops(loop) for loop in domain.inner):
+        limit = min(limit, LONGEST)
+    longest = 1
+    for length in domain.lengths:
+        if length is not None and power_of_two(length) <= limit:
+            longest = max(longest, power_of_two(length))
+    walked = [n for n in domain.lengths if n is None or power_of_two(n) > limit]
+    scans = any(loop.name == "bascule.scan" for loop in domain.lanes)
+    points = domain.points if domain.points is not None else LARGE
+    step = _step(domain, walked, points) if walked and not scans else _Step(SCANNED // WARP // HELD, HELD)
+    steps = {}
+    for loop, length in zip(domain.lanes, domain.lengths):
+        fits = length is not None and power_of_two(length) <= limit
+        steps[loop] = power_of_two(length) if fits and length is not None else step.elements
+    loops = domain.plan(steps)
+    for loop in domain.lanes:
+        plan = domain.plans[loop]
+        if Walks.walks(loop, plan.step) and not scans:
+            plan.fold, aligned = domain.neighbours(_along(loop, plan))
+            plan.evict = plan.evict if aligned else "normal"  # a line is read by several instructions
+    riding = any(plan.along >= 0 for plan in domain.plans.values())
+    block = 1 if walked else min(max(1, (RIDDEN if riding else ROW) // longest), power_of_two(points))
+    while block > 1 and points < 2 * domain.machine.sm_count * block:
+        block //= 2
+    order = list(range(len(domain.indices)))
+    axes, tile = ([len(order)], [block]) if order else ([], [])
+    if walked and not scans:
+        warps = max(step.warps, warps_of(longest, HELD))
+    else:
+        elements = block * max(longest, SCANNED if walked else 1)
+        warps = warps_of(elements, HELD if walked or riding or elements > SHORT else HELD_SHORT)
+    schedule = DomainSchedule("scan" if scans else "row", order, axes, tile, warps, loops=loops)
+    schedule.stages = _stages(domain, scans, max(1, BESIDE // warps))
+    return schedule
+
+
+def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
+    """Rows that are read once are read by programs that share a multiprocessor. What is read again should still be in the L2 cache, so that
+    few rows may be under way: a program then has a multiprocessor to itself, and as much where there are no more programs."""
+    sm_count = domain.machine.sm_count
+    shortest = min((n for n in lengths if n is not None), default=LARGE)
+    index = max((i for loop in domain.lanes for i in _indices(loop)), key=lambda i: domain.along[i])
+    _, aligned = domain.neighbours(index)
+    if points <= sm_count:
+        return _Step(FULL, 32 if aligned and shortest >= 1 << 18 else 16)
+    if len(domain.lanes) > 1 and _read_again(domain):
+        idle = -(-points // sm_count) * sm_count / points
+        step = _Step(FULL if idle <= IDLE else FULL // 2, 16 if aligned else 8)
+        return step if waste(shortest, step.elements) <= IDLE else _Step(step.warps, 8)
+    width = max((a.width for a in domain.accesses if a.adjacent(index)), default=4)
+    step = _Step(8, max(8, min(32, LATENCY // width))) if aligned else _Step(4, 16)
+    while step.each > 8 and shortest < 4 * step.elements:
+        step = _Step(step.warps, step.each // 2)
+    return step
+
+
+def _read_again(domain: Domain) -> bool:
+    """Whether two loops along the rows read one buffer."""
+    seen: set[ir.Value] = set()
+    for loop in domain.lanes:
+        read = {a.buffer for a in domain.accesses if not a.stores and loop in a.loops and _streams(domain, a)}
+        if seen & read:
+            return True
+        seen |= read
+    return False
+
+
+def _streams(domain: Domain, access) -> bool:
+    return any(access.varies(index) for index in domain.indices) or not domain.indices
+
+
+def _indices(loop: ir.Operation) -> list[ir.Value]:
+    return list(loop.regions[0].blocks[0].arguments)
+
+
+def _along(loop: ir.Operation, plan: InnerLoop) -> ir.Value:
+    """The index of a loop that memory runs along."""
+    return _indices(loop)[plan.order[-1]]
+
+
+def _held(domain: Domain) -> int:
+    """How many values a point of the rows has: the buffers that are read along them, and what is reduced at each of their points."""
+    along = {index for loop in domain.lanes for index in _indices(loop)}
+    read = {a.buffer for a in domain.accesses if not a.stores and any(a.varies(index) for index in along)}
+    return len(read) + sum(len(inner_loops(loop)) for loop in domain.lanes)
+
+
+def _stages(domain: Domain, scans: bool, most: int) -> int:
+    """How many steps are read ahead, where shared memory holds them: of walks of scans, and of rows that are walked one by one by programs of
+    which `most` share a multiprocessor."""
+    walked = rows = 0
+    for loop, plan in domain.plans.items():
+        inside = [a for a in domain.accesses if loop in a.loops and not a.stores]
+        if scans and Walks.walks(loop, plan.step):
+            walked = max(walked, sum({a.buffer: _tile_bytes(domain, a) for a in inside}.values()))
+        elif plan.step == 1 and any(inner.step > 1 for inner in plan.loops):
+            streamed = {a.buffer: _tile_bytes(domain, a) for a in inside if any(map(a.varies, _indices(loop)))}
+            rows = max(rows, sum(streamed.values()))
+    if walked:
+        return min(SCAN_AHEAD, max(1, SCAN_STAGED // walked))
+    if rows < WORTH_STAGING:
+        return 1
+    together = -(-(LARGE if domain.points is None else domain.points) // domain.machine.sm_count)
+    return min(ROWS_AHEAD, max(1, ROWS_STAGED // (rows * min(most, together))))
+
+
+def _tile_bytes(domain: Domain, access) -> int:
+    """Bytes of a read in a step of its loops."""
+    steps = [domain.plans[loop].step for loop in access.loops[1:] if loop in domain.plans]
+    return access.width * max(steps, default=1)
