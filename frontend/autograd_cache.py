@@ -5,7 +5,7 @@ came to: the compiled graphs' keys, the metadata of its runtime wrappers, the gu
 compiles: the key (PyTorch's imports all of Inductor's code generators, seconds), where the results are kept, and how a compiled graph is
 found again. Other backends' lookups are as they were.
 
-The private modules of PyTorch that this needs are named here. Run on torch 2.13; read against the source of 2.11.
+The private modules of PyTorch that this needs are named here. Run on torch 2.11, 2.13, 2.14.
 """
 
 import pickle

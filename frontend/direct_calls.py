@@ -23,6 +23,7 @@ import torch
 from torch._C import _are_functorch_transforms_active as in_functorch
 from torch._C import _get_deterministic_algorithms as deterministic_now
 from torch._dynamo.decorators import skip
+from torch._inductor.output_code import OutputCode
 
 VERSIONS = ((2, 11), (2, 13))  # of PyTorch, whose wrappers were read
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -72,13 +73,13 @@ def called_directly(compiled: Call, made: Made) -> Call:
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
     if version not in VERSIONS or hooks or torch._C._is_any_autocast_enabled():
         return compiled
-    direct: Callable[[tuple[Any, ...]], Any] | None = None
+    direct: Call | None = None
     tries = TRIES
 
     def call(*args: Any) -> Any:
         nonlocal direct, tries
         if direct is not None:
-            return direct(args)
+            return direct(*args)
         if tries == 0:
             return compiled(*args)
         tries -= 1
@@ -108,16 +109,22 @@ def _plain(metadata: Any, args: Sequence[Any]) -> bool:
     )
 
 
-def _inference(made: Made, args: Sequence[Any]) -> Callable[[tuple[Any, ...]], Any] | None:
-    metadata, graph = made.metadata, made.inference
-    if metadata is None or graph is None or not _plain(metadata, args):
+def _unwrapped(graph: Any) -> Boxed:
+    """What a compiled graph of ours calls."""
+    return graph.call if isinstance(graph, OutputCode) else graph
+
+
+def _inference(made: Made, args: Sequence[Any]) -> Call | None:
+    metadata = made.metadata
+    if metadata is None or not _plain(metadata, args):
         return None
+    graph = _unwrapped(made.inference)
     written = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
     if metadata.mutated_graph_handled_indices and not all(type(x) in PLAIN for x in args):
         return None  # inputs that share memory may have become one, and sizes
     grad_enabled, set_grad_enabled = torch.is_grad_enabled, torch._C._set_grad_enabled
 
-    def direct(args: tuple[Any, ...]) -> Any:
+    def direct(*args: Any) -> Any:
         if written:
             torch.autograd.graph.increment_version([args[i] for i in written])
         if not grad_enabled():
@@ -131,7 +138,7 @@ def _inference(made: Made, args: Sequence[Any]) -> Callable[[tuple[Any, ...]], A
     return direct
 
 
-def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any]) -> Callable[[tuple[Any, ...]], Any] | None:
+def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any]) -> Call | None:
     nodes = [x.grad_fn for x in outputs if isinstance(x, torch.Tensor) and x.grad_fn is not None]
     base = getattr(type(nodes[0]), "_forward_cls", None) if nodes else None
     metadata = getattr(base, "metadata", None)
@@ -151,7 +158,7 @@ def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any]) -> 
         return None
     apply = _function(base).apply
 
-    def direct(args: tuple[Any, ...]) -> Any:
+    def direct(*args: Any) -> Any:
         return compiled(*args) if in_functorch() else list(apply(*args))
 
     return direct
@@ -172,7 +179,7 @@ def _connected(node: Any, args: Sequence[Any]) -> bool:
 
 def _function(base: Any) -> type[torch.autograd.Function]:
     """AOTAutograd's function `base` with a shorter forward and backward."""
-    metadata, graph = base.metadata, base.compiled_fw
+    metadata, graph = base.metadata, _unwrapped(base.compiled_fw)
     returned = metadata.num_forward_returns
     checked, unchecked = (
         metadata.tensors_saved_for_backwards_with_vc_check_slice,

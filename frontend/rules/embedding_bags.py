@@ -20,8 +20,8 @@ Bag = Callable[[ir.Value], ir.Value]  # number of a sample -> number of its bag
 
 
 def bags(c: Conversion, indices: ir.Value, offsets: ir.Value, count: ir.AffineExpr) -> Bag:
-    """Which of `count` bags each sample is in, counted from where bags begin. The forward's own answer (offset2bag) is not read: where ATen has no
-    use for it, it is empty, also where PyTorch's shape functions say otherwise."""
+    """Which of `count` bags each sample is in, counted from where bags begin. The forward's own answer (offset2bag) is not read: where
+    ATen has no use for it, it is empty, also where PyTorch's shape functions say otherwise."""
     (samples,) = shape_of(indices)
     sizes = [expr(samples + 1)]  # a last offset may stand behind all samples
     zeros = temporary(sizes, torch.int64, lambda at: Scalar.constant(0, torch.int64))

@@ -61,7 +61,7 @@ def layer_norm_backward(c, grad, x, normalized, mean, rstd, weight, bias, wanted
     def of_normal(at: Indices) -> Scalar:
         return of_grad(at) if weight is None else of_grad(at) * read(weight, at[first:]).to(inside)
 
-    gradients: list[ir.Value | None] = [None, None, None]
+    gradients = [None, None, None]
     if wanted[0]:
         total = _sum(rows, of_normal, inside)
         along = _sum(rows, _product(of_normal, normal), inside)
@@ -117,7 +117,7 @@ def batch_norm_backward(
         """`body`, which takes an index into `x` and looks at its channel, with a channel instead."""
         return lambda at: body([index_constant(0), at[0]])
 
-    gradients: list[ir.Value | None] = [_gradient(c, 0, of_input) if wanted[0] else None, None, None]
+    gradients = [_gradient(c, 0, of_input) if wanted[0] else None, None, None]
     if wanted[1]:
         gradients[1] = _gradient(c, 1, at_channel(_product(along, of_rstd)))
     if wanted[2]:

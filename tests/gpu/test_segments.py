@@ -45,3 +45,27 @@ def test_where_it_saves_memory_traffic():
     g = torch.randn(8192, 1024, dtype=torch.bfloat16, device="cuda")
     check(compiled(embedding(), {"on_error": "raise"}), embedding(), words("zipf", [8192], 50_000).cuda(), table, g)
     assert sorts() == 1
+
+
+def test_layers_over_a_graph():
+    """Messages along a million edges: gathered, scaled, added and squashed, and their gradients; one order serves all layers."""
+
+    def layers(x, source, target, weight):
+        for _ in range(3):
+            x = torch.zeros_like(x).index_add(0, target, x[source] * weight).tanh()
+        return x
+
+    nodes, edges, width = 100_000, 1_000_000, 128
+    x, g = torch.randn(nodes, width, device="cuda"), torch.randn(nodes, width, device="cuda")
+    ends = torch.randint(0, nodes, [2, edges], device="cuda")
+    weight = torch.rand(edges, 1, device="cuda") * 0.3
+
+    def gradient(function, dtype):
+        own = x.to(dtype).requires_grad_()
+        out = function(own, *ends, weight.to(dtype))
+        return out.detach().double(), torch.autograd.grad(out, own, g.to(dtype))[0].double()
+
+    got = gradient(compiled(layers, {"on_error": "raise"}), torch.float32)
+    for ours, exact in zip(got, gradient(layers, torch.float64)):
+        torch.testing.assert_close(ours, exact, rtol=1e-5, atol=1e-5)
+    assert sorts() == 2

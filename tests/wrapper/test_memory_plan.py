@@ -1,5 +1,6 @@
 """Where buffers are placed, and in which order steps run: properties that hold for every graph."""
 
+import torch
 from bascule.dialect.analysis.ordering import Step, by_memory, peak
 from bascule.dialect.analysis.placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
 from hypothesis import given, settings
@@ -94,3 +95,19 @@ def test_what_needs_nothing_comes_right_before_its_first_user():
 def test_what_waits_is_shared_by_its_users():
     steps = [Step(set(), [], set()), Step({0}, [0], set()), Step({1}, [1], {0}), Step({1, 2}, [2], {0, 1})]
     assert by_memory(steps, [8, 4, 2], {2}) == [0, 1, 2, 3]
+
+
+def test_a_row_that_is_read_out_of_order_is_not_overwritten_before():
+    """A GPU computes the softmax anew at the permuted places, from the scores: its own result may not lie over them."""
+
+    def function(x, w):
+        y = torch.sin(x.reshape(-1, 8) @ w).view(2, 3, 8)
+        y = y.flip(1).cumsum(0) * 0.3
+        y = y.reshape(2, 3, 2, 4).transpose(2, 3).reshape(2, 3, 8) + 1
+        y = torch.softmax((y - y.mean((0, 1))) * 2, -1)
+        return y.reshape(2, 3, 2, 4).transpose(2, 3).reshape(2, 3, 8) + 1
+
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 8, requires_grad=True), torch.randn(8, 8)
+    options = {"target": "interpret", "on_error": "raise"}
+    torch.testing.assert_close(torch.compile(function, backend="bascule", options=options)(x, w), function(x, w))
