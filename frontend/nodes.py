@@ -103,12 +103,15 @@ class NodeImporter(base.GraphNodeImporter):
         types = [self._type(leaf) for leaf in leaves]
         attributes = self._attributes(leaves)
         if registered and self._c.is_registered_operation(name):
-            op = ir.Operation.create(name, results=types, operands=operands, attributes=attributes, loc=loc)
+            # Outside of the block: in it, verifying an op numbers all that come before it.
+            op = ir.Operation.create(name, results=types, operands=operands, attributes=attributes, loc=loc, ip=False)
             try:
                 op.verify()
-                return op
             except ir.MLIRError:
                 op.erase()
+            else:
+                ir.InsertionPoint.current.insert(op)
+                return op
         attributes["name"] = ir.StringAttr.get(name)
         return ir.Operation.create("torch.operator", results=types, operands=operands, attributes=attributes, loc=loc)
 

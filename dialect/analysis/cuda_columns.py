@@ -7,7 +7,7 @@ from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import LARGE, WARP, power_of_two, warps_of
 from .cuda_pointwise import flat
 from .cuda_walks import Walks
-from .nested_loops import iterations
+from .nested_loops import iterations, needs
 
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
 COLUMN = 4096  # elements of a tile of columns in a step ...
@@ -36,7 +36,7 @@ def columns(domain: Domain) -> DomainSchedule:
     while wide > SEGMENT // 2 // width and others * domain.run_size(runs[-1]) < sm_count * wide:
         wide //= 2
     longest = max((power_of_two(n) for n in lengths if n is not None), default=LARGE)
-    again = sum(1 for n in lengths if n is None or n > SHORT) > 1
+    again = any(needs(loop, domain.inner) for loop in domain.inner)
     held = again and None not in lengths and longest * wide <= HELD
     neighbours, aligned = domain.neighbours(index)
     elements, each = longest * wide if held else COLUMN, PILED

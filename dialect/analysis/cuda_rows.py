@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..mlir import ir
+from .accesses import Access
 from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import LARGE, WARP, power_of_two, warps_of, waste
 from .cuda_walks import InnerLoop, Walks
@@ -105,7 +106,8 @@ def _read_again(domain: Domain) -> bool:
     return False
 
 
-def _streams(domain: Domain, access) -> bool:
+def _streams(domain: Domain, access: Access) -> bool:
+    """Whether an access is another at each point of the domain."""
     return any(access.varies(index) for index in domain.indices) or not domain.indices
 
 
@@ -144,7 +146,7 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
     return min(ROWS_AHEAD, max(1, ROWS_STAGED // (rows * min(most, together))))
 
 
-def _tile_bytes(domain: Domain, access) -> int:
+def _tile_bytes(domain: Domain, access: Access) -> int:
     """Bytes of a read in a step of its loops."""
     steps = [domain.plans[loop].step for loop in access.loops[1:] if loop in domain.plans]
     return access.width * max(steps, default=1)

@@ -8,7 +8,7 @@ from ..ir.shapes import constant, expr, row_major
 from ..mlir import ir
 from .buffers import layout_map, strides, substitute
 
-LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
+ROWS = ("bascule.compute", "bascule.scan")  # loops with a result that later loops read
 
 
 @dataclass
@@ -28,6 +28,7 @@ class InPlace:
     reads: dict[int, list[_Access]] = field(default_factory=dict)
     writes: dict[int, list[_Access]] = field(default_factory=dict)
     opaque: set[int] = field(default_factory=set)  # arguments used otherwise
+    rows: dict[ir.Value, list[tuple[int, tuple]]] = field(default_factory=dict)  # row -> arguments it reads, and where
 
     def __post_init__(self) -> None:
         block = self.function.regions[0].blocks[0]
@@ -46,13 +47,15 @@ class InPlace:
                 nonlocal count
                 op = op.operation
                 count += 1
+                if op.name == "tensor.extract":
+                    self._read_again(op, count, unit)
                 for position, operand in enumerate(op.operands):
                     number = numbers.get(operand)
                     if number is None:
                         continue
                     if op.name == "memref.load" and position == 0:
                         indices = tuple(map(_key, list(op.operands)[1:]))
-                        self.reads.setdefault(number, []).append(_Access(count, indices, unit, frozenset()))
+                        self._read(op, number, _Access(count, indices, unit, frozenset()))
                     elif op.name == "bascule.store" and position == 1:
                         indices = tuple(map(_key, list(op.operands)[2:]))
                         plain = "mode" not in op.attributes
@@ -64,6 +67,27 @@ class InPlace:
                 return ir.WalkResult.ADVANCE
 
             top.walk(visit, ir.WalkOrder.PRE_ORDER)
+
+    def _read(self, op: ir.Operation, number: int, access: _Access) -> None:
+        """Notes that `op` reads argument `number`, for itself and for those that read the rows in which it stands."""
+        self.reads.setdefault(number, []).append(access)
+        while op != self.kernel:
+            op = op.parent.operation
+            if op.name in ROWS:
+                for row in op.results:
+                    self.rows.setdefault(row, []).append((number, access.indices))
+
+    def _read_again(self, op: ir.Operation, count: int, unit: int) -> None:
+        """A row that a loop made may be computed anew where its elements are read: then what it read is read there."""
+        row, *indices = op.operands
+        if row not in self.rows:
+            return
+        made = row.owner.operation
+        places = map(_key, indices) if made.name == "bascule.compute" else [None] * len(indices)  # a scan reads any
+        here = dict(zip(made.regions[0].blocks[0].arguments, places))
+        for number, read in list(self.rows[row]):
+            seen = tuple(_replaced(key, here) for key in read)
+            self._read(op, number, _Access(count, seen, unit, frozenset()))
 
     def _around(self, op: ir.Operation) -> frozenset:
         indices: set[ir.Value] = set()
@@ -214,3 +238,13 @@ def _size(index: ir.Value) -> int | None:
     """How many values the index of a loop takes, if that is known."""
     ranges = index.owner.owner.attributes["ranges"].value.results
     return constant(ranges[ir.BlockArgument(index).arg_number])
+
+
+def _replaced(key: tuple | None, values: dict[ir.Value, tuple | None]) -> tuple | None:
+    """`key` with other keys for indices of loops."""
+    if key is None:
+        return None
+    if key[0] == "index":
+        return values.get(key[1], key)
+    keys = tuple(_replaced(k, values) for k in key[2])
+    return None if None in keys else ("apply", key[1], keys)

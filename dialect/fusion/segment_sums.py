@@ -39,12 +39,11 @@ class SegmentSums:
         for extent in self.extents:
             self.count = expr(self.count * extent)
         known = [constant(size) for size in (self.count, self.sizes[0])]
-        small = all(size is not None and size < (1 << 31) - 1 for size in known)
-        self.integer = ir.IntegerType.get_signless(32 if small else 64)  # of positions and rows
+        small = all(size is not None and size < 1 << 30 for size in known)
+        self.integer = ir.IntegerType.get_signless(32 if small else 64)  # of positions, rows and the sum of two
         few = known[1] is not None and known[1] < (1 << 15) - 1
-        self.key = (
-            ir.IntegerType.get_signless(16) if few else self.integer
-        )  # of rows that are sorted: fewer bits, fewer passes
+        # Of rows that are sorted: fewer bits, fewer passes.
+        self.key = ir.IntegerType.get_signless(16) if few else self.integer
         self.type = scatter.value.type
 
     def build(self) -> ir.Value:
@@ -81,9 +80,6 @@ class SegmentSums:
 
     def _read(self, tensor: ir.Value, index: ir.Value) -> ir.Value:
         return builders.read(tensor, [index])
-
-    def _compare(self, predicate: arith.CmpIPredicate, x: ir.Value, y: ir.Value) -> ir.Value:
-        return arith.cmpi(predicate, x, y)
 
     # The order of the points
 
@@ -146,8 +142,8 @@ class SegmentSums:
                 low, high = loop.inner_iter_args
                 middle = arith.divsi(arith.addi(low, high), self._number(2))
                 found = self._sorted_row(rows, self._index(arith.minsi(middle, last)))
-                open_ = self._compare(arith.CmpIPredicate.slt, low, high)
-                below = self._compare(arith.CmpIPredicate.slt, found, row)
+                open_ = arith.cmpi(arith.CmpIPredicate.slt, low, high)
+                below = arith.cmpi(arith.CmpIPredicate.slt, found, row)
                 up = arith.andi(open_, below)
                 scf.YieldOp(
                     [
@@ -181,9 +177,9 @@ class SegmentSums:
             dim = ir.AffineExpr.get_dim(0)
             ends = builders.apply(index_map(1, [expr(dim * step), expr(dim * step + (step - 1))]), at[:1], [])
             first, last = (self._sorted_row(self.sorted, end) for end in ends)
-            one_row = self._compare(arith.CmpIPredicate.eq, first, last)
+            one_row = arith.cmpi(arith.CmpIPredicate.eq, first, last)
             if self.scatter.dropped is not None:
-                one_row = arith.andi(one_row, self._compare(arith.CmpIPredicate.slt, first, self._size(self.sizes[0])))
+                one_row = arith.andi(one_row, arith.cmpi(arith.CmpIPredicate.slt, first, self._size(self.sizes[0])))
             begin = arith.muli(arith.index_cast(self.integer, at[0]), self._number(CHUNK))
             length = arith.select(one_row, self._number(CHUNK), self._number(0))
             return self._sum(begin, arith.addi(begin, length), self._zero(), lambda position: element(position, at[1:]))
@@ -205,7 +201,7 @@ class SegmentSums:
 
         def single(position: ir.Value) -> ir.Value:
             """Positions in the runs are passed over."""
-            after = self._compare(arith.CmpIPredicate.sge, position, gap)
+            after = arith.cmpi(arith.CmpIPredicate.sge, position, gap)
             return element(arith.select(after, arith.addi(position, skipped), position), inner)
 
         singles = self._sum(first, arith.subi(last, skipped), start, single)

@@ -18,7 +18,10 @@ from .base import VALUES, Pass
 
 SMALL = 1 << 16  # bytes of a result that may live longer than it must
 LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
-TINY, FEW = 1 << 10, 4  # bytes of results of one program or so: choosing among so many times more addresses is cheaper than a launch
+TINY, FEW = (
+    1 << 10,
+    4,
+)  # bytes of results of one program or so: choosing among so many times more addresses is cheaper than a launch
 PARAMETERS = 480  # of a launch: 4 KiB of addresses
 
 

@@ -8,6 +8,7 @@ from ..analysis.bodies import PRODUCERS, Body, Read, summarize, tensor_bytes
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..fusion.inlining import Inliner
+from ..fusion.members import Member
 from ..ir import builders
 from ..ir.functions import graph_functions
 from ..ir.types import byte_width
@@ -28,6 +29,9 @@ class InlineProducers(Pass):
     anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. Computes that hold a reduction are left to
     `form-kernels`, but for windows of up to `max-window` elements asked for once. No body grows beyond `max-ops` ops
     or reads more than `max-reads` tensors.
+
+    On `target` cuda a cheap compute whose sums one reader waits for (the gradient of a relu before a batch norm) is inlined into the sums
+    and the reader if that costs no more than its result written once and read by both: rows need not be cut to be summed while near.
     """
 
     name: ClassVar[str] = "inline-producers"
@@ -35,6 +39,7 @@ class InlineProducers(Pass):
     max_ops: int = 600
     max_reads: int = 32
     max_window: int = 16
+    target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -127,9 +132,25 @@ class _Graph:
             return False
         again = (times - 1) * (body.cost * body.points + BYTE * self._bytes(reads, body))
         saved = BYTE * body.bytes * (1 + times)
+        if (
+            self.options.target != "cpu"
+            and body.cost <= CHEAP
+            and self._summed([consumer for consumer, _ in uses], body)
+        ):
+            return self._bytes(reads, body) <= 2.1 * body.bytes
         if len(consumers) == 1 or times <= 1.1 * len(consumers):
             return body.cost <= CHEAP and self._bytes(reads, body) <= 1.1 * body.bytes and again <= 4 * saved
         return body.cost == 0 and again <= saved
+
+    def _summed(self, consumers: list[Body], body: Body) -> bool:
+        """Whether all readers but one are sums of columns, which that one reads."""
+        others = {consumer.result for consumer in consumers if not consumer.loops}
+        sums = {consumer.result: consumer for consumer in consumers if consumer.loops}
+        if len(others) != 1 or not sums:
+            return False
+        members = [Member.of(0, consumer, self.indexing) for consumer in sums.values()]
+        waited = {read.source for result in others for read in self.bodies[result].reads}
+        return all(member.reduces_columns() and member.result in waited for member in members)
 
     def _bytes(self, reads: Counter[ir.Value], body: Body) -> int:
         """Bytes read from memory to compute every element once. Smaller tensors that stay in a cache are not counted."""

@@ -166,7 +166,8 @@ class Reducing:
         self.kinds: list[Reduction] = [e.reductions[kind] for kind in self.node.kinds]
         self.own = e.lanes == 1 and self.plan.vector >= 0
         if self.own:
-            self.kinds = [kind.of_all_lanes() if isinstance(kind, Kind | Welford) else kind for kind in self.kinds]
+            whole = _whole(self.plan)
+            self.kinds = [kind.of_all_lanes(whole) if isinstance(kind, Kind | Welford) else kind for kind in self.kinds]
         varies = any(e.varies(number) for number in self.node.results)
         self.lanes = self.plan.width if self.own else e.lanes if varies else 1
 
@@ -222,6 +223,12 @@ class Reducing:
         results = [x for kind, part in self._parts(state) for x in kind.finish(Scalars(e.b), part)]
         for number, value in zip(self.node.results, results):
             e.env[number] = Scalar(value, self.lanes > 1 and not self.own, e.b.level)
+
+
+def _whole(plan: LoopPlan) -> bool:
+    """Whether the lanes' group is known to be so many whole vectors."""
+    lanes = length(tuple(plan.sizes[i] for i in plan.groups[plan.vector]))
+    return lanes is not None and lanes % plan.width == 0
 
 
 @rule("bascule.reduce")

@@ -21,9 +21,9 @@ class Welford:
 
     positions = False
 
-    def of_all_lanes(self) -> "Welford":
-        """The kind where all lanes become one result."""
-        return WelfordOfLanes()
+    def of_all_lanes(self, whole: bool) -> "Welford":
+        """The kind where all lanes become one result. `whole`: there are no masks."""
+        return WelfordOfLanes(whole)
 
     def start(self, s: Scalars, type_: ir.Type) -> Values:
         return [s.constant(type_, 0.0)] * 3
@@ -66,6 +66,8 @@ class WelfordOfLanes(Welford):
     a mean itself would be as large as the distance between two of them.
     """
 
+    whole: bool = False  # all lanes see as many
+
     def start(self, s: Scalars, type_: ir.Type) -> Values:
         lanes = min(type_.shape[0], s.b.register // element(type_).width)
         return [s.constant(ir.VectorType.get([lanes], element(type_)), 0.0)] * 4
@@ -79,17 +81,17 @@ class WelfordOfLanes(Welford):
         def within(values: Values) -> Values:
             return [s.select(m, value, zero) for m, value in zip(masks, values)] if masks else values
 
-        def share(sum_: ir.Value) -> ir.Value:
-            return s.op("arith.divf", sum_, _at_least_one(s, more)) if masks else s.op("arith.mulf", sum_, inverse)
-
-        more = _total(s, within([one] * len(parts))) if masks else s.constant(mean.type, len(parts))
-        inverse = s.constant(mean.type, 1 / len(parts))
-        middle = share(_total(s, within(parts)))
+        if masks:
+            more = _total(s, within([one] * len(parts)))
+            inverse = s.op("arith.divf", one, _at_least_one(s, more))
+        else:
+            more, inverse = (s.constant(mean.type, number) for number in (len(parts), 1 / len(parts)))
+        middle = s.op("arith.mulf", _total(s, within(parts)), inverse)
         deviations = within([s.op("arith.subf", part, middle) for part in parts])
         new = s.op("arith.mulf", deviations[0], deviations[0])
         for deviation in deviations[1:]:
             new = s.fma(deviation, deviation, new)
-        rounding = share(_total(s, deviations))  # how far `middle` is from the mean
+        rounding = s.op("arith.mulf", _total(s, deviations), inverse)  # how far `middle` is from the mean
         origin = s.select(s.compare("oeq", count, zero), middle, origin)
         total = s.op("arith.addf", count, more)
         weight = s.op("arith.divf", more, _at_least_one(s, total) if masks else total)
@@ -99,12 +101,17 @@ class WelfordOfLanes(Welford):
         return [s.fma(delta, weight, mean), squares, total, origin]
 
     def fold(self, s: Scalars, state: Values) -> Values:
-        """One set from those of all lanes: the mean of the means, and deviations from that, all as distances from the first lane's."""
+        """One set from those of all lanes: the mean of the means, and deviations from that, all as distances from the first lane's
+        fourth accumulator."""
         means, squares, counts, origins = state
-        origin = extract(s, s.op("arith.addf", origins, means), 0)
+        lanes, origin = means.type.shape[0], extract(s, origins, 0)
         means = s.op("arith.addf", means, s.op("arith.subf", origins, spread(s, means.type, origin)))
-        total = _lanes_sum(s, counts)
-        mean = s.op("arith.divf", _lanes_sum(s, s.op("arith.mulf", means, counts)), _at_least_one(s, total))
+        if self.whole:
+            total = s.op("arith.mulf", extract(s, counts, 0), s.constant(origin.type, lanes))
+            mean = s.op("arith.mulf", _lanes_sum(s, means), s.constant(origin.type, 1 / lanes))
+        else:
+            total = _lanes_sum(s, counts)
+            mean = s.op("arith.divf", _lanes_sum(s, s.op("arith.mulf", means, counts)), _at_least_one(s, total))
         delta = s.op("arith.subf", means, spread(s, means.type, mean))
         cross = s.op("arith.mulf", counts, s.op("arith.mulf", delta, delta))
         return [s.op("arith.addf", origin, mean), _lanes_sum(s, s.op("arith.addf", squares, cross)), total]

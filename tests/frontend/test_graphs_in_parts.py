@@ -7,6 +7,8 @@ from against_eager import check, cut_at, leaf
 import bascule
 from bascule.counting import counters, reset_counters
 
+OLD = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 12)  # PyTorch 2.11
+
 
 def ones(count, x):
     """Sizes from a number in a tensor; 0 and 1 are sizes like others."""
@@ -31,6 +33,7 @@ def test_numbers_that_may_be_negative():
     assert set(cut_at(records)) == {"aten._local_scalar_dense.default"}
 
 
+@pytest.mark.skipif(OLD, reason="PyTorch 2.11 guards on the number when it traces a power")
 def test_floats_and_booleans():
     def function(x, n):
         a, b = (n * 2).item(), (x.sum() > 0).item()
@@ -203,6 +206,8 @@ DTYPES = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", DTYPES)
 def test_unusual_dtypes(name):
+    if OLD and name in ("quantized", "bits8"):
+        pytest.skip("Dynamo of PyTorch 2.11 does not capture it")
     function, arguments, cut = DTYPES[name]
     reset_counters()
     compiled = torch.compile(function, backend="bascule", options={"on_error": "raise"})
