@@ -110,8 +110,8 @@ def _plain(metadata: Any, args: Sequence[Any]) -> bool:
 
 
 def _unwrapped(graph: Any) -> Boxed:
-    """What a compiled graph of ours calls."""
-    return graph.call if isinstance(graph, OutputCode) else graph
+    """What a compiled graph of ours calls; one of Inductor's (`on_error`) is called as it is."""
+    return getattr(graph, "call", graph) if isinstance(graph, OutputCode) else graph
 
 
 def _inference(made: Made, args: Sequence[Any]) -> Call | None:
