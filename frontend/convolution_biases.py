@@ -9,7 +9,7 @@ from operator import getitem
 import torch
 from torch.fx import Graph, Node
 
-from .node_calls import call_like
+from .node_calls import call_like, lie_alike
 
 aten = torch.ops.aten
 
@@ -33,7 +33,7 @@ def _peel(graph: Graph, node: Node) -> bool:
         product = call_like(graph, node, aten.convolution.default, x, weight, None, *rest)
         column = call_like(graph, node, aten.view.default, bias, [-1] + [1] * (value.dim() - 2))
         total = call_like(graph, node, aten.add.Tensor, product, column)
-    if _alike(total.meta["val"], value):
+    if _stands_for(total, value):
         node.replace_all_uses_with(total)
         graph.erase_node(node)
         return True
@@ -52,7 +52,7 @@ def _peel_gradient(graph: Graph, node: Node) -> bool:
     places = [dim for dim in range(tangent.meta["val"].dim()) if dim != 1]
     with graph.inserting_before(node):
         total = call_like(graph, gradient, aten.sum.dim_IntList, tangent, places)
-    if not _alike(total.meta["val"], gradient.meta["val"]):
+    if not _stands_for(total, gradient.meta["val"]):
         graph.erase_node(total)
         return False
     gradient.replace_all_uses_with(total)
@@ -62,6 +62,6 @@ def _peel_gradient(graph: Graph, node: Node) -> bool:
     return True
 
 
-def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors have the same dtype, sizes and strides, by their numbers or their symbols' names."""
-    return a.dtype == b.dtype and [*map(str, (*a.shape, *a.stride()))] == [*map(str, (*b.shape, *b.stride()))]
+def _stands_for(node: Node, value: torch.Tensor) -> bool:
+    made = node.meta["val"]
+    return made.dtype == value.dtype and lie_alike(made, value)

@@ -8,6 +8,7 @@ import torch
 from torch.fx import Graph, Node
 
 from .equal_nodes import storage_of
+from .node_calls import lie_alike
 
 aten = torch.ops.aten
 
@@ -31,7 +32,7 @@ def drop_copies(graph: Graph) -> None:
         source = _copied(node)
         if source is None or storage_of(node) in seen or storage_of(source) in seen:
             continue
-        if _alike(node.meta["val"], source.meta["val"]):
+        if lie_alike(node.meta["val"], source.meta["val"]):
             node.replace_all_uses_with(source)
             graph.erase_node(node)
 
@@ -53,10 +54,3 @@ def _copied(node: Node) -> Node | None:
 def _is_cast(node: Node) -> bool:
     """Whether a node changes the dtype of a tensor and nothing else."""
     return node.op == "call_function" and node.target is aten._to_copy.default and set(node.kwargs) == {"dtype"}
-
-
-def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors of one dtype have the same sizes, strides and offset, by their numbers or their symbols' names."""
-    return [*map(str, (*a.shape, *a.stride(), a.storage_offset()))] == [
-        *map(str, (*b.shape, *b.stride(), b.storage_offset()))
-    ]

@@ -1,4 +1,4 @@
-"""New calls in a graph, with what other nodes know of themselves."""
+"""New calls in a graph, with what other nodes know of themselves; and whether a call gives what another gave."""
 
 from typing import Any
 
@@ -14,3 +14,10 @@ def call_like(graph: Graph, like: Node, target: torch._ops.OpOverload, *args: An
         made.meta = {**like.meta, "val": target(*values, **kwargs)}
     made.meta.pop("tensor_meta", None)
     return made
+
+
+def lie_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one dtype have the same sizes, strides and offset, by their numbers or their symbols' names."""
+    return [*map(str, (*a.shape, *a.stride(), a.storage_offset()))] == [
+        *map(str, (*b.shape, *b.stride(), b.storage_offset()))
+    ]

@@ -3,6 +3,8 @@
 import torch
 from torch.fx import Graph
 
+from .node_calls import call_like
+
 aten = torch.ops.aten
 
 
@@ -28,10 +30,7 @@ def expand_repeats(graph: Graph) -> None:
                 (aten.view.default, list(value.shape)),
             ):
                 options = {"memory_format": torch.contiguous_format} if operator is aten.clone.default else {}
-                new = graph.call_function(operator, (last, *arguments), options)
-                new.meta = {**node.meta, "val": operator(last.meta["val"], *arguments, **options)}
-                new.meta.pop("tensor_meta", None)  # of what it stands for
-                last = new
+                last = call_like(graph, node, operator, last, *arguments, **options)
         node.replace_all_uses_with(last)
         graph.erase_node(node)
 

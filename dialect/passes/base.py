@@ -7,6 +7,7 @@ from ..errors import UserError
 from ..mlir import ir
 
 VALUES, BUFFERS = "values", "buffers"
+TARGETS = ("cpu", "cuda", "interpret")  # what kernels are compiled for, where a pass has the option `target`
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,12 @@ class Pass:
                 text = str(value).lower() if isinstance(value, bool) else str(value)
                 parts.append(f"{field.name.replace('_', '-')}={text}")
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
+
+
+def check_target(name: str, target: str) -> None:
+    """Raises `UserError` for an option `target` of the pass `name` that is none of `TARGETS`."""
+    if target not in TARGETS:
+        raise UserError(f"unknown target '{target}'", location=name, hint=f"known: {', '.join(TARGETS)}")
 
 
 def _convert(name: str, key: str, type_: Any, text: str, location: str | None) -> Any:

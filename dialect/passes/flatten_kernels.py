@@ -5,12 +5,11 @@ from typing import ClassVar
 
 from ..analysis.accesses import LOOPS
 from ..analysis.bodies import sizes_of
-from ..errors import UserError
 from ..ir.functions import functions, kernel_op
 from ..ir.shapes import size_map
 from ..ir.structure import ForeachOp
 from ..mlir import ir
-from .base import Pass
+from .base import Pass, check_target
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,7 @@ class FlattenKernels(Pass):
     target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
-        if self.target not in ("cpu", "cuda", "interpret"):
-            raise UserError(f"unknown target '{self.target}'", location=self.name, hint="known: cpu, cuda, interpret")
+        check_target(self.name, self.target)
         if self.target == "cpu":
             return
         with module.context:

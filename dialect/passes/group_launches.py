@@ -14,7 +14,7 @@ from ..ir.memory import CopyIntoOp
 from ..ir.shapes import size_map
 from ..ir.structure import KernelOp, YieldOp
 from ..mlir import func, ir
-from .base import VALUES, Pass
+from .base import VALUES, Pass, check_target
 
 SMALL = 1 << 16  # bytes of a result that may live longer than it must
 LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
@@ -40,8 +40,7 @@ class GroupLaunches(Pass):
     most: int = 16  # a program chooses its addresses among so many
 
     def run(self, module: ir.Module) -> None:
-        if self.target not in ("cpu", "cuda", "interpret"):
-            raise UserError(f"unknown target '{self.target}'", location=self.name, hint="known: cpu, cuda, interpret")
+        check_target(self.name, self.target)
         if self.most < 2:
             raise UserError(f"option 'most' cannot be {self.most}", location=self.name, hint="2 or more")
         if self.target == "cpu":

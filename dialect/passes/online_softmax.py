@@ -9,11 +9,10 @@ from ..analysis.cuda_schedules import walked_loops
 from ..analysis.indexing import Indexing
 from ..analysis.nested_loops import inner_loops
 from ..analysis.simplification import Simplifier
-from ..errors import UserError
 from ..ir.builders import symbols_of
 from ..ir.functions import functions, kernel_op
 from ..mlir import ir
-from .base import Pass
+from .base import Pass, check_target
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,7 @@ class OnlineSoftmax(Pass):
     registers: int = 65536
 
     def run(self, module: ir.Module) -> None:
-        if self.target not in ("cpu", "cuda", "interpret"):
-            raise UserError(f"unknown target '{self.target}'", location=self.name, hint="known: cpu, cuda, interpret")
+        check_target(self.name, self.target)
         if self.target == "cpu":
             return
         machine = CudaMachine(self.sm_count, self.capability, self.registers)

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..analysis.row_scatters import ORDERED, RowScatter
-from ..errors import UnsupportedError, UserError
+from ..errors import UnsupportedError
 from ..fusion.kernel_functions import REMARKS
 from ..fusion.segment_sums import Orders, SegmentSums
 from ..ir import builders
 from ..ir.functions import Externs, graph_functions
 from ..ir.locations import operators_of, source_of
 from ..mlir import ir
-from .base import VALUES, Pass
+from .base import VALUES, Pass, check_target
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class SegmentScatters(Pass):
     always: bool = False
 
     def run(self, module: ir.Module) -> None:
-        if self.target not in ("cpu", "cuda", "interpret"):
-            raise UserError(f"unknown target '{self.target}'", location=self.name, hint="known: cpu, cuda, interpret")
+        check_target(self.name, self.target)
         if self.target == "cpu":
             return
         with module.context:
