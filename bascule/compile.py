@@ -151,7 +151,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
         def finish_later() -> Boxed:
             try:
                 return finish()
-            except Exception as error:
+            except Exception as error:  # as below, but told where the graph is first called
                 reported = compiler_error(error, gm, record, options, snapshot, pipeline)
                 reported.__cause__ = error
                 return run_otherwise(gm, example_inputs, options, record, reported)

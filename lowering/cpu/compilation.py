@@ -49,7 +49,7 @@ class Compiling:
         """Waits. Raises `CompilerError` for a kernel that does not compile, if it is not left out."""
         try:
             return _joined(self.parts)
-        except Exception:
+        except Exception:  # of some kernel: compiled one by one, that one is told of
             if self.otherwise is None:
                 raise
         return self.otherwise()
@@ -75,7 +75,7 @@ def start_compiling(
     again = None if refuse is reraise else partial(_each_tried, module, target, sizes, refuse)
     try:
         parts = _started(module, target, _balanced(sizes, _parts(sum(sizes.values()))))
-    except Exception:
+    except Exception:  # as in `Compiling.result`, but before LLVM has it
         if again is None:
             raise
         return again()

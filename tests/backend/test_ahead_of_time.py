@@ -8,6 +8,7 @@ import pytest
 import torch
 from bascule.runtime.object_code import ObjectCodeError
 from bascule.runtime.packages import PackageError, pack, unpack
+from blocked_imports import BLOCKED
 from torch.export import Dim, export
 
 import bascule
@@ -219,19 +220,6 @@ def test_frozen_weights_are_constants(tmp_path):
     with pytest.raises(bascule.UserError, match="by reference"):
         bascule.aot_compile(export(module, args), path, weights="reference", options={"freezing": True})
 
-
-BLOCKED = """
-import sys
-
-class Blocked:
-    NAMES = ("torch._dynamo", "torch._inductor", "torch_mlir", "triton", "sympy", "bascule.dialect", "bascule.frontend", "bascule.lowering")
-
-    def find_spec(self, name, path=None, target=None):
-        if any(name == blocked or name.startswith(blocked + ".") for blocked in self.NAMES):
-            raise ImportError(f"{name} is not to be imported")
-
-sys.meta_path.insert(0, Blocked())
-"""
 
 RUN = (
     BLOCKED

@@ -14,6 +14,7 @@ import torch
 from bascule.lowering.triton.kernel_cache import KernelCache, MachineCode
 from bascule.runtime.object_code import ObjectCode, ObjectCodeError
 from bascule.runtime.packages import PackageError, pack, unpack
+from cached_calls import entries, gated, inputs, run
 from raising_pass import Raises
 from torch.compiler._cache import CacheArtifactManager
 
@@ -25,33 +26,8 @@ from bascule.tools import main as command
 PROCESS = Path(__file__).with_name("cached_process.py")
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    path = tmp_path / "cache"
-    monkeypatch.setenv("BASCULE_CACHE_DIR", str(path))
-    return path
-
-
-def run(function, *args, **options):
-    """A first call in what is like a new process to the compiler."""
-    torch._dynamo.reset()
-    return torch.compile(function, backend="bascule", options={"on_error": "raise", **options})(*args)
-
-
 def counted():
     return bascule.counters()["cache"]
-
-
-def gated(x, w):
-    return torch.sigmoid(x @ w) * x
-
-
-def inputs():
-    return torch.randn(4, 8), torch.randn(8, 8)
-
-
-def entries(folder):
-    return [path for path in (folder / "graphs").rglob("*") if path.is_file()]
 
 
 def test_the_second_compile_hits(folder):
@@ -218,7 +194,7 @@ SPOILED = {
 def test_a_spoiled_entry_is_not_used(folder, how):
     x, w = inputs()
     run(gated, x, w)
-    (path,) = entries(folder)
+    (path,) = entries(folder, "graphs")
     spoil(how, path)
     torch.testing.assert_close(run(gated, x, w), gated(x, w))
     refused = [reason for reason in counted() if reason.startswith("refused")]
@@ -250,21 +226,21 @@ def test_a_directory_that_others_can_write_is_not_used(folder):
     x, w = inputs()
     torch.testing.assert_close(run(gated, x, w), gated(x, w))
     assert counted() == {"miss": 1, "refused: the directory can be written by others": 1}
-    assert entries(folder) == []
+    assert entries(folder, "graphs") == []
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
 def test_another_users_file_is_not_used(folder):
     x, w = inputs()
     run(gated, x, w)
-    os.chown(entries(folder)[0], 12345, -1)
+    os.chown(entries(folder, "graphs")[0], 12345, -1)
     torch.testing.assert_close(run(gated, x, w), gated(x, w))
     assert counted()["refused: a file belongs to another user"] == 2, "for the trace's graph, and for the graph"
 
 
 def test_entries_are_the_users_own(folder):
     run(gated, *inputs())
-    (path,) = entries(folder)
+    (path,) = entries(folder, "graphs")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -281,7 +257,7 @@ def test_a_full_disk_costs_nothing_but_the_entry(folder):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
-    assert entries(folder) == []
+    assert entries(folder, "graphs") == []
     assert directory.read("ab" * 32) is None
 
 
@@ -309,7 +285,7 @@ def test_processes_share_it(folder):
     assert third["cache"] == {"hit": 2} and third["traces"] == {"hit": 1}
     assert third["compiler"] == [], "what is loaded needs no compiler"
     assert first["out"] == second["out"] == third["out"] and first["grad"] == second["grad"] == third["grad"]
-    assert len(entries(folder)) == 2, "no unfinished file is left"
+    assert len(entries(folder, "graphs")) == 2, "no unfinished file is left"
 
 
 # When it is not for a graph
@@ -359,7 +335,7 @@ def test_stat_and_clear(folder, capsys):
     assert str(folder) in told and "graphs: 1 entries" in told and "traces: 1 entries" in told
     assert command.main(["cache", "clear"]) == 0
     assert capsys.readouterr().out == "2 entries deleted\n"
-    assert entries(folder) == []
+    assert entries(folder, "graphs") == []
 
 
 def test_the_least_used_go_first_of_all_caches(folder):

@@ -10,6 +10,7 @@ from bascule.runtime.cubin_images import blobs_of, images_of
 from bascule.runtime.loading import load
 from bascule.runtime.object_code import ObjectCodeError
 from bascule.runtime.packages import pack, unpack
+from blocked_imports import BLOCKED
 from torch._subclasses import FakeTensorMode
 from torch.export import Dim, export
 
@@ -89,17 +90,9 @@ def test_another_architecture_is_refused(tmp_path, h100, monkeypatch):
         bascule.aot_load(tmp_path / "program")
 
 
-RUN = """
-import sys
-
-class Blocked:
-    NAMES = ("torch._dynamo", "torch._inductor", "torch_mlir", "triton", "sympy", "bascule.dialect", "bascule.frontend", "bascule.lowering")
-
-    def find_spec(self, name, path=None, target=None):
-        if any(name == blocked or name.startswith(blocked + ".") for blocked in self.NAMES):
-            raise ImportError(f"{name} is not to be imported")
-
-sys.meta_path.insert(0, Blocked())
+RUN = (
+    BLOCKED
+    + """
 import ctypes
 import torch, bascule
 from bascule.runtime import cuda
@@ -112,6 +105,7 @@ try:
 except ValueError as error:
     print(modules, error)
 """
+)
 
 
 def test_a_process_without_triton_loads_it(tmp_path, h100, driver):
