@@ -69,7 +69,7 @@ def backward(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) ->
     """The gradients of the inputs (zero where nothing depends on them) for seeded cotangents."""
     generator = torch.Generator().manual_seed(1)
     # Numbers that bf16 holds, so that a reference of a wider dtype has the same.
-    cotangents = [torch.randn(o.shape, generator=generator).bfloat16().to(o.dtype) for o in outputs]
+    cotangents = [torch.randn(o.shape, generator=generator).bfloat16().to(o.device, o.dtype) for o in outputs]
     found = torch.autograd.grad(list(outputs), list(inputs), cotangents, allow_unused=True)
     return [torch.zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
 

@@ -1,8 +1,10 @@
 """PyTorch's operator database, as a list of cases.
 
-The private module of PyTorch that holds it is named here and nowhere else. Checked on torch 2.13.
+The private module of PyTorch that holds it is named here and nowhere else. Checked on torch 2.11 and 2.13.
+`BASCULE_TEST_DEVICE=cuda` puts the inputs on another device.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
 SAMPLES = 3
+DEVICE = os.environ.get("BASCULE_TEST_DEVICE", "cpu")
 
 
 @dataclass(frozen=True)
@@ -60,16 +63,20 @@ def cases(names: Sequence[str] | None = None) -> list[Case]:
         for name, entry in operators().items()
         if names is None or name in names
         for dtype in DTYPES
-        if dtype in entry.dtypes
+        if dtype in entry.supported_dtypes(DEVICE)
     ]
 
 
 def samples(case: Case, count: int = SAMPLES) -> Iterator[Sample]:
     """The first samples of a case, always the same ones."""
     entry = operators()[case.operator]
-    differentiable = case.dtype.is_floating_point and entry.supports_autograd and case.dtype in entry.backward_dtypes
+    differentiable = (
+        case.dtype.is_floating_point
+        and entry.supports_autograd
+        and case.dtype in entry.supported_backward_dtypes(DEVICE)
+    )
     torch.manual_seed(0)
-    for sample in islice(entry.sample_inputs("cpu", case.dtype, requires_grad=differentiable), count):
+    for sample in islice(entry.sample_inputs(DEVICE, case.dtype, requires_grad=differentiable), count):
         leaves, structure = tree_flatten((sample.input, sample.args, sample.kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -92,7 +99,7 @@ def duplicate(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.T
     convert = dtype is not None and tensor.is_floating_point()
     with torch.no_grad():  # the whole storage: as_strided may look outside of the tensor
         whole = (
-            torch.empty(0, dtype=tensor.dtype)
+            torch.empty(0, dtype=tensor.dtype, device=tensor.device)
             .set_(tensor.untyped_storage())
             .to(dtype if convert else tensor.dtype, copy=True)
         )

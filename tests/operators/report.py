@@ -1,6 +1,8 @@
 """Runs PyTorch's operator database against eager, and counts what ran only generated kernels.
 
 python -m tests.operators.report [--operators add,softmax] [--part 2/8] [--target interpret] [--json report.json]
+
+On another device: `BASCULE_TEST_DEVICE=cuda python -m tests.operators.report`.
 """
 
 import argparse
