@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from ..analysis.indexing import Index, Indexing
+from ..ir.regions import clone, ops_in
 from ..ir.structure import YieldOp
 from ..mlir import ir
 
@@ -82,23 +83,18 @@ class Inliner:
             if name == YieldOp.OPERATION_NAME:
                 value = op.operands[0]
                 return inside.get(value, value), reads
-            if name == "affine.apply":
-                with point, op.location:
-                    arguments = [inside.get(operand, operand) for operand in op.operands]
-                    (index,) = self.indexing.at(op.attributes["map"].value, arguments)
-                    inside[op.results[0]] = self.indexing.build(index)
+            with point:
+                new = clone_composed(op, inside, self.indexing)
+            if new is None:
                 continue
-            new = op.clone(point).operation
-            for i, operand in enumerate(op.operands):
-                mapped = inside.get(operand)
-                if mapped is not None:
-                    new.operands[i] = mapped
-            for old, result in zip(op.results, new.results):
-                inside[old] = result
             if name == "tensor.extract":
                 reads.append(new)
             elif len(new.regions):
-                _remap_inside(new, inside, reads, self.indexing)
+                for inner in ops_in(new):
+                    if inner.name == "tensor.extract":
+                        reads.append(inner)
+                    elif "ranges" in inner.attributes:
+                        self.indexing.enter(inner)
         raise AssertionError("a region without a yield")
 
     def _found(self, block: ir.Block, key: tuple[ir.Value, tuple[Index, ...]]) -> ir.Value | None:
@@ -140,19 +136,12 @@ class Inliner:
         self._replaced.clear()
 
 
-def _remap_inside(op: ir.Operation, inside: dict[ir.Value, ir.Value], reads: list, indexing: Indexing) -> None:
-    """Points the ops in the regions of a copied op to the copies of what they use; collects the reads."""
-    if "ranges" in op.attributes:
-        indexing.enter(op)
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                nested = view.operation
-                for i, operand in enumerate(nested.operands):
-                    mapped = inside.get(operand)
-                    if mapped is not None:
-                        nested.operands[i] = mapped
-                if nested.name == "tensor.extract":
-                    reads.append(nested)
-                elif len(nested.regions):
-                    _remap_inside(nested, inside, reads, indexing)
+def clone_composed(op: ir.Operation, mapping: dict[ir.Value, ir.Value], indexing: Indexing) -> ir.Operation | None:
+    """As `clone`, but for index arithmetic: an `affine.apply` is composed with those that made its operands. Then None is returned."""
+    if op.name != "affine.apply":
+        return clone(op, mapping)
+    arguments = [mapping.get(operand, operand) for operand in op.operands]
+    (index,) = indexing.at(op.attributes["map"].value, arguments)
+    with op.location:
+        mapping[op.results[0]] = indexing.build(index)
+    return None

@@ -9,10 +9,13 @@ from math import prod
 from ..analysis.accesses import memory_layout
 from ..analysis.chunking import CHUNKS, Chunks
 from ..analysis.indexing import Indexing
+from ..analysis.needs import captured, needed
 from ..ir import builders
+from ..ir.regions import ops_in
 from ..ir.shapes import constant, index_map, tensor_type
 from ..ir.structure import POSITION_KINDS
 from ..mlir import arith, ir, math, scf
+from .inlining import clone_composed
 
 # Kinds that a partial result of the same kind serves; for the others see `_COMBINATIONS`.
 PLAIN = ("sum", "prod", "max", "min", "maxu", "minu", "any", "all", "xor")
@@ -78,11 +81,11 @@ def _cuts(block: ir.Block, indexing: Indexing, apart: Callable[[ir.Value, int], 
         if view.operation.name == "tensor.extract":
             source, *indices = view.operation.operands
             (address,) = indexing.at(memory_layout(source.type), indices)
-            needed = set(divisors(*address))
+            in_memory = set(divisors(*address))
             for k, index in enumerate(indices):
                 here = set(divisors(*indexing.resolve(index)))
                 if not (apart(source, k) or apart(source, k - 1)):
-                    here &= needed
+                    here &= in_memory
                 for value, divisor in here:
                     found.setdefault(value, set()).add(divisor)
     return found
@@ -136,7 +139,7 @@ class _Splitting:
             self.indexing.enter(at[0].owner.owner.operation)
             inside = dict(zip(self.domain, at[outer:]))
             for op in self.needed:
-                _copy(op, inside, self.indexing)
+                clone_composed(op, inside, self.indexing)
             results = builders.reduce(
                 kind, chunks.inner, self.type, lambda within: self._element(dict(inside), at[:outer], within)
             )
@@ -272,44 +275,8 @@ def _identity(reduce: ir.Operation, type_: ir.Type) -> ir.Value:
 
 def _needed(op: ir.Operation, reduce: ir.Operation) -> list[ir.Operation] | None:
     """The ops of the compute's own block that the reduction needs, in order; None if a reduction is among them."""
-    block = op.regions[0].blocks[0]
-    before = []
-    for view in block.operations:
-        if view.operation == reduce:
-            break
-        before.append(view.operation)
-    wanted = _captured(reduce)
-    needed = []
-    for other in reversed(before):
-        if any(result in wanted for result in other.results):
-            if _reduces(other):
-                return None
-            needed.append(other)
-            wanted |= _captured(other)
-    return needed[::-1]
-
-
-def _captured(op: ir.Operation) -> set[ir.Value]:
-    values: set[ir.Value] = set()
-
-    def visit(inner) -> ir.WalkResult:
-        values.update(inner.operation.operands)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return values
-
-
-def _reduces(op: ir.Operation) -> bool:
-    found = False
-
-    def visit(inner) -> ir.WalkResult:
-        nonlocal found
-        found |= inner.operation.name == "bascule.reduce"
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found
+    ops = needed(captured(reduce), op.regions[0].blocks[0]).ops
+    return None if any(inner.name == "bascule.reduce" for used in ops for inner in ops_in(used)) else ops
 
 
 def _yielded(block: ir.Block) -> ir.Value:
@@ -322,26 +289,5 @@ def _copied(block: ir.Block, inside: dict[ir.Value, ir.Value], indexing: Indexin
         if view.operation.name == "bascule.yield":
             value = view.operation.operands[0]
             return inside.get(value, value)
-        _copy(view.operation, inside, indexing)
+        clone_composed(view.operation, inside, indexing)
     raise AssertionError("a region without a yield")
-
-
-def _copy(op: ir.Operation, inside: dict[ir.Value, ir.Value], indexing: Indexing) -> None:
-    """A copy of `op` at the insertion point, over the values that `inside` has for its operands; its results are added there."""
-    if op.name == "affine.apply":
-        arguments = [inside.get(operand, operand) for operand in op.operands]
-        (index,) = indexing.at(op.attributes["map"].value, arguments)
-        with op.location:
-            inside[op.results[0]] = indexing.build(index)
-        return
-    new = op.clone().operation
-
-    def visit(view) -> ir.WalkResult:
-        inner = view.operation
-        for i, operand in enumerate(inner.operands):
-            if operand in inside:
-                inner.operands[i] = inside[operand]
-        return ir.WalkResult.ADVANCE
-
-    new.walk(visit)
-    inside.update(zip(op.results, new.results))

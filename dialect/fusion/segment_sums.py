@@ -9,9 +9,11 @@ run, after its last, and the sums of those between. All of this is in a fixed or
 from collections.abc import Callable, Sequence
 
 from ..analysis.forms import form_of
-from ..analysis.row_scatters import RowScatter, is_made_there, needed
+from ..analysis.needs import needed
+from ..analysis.row_scatters import RowScatter, is_made_there
 from ..ir import OperandAttr, builders
 from ..ir.functions import Externs
+from ..ir.regions import clone
 from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
 from ..mlir import arith, ir, scf
 
@@ -271,14 +273,5 @@ def _copied(values: Sequence[ir.Value], block: ir.Block, inside: dict[ir.Value, 
     """`values` of `block`, computed at the current insertion point with `inside` in place of the block's arguments."""
     inside = dict(inside)
     for op in needed(values, block).ops:
-        new = op.clone().operation
-
-        def remap(view: ir.Operation) -> ir.WalkResult:
-            for number, operand in enumerate(view.operation.operands):
-                if operand in inside:
-                    view.operation.operands[number] = inside[operand]
-            return ir.WalkResult.ADVANCE
-
-        new.walk(remap)
-        inside.update(zip(op.results, new.results))
+        clone(op, inside)
     return [inside.get(value, value) for value in values]

@@ -228,6 +228,7 @@ def test_log_cumsum_exp():
 def test_scatter_add(dtype):
     x, v = torch.randn(8, 5).to(dtype), (torch.randn(6, 5) * 9).to(dtype)
     check(lambda x, i, v: x.index_add(0, i, v), x, torch.tensor([1, 2, 1, 7, 1, 0]), v)
+    check(lambda x, i, v: x.index_add(0, i, v), torch.randn(()), torch.tensor([0]), torch.randn(()))
 
 
 @pytest.mark.parametrize("reduce", ["amax", "amin"])

@@ -1,0 +1,27 @@
+"""What is in an op's regions: its ops in order, and clones of them over other values."""
+
+from ..mlir import ir
+
+
+def ops_in(op: ir.Operation) -> list[ir.Operation]:
+    """`op` and all ops in its regions, each before those in its own regions."""
+    found: list[ir.Operation] = []
+
+    def visit(view: ir.Operation) -> ir.WalkResult:
+        found.append(view.operation)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def clone(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """A clone of `op` at the insertion point, over what `mapping` has for values that it and its regions use; adds its results there."""
+    new = op.clone().operation
+    for inner in ops_in(new) if len(new.regions) else (new,):
+        for number, operand in enumerate(inner.operands):
+            other = mapping.get(operand)
+            if other is not None:
+                inner.operands[number] = other
+    mapping.update(zip(op.results, new.results))
+    return new
