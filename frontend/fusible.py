@@ -36,18 +36,30 @@ FUSED = (
     aten.tanh_backward,
 )
 
+# Of one element a result, and cheap: computed again rather than saved.
+POINTWISE = (
+    aten._prelu_kernel,
+    aten.floor_divide,
+    aten.hardswish,
+    aten.log_sigmoid_forward,
+    aten.ones_like,
+    aten.special_erfinv,
+    aten.special_ndtr,
+    aten.tril,
+)
+
 
 @contextmanager
 def composites_fused() -> Iterator[None]:
-    """The partitioner takes the operators of `FUSED` for fused with what makes their operands."""
+    """The partitioner takes the operators of `FUSED` and `POINTWISE` for fused with what makes their operands, and the latter for cheap."""
     known = partitioners.get_default_op_list
 
     def extended() -> partitioners.OpTypes:
         types, alias = known(), OrderedSet([aten.detach])
         return replace(
             types,
-            fusible_ops=types.fusible_ops | OrderedSet(FUSED) | alias,
-            recomputable_ops=types.recomputable_ops | alias,
+            fusible_ops=types.fusible_ops | OrderedSet(FUSED + POINTWISE) | alias,
+            recomputable_ops=types.recomputable_ops | OrderedSet(POINTWISE) | alias,
             view_ops=types.view_ops | alias,
         )
 

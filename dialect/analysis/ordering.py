@@ -95,9 +95,10 @@ class _Scheduling:
         found: set[int] = set()
         todo = [number]
         while todo:
-            for earlier in self.steps[todo.pop()].after & self.deferred - self.done - found:
-                found.add(earlier)
-                todo.append(earlier)
+            for earlier in self.steps[todo.pop()].after:
+                if earlier in self.deferred and earlier not in self.done and earlier not in found:
+                    found.add(earlier)
+                    todo.append(earlier)
         return sorted(found)
 
     def _growth(self, number: int) -> int:
