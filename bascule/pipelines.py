@@ -18,6 +18,7 @@ DEFAULT = (
     "inline-producers",
     "segment-scatters",  # when what a scatter adds stands in it
     "collapse-domains",
+    "split-domains",
     "split-reductions",  # when a reduction's elements stand in it, before computes share kernels
     "drop-roundings",
     "canonicalize",

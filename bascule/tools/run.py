@@ -12,6 +12,7 @@ from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import graph_functions
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline, registry
+from bascule.dialect.tools.parsing import parse
 from bascule.errors import BasculeError, UserError
 
 from ..pipelines import DEFAULT
@@ -64,7 +65,7 @@ def load(file: str) -> ir.Module:
     ctx = context()
     ctx.emit_error_diagnostics = True
     with ctx:
-        return ir.Module.parse(text)
+        return parse(text)
 
 
 def after(module: ir.Module, pipeline: str) -> ir.Module:

@@ -51,7 +51,7 @@ def columns(domain: Domain) -> DomainSchedule:
         steps[loop] = min(LARGE if length is None else power_of_two(length), max(1, elements // wide))
     loops = domain.plan(steps)
     for loop, plan in domain.plans.items():
-        if Walks.walks(loop, plan.step) and not scans:
+        if Walks.walks(loop, plan.step, plan.held) and not scans:
             plan.fold = neighbours
     tile = [1] * (len(runs) - 1) + [wide]
     axes = [len(run) for run in runs]

@@ -1,7 +1,7 @@
 """A parallel domain of a GPU kernel: its accesses, the order of its indices in memory, the loops at each of its points."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -127,9 +127,9 @@ class Domain:
     def heaviest(self) -> int:
         return max(map(self.bytes, self.accesses), default=0)
 
-    def plan(self, steps: dict[ir.Operation, int]) -> list[InnerLoop]:
-        """The schedules of the loops, of which `steps` have several points at once."""
-        walks = Walks(self.accesses, self.loop_order, steps)
+    def plan(self, steps: dict[ir.Operation, int], held: Collection[ir.Operation] = ()) -> list[InnerLoop]:
+        """The schedules of the loops, of which `steps` have several points at once, and `held` all their tiles."""
+        walks = Walks(self.accesses, self.loop_order, steps, held)
         loops = walks.among(self.inner)
         self.plans = walks.plans
         return loops

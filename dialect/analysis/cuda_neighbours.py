@@ -108,7 +108,7 @@ def _steps(op: ir.Operation, domain: Config, double: bool | None) -> Config | No
         if inner is None:
             return None
         step = entry["step"].value
-        if Walks.walks(loop, step):
+        if Walks.walks(loop, step, "held" in entry):
             changed = True
             step = step if double is None else 2 * step if double else step // 2
             if step < LEAST_STEP or not Walks.walks(loop, step):

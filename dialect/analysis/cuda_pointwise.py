@@ -89,8 +89,8 @@ def _broadcast(domain: Domain, order: list[int]) -> DomainSchedule | None:
         high = max(1, FILL * WARP * warps // wide) if inner <= NEAR else 1
         tall = power_of_two(int(2 * shared))
         if tall > high and inner <= NEAR:
-            wide, warps = min(wide, max(2 * WARP, SHARED_FILL * WARP // tall)), 1
-            high = SHARED_FILL * WARP // wide
+            wide, warps = min(wide, max(2 * WARP, SHARED_FILL * WARP // tall)), 2
+            high = warps * SHARED_FILL * WARP // wide
     if waste(inner, wide) > WASTE or waste(outer, high) > WASTE or wide < WARP:
         return None
     return DomainSchedule("pointwise", order, [rest, len(runs[-1])], [high, wide], warps)

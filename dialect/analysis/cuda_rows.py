@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from ..mlir import ir
 from .accesses import Access
+from .bodies import sizes_of
 from .cuda_domains import Domain, DomainSchedule
-from .cuda_machine import LARGE, WARP, power_of_two, warps_of, waste
+from .cuda_machine import LARGE, MOST_WARPS, VECTOR, WARP, power_of_two, warps_of, waste
 from .cuda_walks import InnerLoop, Walks
-from .nested_loops import inner_loops
+from .nested_loops import inner_loops, iterations
 
 HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take
 LONGEST = 1 << 14  # elements of a row that is held: of a longer one a program leaves no room for another
@@ -18,10 +19,11 @@ SCANNED = 4096  # elements of a step of a scan, 16 a thread
 # Bytes of shared memory for steps that are read ahead: of a program of scans, two of which share a multiprocessor; of all programs that do,
 # with rows beside columns, whose sums take the registers of so many warps.
 SCAN_STAGED, ROWS_STAGED, BESIDE = 98304, 200 << 10, 16
-SCAN_AHEAD, ROWS_AHEAD = 3, 4  # steps in flight, if that holds them
+SCAN_AHEAD, ROWS_AHEAD = 3, 3  # steps in flight, if that holds them: of rows one more where a program is alone
 WORTH_STAGING = 8192  # bytes of a step of rows beside columns
 LATENCY = 64  # bytes of a row that a thread has in flight
 FULL = 32  # warps that leave a multiprocessor to one program
+FINER, SMALLEST, FILLED = 3, 128, 0.8  # tiles of a row: halvings of a whole one, elements, and what they may have of the points of a whole one
 IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL` warps run
 
 
@@ -49,14 +51,16 @@ def rows(domain: Domain) -> DomainSchedule:
     scans = any(loop.name == "bascule.scan" for loop in domain.lanes)
     points = domain.points if domain.points is not None else LARGE
     step = _step(domain, walked, points) if walked and not scans else _Step(SCANNED // WARP // HELD, HELD)
-    steps = {}
+    steps, held = {}, []
     for loop, length in zip(domain.lanes, domain.lengths):
         fits = length is not None and power_of_two(length) <= limit
-        steps[loop] = power_of_two(length) if fits and length is not None else step.elements
-    loops = domain.plan(steps)
+        steps[loop] = _tile(length, bool(walked) or scans) if fits and length is not None else step.elements
+        if fits and length is not None and steps[loop] < length:
+            held.append(loop)
+    loops = domain.plan(steps, held)
     for loop in domain.lanes:
         plan = domain.plans[loop]
-        if Walks.walks(loop, plan.step) and not scans:
+        if Walks.walks(loop, plan.step, plan.held) and not scans:
             plan.fold, aligned = domain.neighbours(_along(loop, plan))
             plan.evict = plan.evict if aligned else "normal"  # a line is read by several instructions
     riding = any(plan.along >= 0 for plan in domain.plans.values())
@@ -67,12 +71,33 @@ def rows(domain: Domain) -> DomainSchedule:
     axes, tile = ([len(order)], [block]) if order else ([], [])
     if walked and not scans:
         warps = max(step.warps, warps_of(longest, HELD))
+    elif held:
+        tile_ = min(steps[loop] for loop in held)
+        points_ = block * max(tile_ * -(-length // tile_) for length in domain.lengths if length is not None)
+        warps = _warps(points_, block * tile_, HELD if riding or points_ > SHORT else HELD_SHORT)
     else:
         elements = block * max(longest, SCANNED if walked else 1)
         warps = warps_of(elements, HELD if walked or riding or elements > SHORT else HELD_SHORT)
     schedule = DomainSchedule("scan" if scans else "row", order, axes, tile, warps, loops=loops)
     schedule.stages = _stages(domain, scans, max(1, BESIDE // warps))
     return schedule
+
+
+def _tile(length: int, whole: bool) -> int:
+    """Elements of a tile of a row that is held: all of it, or, if not `whole`, a number that several tiles of waste less with."""
+    most = power_of_two(length)
+    if whole:
+        return most
+    best = min((most >> n for n in range(FINER + 1)), key=lambda tile: (-(-length // tile) * tile, -tile))
+    return best if best >= SMALLEST and -(-length // best) * best <= FILLED * most else most
+
+
+def _warps(elements: int, tile: int, each: int) -> int:
+    """Of programs with several tiles of a row: the threads of fewer have 16 bytes of each."""
+    warps = min(MOST_WARPS, power_of_two(-(-elements // (WARP * each))))
+    while warps > 1 and tile < WARP * warps * VECTOR // 2 and 2 * elements <= 3 * each * WARP * warps // 2:
+        warps //= 2
+    return warps
 
 
 def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
@@ -133,7 +158,7 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
     walked = rows = 0
     for loop, plan in domain.plans.items():
         inside = [a for a in domain.accesses if loop in a.loops and not a.stores]
-        if scans and Walks.walks(loop, plan.step):
+        if scans and Walks.walks(loop, plan.step, plan.held):
             walked = max(walked, sum({a.buffer: _tile_bytes(domain, a) for a in inside}.values()))
         elif plan.step == 1 and any(inner.step > 1 for inner in plan.loops):
             streamed = {a.buffer: _tile_bytes(domain, a) for a in inside if any(map(a.varies, _indices(loop)))}
@@ -142,11 +167,13 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
         return min(SCAN_AHEAD, max(1, SCAN_STAGED // walked))
     if rows < WORTH_STAGING:
         return 1
-    together = -(-(LARGE if domain.points is None else domain.points) // domain.machine.sm_count)
-    return min(ROWS_AHEAD, max(1, ROWS_STAGED // (rows * min(most, together))))
+    together = min(most, -(-(LARGE if domain.points is None else domain.points) // domain.machine.sm_count))
+    ahead = ROWS_AHEAD if together > 1 else ROWS_AHEAD + 1
+    return min(ahead, max(1, ROWS_STAGED // (rows * together)))
 
 
 def _tile_bytes(domain: Domain, access: Access) -> int:
-    """Bytes of a read in a step of its loops."""
-    steps = [domain.plans[loop].step for loop in access.loops[1:] if loop in domain.plans]
-    return access.width * max(steps, default=1)
+    """Bytes of a read in a step of its loops, or in all tiles of what is held."""
+    plans = [(loop, domain.plans[loop]) for loop in access.loops[1:] if loop in domain.plans]
+    points = [(iterations(sizes_of(loop)) or 1) if plan.held else plan.step for loop, plan in plans]
+    return access.width * max(points, default=1)

@@ -1,6 +1,6 @@
 """How the loops of a GPU program are walked: which of them together, which go along with another, what they ask of the cache."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from ..mlir import ir
@@ -23,6 +23,7 @@ class InnerLoop:
     along: int = -1
     evict: str = "normal"
     fold: int = 0
+    held: bool = False
     loops: list["InnerLoop"] = field(default_factory=list)
 
     def attribute(self) -> ir.Attribute:
@@ -35,6 +36,7 @@ class InnerLoop:
                 "evict": ir.StringAttr.get(self.evict),
                 "fold": i64(self.fold),
                 "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
+                **({"held": ir.BoolAttr.get(True)} if self.held else {}),
             }
         )
 
@@ -42,18 +44,19 @@ class InnerLoop:
 @dataclass
 class Walks:
     """The plans of a domain's loops. `order`: the ranges of a loop as they are flattened; `steps`: the points of a loop at once, 1 if it
-    is not there."""
+    is not there; `held`: the loops whose tiles of so many points are all there at once."""
 
     accesses: Sequence[Access]
     order: Callable[[ir.Operation], list[int]]
     steps: dict[ir.Operation, int]
+    held: Collection[ir.Operation] = ()
     plans: dict[ir.Operation, InnerLoop] = field(default_factory=dict)
 
     def among(self, loops: Sequence[ir.Operation]) -> list[InnerLoop]:
         """The loops with their steps, those without one point by point, and what is inside of them."""
         plans = []
         for loop in loops:
-            plan = InnerLoop(self.order(loop), self.steps.get(loop, 1), len(self.plans))
+            plan = InnerLoop(self.order(loop), self.steps.get(loop, 1), len(self.plans), held=loop in self.held)
             self.plans[loop] = plan
             plan.loops = self.among(inner_loops(loop))
             plans.append(plan)
@@ -64,11 +67,14 @@ class Walks:
 
     def _join(self, loops: Sequence[ir.Operation]) -> None:
         """Loops that walk over the same ranges, and of which none needs another's result, walk together if they read one buffer; so do
-        a scan and a loop that reads it at the point at hand."""
+        a scan and a loop that reads it at the point at hand, and reductions of what is held: their threads meet once for all."""
         needed = {loop: needs(loop, loops) for loop in loops}
         leaders: list[ir.Operation] = []
         for loop in loops:
             plan = self.plans[loop]
+            held = self._reduces_held(loop)
+            if not held and not self._walked(loop):
+                continue
             for leader in leaders:
                 walk = self.plans[leader]
                 alike = (walk.order, walk.step) == (plan.order, plan.step) and leader.parent == loop.parent
@@ -77,13 +83,17 @@ class Walks:
                 members = [other for other in loops if other != loop and self.plans[other].walk == walk.walk]
                 early = {other for other in needed[loop] if self.plans[other].walk < walk.walk}
                 scans = {m for m in members if m.name == "bascule.scan" and follows(loop, m)}
-                related = scans or any(self._shares(loop, member) for member in members)
+                related = held or scans or any(self._shares(loop, member) for member in members)
                 if related and needed[loop] <= early | scans:
                     plan.walk = walk.walk
                     break
             else:
-                if self.walks(loop, plan.step):
-                    leaders.append(loop)
+                leaders.append(loop)
+
+    def _reduces_held(self, loop: ir.Operation) -> bool:
+        """Whether a loop is a reduction that is held, without loops inside."""
+        alone = loop.name == "bascule.reduce" and not inner_loops(loop)
+        return alone and self.plans[loop].step > 1 and not self._walked(loop)
 
     def _ride(self, loops: Sequence[ir.Operation]) -> None:
         """Sums of columns beside work on rows: while the rows of a chunk are walked one by one, the columns' reductions over the same rows
@@ -95,7 +105,7 @@ class Walks:
             for columns in loops:
                 own = self.plans[columns]
                 length = iterations(sizes_of(columns))
-                held = own.walk > plan.walk and own.step > 1 and length is not None and length <= own.step
+                held = own.walk > plan.walk and own.step > 1 and length is not None and not self._walked(columns)
                 if held and columns.name == "bascule.foreach" and columns.parent == rows.parent:
                     inner = inner_loops(columns)
                     same = all(op.attributes["ranges"] == rows.attributes["ranges"] for op in inner)
@@ -104,14 +114,18 @@ class Walks:
                         own.along = plan.walk
 
     @staticmethod
-    def walks(loop: ir.Operation, step: int) -> bool:
-        """Whether a loop takes several steps of more than a point."""
+    def walks(loop: ir.Operation, step: int, held: bool = False) -> bool:
+        """Whether a loop takes several steps of more than a point, one after the other."""
         length = iterations(sizes_of(loop))
-        return step > 1 and (length is None or step < length)
+        return step > 1 and not held and (length is None or step < length)
+
+    def _walked(self, loop: ir.Operation) -> bool:
+        plan = self.plans[loop]
+        return self.walks(loop, plan.step, plan.held)
 
     def _evictions(self, loops: Sequence[ir.Operation]) -> None:
         """Of rows that are walked several times, all but the last walk ask for them to be kept."""
-        walked = [loop for loop in loops if self.walks(loop, self.plans[loop].step)]
+        walked = [loop for loop in loops if self._walked(loop)]
         for loop in walked:
             plan = self.plans[loop]
             sharing = [self.plans[other].walk for other in walked if self._shares(loop, other)] or [plan.walk]

@@ -1,6 +1,6 @@
 """Which computes share a kernel: groups over common rows, their dependencies, and the reasons for what stays apart."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..analysis.bodies import magnitude, tensor_bytes
@@ -16,6 +16,7 @@ LANES = 64  # points along memory that one piece of work on a GPU computes toget
 SMALL = 1 << 16  # elements for which a launch more costs more than idle processors
 MANY_ROWS = 1 << 10  # from these on, a loop at each row of a group that reduces nothing keeps a GPU busy
 LONG_COLUMN = 1 << 12  # elements of a column that a tile of columns still keeps in a cache
+LITTLE = 1 << 22  # bytes of partial results, which one launch sums as fast as two
 SHARED = 1 << 10  # bytes of a tensor that are worth reading once for two computes that do not depend on each other
 
 
@@ -226,8 +227,29 @@ class Grouping:
                         continue
                     links[number] = [(pattern, group.reads[source])]
                 saved[number] = saved.get(number, 0) + size
+        for number, link in self._twins(member):
+            if number not in links:
+                links[number], saved[number] = [link], 0
         order = sorted(links, key=lambda number: (number not in needed, -saved[number]))
         return [(number, links[number]) for number in order]
+
+    def _twins(self, member: Member) -> Iterator[tuple[int, tuple[Pattern, Pattern]]]:
+        """Where a launch costs more than idle processors: groups that reduce small results of a kernel which makes a like one for the member,
+        as the sums of two partial results are, with the link between the two."""
+        if not self.busy or not member.reduces:
+            return
+        for read, pattern in member.patterns:
+            source = read.source
+            owner = self.groups[self.of[source]] if source in self.of else None
+            if owner is None or tensor_bytes(source) > LITTLE:
+                continue
+            for twin in owner.members:
+                if twin.result == source or twin.result.type != source.type:
+                    continue
+                for number in self.readers.get(twin.result, ())[-4:]:
+                    group = self.groups[number]
+                    if group is not None and group.reduces and group.members[0].fuses and twin.result in group.reads:
+                        yield number, (pattern, group.reads[twin.result])
 
     def _fit(self, member: Member, group: Group, number: int, links: list, needed: set[int]) -> Fit | Refusal:
         chosen: list[int | None] = [None] * len(group.rows)

@@ -42,7 +42,9 @@ class Member:
         member = Member(number, body, sizes_of(body.op), [], chunks=Chunks.of(body.op))
         for read in body.reads:
             places = digits_of(list(read.op.operands)[1:], read.source.type, indexing)
-            member._vote(read, [bool(values) and values[-1] in domain for values in places])
+            member._vote(
+                read, [_runs_with(domain, *found, indexing) for found in zip(places, list(read.op.operands)[1:])]
+            )
             pattern = tuple(member.digits(values, domain, indexing) for values in places)
             member.patterns.append((read, pattern))
             member.operands[read.source] = member.operands.get(read.source, 0) + 1
@@ -91,6 +93,14 @@ class Member:
             if found[at + 1] is None and size is not None and constant(expr(size)) == self.chunks.size:
                 del found[at + 1]
         return tuple(found) or OTHER
+
+
+def _runs_with(domain: dict[ir.Value, int], digits: tuple[ir.Value, ...], index: ir.Value, indexing: Indexing) -> bool:
+    """Whether an index changes fastest with the domain; `digits` are its own, if it has any."""
+    if digits:
+        return digits[-1] in domain
+    _, values = indexing.resolve(index)
+    return bool(values) and all(value in domain for value in values)
 
 
 def pairs(left: Pattern, right: Pattern) -> Iterator[tuple[int | None, int | None]]:

@@ -65,7 +65,8 @@ def call(
         overload = operator(name)
     except (AttributeError, ValueError):
         raise error(op, f"calls the operator '{name}', which torch does not have") from None
-    parameters = [p for p in overload._schema.arguments if not p.is_out]
+    # An argument by keyword that an operator of a user's writes looks like a destination.
+    parameters = [p for p in overload._schema.arguments if MUTATES in attributes or not p.is_out]
     values = [
         decode(attribute, str(parameter.real_type), tensors, symbols)
         for attribute, parameter in zip(attributes[ARGUMENTS], parameters)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ..ir.functions import SHAPES, functions, graph_functions, is_extern
+from ..ir.signatures import check
 from ..mlir import ir
 from . import aten, memory, random, structure  # noqa: F401  (importing registers the rules)
 from .errors import InterpreterError, error
@@ -28,7 +29,8 @@ def interpret(
 
 
 def choose(module: ir.Module, name: str | None) -> ir.Operation:
-    """The function called `name`, or the one that runs without a name. Raises `InterpreterError` if there is none."""
+    """The function called `name`, or the one that runs without a name. Raises `InterpreterError` if there is none, and `UserError` if its
+    signature leaves sizes or strides open."""
     known = {f.attributes["sym_name"].value: f for f in functions(module) if not is_extern(f)}
     if name is None:
         graphs = [f.attributes["sym_name"].value for f in graph_functions(module)]
@@ -36,6 +38,7 @@ def choose(module: ir.Module, name: str | None) -> ir.Operation:
         name = candidates[0]
     if name not in known:
         raise InterpreterError(f"there is no function '{name}'", hint=f"functions: {', '.join(known) or 'none'}")
+    check(known[name])
     return known[name]
 
 

@@ -10,6 +10,7 @@ import torch
 
 from ..mlir import ir
 from . import integers as ints
+from .errors import error
 from .values import dtype_of
 
 Scalar: TypeAlias = torch.Tensor
@@ -101,6 +102,8 @@ def _compare_float(op: ir.Operation, a: Scalar, b: Scalar) -> Scalar:
 
 
 def _constant(op: ir.Operation) -> Scalar:
+    if isinstance(op.results[0].type, ir.ShapedType):
+        raise error(op, "is a constant tensor, which no stage has", hint="yield a constant in a bascule.compute")
     return torch.tensor(op.attributes["value"].value, dtype=result_dtype(op))
 
 

@@ -22,6 +22,19 @@ class ScheduleAttr(Bascule.Attribute, name="schedule"):
 
 
 class OperandAttr(Bascule.Attribute, name="operand"):
-    """In `bascule.arguments` of an ATen function: here stands tensor operand number `index`. `#bascule.operand<0 : i64>`."""
+    """In `bascule.arguments` of an ATen function: here stands tensor operand number `index`. `#bascule.operand<0 : i64>`.
+
+    ```mlir
+    func.func private @aten.sum.dim_IntList(tensor<4x8xf32>) -> tensor<4xf32> attributes {
+      bascule.extern = "aten.sum.dim_IntList",
+      bascule.arguments = [#bascule.operand<0 : i64>, [1], false, unit],
+      bascule.results = array<i64: 0>
+    }
+    func.func @sums(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+      %0 = call @aten.sum.dim_IntList(%x) : (tensor<4x8xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+    """
 
     index: ir.IntegerAttr

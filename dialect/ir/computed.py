@@ -13,7 +13,7 @@ from .shapes import size_map
 
 Tree: TypeAlias = ir.ArrayAttr | ir.AffineMapAttr | ir.FloatAttr
 
-# Operator -> its Python text. A condition is 0 or 1; the module `math` is there.
+# Operator -> its Python text, of operands in parentheses. A condition is 0 or 1; the module `math` is there.
 OPERATORS = {
     "add": "({} + {})",
     "mul": "({} * {})",
@@ -28,7 +28,7 @@ OPERATORS = {
     "ceil": "math.ceil({})",
     "trunc": "math.trunc({})",
     "round": "round({})",
-    "sqrt": "math.sqrt({})",
+    "rounddigits": "round({}, {})",
     "shl": "({} << {})",
     "shr": "({} >> {})",
     "bitand": "({} & {})",
@@ -43,6 +43,8 @@ OPERATORS = {
     "not": "int(not {})",
     "select": "({1} if {0} else {2})",
 }
+FUNCTIONS = ("sqrt", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
+OPERATORS |= {name: f"math.{name}({{}})" for name in FUNCTIONS}
 
 
 def tree_of(operator: str, *operands: Tree) -> ir.ArrayAttr:
@@ -59,9 +61,10 @@ def python_text(tree: ir.Attribute, text_of: Callable[[ir.AffineExpr], str]) -> 
     """The tree as a Python expression; `text_of` gives that of an affine expression."""
     match tree:
         case ir.AffineMapAttr():
-            return text_of(tree.value.results[0])
+            text = text_of(tree.value.results[0])
+            return text if text.isalnum() else f"({text})"
         case ir.FloatAttr():
-            return repr(tree.value) if math.isfinite(tree.value) else f'float("{tree.value}")'
+            return f"({tree.value!r})" if math.isfinite(tree.value) else f'float("{tree.value}")'
     operator, *operands = tree
     return OPERATORS[operator.value].format(*(python_text(operand, text_of) for operand in operands))
 

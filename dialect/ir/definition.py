@@ -32,9 +32,10 @@ class Writes:
 def declare(cls: type) -> type:
     """Class decorator for an op of one variadic group at most: no segment attributes, flat accessors.
 
-    `ext` would ask for `operandSegmentSizes` on every op that has a variadic group.
+    `ext` would ask for `operandSegmentSizes` on every op that has a variadic group. The op's own verifier, which runs before that of IRDL, is
+    asked only where all that it looks at is there; IRDL's complains otherwise.
     """
-    operands, _, results, _ = ext.partition_fields(cls._fields)
+    operands, attributes, results, regions = ext.partition_fields(cls._fields)
     for fields, part in ((operands, "operands"), (results, "results")):
         variadic = [f for f in fields if f.variadicity == ext.Variadicity.variadic]
         assert len(variadic) <= 1 and (not variadic or fields[-1] is variadic[0]), cls
@@ -46,7 +47,23 @@ def declare(cls: type) -> type:
             setattr(cls, field.name, getter)
     cls._ODS_OPERAND_SEGMENTS = None
     cls._ODS_RESULT_SEGMENTS = None
+    verify = getattr(cls, "verify_invariants", None)
+    if verify is not None:
+        kinds = {field.name: field.constraint for field in attributes}
+        counts = {"operands": _least(operands), "results": _least(results), "regions": len(regions)}
+        cls.verify_invariants = lambda self: not _has(self.operation, kinds, counts) or verify(self)
     return cls
+
+
+def _least(fields: Sequence[Any]) -> int:
+    return sum(field.variadicity == ext.Variadicity.single for field in fields)
+
+
+def _has(op: ir.Operation, kinds: dict[str, type], counts: dict[str, int]) -> bool:
+    """Whether `op` has the attributes of `kinds`, of those classes, and as many of its parts at least as `counts` says."""
+    return all(name in op.attributes and isinstance(op.attributes[name], kind) for name, kind in kinds.items()) and all(
+        len(getattr(op, part)) >= count for part, count in counts.items()
+    )
 
 
 def build(

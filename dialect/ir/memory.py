@@ -5,7 +5,7 @@ from typing import Any
 
 from ..mlir import ext, ir
 from .definition import Bascule, Writes, declare, fail
-from .structure import verify_body, verify_ranges
+from .structure import verify_body, verify_ranges, verify_size_map, verify_sizes
 from .types import scalar_type
 
 # How a store combines with what is there. Absent on the op: "set". `minu`, `maxu` are unsigned; floats: NaN wins.
@@ -20,7 +20,8 @@ def shaped(type_: ir.Type) -> bool:
 class StoreOp(Bascule.Operation, name="store", traits=[Writes]):
     """Writes one element of a destination (a tensor in the kernel stage, a memref in the program stage).
 
-    With the optional attribute `mode` it combines with what is there, atomically where points may meet.
+    With the optional attribute `mode` it combines with what is there, atomically where points may meet. For examples see `bascule.kernel`
+    and `bascule.scatter`.
     """
 
     value: ir.Value[Any]
@@ -52,6 +53,20 @@ class ScatterOp(Bascule.Operation, name="scatter", traits=[ext.Pure]):
 
     The region runs at every point of `ranges`; its last block argument is the destination, of `init`'s type, which holds `init`'s
     elements before the first store. Stores of mode "set" to one place: the last point in row-major order wins.
+
+    ```mlir
+    func.func @added_at(%init: tensor<10xf32>, %at: tensor<4xi64> {bascule.range = [0, 10]}, %x: tensor<4xf32>) -> tensor<10xf32> {
+      %0 = "bascule.scatter"(%init) ({
+      ^bb0(%i: index, %dest: tensor<10xf32>):
+        %place = tensor.extract %at[%i] : tensor<4xi64>
+        %index = arith.index_cast %place : i64 to index
+        %e = tensor.extract %x[%i] : tensor<4xf32>
+        "bascule.store"(%e, %dest, %index) {mode = "add"} : (f32, tensor<10xf32>, index) -> ()
+        "bascule.yield"() : () -> ()
+      }) {ranges = affine_map<() -> (4)>} : (tensor<10xf32>) -> tensor<10xf32>
+      return %0 : tensor<10xf32>
+    }
+    ```
     """
 
     init: ir.Value[Any]
@@ -74,6 +89,14 @@ class ViewOp(Bascule.Operation, name="view", traits=[ext.Pure]):
 
     `fold-views` makes loads through it loads of the source. One that stays (it feeds an ATen operator or an
     output) is an alias of the source's memory: then the result's layout is the source's layout after `map`.
+
+    ```mlir
+    func.func @transposed(%x: tensor<4x8xf32>) -> tensor<8x4xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 8)>>> {
+      %0 = "bascule.view"(%x) {map = affine_map<(d0, d1) -> (d1, d0)>, shape = affine_map<() -> (8, 4)>}
+          : (tensor<4x8xf32>) -> tensor<8x4xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 8)>>>
+      return %0 : tensor<8x4xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 8)>>>
+    }
+    ```
     """
 
     source: ir.Value[Any]
@@ -91,16 +114,30 @@ class ViewOp(Bascule.Operation, name="view", traits=[ext.Pure]):
                 self,
                 f"has a map of {map_.n_dims} dims to {len(map_.results)} results for ranks {result.rank} and {source.rank}",
             )
-        if shape.n_dims != 0 or len(shape.results) != result.rank:
+        if len(shape.results) != result.rank:
             return fail(self, f"expects 'shape' to give {result.rank} sizes, got {shape}")
         if source.element_type != result.element_type:
             return fail(self, f"changes the element type {source.element_type} to {result.element_type}")
-        return True
+        return verify_size_map(self, "shape") and verify_sizes(self, "size", shape.results)
 
 
 @declare
 class CopyIntoOp(Bascule.Operation, name="copy_into", traits=[Writes]):
-    """A mutated input's final value, written back: every element of `value` into `dest`, an argument of the function."""
+    """A mutated input's final value, written back: every element of `value` into `dest`, an argument of the function.
+
+    ```mlir
+    func.func @negated_in_place(%x: tensor<8xf32>) {
+      %0 = "bascule.compute"() ({
+      ^bb0(%i: index):
+        %e = tensor.extract %x[%i] : tensor<8xf32>
+        %neg = arith.negf %e : f32
+        "bascule.yield"(%neg) : (f32) -> ()
+      }) {ranges = affine_map<() -> (8)>} : () -> tensor<8xf32>
+      "bascule.copy_into"(%0, %x) : (tensor<8xf32>, tensor<8xf32>) -> ()
+      return
+    }
+    ```
+    """
 
     value: ir.Value[Any]
     dest: ir.Value[Any]

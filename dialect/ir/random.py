@@ -21,6 +21,18 @@ class RandomOp(Bascule.Operation, name="random", traits=[ext.Pure]):
     two numbers). So four neighbours, or two, share a counter, which is computed once where a lowering knows them to stand side by side:
     32 bits: word `position mod 4` of counter `position div 4`; 64 bits: words `2 * (position mod 2)`, the low half, and the next one of
     counter `position div 2`.
+
+    ```mlir
+    func.func @uniform(%seed: tensor<i64>) -> tensor<16xf32> {
+      %0 = "bascule.compute"() ({
+      ^bb0(%i: index):
+        %s = tensor.extract %seed[] : tensor<i64>
+        %r = "bascule.random"(%s, %i) {distribution = "uniform"} : (i64, index) -> f32
+        "bascule.yield"(%r) : (f32) -> ()
+      }) {ranges = affine_map<() -> (16)>} : () -> tensor<16xf32>
+      return %0 : tensor<16xf32>
+    }
+    ```
     """
 
     seed: ir.Value[Any]

@@ -52,29 +52,57 @@ def verify_body(op: Any, rank: int, yields: int, extra: Sequence[ir.Type] = ()) 
 
 
 def verify_ranges(op: Any) -> bool:
-    """`ranges` takes no dimensions, and a constant size is not negative."""
-    ranges = op.operation.attributes["ranges"].value
-    if ranges.n_dims != 0:
-        return fail(op, "expects 'ranges' to be a map of symbols only, affine_map<()[s0, ...] -> (...)>")
-    for size in ranges.results:
+    """`ranges` is a size map, and a constant size is not negative."""
+    if not verify_size_map(op, "ranges"):
+        return False
+    for size in op.operation.attributes["ranges"].value.results:
         if isinstance(size, ir.AffineConstantExpr) and size.value < 0:
             return fail(op, f"has a negative range {size.value}")
     return True
 
 
+def verify_size_map(op: Any, name: str) -> bool:
+    """The attribute `name` takes no dimensions, and no symbol beyond those of the function around the op."""
+    sizes = op.operation.attributes[name].value
+    if sizes.n_dims != 0:
+        return fail(op, f"expects '{name}' to be a map of symbols only, affine_map<()[s0, ...] -> (...)>")
+    if sizes.n_symbols:
+        known = _symbols_around(op.operation)
+        if known is not None and sizes.n_symbols > known:
+            return fail(op, f"has a '{name}' of {sizes.n_symbols} symbols in a function of {known}")
+    return True
+
+
+def _symbols_around(op: ir.Operation) -> int | None:
+    """How many leading `index` arguments the function around `op` has; None outside of functions."""
+    parent = op.parent
+    while parent is not None and parent.operation.name != "func.func":
+        parent = parent.operation.parent
+    if parent is None:
+        return None
+    types = [argument.type for argument in parent.operation.regions[0].blocks[0].arguments]
+    return next((i for i, type_ in enumerate(types) if not isinstance(type_, ir.IndexType)), len(types))
+
+
+def verify_sizes(op: Any, name: str, sizes: Sequence[ir.AffineExpr]) -> bool:
+    """The result, a tensor or memref, has `sizes`, each of which is called `name` and its number."""
+    type_ = op.operation.results[0].type
+    for i, size in enumerate(sizes):
+        constant = size.value if isinstance(size, ir.AffineConstantExpr) else None
+        dim = None if type_.is_dynamic_dim(i) else type_.get_dim_size(i)
+        if constant != dim:
+            return fail(op, f"{name} {i} is {size} but the result's size there is {'?' if dim is None else dim}")
+    return True
+
+
 def verify_tensor_result(op: Any) -> bool:
-    """The result is a tensor over `ranges` whose element is what the region yields."""
+    """The result is a tensor over `ranges`."""
     ranges, type_ = op.operation.attributes["ranges"].value, op.operation.results[0].type
     if not isinstance(type_, ir.RankedTensorType):
         return fail(op, f"expects a ranked tensor result, got {type_}")
     if type_.rank != len(ranges.results):
         return fail(op, f"has {len(ranges.results)} ranges but a result of rank {type_.rank}")
-    for i, size in enumerate(ranges.results):
-        constant = size.value if isinstance(size, ir.AffineConstantExpr) else None
-        dim = None if type_.is_dynamic_dim(i) else type_.get_dim_size(i)
-        if constant != dim:
-            return fail(op, f"range {i} is {size} but the result's size there is {'?' if dim is None else dim}")
-    return True
+    return verify_sizes(op, "range", ranges.results)
 
 
 def yielded(op: Any) -> Sequence[ir.Value]:
@@ -85,9 +113,15 @@ def yielded(op: Any) -> Sequence[ir.Value]:
 
 @declare
 class YieldOp(Bascule.Operation, name="yield", traits=[ext.Pure, ir.IsTerminatorTrait]):
-    """Ends a region of this dialect; its values (all of one type) are what the region computes."""
+    """Ends a region of this dialect; its values (all of one type) are what the region computes: none in a region of stores."""
 
     values: Sequence[ir.Value[Any]]
+
+    def verify_invariants(self) -> bool:
+        parent = self.operation.parent
+        if parent is None or parent.operation.name.startswith("bascule."):
+            return True
+        return fail(self, f"ends a region of an operation of this dialect, not of '{parent.operation.name}'")
 
 
 @declare
@@ -96,6 +130,18 @@ class ComputeOp(Bascule.Operation, name="compute", traits=[ext.Pure]):
 
     Reads are `tensor.extract` of tensors defined above. Inside a kernel a compute is a tile that stays near the
     processor (registers, cache) for the point at hand.
+
+    ```mlir
+    func.func @twice_transposed(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {
+      %0 = "bascule.compute"() ({
+      ^bb0(%i: index, %j: index):
+        %e = tensor.extract %x[%j, %i] : tensor<4x8xf32>
+        %sum = arith.addf %e, %e : f32
+        "bascule.yield"(%sum) : (f32) -> ()
+      }) {ranges = affine_map<() -> (8, 4)>} : () -> tensor<8x4xf32>
+      return %0 : tensor<8x4xf32>
+    }
+    ```
     """
 
     ranges: ir.AffineMapAttr
@@ -112,7 +158,24 @@ class ComputeOp(Bascule.Operation, name="compute", traits=[ext.Pure]):
 
 @declare
 class ReduceOp(Bascule.Operation, name="reduce", traits=[ext.Pure]):
-    """Combines what the region yields over all of `ranges`, by `kind`; accumulates in the yielded type."""
+    """Combines what the region yields over all of `ranges`, by `kind`; accumulates in the yielded type.
+
+    ```mlir
+    func.func @largest_of_rows(%n: index, %x: tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 * 8 + d1)>>>
+        {bascule.shape = affine_map<()[s0] -> (s0, 8)>}) -> tensor<8xf32> {
+      %0 = "bascule.compute"() ({
+      ^bb0(%j: index):
+        %max = "bascule.reduce"() ({
+        ^bb0(%k: index):
+          %e = tensor.extract %x[%k, %j] : tensor<?x8xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 * 8 + d1)>>>
+          "bascule.yield"(%e) : (f32) -> ()
+        }) {kind = "max", ranges = affine_map<()[s0] -> (s0)>} : () -> f32
+        "bascule.yield"(%max) : (f32) -> ()
+      }) {ranges = affine_map<() -> (8)>} : () -> tensor<8xf32>
+      return %0 : tensor<8xf32>
+    }
+    ```
+    """
 
     kind: ir.StringAttr
     ranges: ir.AffineMapAttr
@@ -141,7 +204,19 @@ class ReduceOp(Bascule.Operation, name="reduce", traits=[ext.Pure]):
 
 @declare
 class ScanOp(Bascule.Operation, name="scan", traits=[ext.Pure]):
-    """Running reduction along range number `dim`: element [.., k, ..] combines what the region yields for 0..k there."""
+    """Running reduction along range number `dim`: element [.., k, ..] combines what the region yields for 0..k there.
+
+    ```mlir
+    func.func @cumsum(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %0 = "bascule.scan"() ({
+      ^bb0(%i: index, %k: index):
+        %e = tensor.extract %x[%i, %k] : tensor<4x8xf32>
+        "bascule.yield"(%e) : (f32) -> ()
+      }) {dim = 1 : i64, kind = "sum", ranges = affine_map<() -> (4, 8)>} : () -> tensor<4x8xf32>
+      return %0 : tensor<4x8xf32>
+    }
+    ```
+    """
 
     kind: ir.StringAttr
     dim: ir.IntegerAttr
@@ -165,7 +240,7 @@ class ScanOp(Bascule.Operation, name="scan", traits=[ext.Pure]):
 
 @declare
 class ForeachOp(Bascule.Operation, name="foreach", traits=[Writes]):
-    """Runs its region, for its stores, at every point of `ranges`, in any order or all at once."""
+    """Runs its region, for its stores, at every point of `ranges`, in any order or all at once. For an example see `bascule.kernel`."""
 
     ranges: ir.AffineMapAttr
     body: ir.Region
@@ -178,9 +253,32 @@ class ForeachOp(Bascule.Operation, name="foreach", traits=[Writes]):
 class KernelOp(Bascule.Operation, name="kernel", traits=[Writes]):
     """One launch: runs its region at every point of the parallel domain `ranges`, in any order.
 
-    It is the body of a kernel function (see `kernels.py`): it reads that function's arguments and stores into its
+    It is the body of a kernel function (see `dialect/ir/functions.py`): it reads that function's arguments and stores into its
     destinations. An optional `schedule` (`#bascule.schedule`) holds how it is to be run. With no ranges the region runs
     once and its top-level foreach ops are the parallel domains: several independent loops in one launch.
+
+    ```mlir
+    func.func private @normalized(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %out = bufferization.alloc_tensor() : tensor<4x8xf32>
+      "bascule.kernel"() ({
+      ^bb0(%i: index):
+        %sum = "bascule.reduce"() ({
+        ^bb0(%k: index):
+          %e = tensor.extract %x[%i, %k] : tensor<4x8xf32>
+          "bascule.yield"(%e) : (f32) -> ()
+        }) {kind = "sum", ranges = affine_map<() -> (8)>} : () -> f32
+        "bascule.foreach"() ({
+        ^bb0(%j: index):
+          %e = tensor.extract %x[%i, %j] : tensor<4x8xf32>
+          %share = arith.divf %e, %sum : f32
+          "bascule.store"(%share, %out, %i, %j) : (f32, tensor<4x8xf32>, index, index) -> ()
+          "bascule.yield"() : () -> ()
+        }) {ranges = affine_map<() -> (8)>} : () -> ()
+        "bascule.yield"() : () -> ()
+      }) {ranges = affine_map<() -> (4)>} : () -> ()
+      return %out : tensor<4x8xf32>
+    }
+    ```
     """
 
     ranges: ir.AffineMapAttr

@@ -1,6 +1,6 @@
 """What a pass is: a frozen dataclass whose fields are its options, with a `name` and a `run`."""
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self
 
 from ..errors import UserError
@@ -40,6 +40,10 @@ class Pass:
                     hint=f"known: {', '.join(known) or 'none'}",
                 )
             values[field.name] = _convert(cls.name, key, field.type, text, location)
+        for field in fields(cls):
+            if field.name not in values and field.default is MISSING and field.default_factory is MISSING:
+                name = field.name.replace("_", "-")
+                raise UserError(f"pass '{cls.name}' needs the option '{name}'", location=location)
         return cls(**values)
 
     @classmethod
@@ -65,7 +69,10 @@ def check_target(name: str, target: str) -> None:
 
 
 def _convert(name: str, key: str, type_: Any, text: str, location: str | None) -> Any:
-    kind = type_ if isinstance(type_, str) else type_.__name__
+    kind = type_ if isinstance(type_, str) else getattr(type_, "__name__", str(type_))
+    if kind not in ("bool", "int", "float", "str"):
+        hint = "options that a pipeline can spell are bool, int, float and str"
+        raise UserError(f"option '{key}' of pass '{name}' is of type {kind}", location=location, hint=hint)
     try:
         if kind == "bool":
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]

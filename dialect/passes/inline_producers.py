@@ -16,6 +16,7 @@ from ..mlir import ir
 from .base import VALUES, Pass
 
 CHEAP = 6  # work (additions) of a body that is worth repeating rather than keeping its result in memory
+SUMMED = 24  # the same of what a GPU sums along columns: it does so much, on every element of two tensors, while it waits for memory
 BYTE = 1.0  # work that takes as long as moving a byte to or from memory
 SMALL = 1 << 18  # bytes of a tensor that stays in a cache: reading it again is free
 
@@ -134,7 +135,7 @@ class _Graph:
         saved = BYTE * body.bytes * (1 + times)
         if (
             self.options.target != "cpu"
-            and body.cost <= CHEAP
+            and body.cost <= SUMMED
             and self._summed([consumer for consumer, _ in uses], body)
         ):
             return self._bytes(reads, body) <= 2.1 * body.bytes

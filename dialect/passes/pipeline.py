@@ -13,7 +13,7 @@ from ..errors import UserError
 from ..mlir import ir, passmanager
 from . import registry
 from .base import Pass
-from .stages import require
+from .stages import check_signatures, require
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,22 @@ class Pipeline:
         return f"builtin.module({','.join(stage.spelling() for stage in self.stages)})"
 
     def run(self, module: ir.Module, *, verify: bool = False, observers: Sequence[Observer] = ()) -> None:
-        """Runs the passes in order on `module`; `verify` checks the IR after each of ours (MLIR checks after its own)."""
+        """Runs the passes in order on `module`; `verify` checks the IR after each of ours (MLIR checks after its own).
+
+        Raises `UserError` for a module that a pass does not take.
+        """
         with module.context:
+            check_signatures(module)
             for stage in self.stages:
                 for observe in observers:
                     observe("before", stage, module)
                 if isinstance(stage, Pass):
                     require(stage, module)
-                stage.run(module)
+                try:
+                    stage.run(module)
+                except Exception as error:
+                    error.add_note(f"in the pass '{stage.name}'")
+                    raise
                 if verify:
                     module.operation.verify()
                 for observe in observers:
@@ -108,6 +116,8 @@ def _stage(text: str, column: int) -> Stage:
             passmanager.PassManager.parse(f"builtin.module({text})")
     except (ValueError, ir.MLIRError) as error:
         name = match[1] if match else text
+        if match and match[2] is not None and is_known(name):
+            raise UserError(f"the pass '{name}' of MLIR does not take '{match[2]}'", location=location) from None
         if match and "(" not in text:
             raise UserError(
                 f"'{name}' is not a pass of Bascule or of MLIR",
@@ -116,6 +126,18 @@ def _stage(text: str, column: int) -> Stage:
             ) from None
         raise UserError(f"'{text}' does not parse: {error}", location=location) from None
     return UpstreamPass(text)
+
+
+def is_known(name: str) -> bool:
+    """Whether Bascule or MLIR has a pass `name`."""
+    if registry.find(name) is not None:
+        return True
+    try:
+        with ir.Context():
+            passmanager.PassManager.parse(f"builtin.module({name})")
+    except (ValueError, ir.MLIRError):
+        return False
+    return True
 
 
 def _options(text: str, location: str) -> dict[str, str]:

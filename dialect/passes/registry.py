@@ -1,5 +1,7 @@
 """Name -> pass. Our own stand in a table; others come from the entry-point group `bascule.passes` or `--load-pass`."""
 
+import os
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -13,6 +15,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "fold-views": ("fold_views", "FoldViews"),
     "segment-scatters": ("segment_scatters", "SegmentScatters"),
     "collapse-domains": ("collapse_domains", "CollapseDomains"),
+    "split-domains": ("split_domains", "SplitDomains"),
     "split-reductions": ("split_reductions", "SplitReductions"),
     "drop-roundings": ("drop_roundings", "DropRoundings"),
     "inline-producers": ("inline_producers", "InlineProducers"),
@@ -37,18 +40,27 @@ def add(cls: type[Pass]) -> None:
     """Makes a pass class known by its `name` in this process."""
     if not (isinstance(cls, type) and issubclass(cls, Pass)):
         raise UserError(f"{cls!r} is not a subclass of bascule.dialect.passes.Pass")
+    if not isinstance(getattr(cls, "name", None), str):
+        raise UserError(f"{cls!r} has no name", hint='give it a `name: ClassVar[str] = "..."`')
     if cls.name in _OWN:
         raise UserError(f"a pass named '{cls.name}' exists already", hint="give the new pass another name")
     _added[cls.name] = cls
 
 
 def load(spec: str) -> type[Pass]:
-    """Imports `module:Class` and adds it."""
+    """Imports `module:Class` and adds it. Modules in the current directory are found, as with `python -m`."""
     module, _, name = spec.partition(":")
+    if not (module and name):
+        raise UserError(f"'{spec}' names no pass", hint="give it as module:Class")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
         cls = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"cannot load the pass '{spec}': {error}", hint="give it as module:Class") from None
+    except ModuleNotFoundError as error:
+        hint = "a module is looked for in the current directory, in $PYTHONPATH and among what is installed"
+        raise UserError(f"cannot load the pass '{spec}': {error}", hint=hint) from None
+    except Exception as error:  # the user's module raises whatever it raises
+        raise UserError(f"cannot load the pass '{spec}': {type(error).__name__}: {error}") from error
     add(cls)
     return cls
 
@@ -76,5 +88,10 @@ def find(name: str) -> type[Pass] | None:
     if name in _added:
         return _added[name]
     if name in _entry_points():
-        return _entry_points()[name].load()
+        entry = _entry_points()[name]
+        try:
+            return entry.load()
+        except Exception as error:  # a package's module raises whatever it raises
+            text = f"cannot load the pass '{name}' from '{entry.value}': {type(error).__name__}: {error}"
+            raise UserError(text, location="the entry points bascule.passes") from error
     return None

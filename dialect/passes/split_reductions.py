@@ -57,13 +57,16 @@ MACHINES = {
         chunk=1 << 11,
         row=1 << 13,
         cache=1 << 20,
-        wide=1 << 11,
+        wide=31 << 6,  # so that a power of two of chunks is one for each program that there is room for, not more
     ),
 }
 WAITING = 4  # rows that are read again when their results are there run in one kernel, even if there are so many times too few of them
 SHORT_ROWS = 8  # times `parallel` chunks of rows, at most
 ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
 MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
+STRIPE = (
+    1 << 20
+)  # bytes of neighbouring columns that are read several times by one piece of work: those of a second cache
 SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
 
 
@@ -78,7 +81,8 @@ class SplitReductions(Pass):
 
     Sums of columns of what rows are computed from as well (the weights' gradients of a layer norm) are cut too, into chunks of rows that
     stay in a cache: `form-kernels` then reads each chunk once for both. Not where the rows wait for the sums (a batch norm). Nor are
-    rows cut that are read again once their results are there (a softmax), unless they are very few. What was cut, and what was not though
+    rows cut that are read again once their results are there (a softmax), unless they are very few, nor columns whose elements were made
+    from a result of those columns (on a CPU, if they are not too long). What was cut, and what was not though
     it is large, is a remark.
 
     `target` gives the measures. Where not 0, these stand for them: `parallel`, the pieces of work wanted (then also of a single result);
@@ -224,10 +228,24 @@ class _Graph:
         wide = self.rows[member.result]
         beside = {row.number: row for source in wide for row in self.along.get(source, ())}
         waiting = self._followers(member, max(beside, default=0))
-        if not beside.keys() - waiting:
+        if all(number in waiting or self._follows_columns(row, member.body.points) for number, row in beside.items()):
             return 0
         elements = max(1, magnitude([size for loop in member.body.loops[:1] for size in sizes_of(loop)]))
         return sum(max(1, tensor_bytes(source) // elements) for source in wide)
+
+    def _follows_columns(self, row: Member, points: int) -> bool:
+        """Whether what `row` reads is read down its `points` columns before, and `row` waits for that (a softmax over columns).
+
+        It is then computed down the columns too, if a cache holds a few. Where sums are kept in registers, chunks of rows are better.
+        """
+        if self.machine.wide or row.reduces:
+            return False
+        stripe = max(tensor_bytes(source) // max(1, points) for source in self._wide(row)) * self.machine.columns
+        if stripe > STRIPE:
+            return False
+        known = {member.result: member for member in self.members if member.reduces and member.reduces_columns()}
+        before = (known[source] for source in row.operands if source in known)
+        return any(source in self._wide(row) for member in before for source in self._wide(member))
 
     def _read_again(self, member: Member) -> bool:
         """Whether what is computed from the member's result reads what the member reduces."""

@@ -1,8 +1,10 @@
-"""Whether a module is of the stage that a pass takes: of values (the tensor and kernel stages) or of buffers (the program stage)."""
+"""What is asked of a module before passes run: signatures that say what has to be known, and the stage that a pass takes: of values (the
+tensor and kernel stages) or of buffers (the program stage)."""
 
 from ..errors import UserError
 from ..ir.functions import GRAPH, functions, is_extern
 from ..ir.locations import source_of
+from ..ir.signatures import check
 from ..mlir import ir
 from .base import BUFFERS, VALUES, Pass
 
@@ -11,6 +13,13 @@ _NAMES = {
     BUFFERS: "the program stage, whose values are buffers",
 }
 _WAYS = {VALUES: "run it before bufferize-kernels", BUFFERS: "run bufferize-kernels first"}
+
+
+def check_signatures(module: ir.Module) -> None:
+    """Raises `UserError` at the first function of ours whose signature leaves open what passes need."""
+    for function in functions(module):
+        if _ours(function):
+            check(function)
 
 
 def require(stage: Pass, module: ir.Module) -> None:

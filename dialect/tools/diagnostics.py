@@ -3,13 +3,17 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from traceback import format_exception
 
 from ..errors import BasculeError, UserError
 from ..ir.locations import source_of
 from ..mlir import ir
 
-_EXPECTED = re.compile(r"expected-(error|warning|remark|note)(?:-re)?\s*(@[+-]\d+|@above|@below)?\s*\{\{(.*?)\}\}")
+_EXPECTED = re.compile(
+    r"expected-(error|warning|remark|note)(-re)?\s*(@[+-]\d+|@above|@below|@unknown)?\s*\{\{((?(2).*|.*?))\}\}"
+)
+_REGEX = re.compile(r"\{\{(.*?)\}\}")  # in the text of an `expected-error-re`
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,13 @@ class Diagnostic:
     def line(self) -> int | None:
         parts = (self.source or "").rsplit(":", 2)
         return int(parts[-2]) if len(parts) == 3 and parts[-2].isdigit() else None
+
+    def in_file(self, path: str, first_line: int) -> "Diagnostic":
+        """The diagnostic of a chunk of the file `path` that begins at `first_line`: what MLIR calls `-:line:column` is a place there."""
+        match = re.fullmatch(r"-:(\d+):(\d+)", self.source or "")
+        if match is None:
+            return self
+        return replace(self, source=f"{path}:{int(match[1]) + first_line - 1}:{match[2]}")
 
     def __str__(self) -> str:
         return f"{self.source or '<unknown>'}: {self.severity}: {self.message}"
@@ -65,37 +76,66 @@ class Collector:
         except BasculeError as error:
             self.failed = True
             self.found.append(Diagnostic("error", None, str(error)))
+        except (
+            Exception
+        ) as error:  # a pass raises whatever it raises; the other chunks of the file are run all the same
+            self.failed = True
+            where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
+            self.found.append(Diagnostic("error", None, f"{where}{type(error).__name__}: {error}"))
+            self.found.append(Diagnostic("note", None, "".join(format_exception(error))))
         finally:
             attached.detach()
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a comment asks for; `line` counts from 1 in the chunk, None is a place that nobody knows."""
+
+    severity: str
+    line: int | None
+    text: str
+    pattern: re.Pattern
+
+    def matches(self, diagnostic: Diagnostic) -> bool:
+        same = (self.severity, self.line) == (diagnostic.severity, diagnostic.line)
+        return same and self.pattern.search(diagnostic.message) is not None
+
+
+def _expected(text: str) -> Iterator[Expected]:
+    """What the comments of a chunk ask for. Raises `UserError` for a regular expression that is none."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in _EXPECTED.finditer(line):
+            severity, is_regex, where, message = match.groups()
+            offset = {None: 0, "@above": -1, "@below": 1, "@unknown": None}.get(where, where)
+            at = number + int(where[1:]) if isinstance(offset, str) else None if offset is None else number + offset
+            parts = _REGEX.split(message) if is_regex else [message]  # text and expressions take turns
+            pattern = "".join(f"(?:{part})" if i % 2 else re.escape(part) for i, part in enumerate(parts))
+            try:
+                yield Expected(severity, at, message, re.compile(pattern))
+            except re.error as error:
+                raise UserError(f"'{message}' is no regular expression: {error}", location=f"-:{number}:1") from None
 
 
 def verify(text: str, found: list[Diagnostic], first_line: int) -> list[str]:
     """What is wrong between the `expected-<severity> @<line> {{text}}` comments of a chunk and what was found.
 
     Lines of `found` count from 1 in the chunk; `first_line` is the chunk's first line in the file, for the complaints.
-    Notes need no comment, as in `mlir-opt`.
+    Notes need no comment, as in `mlir-opt`. After `-re`, what stands in `{{...}}` inside of the text is a regular expression.
     """
-    wanted: list[tuple[str, int, str]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        for match in _EXPECTED.finditer(line):
-            severity, where, message = match.groups()
-            offset = {None: 0, "@above": -1, "@below": 1}.get(where)
-            wanted.append((severity, number + (int(where[1:]) if offset is None else offset), message))
+
+    def in_file(line: int | None) -> int | str:
+        return "?" if line is None else line + first_line - 1
+
+    wanted = list(_expected(text))
     complaints = []
     for diagnostic in found:
-        answered = next(
-            (
-                want
-                for want in wanted
-                if want[0] == diagnostic.severity and want[1] == diagnostic.line and want[2] in diagnostic.message
-            ),
-            None,
-        )
+        answered = next((want for want in wanted if want.matches(diagnostic)), None)
         if answered:
             wanted.remove(answered)
         elif diagnostic.severity != "note":
-            where = "?" if diagnostic.line is None else diagnostic.line + first_line - 1
-            complaints.append(f"line {where}: unexpected {diagnostic.severity}: {diagnostic.message}")
-    for severity, number, message in wanted:
-        complaints.append(f'line {number + first_line - 1}: expected {severity} "{message}" was not produced')
+            complaints.append(
+                f"line {in_file(diagnostic.line)}: unexpected {diagnostic.severity}: {diagnostic.message}"
+            )
+    for want in wanted:
+        complaints.append(f'line {in_file(want.line)}: expected {want.severity} "{want.text}" was not produced')
     return complaints

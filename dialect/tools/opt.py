@@ -14,12 +14,12 @@ from .. import passes
 from ..errors import UserError
 from ..ir import context
 from ..ir.functions import remarks
-from ..mlir import ir
 from ..passes.pipeline import Observer
 from . import emitters
 from .diagnostics import Collector, verify
 from .emitters import Emitter
 from .instrument import PrintIR, Timing
+from .parsing import parse
 
 USAGE = """usage: bascule-opt [input.mlir | -] [options] [--<pass>[=option=value,...]]...
 
@@ -98,6 +98,10 @@ def parse_arguments(argv: list[str]) -> Arguments:
     arguments.path = inputs[0] if inputs else "-"
     for stage in arguments.stages:
         passes.Pipeline.parse(stage)  # an unknown pass is refused before anything is read, and after all are loaded
+    for observer in arguments.observers:
+        for name in (observer.names or ()) if isinstance(observer, PrintIR) else ():
+            if not passes.is_known(name):
+                raise UserError(f"'{name}' is not a pass", location=f"--mlir-print-ir-{observer.when}")
     if arguments.target and arguments.emitter is None:
         raise UserError("there is nothing to emit for a target", location="--target", hint="give --emit too")
     if "mlir-timing" in arguments.flags:
@@ -108,14 +112,13 @@ def parse_arguments(argv: list[str]) -> Arguments:
 
 def _flag(arguments: Arguments, name: str, value: str) -> None:
     if name in FLAGS:
-        arguments.flags.add(name)
+        arguments.flags |= {name} if _switch(name, value) else set()
     elif name in ("mlir-print-ir-before-all", "mlir-print-ir-after-all"):
-        arguments.observers.append(PrintIR(name.split("-")[3]))
+        arguments.observers += [PrintIR(name.split("-")[3])] if _switch(name, value) else []
     elif name in ("mlir-print-ir-before", "mlir-print-ir-after"):
         arguments.observers.append(PrintIR(name.split("-")[3], value.split(",")))
     elif name == "verify-each":
-        if value in ("false", "0"):
-            arguments.flags.add("no-verify-each")
+        arguments.flags |= set() if _switch(name, value) else {"no-verify-each"}
     elif name == "emit":
         arguments.emitter = emitters.find(value)
     elif name == "target":
@@ -129,13 +132,21 @@ def _flag(arguments: Arguments, name: str, value: str) -> None:
         arguments.stages.append(f"{name}{{{options}}}" if options else name)
 
 
+def _switch(name: str, value: str) -> bool:
+    """The value of a flag that is on or off."""
+    values = {"": True, "true": True, "1": True, "false": False, "0": False}
+    if value not in values:
+        raise UserError(f"'{value}' is neither true nor false", location=f"--{name}")
+    return values[value]
+
+
 def run_chunk(text: str, arguments: Arguments) -> tuple[str, Collector, list[str]]:
     """Parses one chunk of input and runs the passes: (printed IR, or what is emitted of it; diagnostics; remarks)."""
     collector, printed, said = Collector(), "", []
     ctx = context()
     ctx.allow_unregistered_dialects = "allow-unregistered-dialect" in arguments.flags
     with ctx, collector.collecting(ctx):
-        module = ir.Module.parse(text)
+        module = parse(text)
         for stage in arguments.stages:
             passes.Pipeline.parse(stage).run(
                 module, verify="no-verify-each" not in arguments.flags, observers=arguments.observers
@@ -194,13 +205,16 @@ def _process(text: str, arguments: Arguments) -> int:
     for chunk, first_line in chunks:
         out, collector, said = run_chunk(chunk, arguments)
         if checking:
-            complaints = verify(chunk, collector.found, first_line)
+            try:
+                complaints = verify(chunk, collector.found, first_line)
+            except UserError as error:
+                complaints = [str(error)]
             failed |= bool(complaints)
             print(*complaints, sep="\n", end="\n" if complaints else "", file=sys.stderr)
             continue
         failed |= collector.failed
         for diagnostic in collector.found:
-            print(diagnostic, file=sys.stderr)
+            print(diagnostic.in_file(arguments.path, first_line), file=sys.stderr)
         if "remarks" in arguments.flags:
             print(*(f"remark: {remark}" for remark in said), sep="\n", file=sys.stderr)
         if not collector.failed:

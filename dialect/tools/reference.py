@@ -75,6 +75,9 @@ def reference() -> str:
         "",
         "Made from the definitions in `dialect/ir` and `dialect/passes` by `make docs`; do not edit.",
         "",
+        "Operations have MLIR's generic form only: IRDL, through which the Python bindings define them, has no assembly formats. Each example",
+        "below is parsed, verified and run by the tests, and printed and parsed again.",
+        "",
         "## Operations",
         "",
     ]

@@ -30,6 +30,14 @@ func.func @view_map(%x: tensor<4x8xf32>) {
 
 // -----
 
+func.func @view_size(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{size 1 is 5 but the result's size there is 4}}
+  %t = "bascule.view"(%x) {map = affine_map<(d0, d1) -> (d1, d0)>, shape = affine_map<() -> (8, 5)>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
 func.func @view_shape(%x: tensor<4x8xf32>) {
   // expected-error @+1 {{expects 'shape' to give 2 sizes}}
   %t = "bascule.view"(%x) {map = affine_map<(d0, d1) -> (d1, d0)>, shape = affine_map<() -> (8)>} : (tensor<4x8xf32>) -> tensor<8x4xf32>

@@ -39,3 +39,9 @@ func.func @fold() -> i32 {
 // BRACKET: pipeline:21: the pipeline ends inside a bracket
 // RUN: not bascule-opt %s.missing 2>&1 | filecheck %s --check-prefix=MISSING
 // MISSING: No such file
+// RUN: not bascule-opt %s --canonicalize=no-such-option=1 2>&1 | filecheck %s --check-prefix=TAKES
+// TAKES: pipeline:1: the pass 'canonicalize' of MLIR does not take 'no-such-option=1'
+// RUN: not bascule-opt %s --cse --mlir-print-ir-after=no-such-pass 2>&1 | filecheck %s --check-prefix=PRINT
+// PRINT: --mlir-print-ir-after: 'no-such-pass' is not a pass
+// RUN: not bascule-opt %s --cse --verify-each=perhaps 2>&1 | filecheck %s --check-prefix=SWITCH
+// SWITCH: --verify-each: 'perhaps' is neither true nor false

@@ -35,7 +35,7 @@ def over_scalars(op: str, operands: list[str], result: str, properties: str = ""
     names, types = ", ".join(f"%e{i}" for i in range(len(operands))), ", ".join(operands)
     type_ = f"tensor<?x{result}, #bascule.layout<affine_map<(d0) -> (d0)>>>"
     return f"""
-    func.func @main(%n: index, {shapes}) -> {type_} attributes {{bascule.graph}} {{
+    func.func @main(%n: index, {shapes}) -> {type_} attributes {{bascule.graph, bascule.shapes = [affine_map<()[s0] -> (s0)>]}} {{
       %0 = "bascule.compute"() ({{
       ^bb0(%i: index):
         {reads}
@@ -233,6 +233,16 @@ def test_a_position_among_no_points(kind):
         run(text, torch.randn(4, 0))
     nowhere = text.replace("(4)", "(0)").replace("4x", "0x")
     assert run(nowhere, torch.randn(0, 0))[0].shape == (0,)
+
+
+def test_a_constant_tensor_is_refused_at_its_line():
+    text = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
+  %c = arith.constant dense<1.0> : tensor<4xf32>
+  return %x : tensor<4xf32>
+}"""
+    with pytest.raises(InterpreterError, match=r"3:8: 'arith\.constant' is a constant tensor"):
+        run(text, torch.randn(4))
 
 
 GUARDED = """
