@@ -8,10 +8,11 @@ import torch
 from bascule.frontend.importer import import_graph
 from bascule.lowering.program import to_python
 from bascule.runtime import load
+from bascule.runtime.constants import placed
 
 from .cache import Slot, slot_for
 from .device_warnings import subjects_of, warn_about
-from .devices import placement_of
+from .devices import host_work, placement_of
 from .dialect.ir import context
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
@@ -62,7 +63,7 @@ def compile_graph(
 
     record, parts = new_record(gm, name), list[Record]()
     finish = replay.of if replay is not None else _as_it_is
-    apart = replay.apart(gm) if replay is not None else {}
+    apart = {**host_work(gm.graph, replayed=replay is not None), **(replay.apart(gm) if replay is not None else {})}
 
     def in_parts(error: UnsupportedError | None) -> tuple[Boxed, list[Record]] | None:
         return compile_in_parts(gm, record, error, compile_part, compile_body, apart, finish)
@@ -137,6 +138,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
             record.wrapper = to_python(imported.module, compiled.plans)
             record.summary = summary_of(imported.module)
         file = record.dump("wrapper.py", record.wrapper)
+        constants = placed(imported.constants, placement.device)
 
         def finish() -> Boxed:
             assert record.wrapper is not None and record.summary is not None
@@ -145,7 +147,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
                 with record.stage("cache"):
                     stored = slot.store(record.wrapper, finished, record.summary)
             with record.stage("load"):
-                call = load(record.wrapper, finished.kernels, imported.constants, file=file)
+                call = load(record.wrapper, finished.kernels, constants, file=file)
                 return _kept(call, slot, record, imported.constants) if stored else call
 
         def finish_later() -> Boxed:
@@ -158,7 +160,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
 
         if compiled.pending is None:
             return finish()
-        later = FinishedAtFirstCall(finish_later)
+        later = FinishedAtFirstCall(finish_later, constants)
         return later if slot is None else _kept(later, slot, record, imported.constants)
     except UnsupportedError as error:
         if record.lowering:  # IR that our own passes have made is ours to lower: report it with a reproducer

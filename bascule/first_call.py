@@ -7,22 +7,26 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
+import torch
+
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
 class FinishedAtFirstCall:
-    """A boxed function: what `finish` returns, which is called once."""
+    """A boxed function: what `finish` returns, which is called once. `constants`: the tensors that the finished function holds."""
 
-    def __init__(self, finish: Callable[[], Boxed]):
+    def __init__(self, finish: Callable[[], Boxed], constants: Sequence[torch.Tensor] = ()):
+        self.constants = tuple(constants)
         self._boxed_call = True  # of the instance: who wraps it copies its dictionary
         self._finish: Callable[[], Boxed] | None = finish
         self._finished: Boxed | None = None
         self._finishing = Lock()
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
-        return (self._finished or self._made())(args)
+        return (self._finished or self.finished())(args)
 
-    def _made(self) -> Boxed:
+    def finished(self) -> Boxed:
+        """The finished function, made now if it was not."""
         with self._finishing:
             if self._finished is None:
                 assert self._finish is not None

@@ -1,7 +1,7 @@
 """Kernels from the bytes that the disk cache keeps of them. No compiler is loaded until a call has sizes that need another variant."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +33,23 @@ def cubin_images(
 ) -> "dict[str, CubinImage]":
     """Machine code for the GPU of number `device`; `kernels` are given as the fields of `TritonKernel`. `refuse` is asked, and what is raised is
     raised, as in `compile_kernels`."""
+    return start_cubin_images(device, kernels)(refuse)
+
+
+def start_cubin_images(
+    device: int, kernels: Sequence[Mapping[str, Any]]
+) -> "Callable[[Refuse | None], dict[str, CubinImage]]":
+    """`cubin_images`, by other threads; what is returned waits for it."""
     from bascule.lowering.refusals import reraise
-    from bascule.lowering.triton.compilation import TritonKernel, compile_kernels
+    from bascule.lowering.triton.compilation import TritonKernel, start_compiling
     from bascule.runtime.cuda import CubinImage, capability
 
-    machine_code = compile_kernels(
-        [TritonKernel(**kernel) for kernel in kernels], capability(device), refuse=refuse or reraise
-    )
-    return {
-        name: CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location)
-        for name, code in machine_code.items()
-    }
+    compiling = start_compiling([TritonKernel(**kernel) for kernel in kernels], capability(device))
+
+    def wait(refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
+        return {
+            name: CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location)
+            for name, code in compiling.result(refuse or reraise).items()
+        }
+
+    return wait

@@ -16,7 +16,7 @@ from bascule.runtime.references import PartlyCompiledFunctions, PartlyCompiledPl
 from .devices import CPU, Placement
 from .dialect.mlir import ir
 from .errors import UnsupportedError
-from .machine_code import LATER, cubin_images
+from .machine_code import LATER, cubin_images, start_cubin_images
 from .record import Record
 from .refused_kernels import Refusals
 
@@ -161,12 +161,18 @@ class Cuda:
         sized = [name for name, launch in plans.launches.items() if launch.narrow is not None]
         later = {f"{name}{variant}" for name in sized for variant in (WIDE, NARROW, ALIGNED) if variant != likely}
         with record.stage("triton"):
-            images = cubin_images(self.index, [kernel for name, kernel in kernels.items() if name not in later], refuse)
-        with record.stage("load kernels"):
-            refused = {f"{name}{variant}" for name in refusals.found for variant in (WIDE, NARROW, ALIGNED)}
-            waiting = {name: kernels[name] for name in sorted(later - refused)}
-            planned = PlannedKernels(images, self.index, waiting, partial(cubin_images, self.index), refuse)
-        return Compiled(_beside(refusals, planned, torch.device("cuda", self.index)), plans)
+            started = start_cubin_images(self.index, [kernel for name, kernel in kernels.items() if name not in later])
+
+        def wait() -> Planner:
+            with record.stage("triton"):
+                images = started(refuse)
+            with record.stage("load kernels"):
+                refused = {f"{name}{variant}" for name in refusals.found for variant in (WIDE, NARROW, ALIGNED)}
+                waiting = {name: kernels[name] for name in sorted(later - refused)}
+                planned = PlannedKernels(images, self.index, waiting, partial(cubin_images, self.index), refuse)
+            return _beside(refusals, planned, torch.device("cuda", self.index))
+
+        return Compiled(None, plans, pending=wait)
 
     def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
         from bascule.runtime.cubin_images import blobs_of

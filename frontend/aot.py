@@ -28,6 +28,8 @@ from .copies import drop_copies
 from .direct_calls import called_directly, made, making
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
+from .normalized_masks import recompute_masks
+from .opaque_gradients import opaque_gradients
 from .padded_products import pad_products
 from .pooling_indices import narrow_pooling_indices
 from .repeats import expand_repeats
@@ -51,8 +53,8 @@ def min_cut(
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass.
 
-    Copies of what nobody else sees go, products are padded, indices of poolings narrowed and biases of convolutions added apart before, so that
-    what is saved is what both sides read.
+    Copies of what nobody else sees go, products are padded, indices of poolings narrowed, biases of convolutions added apart and masks of
+    activations after normalizations made from what was normalized before, so that what is saved is what both sides read.
     """
     drop_copies(joint.graph)
     drop_unused_operands(joint.graph)
@@ -61,6 +63,7 @@ def min_cut(
     pad_products(joint.graph)
     narrow_pooling_indices(joint.graph)
     peel_biases(joint.graph)
+    recompute_masks(joint.graph)
     with functorch_config.patch(cse=False), composites_fused():
         return min_cut_rematerialization_partition(joint, inputs, **kwargs)
 
@@ -113,7 +116,7 @@ def compile_with_autograd(
     )
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
     settings = functorch_config.patch(unlift_effect_tokens=True)
-    with tracing(context), settings, looking_up(lookup), making() as found:
+    with tracing(context), settings, looking_up(lookup), making() as found, opaque_gradients():
         compiled = aot_module_simplified(
             gm,
             example_inputs,

@@ -34,7 +34,10 @@ def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket
 
 def _functions(definition: Any) -> Iterator[Any]:
     single = ("_init_fn", "_abstract_fn", "_setup_context_fn", "_backward_fn", "_vmap_fn")
-    yield from (function for name in single if (function := getattr(definition, name)) is not None)
+    for name in single:
+        function = getattr(definition, name)
+        if function is not None:
+            yield getattr(function, "formula", function)  # see `opaque_gradients`
     yield from definition._torch_dispatch_fns.values()
     yield from getattr(definition, "_used_triton_kernels", ())  # no functions: such an operator is not told of
 

@@ -12,10 +12,10 @@ from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 
 from ..refusals import Refuse, reraise
+from ..threads import start
 from .machine_code import MachineCode
 from .modules import lower_kernels
 from .target import Target, host
-from .threads import start
 
 # Operations of the kernel stage that take about 60 ms to compile: worth what a module costs of its own, 10 ms.
 LEAST_OPERATIONS = 80

@@ -2,11 +2,12 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache as cached
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from threading import Lock
@@ -17,6 +18,7 @@ from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
 from ..refusals import Refuse, reraise
+from ..threads import start
 from .kernel import GRID, STAGES, WARPS
 from .kernel_cache import KernelCache, MachineCode, key_of
 
@@ -146,6 +148,60 @@ def _threads() -> int:
     return len(os.sched_getaffinity(0))
 
 
+@dataclass(frozen=True)
+class Compiling:
+    """Kernels at which other threads are at work; `found` has what the cache had."""
+
+    kernels: Sequence[TritonKernel] = field(repr=False)
+    keys: dict[str, str]  # name -> key
+    found: dict[str, MachineCode] = field(repr=False)  # by key
+    made: "Future[dict[str, MachineCode | Exception]] | None" = field(repr=False)  # by key
+
+    def result(self, refuse: Refuse = reraise) -> dict[str, MachineCode]:
+        """Waits; returns machine code by name. `refuse`, what is left out and what is raised: see `compile_kernels`."""
+        found: dict[str, MachineCode | Exception] = dict(self.found)
+        if self.made is not None:
+            found |= self.made.result()
+        codes = {}
+        for kernel in self.kernels:
+            match found[self.keys[kernel.name]]:
+                case MachineCode() as code:
+                    codes[kernel.name] = replace(code, location=kernel.location)
+                case CompilerError() as error:
+                    refuse(kernel.name, error)
+                case Exception() as error:
+                    raise error
+        return codes
+
+
+def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None) -> Compiling:
+    """`compile_kernels`, which does not wait for Triton."""
+    cache = KernelCache.default() if cache is None else cache
+    conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
+    keys = {kernel.name: key_of(kernel.ttir, **conditions, **_options(kernel)) for kernel in kernels}
+    found = {key: code for key in keys.values() if (code := cache.get(key)) is not None}
+    missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}
+    return Compiling(kernels, keys, found, start(partial(_all_made, missing, capability, cache)) if missing else None)
+
+
+def _all_made(
+    kernels: Mapping[str, TritonKernel], capability: int, cache: KernelCache
+) -> dict[str, MachineCode | Exception]:
+    """Machine code by key, or why there is none. The longest kernels come first."""
+
+    def make(key: str) -> MachineCode | Exception:
+        try:
+            code = _machine_code(kernels[key], capability)
+        except Exception as error:
+            return error
+        cache.put(key, code)
+        return code
+
+    order = sorted(kernels, key=lambda key: -len(kernels[key].ttir))
+    with ThreadPoolExecutor(min(len(order), _threads())) as pool:  # Triton lets go of the interpreter's lock
+        return dict(zip(order, pool.map(make, order)))
+
+
 def compile_kernels(
     kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None, refuse: Refuse = reraise
 ) -> dict[str, MachineCode]:
@@ -155,28 +211,4 @@ def compile_kernels(
     of a kernel that does not compile, and the `CompilerError`; where it returns, the kernel is left out. Raises `UserError` for an
     architecture that Triton does not know.
     """
-    cache = KernelCache.default() if cache is None else cache
-    conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
-    keys = {kernel.name: key_of(kernel.ttir, **conditions, **_options(kernel)) for kernel in kernels}
-    found = {key: cache.get(key) for key in keys.values()}
-    missing = {keys[kernel.name]: kernel for kernel in kernels if found[keys[kernel.name]] is None}
-    if missing:
-        with ThreadPoolExecutor(min(len(missing), _threads())) as pool:  # Triton lets go of the interpreter's lock
-            made = {key: pool.submit(_machine_code, kernel, capability) for key, kernel in missing.items()}
-            failed = {key: error for key, future in made.items() if (error := future.exception()) is not None}
-        for key, future in made.items():
-            if key not in failed:
-                found[key] = future.result()
-                cache.put(key, found[key])
-        for kernel in kernels:
-            error = failed.get(keys[kernel.name])
-            if isinstance(error, CompilerError):
-                refuse(kernel.name, error)
-            elif error is not None:
-                raise error
-    codes = {}
-    for kernel in kernels:
-        code = found[keys[kernel.name]]
-        if code is not None:
-            codes[kernel.name] = replace(code, location=kernel.location)
-    return codes
+    return start_compiling(kernels, capability, cache).result(refuse)
