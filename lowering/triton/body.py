@@ -8,7 +8,7 @@ from typing import Any
 from bascule.dialect.analysis.accesses import dims_of
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.locations import operators_of, source_of
-from bascule.dialect.ir.types import scalar_type
+from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
 
 from . import scalars
@@ -29,8 +29,9 @@ def unsupported(op: ir.Operation, what: str) -> UnsupportedError:
 
 @dataclass(eq=False)
 class Loop:
-    """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`) or some in each step;
-    None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`: how many there are, if known."""
+    """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`: held, as one tile or
+    several) or some in each step; None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`:
+    how many there are, if known; `number`: of the tile at hand, of what is held."""
 
     ops: list[ir.Operation]
     order: tuple[int, ...]
@@ -40,14 +41,20 @@ class Loop:
     start: ir.Value | None = None
     points: int | None = None
     fold: int = 0
+    number: int = 0
+
+    @property
+    def tiles(self) -> int:
+        """Of what is held."""
+        return -(-(self.points or 1) // self.axis.extent) if self.axis is not None else 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """A compute or scan, the tile that it is if it is held, and the order of its dims in that tile."""
+    """A compute or scan, the tiles that it is if it is held, and the order of its dims in them."""
 
     op: ir.Operation
-    held: Tile | None
+    held: tuple[Tile, ...]
     order: tuple[int, ...]
 
 
@@ -72,6 +79,7 @@ class Body:
         self.memory, self.precision = Memory(b), Precision()
         self.env: dict[ir.Value, Tile] = {}
         self.rows: dict[ir.Value, Row] = {}
+        self.columns: dict[ir.Operation, list[dict[ir.Value, Tile]]] = {}  # foreach -> its reductions, of each tile
         self.capability, self.stages, self.threads = capability, stages, threads
         self.domain: set[int] = set()  # the atoms of the domain's indices
         self.axes: tuple[Axis, ...] = ()  # in force
@@ -157,7 +165,7 @@ class Body:
 
     def _load(self, op: ir.Operation) -> None:
         type_ = op.operands[0].type
-        scalar = self._checked(op, scalar_type(type_.element_type))
+        scalar = self._checked(op, carried(type_.element_type))
         address = self.expressions.address(op)
         offset, evict = self.ix.address(address), self._eviction(address)
         self.env[op.results[0]] = self.memory.load(self.buffers[op.operands[0]], offset, stored(type_), scalar, evict)
@@ -184,8 +192,8 @@ class Body:
         source, *indices = op.operands
         row = self.rows[source]
         made = row.op
-        if row.held is not None and self._aligned(row, indices):
-            self.env[op.results[0]] = row.held
+        if row.held and self._aligned(row, indices):
+            self.env[op.results[0]] = row.held[self.loop.number]  # type: ignore[union-attr]
             return
         if made.name != "bascule.compute":
             raise unsupported(op, "a scan read at another index than its own")
@@ -201,7 +209,7 @@ class Body:
         loop = self.loop
         if loop is None or loop.ops[0].attributes["ranges"] != row.op.attributes["ranges"]:
             return False
-        same = loop.points == 1 or (loop.whole and loop.order == row.order and loop.axis in row.held.axes)
+        same = loop.points == 1 or (loop.whole and loop.order == row.order and loop.axis in row.held[0].axes)
         if row.op not in loop.ops and not same:
             return False
         wanted = [self.expressions.of(index) for index in indices]
@@ -267,8 +275,8 @@ class Body:
             goes_on = spread(b, inside, axes)
             return [b.select(goes_on, new, old) for new, old in zip(after, values)]
 
-        carried = b.loop((zero, longest, one), [spread(b, self.tile(value), axes) for value in initial], body)
-        for result, value in zip(op.results, carried):
+        last = b.loop((zero, longest, one), [spread(b, self.tile(value), axes) for value in initial], body)
+        for result, value in zip(op.results, last):
             self._define(result, Tile(value, axes))
 
 

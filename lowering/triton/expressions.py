@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from bascule.dialect.analysis.accesses import coefficients, dims_of, memory_layout
-from bascule.dialect.ir.shapes import constant, expr
-from bascule.dialect.ir.types import scalar_type
+from bascule.dialect.analysis.simplification import Simplifier
+from bascule.dialect.ir.shapes import Size, constant, expr, symbol_count
+from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
 from .scalars import FLOAT8
@@ -37,6 +38,14 @@ def substitute(e: Expr, dims: Sequence[Expr], symbols: Sequence[Expr] | None = N
     return expr(kind.get(lhs, rhs))
 
 
+def _divides(e: Expr) -> bool:
+    """Whether there is a quotient or a remainder in `e`."""
+    e = e.maybe_downcast()
+    if not isinstance(e, ir.AffineBinaryExpr):
+        return False
+    return not isinstance(e, ir.AffineAddExpr | ir.AffineMulExpr) or _divides(e.lhs) or _divides(e.rhs)
+
+
 class Expressions:
     """The index values of a kernel function, and every use of one: addresses, and indices that become data."""
 
@@ -44,10 +53,12 @@ class Expressions:
         self.known: dict[ir.Value, Expr] = {}
         self.uses: list[Expr] = []
         self.atoms = 0
+        self.extents: dict[int, Size] = {}  # of the atoms that are indices of loops
+        self.simplifier, self.simple = Simplifier(), dict[Expr, Expr]()
         for position, argument in enumerate(function.regions[0].blocks[0].arguments):
             if isinstance(argument.type, ir.IndexType):
                 self.known[argument] = Expr.get_symbol(position)
-        self._visit(kernel.regions[0].blocks[0])
+        self._enter(kernel)
         self.opaque: set[int] = set()
         self.linear: list[dict[int, Expr]] = []
         for use in self.uses:
@@ -66,7 +77,24 @@ class Expressions:
         """The element offset that a load or a store goes to."""
         first = ACCESSES[op.name]
         indices = [self.of(value) for value in list(op.operands)[first:]]
-        return substitute(memory_layout(op.operands[first - 1].type).results[0], indices)
+        return self._simplified(substitute(memory_layout(op.operands[first - 1].type).results[0], indices))
+
+    def _simplified(self, e: Expr) -> Expr:
+        """`e`, in which a quotient and its remainder may meet again."""
+        if not _divides(e):
+            return e
+        if e not in self.simple:
+            map_ = ir.AffineMap.get(self.atoms, symbol_count([e]), [e])
+            self.simple[e] = self.simplifier(map_, [self.extents.get(atom) for atom in range(self.atoms)]).results[0]
+        return self.simple[e]
+
+    def _enter(self, op: ir.Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                if "ranges" in op.attributes:
+                    sizes = op.attributes["ranges"].value.results
+                    self.extents.update((self.of(index).position, size) for index, size in zip(block.arguments, sizes))
+                self._visit(block)
 
     def _visit(self, block: ir.Block) -> None:
         for argument in block.arguments:
@@ -77,9 +105,7 @@ class Expressions:
                 self.uses.append(self.address(op))
             elif not self._symbolic(op):
                 self.uses += [self.of(v) for v in op.operands if isinstance(v.type, ir.IndexType)]
-            for region in op.regions:
-                for inner in region.blocks:
-                    self._visit(inner)
+            self._enter(op)
 
     def _symbolic(self, op: ir.Operation) -> bool:
         """Whether `op` is index arithmetic that stays affine."""
@@ -126,7 +152,7 @@ class Expressions:
 
 
 def stored(type_: ir.MemRefType) -> ir.Type:
-    """The element type in memory: signless, a byte for a boolean and for a float of 8 bits."""
-    scalar = scalar_type(type_.element_type)
+    """The element type in memory: signless, a byte for a boolean and for a float of 8 bits, the bits of a complex number."""
+    scalar = carried(type_.element_type)
     byte = scalar == ir.IntegerType.get_signless(1) or isinstance(scalar, FLOAT8)
     return ir.IntegerType.get_signless(8) if byte else scalar

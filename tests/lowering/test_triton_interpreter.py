@@ -25,9 +25,10 @@ LOAD = "%e = memref.load %x[%i] : memref<100xf32> loc(#loc)\n"
 STORE = '"bascule.store"(%e, %out, {at}) {mode} : (f32, memref<{dest}xf32>, index) -> () loc(#loc)'
 
 
-def kernel(body: str, source: int = 100, dest: int = 100) -> TritonKernel:
+def kernel(body: str, source: int = 100, dest: int = 100, element: str = "f32") -> TritonKernel:
     with context(), ir.Location.unknown():
-        module = ir.Module.parse(KERNEL.format(body=body, source=source, dest=dest))
+        text = KERNEL.format(body=body, source=source, dest=dest)
+        module = ir.Module.parse(text.replace("f32", element))
         ScheduleKernels(target="cuda").run(module)
         edit(module, tile=32)
         return lowered(module)["k"]
@@ -92,12 +93,15 @@ def test_refusals_name_the_place(case):
     assert case == "hazard" or caught.value.location == "model.py:12:4"
 
 
-def test_complex_elements_are_refused():
-    text = KERNEL.format(body=LOAD + store(), source=100, dest=100).replace("f32", "complex<f32>")
-    with context(), ir.Location.unknown(), pytest.raises(UnsupportedError, match="elements of type complex<f32>"):
-        module = ir.Module.parse(text)
-        ScheduleKernels(target="cuda").run(module)
-        lowered(module)
+def test_complex_elements_are_moved_as_their_bits():
+    source, dest = torch.randn(100, dtype=torch.complex64), torch.empty(100, dtype=torch.complex64)
+    run_kernel(kernel(LOAD + store(), element="complex<f32>"), [Memory(source), Memory(dest, written=False)])
+    assert torch.equal(source, dest)
+
+
+def test_complex_elements_of_128_bits_are_refused():
+    with pytest.raises(UnsupportedError, match="elements of type i128"):
+        kernel(LOAD + store(), element="complex<f64>")
 
 
 def test_text_for_triton_has_no_attributes_of_ours():

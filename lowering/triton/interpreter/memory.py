@@ -8,12 +8,13 @@ from bascule.dialect.mlir import ir
 
 SIGNED = dict.fromkeys((torch.bool, torch.uint8, torch.float8_e4m3fn, torch.float8_e5m2), torch.int8)
 SIGNED |= {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+SIGNED |= {torch.complex32: torch.int32, torch.complex64: torch.int64}
 NOBODY, SEVERAL = -1, -2  # instead of a program's number
 
 
 class Memory:
     """The elements of a strided tensor as a flat buffer that begins at its first one. Booleans and floats of 8 bits are bytes,
-    unsigned integers signed ones.
+    unsigned integers signed ones, complex numbers integers of their bits.
 
     `written`: whether the tensor has contents. `begin` is to be called before each launch: what earlier ones did is then in order.
     """
