@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from .dialect.ir.functions import graph_functions
@@ -56,6 +56,32 @@ def placement_of(gm: GraphModule) -> Placement:
     if not gpus or CPU not in found:
         return Placement(gpus[0] if gpus else CPU)
     return Placement(gpus[0], _host_inputs(gm, gpus[0]), _host_outputs(gm))
+
+
+def host_work(graph: Graph, *, replayed: bool) -> dict[Node, str]:
+    """The nodes that compute on the CPU what is written to an input there, in a graph with tensors on a GPU, with the reason:
+    they run by themselves.
+
+    Where the graph is to be `replayed` as a CUDA graph, those too whose results it returns.
+    """
+    waiting = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    if replayed:
+        waiting += [node for node in graph.output_node().all_input_nodes if node.op == "call_function"]
+    waiting = [node for node in waiting if _on_cpu(node)]
+    if not waiting or all(_normal(x.device) == CPU for node in graph.nodes for x in _tensors(node)):
+        return {}
+    found: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in found and node.op == "call_function" and _on_cpu(node):
+            found.add(node)
+            waiting += node.all_input_nodes
+    return {node: "it computes on the CPU what stays there" for node in graph.nodes if node in found and _tensors(node)}
+
+
+def _on_cpu(node: Node) -> bool:
+    """Whether all tensors that `node` reads and makes are on the CPU."""
+    return all(_normal(x.device) == CPU for near in (node, *node.all_input_nodes) for x in _tensors(near))
 
 
 def _host_inputs(gm: GraphModule, device: torch.device) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from html import escape
 from .dialect.analysis.buffers import bytes_of, memref_type
 from .dialect.ir.functions import EXTERN, functions, graph_functions, kernel_op
 from .dialect.ir.locations import operators_of, source_of
+from .dialect.ir.regions import ops_in
 from .dialect.ir.shapes import shape_of
 from .dialect.mlir import ir
 from .module_summary import domain_of
@@ -82,17 +83,8 @@ def _box(op: ir.Operation, by_name: dict[str, ir.Operation]) -> Box:
 
 def _captured(op: ir.Operation) -> Iterator[ir.Value]:
     """The tensors that the regions of `op` read."""
-    found: dict[ir.Value, None] = {}
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        found.update(dict.fromkeys(v for v in inner.operands if isinstance(v.type, ir.RankedTensorType)))
-        return ir.WalkResult.ADVANCE
-
-    for region in op.regions:
-        for block in region:
-            for inner in block.operations:
-                inner.operation.walk(visit)
-    yield from found
+    used = (value for inner in ops_in(op)[1:] for value in inner.operands)
+    yield from dict.fromkeys(value for value in used if isinstance(value.type, ir.RankedTensorType))
 
 
 def _type(value: ir.Value) -> str:

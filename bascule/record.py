@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs nei
     from bascule.frontend.cuts import Cut
 
     from .dialect.mlir import ir
+    from .pools import Pool
 
 log = logging.getLogger("bascule")
 # Pass -> the stage that it leaves.
@@ -41,6 +42,7 @@ class Record:
     )  # kernels that did not compile, whose operators run in PyTorch, and why
     untuned: str | None = None  # with the option `max_autotune`: why nothing was measured
     replay: str | None = None  # whether it is replayed as a CUDA graph: how, or why not
+    pool: "Pool | None" = None  # the memory that its recording takes
     target: str = ""  # what kernels were compiled for
     subjects: tuple[str, ...] = ()  # what of the graph warnings about the device may be about
     aligned: bool = True  # whether the dynamic sizes at hand are multiples of 16
@@ -94,6 +96,8 @@ class Record:
         total, cuts = sum(self.seconds.values()), "; ".join(map(str, self.cuts))
         how = self.fallback or (f"compiled in parts, cut at {cuts}" if cuts else "compiled")
         log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, how, total)
+        if self.replay is not None:
+            log.info("%s: CUDA graph: %s", self.name, self.replay)
         if self.wrapper is not None:
             output_code.debug("%s:\n%s", self.name, self.wrapper)
             trace(f"bascule_{self.name}_output_code", lambda: self.wrapper or "")

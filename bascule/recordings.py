@@ -80,6 +80,8 @@ def recording_of(
         return refusal
     writers = _writers(gm.graph)
     for node, writer in writers.items():
+        if not all(map(on_gpu, tensors(node.meta.get("val")))):  # a replay writes to a copy of it
+            return Refusal(f"it writes to '{_called(node)}', a tensor on the CPU", location_of(writer))
         if not _stays(node):
             return Refusal(
                 f"it writes to '{_called(node)}', which is neither a parameter nor a buffer",
@@ -93,7 +95,8 @@ def recording_of(
         device=next(iter(devices)).index,
         direction=direction,
         inputs=tuple(
-            Input(_called(node), _trace(node), _trace(writers[node]) if node in writers else None) for node in inputs
+            Input(_called(node), _trace(node), _trace(writers[node]) if node in writers else None, _place(node))
+            for node in inputs
         ),
         outputs=tuple(_trace(x) if isinstance(x, Node) else None for x in outputs),
         static=tuple(n for n, (node, _) in numbered if _stays(node)),

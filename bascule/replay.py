@@ -4,22 +4,32 @@ A forward and its backward belong together. What the forward saves lies in the p
 takes it without a copy; where the forward is not replayed, neither is the backward.
 """
 
+import logging
+import re
 import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
-from bascule.runtime.replay import Boxed, Direction, Limits, Recorder, Recording, Replayed, telling_backward
+from bascule.runtime.replay import Boxed, Direction, Input, Limits, Recorder, Recording, Replayed, telling_backward
 
 from .counting import count
 from .errors import ReplayWarning
+from .first_call import FinishedAtFirstCall
 from .options import Options
+from .pools import Pool, pool_of
 from .record import Record
 from .recordings import Refusal, devices_of, mark, outputs_of, placeholders, recording_of
-from .unrecordable import tensors, unrecordable
+from .unrecordable import unrecordable
+
+log = logging.getLogger("bascule")
+NAMED = 3  # tensors that one message names
+_LOCAL = re.compile(r"L\['(\w+)'\]")
+_REGISTERED = re.compile(r"\._(?:parameters|buffers|modules)\['(\w+)'\]")
 
 
 def forget_recordings() -> None:
@@ -100,13 +110,17 @@ class Replay:
             if held is None:
                 held = self.recorder.total_bytes(what.device) // 2
             self.replayed += 1
+            made = {x.name for x in outputs_of(gm.graph) if isinstance(x, torch.fx.Node)}
             if self.direction == "forward":
                 self.shared.forward.set(what.device)
-                self.shared.saved |= {x.name for x in outputs_of(gm.graph) if isinstance(x, torch.fx.Node)}
+                self.shared.saved |= made
                 self.shared.saved |= {x.name for n, x in enumerate(placeholders(gm.graph)) if n in what.static}
             count("cudagraphs", "graphs")
-            record.replay = _told(what, gm, record)
-            return Replayed(call, what, Limits(options.cudagraph_shapes, held), self.recorder, _Report(record.name))
+            record.pool = pool_of(what, gm, record.summary)
+            record.replay = _told(what, record.pool)
+            limits, refused = Limits(options.cudagraph_shapes, held), partial(self._refused, call, record, made)
+            report = _Report(record.name, self.direction == "backward")
+            return Replayed(call, what, limits, self.recorder, report, refused)
         if what is not None:
             record.replay = f"not replayed: {what}"
             count("cudagraphs", f"not replayed: {what.reason}")
@@ -114,13 +128,34 @@ class Replay:
                 _warn(f"{record.name} is not replayed as a CUDA graph: {what}")
         return call
 
-    def _recording(self, call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Recording | Refusal | None:
+    def _refused(self, call: Boxed, record: Record, made: set[str]) -> str | None:
+        """Why `call` is not recorded after all: its kernels have been compiled while PyTorch went on. `made`: names of what it returns."""
+        if isinstance(call, FinishedAtFirstCall):
+            call.finished()
+        why = self._failed(record)
+        if why is None:
+            return None
+        record.replay = f"not replayed: {why}"
+        self.replayed -= 1
+        if self.direction == "forward":
+            self.shared.saved -= made
+            if not self.replayed:
+                self.shared.forward.set(None)
+        return str(why)
+
+    def _failed(self, record: Record) -> Refusal | None:
         if not self._follows:
             return Refusal("its forward is not replayed")
         if record.fallback is not None:
             return Refusal("it was not compiled")
         if record.refused:
             return Refusal("a kernel of it did not compile, and PyTorch computes it otherwise")
+        return None
+
+    def _recording(self, call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Recording | Refusal | None:
+        failed = self._failed(record)
+        if failed is not None:
+            return failed
         summary = record.summary
         if summary is not None and not (summary.launches or summary.aten):
             return None
@@ -137,14 +172,26 @@ class Replay:
         return call
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Report:
-    """Counts what becomes of a graph's recordings, and warns."""
+    """Counts what becomes of a graph's recordings, and warns. `follows`: it is a backward, whose forward has told of it."""
 
     name: str
+    follows: bool
+    warned: bool = False
 
     def recorded(self) -> None:
         count("cudagraphs", "recordings")
+
+    def recorded_again(self, moved: Sequence[Input]) -> None:
+        count("cudagraphs", "recorded again")
+        which = ", ".join(map(str, moved[:NAMED])) + (f" and {len(moved) - NAMED} more" if len(moved) > NAMED else "")
+        why = f"{which} moved to other memory" if moved else "it comes after other graphs than before"
+        log.info("%s is recorded again as a CUDA graph: %s", self.name, why)
+        if moved and not self.follows and not self.warned:
+            self.warned = True
+            hint = "write into parameters and buffers (`copy_`) instead of replacing them"
+            _warn(f"{self.name} is recorded again as a CUDA graph: {why}; {hint}")
 
     def stopped(self, why: str) -> None:
         count("cudagraphs", "stopped")
@@ -155,32 +202,18 @@ def _warn(text: str) -> None:
     warnings.warn(text, ReplayWarning, stacklevel=3)
 
 
-def _told(what: Recording, gm: torch.fx.GraphModule, record: Record) -> str:
+def _told(what: Recording, pool: Pool) -> str:
     """How it is replayed, and what memory that takes."""
-    nodes = placeholders(gm.graph)
-    copied = [n for n, x in enumerate(nodes) if n not in what.static and n not in what.integers]
-    arena = record.summary.memory.arena if record.summary is not None and record.summary.memory is not None else "0"
-    arena = f"{int(arena):,}" if arena.isdigit() else arena
-    into = sum(_bytes(nodes[n]) for n in copied)
-    made = sum(_bytes(x) for x in outputs_of(gm.graph) if isinstance(x, torch.fx.Node) and x.op != "placeholder")
-    return (
-        f"replayed: {len(what.static)} inputs stay in place, {len(copied)} are copied; its pool has an arena of {arena} bytes, "
-        f"{into:,} bytes of copied inputs and {made:,} of outputs"
-    )
-
-
-def _bytes(node: torch.fx.Node) -> int:
-    """The bytes of a node's tensors; of those of dynamic sizes, as they were seen first."""
-    return sum(x.element_size() * _hint(x.numel()) for x in tensors(node.meta.get("val")))
-
-
-def _hint(size: int | torch.SymInt) -> int:
-    return int(size.node.hint or 0) if isinstance(size, torch.SymInt) else size
+    copied = len(what.inputs) - len(what.static) - len(what.integers)
+    return f"replayed: {len(what.static)} inputs stay in place, {copied} are copied; its pool has {pool}"
 
 
 def _user_name(node: torch.fx.Node) -> str:
-    """`cache` for `L['cache']`, as Dynamo says where an input comes from; the placeholder's name if it does not."""
+    """`cache` for `L['cache']`, `self.norm.weight` for `L['self']._modules['norm']._parameters['weight']`, as Dynamo says where an input comes from;
+    the placeholder's name if it does not."""
     source = getattr(node, "_dynamo_source", None)
     name = getattr(source, "name", None)
     text = name() if callable(name) else name
-    return text.replace("L['", "").replace("']", "") if isinstance(text, str) and text else node.name
+    if not isinstance(text, str) or not text:
+        return node.name
+    return _LOCAL.sub(r"\1", _REGISTERED.sub(r".\1", text))

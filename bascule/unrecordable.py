@@ -7,6 +7,8 @@ import torch
 from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
+from bascule.frontend.opaque_gradients import LOOKS
+
 # Their CUDA implementations read back numbers, or call libraries that synchronise.
 _WAIT = frozenset(
     {
@@ -57,6 +59,8 @@ def _reason(node: Node) -> str | None:
     name = target._schema.name.rpartition("::")[2]
     if _UNSAFE is not None and _UNSAFE in target.tags:
         return "its author marked it as one that no CUDA graph can hold"
+    if LOOKS in node.meta:
+        return "it may wait for the GPU, as its gradient does, which a CUDA graph cannot hold"
     if name in _WAIT and target.namespace == "aten":
         return "the host waits for the GPU in it, which a CUDA graph cannot hold"
     if name in _REBIND:

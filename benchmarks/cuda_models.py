@@ -35,8 +35,12 @@ def compiled(model: torch.nn.Module, backend: str) -> Any:
 
 
 def stepper(case: CudaModelCase, model: torch.nn.Module, call: Callable, backend: str) -> Callable[[], torch.Tensor]:
-    """One step: gives the loss, or the output."""
-    target = compiled(model, backend)
+    """One step of the compiled model: gives the loss, or the output."""
+    return step_of(case, model, call, compiled(model, backend))
+
+
+def step_of(case: CudaModelCase, model: torch.nn.Module, call: Callable, target: Any) -> Callable[[], torch.Tensor]:
+    """One step of `target`, which is `model` or what it was compiled to."""
 
     def step() -> torch.Tensor:
         model.zero_grad(set_to_none=True)

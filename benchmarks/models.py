@@ -4,11 +4,12 @@ python -m benchmarks.models --what steps      milliseconds of a step, after warm
 python -m benchmarks.models --what first      seconds of the first step in a fresh process, with empty caches
 python -m benchmarks.models --what warm       the same where another process has filled the caches, over tracing by Dynamo alone
 python -m benchmarks.models --what memory     MiB that a step allocates at its peak, gradients included
-    [--only NAME] [--seconds S] [--repeats N] [--backends A,B] [--json FILE] [--clock cpu]
-python -m benchmarks.models --device cuda [--only NAME] [--limit S] [--json FILE] [--backends eager,inductor,bascule]
+    [--only NAME,NAME] [--seconds S] [--repeats N] [--backends A,B] [--json FILE] [--clock cpu]
+python -m benchmarks.models --device cuda [--only NAME,NAME] [--limit S] [--json FILE] [--backends eager,inductor,bascule]
+python -m benchmarks.models --device cuda --what first|warm [--only NAME,NAME] [--repeats N] [--backends A,B] [--json FILE]
 
-`bascule-cached` and `inductor-cached` among the backends are these in a process that finds their disk caches filled; `dynamo` is Dynamo alone,
-which runs what it has captured operator by operator.
+`bascule-cached` and `inductor-cached` among the backends are these in a process that finds their disk caches filled (on a GPU also
+`bascule-cudagraphs-cached` and `inductor-cudagraphs-cached`); `dynamo` is Dynamo alone, which runs what it has captured operator by operator.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -26,7 +28,9 @@ import torch
 from .measure import geometric_mean, interleaved, print_table, save
 from .memory import peak_bytes
 
-CACHED = {"bascule-cached": "bascule", "inductor-cached": "inductor"}
+CACHED = {
+    f"{backend}-cached": backend for backend in ("bascule", "inductor", "bascule-cudagraphs", "inductor-cudagraphs")
+}
 DYNAMO = "dynamo"
 
 
@@ -49,6 +53,7 @@ TABLES = {
 
 
 STARTS = ("first", "warm")  # tables of first steps
+FILLING = 2  # processors a process that fills a cache
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
@@ -60,7 +65,7 @@ def compiled(model: torch.nn.Module, backend: str):
 
 
 def child(name: str, backend: str, what: str, clock: Callable[[], float]) -> None:
-    """In a fresh process: prints the seconds of the first step, or the peak bytes of the third."""
+    """In a fresh process: prints the seconds of the first step, or the peak MiB of the third."""
     from .model_cases import CASES, build, training_step
 
     model, inputs = build(next(case for case in CASES if case.name == name))
@@ -79,14 +84,31 @@ def child(name: str, backend: str, what: str, clock: Callable[[], float]) -> Non
     print(peak_bytes(lambda: training_step(call, model, inputs)) / 2**20)
 
 
-def in_fresh_process(name: str, backend: str, what: str, caches: str, clock: str) -> float:
+def child_on_gpu(name: str, backend: str, clock: Callable[[], float]) -> None:
+    """In a fresh process: prints the seconds of the first step, until the GPU has done it."""
+    from .cuda_model_cases import CASES
+    from .cuda_models import compiled as compiled_for_gpu
+    from .cuda_models import step_of
+
+    torch.set_float32_matmul_precision("high")
+    case = next(case for case in CASES if case.name == name)
+    model, call = case.make()
+    torch.cuda.synchronize()
+    start = clock()
+    target = compiled(model, DYNAMO) if backend == DYNAMO else compiled_for_gpu(model, CACHED.get(backend, backend))
+    step_of(case, model, call, target)()
+    torch.cuda.synchronize()
+    print(clock() - start)
+
+
+def in_fresh_process(name: str, backend: str, what: str, caches: str, clock: str, device: str) -> float:
     """What `child` prints; compilers keep what they cache in the folder `caches`, where only cached backends find it again."""
     command = [sys.executable, "-m", "benchmarks.models", "--child", name, "--backends", backend, "--what", what]
-    command += ["--clock", clock]
+    command += ["--clock", clock, "--device", device]
     kept = os.path.join(caches, backend)
     places = {
-        "TORCHINDUCTOR_CACHE_DIR": kept if CACHED.get(backend) == "inductor" else tempfile.mkdtemp(dir=caches),
-        "BASCULE_CACHE_DIR": kept if CACHED.get(backend) == "bascule" else "",
+        "TORCHINDUCTOR_CACHE_DIR": kept if backend in CACHED else tempfile.mkdtemp(dir=caches),
+        "BASCULE_CACHE_DIR": kept if backend in CACHED else "",
     }
     environment = {**os.environ, **places}
     out = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -95,19 +117,27 @@ def in_fresh_process(name: str, backend: str, what: str, caches: str, clock: str
     return float(out.stdout.split()[-1])
 
 
-def measure_children(names: list[str], backends: list[str], what: str, repeats: int, clock: str) -> list[dict]:
-    """Medians of `repeats` processes a backend, in turns."""
+def measure_children(
+    names: list[str], backends: list[str], what: str, repeats: int, clock: str, device: str
+) -> list[dict]:
+    """Medians of `repeats` processes a backend, in turns, once other processes have filled the caches."""
     rows = []
-    for name in names:
-        found: dict[str, list[float]] = {backend: [] for backend in backends}
-        with tempfile.TemporaryDirectory() as caches:
-            for backend in CACHED.keys() & set(backends):
-                in_fresh_process(name, backend, what, caches, clock)  # fills the cache
+    with tempfile.TemporaryDirectory() as caches:
+        folders = {name: tempfile.mkdtemp(dir=caches) for name in names}
+
+        def run(name: str, backend: str) -> float:
+            return in_fresh_process(name, backend, what, folders[name], clock, device)
+
+        with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // FILLING)) as threads:
+            cached = [(name, backend) for name in names for backend in CACHED.keys() & set(backends)]
+            list(threads.map(lambda pair: run(*pair), cached))
+        for name in names:
+            found: dict[str, list[float]] = {backend: [] for backend in backends}
             for _ in range(repeats):
                 for backend, values in found.items():
-                    values.append(in_fresh_process(name, backend, what, caches, clock))
-        rows.append({"model": name, **{backend: statistics.median(values) for backend, values in found.items()}})
-        print(f"  {rows[-1]}", file=sys.stderr)
+                    values.append(run(name, backend))
+            rows.append({"model": name, **{backend: statistics.median(values) for backend, values in found.items()}})
+            print(f"  {rows[-1]}", file=sys.stderr)
     return rows
 
 
@@ -146,9 +176,18 @@ def show(rows: list[dict], backends: list[str], table: Table) -> None:
     print_table(["model", *(f"{b} {table.unit}" for b in backends), *named], lines)
 
 
+def models_on(device: str) -> list[str]:
+    """The models' names."""
+    if device == "cuda":
+        from .cuda_model_cases import CASES as found
+    else:
+        from .model_cases import CASES as found
+    return [case.name for case in found]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="models with this in their names")
+    parser.add_argument("--only", help="models with this in their names, or one of several between commas")
     parser.add_argument("--seconds", type=float, default=3.0, help="steps: for how long each backend is measured")
     parser.add_argument("--repeats", type=int, default=3, help="first, warm: processes a backend")
     parser.add_argument(
@@ -166,25 +205,28 @@ def main() -> None:
         "--limit", type=float, default=1e9, help="on a GPU: start no further model after so many seconds"
     )
     args = parser.parse_args()
-    if args.device == "cuda":
+    if args.device == "cuda" and args.what not in STARTS:
         from .cuda_models import BACKENDS, run
 
         run(args.only, args.json, args.backends.split(",") if args.backends else BACKENDS, args.limit)
         return
+    if args.child and args.device == "cuda":
+        child_on_gpu(args.child, args.backends, CLOCKS[args.clock])
+        return
     if args.child:
         child(args.child, args.backends, args.what, CLOCKS[args.clock])
         return
-    from .model_cases import CASES
-
-    names = [case.name for case in CASES if not args.only or args.only in case.name]
+    names = [name for name in models_on(args.device) if not args.only or any(x in name for x in args.only.split(","))]
     table = TABLES[args.what]
     backends = (args.backends or table.backends).split(",")
     if args.what == "steps":
         rows = measure_steps(names, backends, args.seconds)
     else:
-        rows = measure_children(names, backends, args.what, args.repeats if args.what in STARTS else 1, args.clock)
+        repeats = args.repeats if args.what in STARTS else 1
+        rows = measure_children(names, backends, args.what, repeats, args.clock, args.device)
     show(rows, backends, table)
-    save(f"models on the CPU: {args.what}, {table.unit}", rows, args.json)
+    place = "a GPU" if args.device == "cuda" else "the CPU"
+    save(f"models on {place}: {args.what}, {table.unit}", rows, args.json)
 
 
 if __name__ == "__main__":

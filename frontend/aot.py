@@ -29,7 +29,7 @@ from .direct_calls import called_directly, made, making
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
 from .normalized_masks import recompute_masks
-from .opaque_gradients import opaque_gradients
+from .opaque_gradients import mark_operators, opaque_gradients
 from .padded_products import pad_products
 from .pooling_indices import narrow_pooling_indices
 from .repeats import expand_repeats
@@ -64,6 +64,7 @@ def min_cut(
     narrow_pooling_indices(joint.graph)
     peel_biases(joint.graph)
     recompute_masks(joint.graph)
+    mark_operators(joint.graph)
     with functorch_config.patch(cse=False), composites_fused():
         return min_cut_rematerialization_partition(joint, inputs, **kwargs)
 

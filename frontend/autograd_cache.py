@@ -223,6 +223,8 @@ def key_text(gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
         check_cacheable(gm)
     except BypassAOTAutogradCache as reason:
         raise NotKeyed(str(reason).splitlines()[0]) from reason
+    except AttributeError as reason:  # it asks every function for its module: `x.data = y` calls one that has none
+        raise NotKeyed(f"PyTorch does not take one of its functions for a key: {reason}") from reason
     if _shape_env() is None:
         raise NotKeyed("traced without an environment for symbols")
     if any(callable(getattr(config, name, None)) for name in _CALLABLES):

@@ -8,7 +8,7 @@ from functools import reduce
 
 import sympy
 from bascule.dialect.errors import UnsupportedError
-from bascule.dialect.ir.computed import Tree, leaf_of, tree_of
+from bascule.dialect.ir.computed import FUNCTIONS, Tree, leaf_of, tree_of
 from bascule.dialect.mlir import ir
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFunction
@@ -27,10 +27,12 @@ OPERATORS = {
     sizes.IntTrueDiv: "truediv",
     sizes.FloatTrueDiv: "truediv",
     sizes.ToFloat: "float",
+    sympy.Abs: "abs",
     sizes.FloorToInt: "floor",
     sizes.CeilToInt: "ceil",
     sizes.TruncToInt: "trunc",
     sizes.RoundToInt: "round",
+    sizes.RoundDecimal: "rounddigits",
     sizes.FloatPow: "pow",
     sizes.PowByNatural: "pow",
     sympy.Pow: "pow",
@@ -49,8 +51,7 @@ OPERATORS = {
     sympy.Or: "max",
     sizes.Where: "select",
 }
-_BY_NAME = {
-    "OpaqueUnaryFn_sqrt": "sqrt",
+_BY_NAME = {f"OpaqueUnaryFn_{name}": name for name in FUNCTIONS} | {
     "BitwiseFn_bitwise_and": "bitand",
     "BitwiseFn_bitwise_or": "bitor",
     "BitwiseFn_bitwise_xor": "bitxor",

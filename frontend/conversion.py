@@ -18,6 +18,7 @@ from bascule.dialect.errors import CompilerError
 from bascule.dialect.ir import builders, shapes
 from bascule.dialect.ir.functions import SHAPES, Externs, graph_functions
 from bascule.dialect.ir.locations import source_of
+from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.mlir import func, ir
 
 from . import aten_calls
@@ -163,17 +164,12 @@ class Conversion:
 def _order_matters(scatter: ir.Operation) -> bool:
     """Whether stores of a scatter that meet at one place leave something else there in another order: one replaces the other, or
     floats are added or multiplied."""
-    found = False
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
+    for op in ops_in(scatter):
         if op.name == "bascule.store":
             mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
-            found |= mode == "set" or (mode in ("add", "mul") and isinstance(op.operands[0].type, ir.FloatType))
-        return ir.WalkResult.ADVANCE
-
-    scatter.walk(visit)
-    return found
+            if mode == "set" or (mode in ("add", "mul") and isinstance(op.operands[0].type, ir.FloatType)):
+                return True
+    return False
 
 
 def convert_module(module: ir.Module, *, fallback: str, eager_rounding: bool, deterministic: bool = False) -> None:

@@ -9,7 +9,7 @@ A training step keeps AOTAutograd's own `autograd.Function`, as a base class: wh
 the same, and whatever is unusual in a backward (a tangent of other strides, a graph that is kept, a second derivative, `torch.func`) is
 handed to the base class.
 
-The private modules of PyTorch that this needs are named here. Run on torch 2.13, read against the source of 2.11; with others all calls go
+The private modules of PyTorch that this needs are named here. Run on torch 2.11 to 2.14, whose sources were read; with others all calls go
 through the wrappers.
 """
 
@@ -22,14 +22,17 @@ from typing import Any
 import torch
 from torch._C import _are_functorch_transforms_active as in_functorch
 from torch._C import _get_deterministic_algorithms as deterministic_now
+from torch._C._dynamo.eval_frame import get_eval_frame_callback as tracing_callback
 from torch._dynamo.decorators import skip
+from torch._dynamo.eval_frame import innermost_fn
 from torch._inductor.output_code import OutputCode
 
-VERSIONS = ((2, 11), (2, 13))  # of PyTorch, whose wrappers were read
+VERSIONS = ((2, 11), (2, 14))  # of PyTorch: the first and the last whose wrappers were read
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 NUMBERS = (int, float, bool, type(None))
 TRIES = 3  # calls, of fake tensors for example, that may show nothing
 STATE = {"symints", "opaque_objects", "_tensors_no_vc_check"}  # what AOTAutograd's function keeps beside tensors
+EXTERNAL = "_external_objects"  # and since 2.14 the streams and events that Dynamo knows, to be known in the backward
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 Call = Callable[..., Any]
@@ -64,14 +67,19 @@ def made(metadata: Any, inference: Boxed | None) -> None:
         found.metadata, found.inference = metadata, inference
 
 
+def available() -> bool:
+    """Whether this version of PyTorch is one whose wrappers were read."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    return VERSIONS[0] <= version <= VERSIONS[1]
+
+
 def called_directly(compiled: Call, made: Made) -> Call:
     """`compiled`, which AOTAutograd made, or from its second call on what does the same with less, where that is known to be so.
 
     To be called where `compiled` was made: what holds there (autocast, hooks on saved tensors) Dynamo guards.
     """
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
-    if version not in VERSIONS or hooks or torch._C._is_any_autocast_enabled():
+    if not available() or hooks or torch._C._is_any_autocast_enabled():
         return compiled
     direct: Call | None = None
     tries = TRIES
@@ -105,13 +113,16 @@ def _plain(metadata: Any, args: Sequence[Any]) -> bool:
         and not metadata.dynamic_outputs
         and not metadata.tokens
         and not getattr(metadata, "act_input_indices", ())
+        and not getattr(metadata, "act_input_paths", ())  # its name since 2.14
         and metadata.grad_enabled_mutation is None
     )
 
 
 def _unwrapped(graph: Any) -> Boxed:
-    """What a compiled graph of ours calls; one of Inductor's (`on_error`) is called as it is."""
-    return getattr(graph, "call", graph) if isinstance(graph, OutputCode) else graph
+    """What a compiled graph of ours, called before, calls; one of Inductor's (`on_error`) is called as it is."""
+    call = getattr(graph, "call", graph) if isinstance(graph, OutputCode) else graph
+    finished = getattr(call, "finished", None)  # see bascule/first_call.py
+    return call if finished is None else finished()
 
 
 def _inference(made: Made, args: Sequence[Any]) -> Call | None:
@@ -152,11 +163,12 @@ def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any]) -> 
         or metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
         or metadata.dynamic_saved_tensors_idxs
         or base.maybe_subclass_metadata is not None
-        or not set(vars(nodes[0])) <= STATE
+        or not {name for name, value in vars(nodes[0]).items() if name != EXTERNAL or value} <= STATE
         or not _connected(nodes[0], args)
     ):
         return None
-    apply = _function(base).apply
+    # Past what the class in Python does for `torch.func`, which is looked for here: dead wrappers of its tensors fail Dynamo's guards.
+    apply = super(torch.autograd.Function, _function(base)).apply
 
     def direct(*args: Any) -> Any:
         return compiled(*args) if in_functorch() else list(apply(*args))
@@ -195,6 +207,7 @@ def _function(base: Any) -> type[torch.autograd.Function]:
     formats = [meta.memory_format for meta in metadata.subclass_tangent_meta[: len(tangents)]]
     expected = tuple(zip(tangents, formats, strict=True))
     outputs = len(metadata.output_info)
+    given = getattr(metadata, "saved_tensor_is_graph_input", ())  # since 2.14: of what is saved, whether it is an input
     determined = metadata.deterministic
     boxed = getattr(base, "boxed_grads_call", False)  # gradients come as one list, to be emptied
     peek, keeps_graph = (
@@ -202,15 +215,30 @@ def _function(base: Any) -> type[torch.autograd.Function]:
         torch._C._autograd._get_current_graph_task_keep_graph,
     )
 
+    def detached(saved: Sequence[torch.Tensor], first: int) -> list[torch.Tensor]:
+        """What AOTAutograd saves of these tensors, whose first has number `first`: inputs themselves, no other views."""
+        return [x.detach() if x._is_view() and not (given and given[first + n]) else x for n, x in enumerate(saved)]
+
     def forward(ctx: Any, *args: Any) -> tuple[Any, ...]:
         outs = tuple(graph(list(args)))
-        ctx.save_for_backward(*[x.detach() if x._is_view() else x for x in outs[checked]])
-        ctx._tensors_no_vc_check = [x.detach() if x._is_view() else x for x in outs[unchecked]]
+        watched = outs[checked]
+        ctx.save_for_backward(*detached(watched, 0))
+        ctx._tensors_no_vc_check = detached(outs[unchecked], len(watched))
         ctx.symints = outs[symbols]
         ctx.opaque_objects = ()
-        ctx.mark_non_differentiable(*[outs[i] for i in constant if isinstance(outs[i], torch.Tensor)])
+        if constant:
+            ctx.mark_non_differentiable(*[outs[i] for i in constant if isinstance(outs[i], torch.Tensor)])
         ctx._materialize_non_diff_grads = False
         return outs[:returned]
+
+    wrapped: Any = None  # the compiled backward as it was at its last call, and what it calls
+    inner: Any = None
+
+    def unwrapped_backward(compiled: Any) -> Boxed:
+        nonlocal wrapped, inner
+        if compiled is not wrapped:
+            inner, wrapped = _unwrapped(innermost_fn(compiled)), compiled
+        return inner
 
     @skip
     def backward(ctx: Any, *given: Any) -> Any:
@@ -232,10 +260,14 @@ def _function(base: Any) -> type[torch.autograd.Function]:
         ctx.maybe_clear_saved_tensors()
         # The context variables of the thread that called backward(), for Python operators.
         context = torch._C._get_obj_in_tls("context") if torch._C._is_key_in_tls("context") else None
-        return tuple(backward_graph(args) if context is None else context.run(backward_graph, args))
+        if tracing_callback() is None:  # else it is wrapped so that Dynamo does not trace it
+            backward_graph = unwrapped_backward(backward_graph)
+        return tuple(backward_graph(args) if context is None else context.copy().run(backward_graph, args))
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(backward), "__module__": base.__module__}
-    return type(base)(base.__name__, (base,), members)
+    function = type(base)(base.__name__, (base,), members)
+    setattr(function._backward_cls, "apply_boxed" if boxed else "apply", backward)  # what the engine calls, without asking for `vjp`
+    return function
 
 
 def _lies_as(x: torch.Tensor, format_: Any) -> bool:

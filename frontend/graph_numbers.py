@@ -3,11 +3,14 @@
 The private modules of PyTorch about symbolic expressions are named here and in `symbols.py`. Checked on torch 2.13.
 """
 
-from collections.abc import Iterable, Iterator
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import sympy
 import torch
+from bascule.dialect.ir.computed import FUNCTIONS
 from torch.fx import Graph, Node, Proxy
 from torch.fx.proxy import GraphAppendingTracer
 from torch.utils._pytree import tree_leaves
@@ -15,6 +18,47 @@ from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 SymNumber: TypeAlias = torch.SymInt | torch.SymFloat | torch.SymBool
+
+
+def _function(function: Callable[..., Any]) -> staticmethod:
+    """A call of `function` that is a node where an argument is one."""
+
+    def called(*arguments: Any) -> Any:
+        proxy = next((a for a in arguments if isinstance(a, Proxy)), None)
+        return (
+            function(*arguments)
+            if proxy is None
+            else proxy.tracer.create_proxy("call_function", function, arguments, {})
+        )
+
+    return staticmethod(called)
+
+
+def _to_int(function: Callable[[Any], Any]) -> staticmethod:
+    called = _function(function)
+    return staticmethod(lambda x, dtype: called(x))
+
+
+class _Operators(PythonReferenceAnalysis):
+    """Every operator of expressions over sizes on FX's proxies, which the base class has some of for numbers only."""
+
+    int_truediv = _function(operator.truediv)
+    round_decimal = _function(round)
+    round_to_int, trunc_to_int = _to_int(round), _to_int(math.trunc)
+    floor_to_int, ceil_to_int = _to_int(math.floor), _to_int(math.ceil)
+
+
+for _name in FUNCTIONS:
+    setattr(_Operators, _name, _function(getattr(torch, f"_sym_{_name}")))
+
+
+def _with_values(made: Any) -> Any:
+    """What `made`, a node or a number, is worth; notes it on all nodes that compute it."""
+    if not isinstance(made, Node):
+        return made
+    if "val" not in made.meta:
+        made.meta["val"] = made.target(*map(_with_values, made.args), **made.kwargs)
+    return made.meta["val"]
 
 
 def is_number(value: Any) -> bool:
@@ -70,9 +114,11 @@ class ComputedNumbers:
             return value
         expression = value.node.expr
         if expression not in self.made:
-            made = sympy_interp(PythonReferenceAnalysis, self.symbols, expression)
+            made = sympy_interp(_Operators, self.symbols, expression)
             if isinstance(made, Proxy):
                 made = made.node
                 made.meta.setdefault("val", value)
+                for argument in made.args:
+                    _with_values(argument)
             self.made[expression] = made
         return self.made[expression]

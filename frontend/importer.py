@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 from .graph_numbers import symbols_in
 from .locations import Locations
 from .nodes import NodeImporter, base
+from .numbers_from_data import check_numbers_from_data
 from .symbols import Symbols
 from .tensor_types import TensorTypes
 
@@ -44,6 +45,7 @@ def import_graph(gm: GraphModule, example_inputs: Sequence[Any], *, context: ir.
     Raises `UnsupportedError` at the user's line for what the IR cannot say: sizes that are no affine expressions of the inputs'
     symbols, higher-order operators, sparse or quantized tensors.
     """
+    check_numbers_from_data(gm.graph)
     with context, ir.Location.unknown():
         return _GraphImporter(context).import_functional(gm, example_inputs)
 

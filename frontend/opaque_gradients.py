@@ -23,10 +23,12 @@ from torch._guards import active_fake_mode
 from torch._library.custom_ops import OPDEFS
 from torch._prims_common import is_non_overlapping_and_dense_or_false, make_contiguous_strides_for
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx import Graph
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 LOOKS_AT_DATA = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 INPUTS = "_bascule_inputs"  # of a context: sizes and strides of the operator's tensors, None for what is none
+LOOKS = "bascule_looks_at_data"  # in the meta of a node: its operator may wait for the device to look at data
 TENSOR = "tensor"  # in `constants`: stands for the next of the tensors
 PLAIN = (int, float, bool, str, type(None))
 
@@ -141,7 +143,9 @@ def opaque_gradients() -> Iterator[None]:
 
 
 _library = torch.library.Library("bascule", "DEF")
-_library.define("gradient_of(Tensor[] tensors, str told, SymInt[] numbers) -> Tensor[]")
+_library.define(
+    "gradient_of(Tensor[] tensors, str told, SymInt[] numbers) -> Tensor[]", tags=(torch.Tag.cudagraph_unsafe,)
+)
 
 
 @torch.library.impl(_library, "gradient_of", "CompositeExplicitAutograd")
@@ -181,6 +185,15 @@ def _fake_gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Seque
         torch.empty_strided(size, stride, dtype=dtype, device=tensors[0].device)
         for size, stride, dtype in _shapes(_read(told), numbers)
     ]
+
+
+def mark_operators(graph: Graph) -> None:
+    """Notes on each custom operator of a joint graph whose gradient looks at data that it may do so itself."""
+    gradients = graph.find_nodes(op="call_function", target=torch.ops.bascule.gradient_of.default)
+    named = {_read(node.args[1])["operator"] for node in gradients}
+    for node in graph.nodes if named else ():
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in named:
+            node.meta[LOOKS] = True
 
 
 @cache

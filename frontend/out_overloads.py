@@ -7,14 +7,19 @@ from functools import cache
 
 import torch
 
+_CHECK_LESS = ("aten.max.default", "aten.min.default")  # whose `out` forms take a tensor of no elements
+
 
 @cache
 def out_overload(operator: str) -> str | None:
-    """ "aten.mm.out" for "aten.mm.default". None where there is none, or one that computes elsewhere and then copies."""
+    """ "aten.mm.out" for "aten.mm.default". None where there is none, one that computes elsewhere and then copies, one that refuses less,
+    or sizes that depend on data."""
     namespace, name, _ = operator.split(".")
     packet = getattr(getattr(torch.ops, namespace), name, None)
     functional = getattr(packet, operator.split(".")[2], None)
-    if functional is None:
+    if (
+        functional is None or operator in _CHECK_LESS or torch.Tag.dynamic_output_shape in functional.tags
+    ):  # which may resize what it is given
         return None
     for overload in packet.overloads():
         candidate = getattr(packet, overload)

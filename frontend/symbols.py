@@ -96,33 +96,48 @@ def symbol_sources(placeholders: Sequence[object]) -> dict[sympy.Symbol, Source]
 
     Raises `UnsupportedError` for a symbol whose value no placeholder gives.
     """
+    sources, unsolved = _solved(placeholders)
+    missing = {str(symbol) for found in unsolved for symbol in found.free_symbols if symbol not in sources}
+    if missing:
+        raise UnsupportedError(f"no input gives the value of the symbol {', '.join(sorted(missing))}")
+    return sources
+
+
+def _solved(placeholders: Sequence[object]) -> tuple[dict[sympy.Symbol, Source], dict[sympy.Expr, Source]]:
+    """What `symbol_sources` gives, and where the expressions stand that cannot be solved for a symbol."""
     sources: dict[sympy.Symbol, Source] = {}
-    needed: dict[sympy.Symbol, None] = {}
+    unsolved: dict[sympy.Expr, Source] = {}
     # an integer is the cheapest to read, a stride may be arbitrary where a size is 1
     for kind in ("value", "size", "stride"):
         for number, value in enumerate(placeholders):
             for dim, found in enumerate(_observed(value, kind)):
-                needed.update(dict.fromkeys(sorted(found.free_symbols, key=str)))
                 solved = _linear(found)
                 if solved and _better(Source(number, kind, dim, *solved[1:]), sources.get(solved[0])):
                     sources[solved[0]] = Source(number, kind, dim, *solved[1:])
-    missing = [str(symbol) for symbol in needed if symbol not in sources]
-    if missing:
-        raise UnsupportedError(f"no input gives the value of the symbol {', '.join(missing)}")
-    return sources
+                if not solved and found.free_symbols:
+                    unsolved.setdefault(found, Source(number, kind, dim))
+    return sources, unsolved
+
+
+def _named_sources(placeholders: Sequence[object]) -> dict[sympy.Expr, Source]:
+    """What `symbol_sources` gives; an expression with a symbol that no placeholder gives is there itself, as if it were one."""
+    sources, unsolved = _solved(placeholders)
+    unknown = {found: source for found, source in unsolved.items() if not found.free_symbols <= sources.keys()}
+    return {**sources, **unknown}
 
 
 class Symbols:
     """The symbols of one graph, in the order of the function's leading arguments, and expressions over them.
 
-    First come those that the inputs give, then those computed from them: each stands for an integer that is no affine expression. No symbol
-    in an expression is ever negative: where an integer may be, it is a difference of two computed ones.
+    First come those that the inputs give (an expression, where an input gives that and not its symbols), then those computed from them: each
+    stands for an integer that is no affine expression. No symbol in an expression is ever negative: where an integer may be, it is a difference
+    of two computed ones.
     """
 
     def __init__(self, placeholders: Sequence[object]):
-        """`placeholders`: see `symbol_sources`, whose errors it raises."""
-        self.sources = symbol_sources(placeholders)
-        self.names = [str(symbol) for symbol in self.sources]
+        """`placeholders`: see `symbol_sources`."""
+        self.sources = _named_sources(placeholders)
+        self.names = [str(found) if found.is_Symbol else f"e{i}" for i, found in enumerate(self.sources)]
         self.computed: list[Tree] = []
         self.known: dict[sympy.Expr, Expr] = {}
         self.ranges = _ranges(placeholders)
@@ -171,6 +186,10 @@ class Symbols:
                 return reduce(lambda a, b: a * b, map(self._expr, found.args))
             case sympy.Pow() | PowByNatural() if found.args[1].is_Integer and found.args[1] > 0:
                 return reduce(lambda a, b: a * b, [self._expr(found.args[0])] * int(found.args[1]))
+            case CeilDiv() if self._may_be_negative(found.args[1]):
+                return self._expr(-FloorDiv(-found.args[0], found.args[1]))
+            case FloorDiv() | CleanDiv() | Mod() | PythonMod() | sympy.Mod() if self._may_be_negative(found.args[1]):
+                pass  # an affine expression's divisor is positive
             case FloorDiv() | CleanDiv():
                 return Expr.get_floor_div(*map(self._expr, found.args))
             case CeilDiv():
@@ -197,13 +216,18 @@ class Symbols:
         self.names.append(f"c{len(self.computed) - 1}")
         return Expr.get_symbol(len(self.names) - 1)
 
+    def _may_be_negative(self, found: sympy.Basic) -> bool:
+        return not (bound_sympy(found, self.ranges).lower >= 0)
+
     def _not_negative(self, found: sympy.Basic, symbol: Expr) -> Expr:
         """The value of `symbol`, which stands for `found`, in symbols that are not negative."""
-        if is_condition(found) or bound_sympy(found, self.ranges).lower >= 0:
+        if is_condition(found) or not self._may_be_negative(found):
             return symbol
         zero = leaf_of(0)
-        above, below = (self._compute(tree_of("max", leaf_of(e), zero)) for e in (symbol, symbol * -1))
-        return above - below
+        below = self._compute(tree_of("max", leaf_of(symbol * -1), zero))
+        if bound_sympy(found, self.ranges).upper <= 0:
+            return below * -1
+        return self._compute(tree_of("max", leaf_of(symbol), zero)) - below
 
     def _expr(self, found: sympy.Expr) -> Expr:
         return expr(self.affine(found))

@@ -51,6 +51,21 @@ def held_bytes(device: int) -> int:
     return sum(segment["total_size"] for segment in get_cudagraph_segments(manager.cuda_graphs_thread_pool))
 
 
+def recordings(device: int) -> int:
+    """How many recordings the tree of device number `device` has."""
+    from torch._inductor.cudagraph_trees import get_manager
+
+    manager = get_manager(device, create_if_none_exists=False)
+    if manager is None:
+        return 0
+    waiting, found = [manager.roots], 0
+    while waiting:
+        nodes = [node for functions in waiting.pop().values() for node in functions]
+        found += len(nodes)
+        waiting += [node.children for node in nodes]
+    return found
+
+
 def running_backward(device: int) -> None:
     """Tells the tree of a device that a backward runs which is not replayed: what its forward has saved is needed no longer."""
     from torch._inductor.cudagraph_trees import get_manager

@@ -14,11 +14,16 @@ Direction = Literal["forward", "backward", "inference"]
 
 @dataclass(frozen=True)
 class Input:
-    """An input, as messages name it. `written_at`: the stack trace of the operator that writes to it."""
+    """An input, as messages name it. `written_at`: the stack trace of the operator that writes to it; `place`: a line of the user's that
+    reads it."""
 
     name: str
     stack_trace: str | None = None
     written_at: str | None = None
+    place: str | None = None
+
+    def __str__(self) -> str:
+        return f"'{self.name}' ({self.place})" if self.place else f"'{self.name}'"
 
 
 @dataclass(frozen=True)
@@ -67,22 +72,35 @@ class Report(Protocol):
     """Is told what happens."""
 
     def recorded(self) -> None: ...
+    def recorded_again(self, moved: Sequence[Input]) -> None: ...
     def stopped(self, why: str) -> None: ...
 
 
 class Replayed:
     """`call`, recorded and replayed as `recording` says: a function with the boxed calling convention.
 
-    Each set of sizes is recorded by itself. What is beyond `limits` runs as it is, and `report` is told why, once a reason. Safe to call from
-    several threads.
+    Each set of sizes is recorded by itself. What is beyond `limits` runs as it is, and `report` is told why, once a reason. `refused`, called
+    before the first recording, may tell why there is to be none. Safe to call from several threads.
     """
 
-    def __init__(self, call: Boxed, recording: Recording, limits: Limits, recorder: Recorder, report: Report):
+    def __init__(
+        self,
+        call: Boxed,
+        recording: Recording,
+        limits: Limits,
+        recorder: Recorder,
+        report: Report,
+        refused: Callable[[], str | None] = lambda: None,
+    ):
         self.call, self.recording, self.limits = call, recording, limits
+        self._refused = refused
         self._recorder, self._report = recorder, report
         self._functions: dict[tuple, Boxed] = {}  # sizes -> what runs them
         self._full: str | None = None  # why no more sizes are recorded
         self._device = torch.device("cuda", recording.device)
+        # What runs without a recording. A backward tells the tree that it runs, as one that is replayed does.
+        backward = recording.direction == "backward"
+        self._unrecorded = telling_backward(call, recorder, recording.device) if backward else call
         self._boxed_call = True  # of the instance: who wraps it copies its dictionary
         self._plain = not (recording.host or recording.sized or recording.integers)
 
@@ -100,16 +118,18 @@ class Replayed:
 
     def _begin(self, key: tuple, args: list[Any]) -> Boxed:
         if any(args[number].data_ptr() % ALIGNMENT for number in self.recording.written):
-            return self.call  # it writes to an aligned copy and copies back, which only the call itself knows
+            return self._unrecorded  # it writes to an aligned copy and copies back, which only the call itself knows
         if self._full is None:
             self._full = self._no_room()
             if self._full is not None:
                 self._report.stopped(self._full)
         if self._full is not None:
-            return self.call
+            return self._unrecorded
         return self._functions.setdefault(key, self._recorder.record(self._watched(key), self.recording))
 
     def _no_room(self) -> str | None:
+        if not self._functions and (refused := self._refused()) is not None:
+            return refused
         if len(self._functions) >= self.limits.shapes:
             return (
                 f"{len(self._functions)} sizes of its inputs are recorded, and a further one came: pad inputs to fewer sizes, or raise "
@@ -125,16 +145,20 @@ class Replayed:
 
     def _watched(self, key: tuple) -> Boxed:
         """`call`, counting how often it is recorded."""
-        recorded = 0
+        recorded, places = 0, ()
+        static, inputs = self.recording.static, self.recording.inputs
 
         def call(args: list[Any]) -> Sequence[Any]:
-            nonlocal recorded
+            nonlocal recorded, places
             if not self._recorder.capturing():
                 return self.call(args)
             recorded += 1
             self._report.recorded()
+            before, places = places, tuple(args[n].data_ptr() for n in static)
+            if recorded > 1:
+                self._report.recorded_again([inputs[n] for n, a, b in zip(static, before, places) if a != b])
             if recorded == self.limits.recordings:
-                self._functions[key] = self.call
+                self._functions[key] = self._unrecorded
                 self._report.stopped(
                     f"it was recorded {recorded} times for inputs of one size: parameters or buffers change their places, or it follows ever "
                     "other graphs; keep them where they are, and call torch.compiler.cudagraph_mark_step_begin() before each step"

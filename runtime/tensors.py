@@ -12,11 +12,18 @@ from torch._C._dynamo.guards import assert_size_stride
 
 
 def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-    """`tensor`, or a copy of it with these strides: an operator may return others than it told the tracer."""
+    """`tensor`, or a copy of it with these strides: an operator may return others than it told the tracer.
+
+    Raises RuntimeError for other sizes: the program asserts what they are, where they depend on data, or a custom operator's fake does.
+    """
     try:
         assert_size_stride(tensor, sizes, strides)
         return tensor
     except AssertionError:
+        if tensor.shape != tuple(sizes):
+            raise RuntimeError(
+                f"Runtime assertion failed: an operator returned a tensor of sizes {list(tensor.shape)} where {list(sizes)} were asserted"
+            ) from None
         return empty(sizes, strides, tensor.dtype).copy_(tensor)
 
 

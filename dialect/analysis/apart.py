@@ -9,7 +9,6 @@ from itertools import accumulate
 
 from .placement import Interval, place
 
-SLACK = 128  # the peak may be so many times a part of itself above the least
 LEAST = 1 << 16  # bytes of an arena that is not worth a second allocation
 
 
@@ -17,9 +16,10 @@ def apart(
     buffers: Sequence[Interval],
     others: Sequence[Interval],
     end: int,
+    slack: int,
     movable: Callable[[Interval], bool] = lambda buffer: True,
 ) -> set[int]:
-    """The numbers of the `buffers` to allocate apart, so that the peak is at most a `SLACK`th above what it were if each buffer was alone.
+    """The numbers of the `buffers` to allocate apart, so that the peak is at most a `slack`th above what it were if each buffer was alone.
 
     `others` is what is alive beside them. Times are from 0 to `end`. `movable` says which buffers may be apart.
     """
@@ -34,7 +34,7 @@ def apart(
         arena = Interval(min(buffers[n].first for n in kept), end, size)
         total = list(map(sum, zip(around, _live([arena, *(buffers[n] for n in moved)], end))))
         peak = max(total)
-        if (peak - least) * SLACK <= least:
+        if (peak - least) * slack <= least:
             break
         at = total.index(peak)
         idle = [n for n in kept if not buffers[n].first <= at <= buffers[n].last and movable(buffers[n])]

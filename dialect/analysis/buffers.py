@@ -80,9 +80,9 @@ def bytes_of(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], width: int | 
         last = sum((size - 1) * step for size, step in zip(*known))
         return expr(0 if 0 in known[0] else width * (1 + last))
     if steps == row_major(sizes):
-        return reduce(mul, sizes) * width
+        return expr(reduce(mul, sizes) * width)
     # The exact (size - 1) * stride may be negative where a size is 0.
-    return sum((size * step for size, step in zip(sizes, steps)), expr(1)) * width
+    return expr(sum((size * step for size, step in zip(sizes, steps)), expr(1)) * width)
 
 
 def alloc(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], symbols: Sequence[ir.Value]) -> ir.Value:

@@ -7,7 +7,6 @@ from ..mlir import ir
 from .cpu_schedule_form import REGISTERS, SCRATCH, KernelSchedule, LoopSchedule, Tasks, from_attribute, refusal
 from .kernel_bodies import LOOPS, Block, Body, Node
 from .kernel_loops import colliding, moving_reads, reads_along, together
-from .passing_columns import SCRATCH_BYTES, columns_bytes, may_go_along
 from .sibling_reductions import join_siblings
 
 LANES = 512  # more than any machine has in flight
@@ -72,34 +71,6 @@ class _Check:
                 raise refusal(node.op, "has serial or transposed groups of a reduction")
             self._tasks(node.op, node.blocks[0], self.loops[node], tasks, meeting)
         self._inside(block, domain.vector >= 0)
-        for node, loop in self.loops.items():
-            if loop.along >= 0:
-                self._along(node, loop, domain)
-
-    def _along(self, node: Node, loop: LoopSchedule, domain: LoopSchedule) -> None:
-        if loop.along >= len(self.body.loops):
-            raise refusal(node.op, f"goes along with loop {loop.along} of {len(self.body.loops)}")
-        rows = self.body.loops[loop.along]
-        walked = self.loops.get(rows)
-        if walked is None or not may_go_along(self.body, self.body.block, node, rows):
-            raise refusal(node.op, f"goes along with loop {loop.along}, which it cannot")
-        if domain.vector >= 0 or walked.vector >= 0 or loop.vector < 0:
-            raise refusal(node.op, f"goes along with loop {loop.along}; expected lanes of its own, and none there")
-        if loop.tasks is not None or walked.tasks is not None or loop.prefetch:
-            raise refusal(
-                node.op, f"goes along with loop {loop.along}; neither can be shared among threads, nor ask ahead"
-            )
-        (points,) = (size for a in rows.blocks[0].arguments if (size := self.body.extents[a] or 0) != 1)
-        others = [other.every for other in self.loops.values() if other.along == loop.along]
-        if loop.every < 1 or points % loop.every or set(others) != {loop.every}:
-            raise refusal(
-                node.op,
-                f"takes in {loop.every} points at once of {points}; expected a divisor, one for all that go along",
-            )
-        if columns_bytes(self.body, node, loop.lanes) > SCRATCH_BYTES:
-            raise refusal(
-                node.op, f"goes along with loop {loop.along}, but has more than {SCRATCH_BYTES} bytes of accumulators"
-            )
 
     def _inside(self, block: Block, lanes: bool) -> None:
         for node in block.nodes:

@@ -33,8 +33,7 @@ class Tasks:
 class LoopSchedule:
     """`groups`: the ranges, those of 1 left out, neighbours together that are walked as one. `vector`: the group of the lanes, or -1.
     `prefetch`: how far ahead of its reads memory is asked for, in bytes; 0: not. `joins`: the number of the reduction in whose loop
-    this one runs, or -1. `along`: the number of the foreach of which the reductions inside take in `every` points whenever these
-    have passed, or -1. `tasks`: of a loop that threads share."""
+    this one runs, or -1. `tasks`: of a loop that threads share."""
 
     groups: Groups = ()
     vector: int = -1
@@ -42,8 +41,6 @@ class LoopSchedule:
     tasks: Tasks | None = None
     joins: int = -1
     prefetch: int = 0
-    along: int = -1
-    every: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,8 +86,6 @@ def _entries(loop: LoopSchedule) -> dict[str, ir.Attribute]:
     }
     if loop.prefetch:
         entries["prefetch"] = _i64(loop.prefetch)
-    if loop.along >= 0:
-        entries["along"], entries["every"] = _i64(loop.along), _i64(loop.every)
     tasks = loop.tasks
     if tasks is not None:
         entries["blocked"] = _i64(tasks.blocked)
@@ -131,9 +126,7 @@ def _loop(attribute: ir.Attribute) -> LoopSchedule:
         return LoopSchedule(joins=entries["joins"])
     groups, vector, lanes = (entries.pop(key) for key in ("groups", "vector", "lanes"))
     prefetch = entries.pop("prefetch", 0)
-    along, every = (entries.pop("along"), entries.pop("every")) if "along" in entries else (-1, 0)
-    tasks = Tasks(**entries) if entries else None
-    return LoopSchedule(groups, vector, lanes, tasks, prefetch=prefetch, along=along, every=every)
+    return LoopSchedule(groups, vector, lanes, Tasks(**entries) if entries else None, prefetch=prefetch)
 
 
 def _plain(attribute: ir.Attribute) -> Any:

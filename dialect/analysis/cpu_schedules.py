@@ -10,7 +10,6 @@ from ..mlir import ir
 from .cpu_schedule_form import REGISTERS, KernelSchedule, LoopSchedule, Tasks, to_attribute
 from .kernel_bodies import ACCUMULATORS, LOOPS, Block, Body, Node, decode
 from .kernel_loops import Groups, colliding, group_ranges, length, moving_reads, reads_along
-from .passing_columns import SCRATCH_BYTES, columns_bytes, may_go_along, reductions
 from .sibling_reductions import Joins, join_siblings
 
 DYNAMIC = 512  # the size assumed of a dynamic range
@@ -38,9 +37,6 @@ LARGE = 16384  # points from which a loop of a single-point kernel is shared amo
 TILES = 4  # no wider lanes than leave so many tiles
 COLUMN_OPS = 12  # ops of a reduction of columns that may hold as many accumulators as half of all registers
 PAGE = 4096  # bytes: the processor's own prefetching ends there, where a row of 1024 f32 does too
-ONCE = True
-NEAR = 1 << 15  # bytes of rows that stay in the first cache while something else goes through it
-SEVERAL, MOST = 4, 16  # rows that columns take in at once: an accumulator is read and written once for them
 MANY = 3  # foreach loops from which all are
 
 
@@ -75,7 +71,6 @@ class Planner:
             elif node.name in LOOPS:
                 _, self.loops[node] = self._loop(node.blocks[0], node)
         self._ask_ahead(self.body.block)
-        self._go_along(domain)
         numbers = {node: number for number, node in enumerate(self.body.loops)}
         loops = []
         for node in self.body.loops:
@@ -109,15 +104,14 @@ class Planner:
         """Loops along rows of memory that the points of the loop around (its fastest index: `around`) go through one after another are
         to ask for memory ahead."""
         around = next((a for a in reversed(block.arguments) if self.body.extents.get(a, 1) != 1), around)
-        asked = set[int]()  # tensors, by loops before
         for node in block.nodes:
             loop = self.loops.get(node)
             if around is not None and loop is not None:
-                self.loops[node] = replace(loop, prefetch=self._ahead(node.blocks[0], loop, around, asked))
+                self.loops[node] = replace(loop, prefetch=self._ahead(node.blocks[0], loop, around))
             for inner in node.blocks:
                 self._ask_ahead(inner, around)
 
-    def _ahead(self, block: Block, loop: LoopSchedule, around: int, asked: set[int]) -> int:
+    def _ahead(self, block: Block, loop: LoopSchedule, around: int) -> int:
         """How many bytes: of one tensor two pages, of several, which share the first cache with what is written, one each."""
         if loop.vector < 0 or len(loop.groups) != 1 or loop.tasks is not None:
             return 0
@@ -127,56 +121,7 @@ class Planner:
             step = (read.address or {}).get(around, 0)
             if step is None if row is None else step is not None and row <= step <= 2 * row:
                 tensors.add(read.operands[0])
-        if ONCE and tensors <= asked:
-            return 0
-        asked |= tensors
         return 0 if not tensors else 2 * PAGE if len(tensors) == 1 else PAGE
-
-    def _go_along(self, domain: LoopSchedule) -> None:
-        """Sums of columns that are to take in the rows of a loop before them while these are in the first cache."""
-        block = self.body.block
-        if domain.vector >= 0:
-            return
-        chosen: dict[Node, int] = {}
-        for node in block.nodes:
-            loop = self.loops.get(node)
-            if node.name != "bascule.foreach" or loop is None or loop.vector < 0 or loop.tasks is not None:
-                continue
-            before = block.nodes[: block.nodes.index(node)]
-            rows = next(
-                (other for other in before if self._rows_for(other) and may_go_along(self.body, block, node, other)),
-                None,
-            )
-            if rows is None or columns_bytes(self.body, node, loop.lanes) > SCRATCH_BYTES:
-                continue
-            every = chosen.get(rows) or self._every(node, rows)
-            if every > 1:
-                chosen[rows] = every
-                self.loops[node] = replace(loop, along=self.body.loops.index(rows), every=every, prefetch=0)
-
-    def _rows_for(self, node: Node) -> bool:
-        loop = self.loops.get(node)
-        return node.name == "bascule.foreach" and loop is not None and loop.vector < 0 and loop.tasks is None
-
-    def _every(self, columns: Node, rows: Node) -> int:
-        """How many rows at once: a power of two that divides their number, of about `NEAR` bytes; 0 if all together have no more."""
-        (points,) = (self.body.extents[a] for a in rows.blocks[0].arguments if self.body.extents[a] != 1)
-        (size,) = (self.body.extents[a] for a in columns.blocks[0].arguments if self.body.extents[a] != 1)
-        lane = columns.blocks[0].arguments[self.loops[columns].groups[0][-1]]
-        read = {
-            read.operands[0]: max(8, self.body.types[read.results[0]].width) // 8
-            for node in reductions(columns)
-            for read in moving_reads(node.blocks[0], lane)
-        }
-        row = size * sum(read.values())
-        if points * row <= NEAR:
-            return 0
-        every = SEVERAL
-        while 2 * every * row <= NEAR and every < MOST:
-            every *= 2
-        while points % every:
-            every //= 2
-        return every
 
     # Tasks
 

@@ -6,6 +6,7 @@ WARP = 32  # threads
 VECTOR = 16  # bytes that a thread loads with one instruction
 MOST_WARPS = 16  # of a program, where nothing asks for more
 LARGE = 1 << 31  # what a dynamic size counts as
+PARAMETERS = 480  # addresses that a launch takes: of 4 KiB of parameters, with room for sizes
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,10 @@ class CudaMachine:
     sm_count: int
     capability: int
     registers: int
+
+
+# What is assumed where no machine is told; an H100 has the same.
+H200 = CudaMachine(sm_count=132, capability=90, registers=1 << 16)
 
 
 def power_of_two(size: int) -> int:

@@ -1,5 +1,6 @@
 """How straight-line code runs on an NVIDIA GPU: flat, in tiles of two axes, transposed, or with loops as long as data says."""
 
+from ..ir.regions import ops_in
 from ..ir.shapes import constant
 from ..mlir import ir
 from .cuda_domains import Domain, DomainSchedule
@@ -11,6 +12,7 @@ NEAR = 1 << 16  # elements between two rows of a tile whose rows share what they
 FILL = 16  # elements that a thread has of such a tile ...
 SHARED_FILL = 32  # ... and where it reads as much for all rows as for some of them
 WASTE = 1.15  # points of programs over points of the domain, where a flat domain is the alternative
+RAGGED_EACH = 32  # elements of a thread of rows whose loops are as long as data says: a row waits for load after load, so many are under way
 RAGGED_WASTE = 1.34  # the same of rows whose loops are as long as data says
 
 
@@ -41,15 +43,7 @@ def _each(domain: Domain) -> int:
 
 def _ragged(domain: Domain) -> bool:
     """Whether a loop at a point is as long as data says."""
-    found = False
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        found = found or op.name == "scf.for"
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    domain.op.walk(visit)
-    return found
+    return any(op.name == "scf.for" for op in ops_in(domain.op))
 
 
 def _segments(domain: Domain, order: list[int]) -> DomainSchedule:
@@ -63,7 +57,7 @@ def _segments(domain: Domain, order: list[int]) -> DomainSchedule:
         wide //= 2
     high = max(1, FLAT // wide)
     rest = len(order) - len(runs[-1])
-    return DomainSchedule("segments", order, [rest, len(runs[-1])], [high, wide], warps_of(high * wide, each))
+    return DomainSchedule("segments", order, [rest, len(runs[-1])], [high, wide], warps_of(high * wide, RAGGED_EACH))
 
 
 def _broadcast(domain: Domain, order: list[int]) -> DomainSchedule | None:

@@ -23,7 +23,11 @@ SCAN_AHEAD, ROWS_AHEAD = 3, 3  # steps in flight, if that holds them: of rows on
 WORTH_STAGING = 8192  # bytes of a step of rows beside columns
 LATENCY = 64  # bytes of a row that a thread has in flight
 FULL = 32  # warps that leave a multiprocessor to one program
-FINER, SMALLEST, FILLED = 3, 128, 0.8  # tiles of a row: halvings of a whole one, elements, and what they may have of the points of a whole one
+FINER, SMALLEST, FILLED = (
+    3,
+    128,
+    0.8,
+)  # tiles of a row: halvings of a whole one, elements, and what they may have of the points of a whole one
 IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL` warps run
 
 
@@ -86,10 +90,11 @@ def rows(domain: Domain) -> DomainSchedule:
 def _tile(length: int, whole: bool) -> int:
     """Elements of a tile of a row that is held: all of it, or, if not `whole`, a number that several tiles of waste less with."""
     most = power_of_two(length)
-    if whole:
+    tiles = [most >> n for n in range(FINER + 1) if most >> n >= SMALLEST]
+    if whole or not tiles:
         return most
-    best = min((most >> n for n in range(FINER + 1)), key=lambda tile: (-(-length // tile) * tile, -tile))
-    return best if best >= SMALLEST and -(-length // best) * best <= FILLED * most else most
+    best = min(tiles, key=lambda tile: (-(-length // tile) * tile, -tile))
+    return best if -(-length // best) * best <= FILLED * most else most
 
 
 def _warps(elements: int, tile: int, each: int) -> int:

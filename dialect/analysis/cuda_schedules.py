@@ -54,7 +54,9 @@ def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing)
     domains = [Domain(op, machine, indexing) for op in (inner_loops(kernel) if group else [kernel])]
     for domain in domains:
         _schedule(domain)
-    return {loop for domain in domains for loop, plan in domain.plans.items() if Walks.walks(loop, plan.step, plan.held)}
+    return {
+        loop for domain in domains for loop, plan in domain.plans.items() if Walks.walks(loop, plan.step, plan.held)
+    }
 
 
 def _schedule(domain: Domain) -> DomainSchedule:

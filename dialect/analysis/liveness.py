@@ -7,10 +7,8 @@ from ..ir.functions import EXTERN
 from ..mlir import ir
 from .buffers import ALIASES, root_of
 
-OWNERS = (
-    "aten.",
-    "mkldnn.",
-)  # operators whose results are known to be their own: no memory of an operand, of another result, of a cache
+# Operators whose results are known to be their own: no memory of an operand, of another result, of a cache.
+OWNERS = ("aten.", "mkldnn.")
 
 
 @dataclass(eq=False)

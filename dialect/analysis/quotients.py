@@ -14,9 +14,6 @@ from .bodies import Body, sizes_of, tensor_bytes
 from .indexing import Index, Indexing, digits
 from .layouts import fastest_dim
 
-LEAST = 1 << 16  # bytes of a tensor that are worth reading once less
-RUN = 128  # bytes that are worth reading in one piece: rows of shorter ones, a channels-last tensor's groups, are not walked apart
-
 
 @dataclass(frozen=True)
 class Split:
@@ -27,10 +24,11 @@ class Split:
 
 
 class Quotients:
-    """The computes of one graph, by their results."""
+    """The computes of one graph, by their results. `least`: bytes of a tensor that are worth reading once less; `run`: those that are worth
+    reading in one piece."""
 
-    def __init__(self, bodies: dict[ir.Value, Body], indexing: Indexing):
-        self.bodies, self.indexing = bodies, indexing
+    def __init__(self, bodies: dict[ir.Value, Body], indexing: Indexing, least: int, run: int):
+        self.bodies, self.indexing, self.least, self.run = bodies, indexing, least, run
         self.readers: dict[ir.Value, list[tuple[Body, ir.Operation]]] = {}
         for body in bodies.values():
             for loop in (body.op, *body.loops):
@@ -47,7 +45,7 @@ class Quotients:
         for read in body.reads:
             for place, index in enumerate(self._indices(read.op)):
                 split = _quotient(index, _arguments(body.op), sizes)
-                if split is None or (split.dim == fastest and split.size * body.width < RUN):
+                if split is None or (split.dim == fastest and split.size * body.width < self.run):
                     continue
                 if self._gains(body, read.source, place, split.size) and self._settles(body, split):
                     return split
@@ -57,7 +55,9 @@ class Quotients:
         """Whether dim `place` of `source` is rows over which a large tensor was reduced in runs of `size`, and which the compute reads too."""
         own = {read.source for read in body.reads}
         for tensor in self._reduced(source, place, size):
-            if tensor_bytes(tensor) >= LEAST and (tensor in own or 2 * tensor_bytes(source) >= tensor_bytes(tensor)):
+            if tensor_bytes(tensor) >= self.least and (
+                tensor in own or 2 * tensor_bytes(source) >= tensor_bytes(tensor)
+            ):
                 return True
         return False
 

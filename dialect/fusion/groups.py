@@ -16,7 +16,7 @@ LANES = 64  # points along memory that one piece of work on a GPU computes toget
 SMALL = 1 << 16  # elements for which a launch more costs more than idle processors
 MANY_ROWS = 1 << 10  # from these on, a loop at each row of a group that reduces nothing keeps a GPU busy
 LONG_COLUMN = 1 << 12  # elements of a column that a tile of columns still keeps in a cache
-LITTLE = 1 << 22  # bytes of partial results, which one launch sums as fast as two
+LITTLE = 1 << 24  # bytes of partial results, which one launch sums as fast as two
 SHARED = 1 << 10  # bytes of a tensor that are worth reading once for two computes that do not depend on each other
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ..ir import builders
 from ..ir.functions import SHAPES
 from ..ir.locations import operators_of
+from ..ir.regions import ops_in
 from ..ir.shapes import index_map, shape_of, size_map, tensor_type
 from ..mlir import bufferization, func, ir, tensor
 
@@ -161,16 +162,11 @@ def _take_elements(kernel: ir.Operation, block: ir.Block) -> None:
     The place then is not in the kernel, and kernels that differ in it only are equal. The views are built at the insertion point.
     """
     reads: list[tuple[ir.Operation, tuple[int, ...]]] = []
-
-    def visit(view) -> ir.WalkResult:
-        op = view.operation
+    for op in ops_in(kernel):
         if op.name == "tensor.extract" and _is_from(op.operands[0], block):
             place = [_constant(index) for index in list(op.operands)[1:]]
             if None not in place and any(size != 1 for size in op.operands[0].type.shape):
                 reads.append((op, tuple(place)))
-        return ir.WalkResult.ADVANCE
-
-    kernel.walk(visit)
     views: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
     for op, place in reads:
         source = op.operands[0]

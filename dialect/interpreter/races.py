@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from ..ir.regions import ops_in
 from ..mlir import ir
 from .errors import error
 
@@ -83,16 +84,12 @@ def watch(region: ir.Region, values: dict) -> Watch | None:
     written: set[int] = set()
     kinds = {"tensor.extract": (read, 0), "memref.load": (read, 0), "bascule.store": (written, 1)}
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    for op in (inner for view in region.blocks[0].operations for inner in ops_in(view.operation)):
         if op.name in kinds:
             kind, position = kinds[op.name]
             value = values.get(op.operands[position])
             tensor = getattr(value, "tensor", value)
             if isinstance(tensor, torch.Tensor):
                 kind.add(tensor.untyped_storage().data_ptr())
-        return ir.WalkResult.ADVANCE
-
-    for view in region.blocks[0].operations:
-        view.operation.walk(visit)
     both = (read & written) - {0}
     return Watch(both) if both else None

@@ -24,6 +24,7 @@ OPERATORS = {
     "max": "max({}, {})",
     "min": "min({}, {})",
     "float": "float({})",
+    "abs": "abs({})",
     "floor": "math.floor({})",
     "ceil": "math.ceil({})",
     "trunc": "math.trunc({})",

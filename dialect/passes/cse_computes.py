@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from ..analysis.bodies import PRODUCERS
 from ..ir.functions import graph_functions
+from ..ir.regions import ops_in
 from ..mlir import ir, passmanager
 from .base import VALUES, Pass
 
@@ -55,16 +56,8 @@ def _mark(graph: ir.Operation) -> None:
 def _reads(op: ir.Operation, of: dict[ir.Value, int]) -> list:
     if not len(op.regions):
         return []
-    found: list = [op.attributes["ranges"]]
-
-    def visit(view) -> ir.WalkResult:
-        inner = view.operation
-        if inner.name == "tensor.extract":
-            found.append(_known(inner.operands[0], of))
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found
+    reads = (inner.operands[0] for inner in ops_in(op) if inner.name == "tensor.extract")
+    return [op.attributes["ranges"], *(_known(source, of) for source in reads)]
 
 
 def _known(value: ir.Value, of: dict[ir.Value, int]) -> object:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..ir.regions import ops_in
 from ..ir.types import rounds_for_store
 from ..mlir import ir
 from .base import VALUES, Pass
@@ -21,16 +22,8 @@ class DropRoundings(Pass):
     takes: ClassVar[str] = VALUES
 
     def run(self, module: ir.Module) -> None:
-        extensions: list[ir.Operation] = []
-
-        def collect(op: ir.Operation) -> ir.WalkResult:
-            if op.name == "arith.extf":
-                extensions.append(op.operation)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(collect)
-        for extension in extensions:
-            _drop(extension)
+        for op in [op for op in ops_in(module.operation) if op.name == "arith.extf"]:
+            _drop(op)
 
 
 def _drop(extension: ir.Operation) -> None:

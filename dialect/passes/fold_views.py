@@ -8,6 +8,7 @@ from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier, compose
 from ..ir import builders
 from ..ir.functions import graph_functions
+from ..ir.regions import ops_in
 from ..ir.shapes import index_map, layout_of
 from ..mlir import ir, tensor
 from .base import VALUES, Pass
@@ -35,15 +36,13 @@ class FoldViews(Pass):
 
 def fold_views(graph: ir.Operation, simplifier: Simplifier) -> None:
     """Folds the views of one graph function."""
-    roots: dict[
-        ir.Value, tuple[ir.Value, ir.AffineMap]
-    ] = {}  # of each view: the source that is no view, and the map to it
+    # Of each view: the source that is no view, and the map to it.
+    roots: dict[ir.Value, tuple[ir.Value, ir.AffineMap]] = {}
     views: list[ir.Operation] = []
     reads: list[ir.Operation] = []
     indexing = Indexing(builders.symbols_of(graph), simplifier)
 
-    def visit(op) -> ir.WalkResult:
-        op = op.operation
+    for op in ops_in(graph):
         if op.name == "tensor.extract":
             if op.operands[0] in roots:
                 reads.append(op)
@@ -57,9 +56,6 @@ def fold_views(graph: ir.Operation, simplifier: Simplifier) -> None:
             views.append(op)
         elif "ranges" in op.attributes:
             indexing.enter(op)
-        return ir.WalkResult.ADVANCE
-
-    graph.walk(visit, ir.WalkOrder.PRE_ORDER)
     for read in reads:
         view, *indices = read.operands
         source, map_ = roots[view]

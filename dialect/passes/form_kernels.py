@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..analysis.bodies import PRODUCERS, summarize
+from ..analysis.cuda_machine import H200, PARAMETERS
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..fusion.assembly import ALONE, Assembler, end_of
@@ -21,8 +22,8 @@ from ..mlir import ir
 from .base import VALUES, Pass
 
 TINY, TINY_PARTS = 256, 64  # bytes of a group that is a program of a GPU; so many of them are one launch
-BUFFERS = 480  # of a launch: 4 KiB of addresses
-BUSY = {"cuda": 132, "interpret": 132}  # pieces of work that keep a target busy, where that is more than a few
+# Pieces of work that keep a target busy, where that is more than a few.
+BUSY = {"cuda": H200.sm_count, "interpret": H200.sm_count}
 SMALL = 1 << 20  # bytes below which a kernel's launch is worth saving
 
 
@@ -101,7 +102,7 @@ def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Gro
     for group in small:
         tiny = options.target in BUSY and all(_bytes(member) <= TINY for member in (*launch[:1], group))
         most = TINY_PARTS if tiny else options.max_parts
-        if len(launch) >= most or sum(map(_buffers, (*launch, group))) > BUFFERS:
+        if len(launch) >= most or sum(map(_buffers, (*launch, group))) > PARAMETERS:
             launches.append(launch)
             launch = []
         launch.append(group)

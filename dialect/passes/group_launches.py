@@ -6,11 +6,13 @@ from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
 from ..analysis.bodies import tensor_bytes
+from ..analysis.cuda_machine import PARAMETERS
 from ..errors import UserError
 from ..fusion.kernel_functions import OPERATORS
 from ..ir.definition import build
 from ..ir.functions import functions, graph_functions, kernel_op
 from ..ir.memory import CopyIntoOp
+from ..ir.regions import ops_in
 from ..ir.shapes import size_map
 from ..ir.structure import KernelOp, YieldOp
 from ..mlir import func, ir
@@ -18,11 +20,8 @@ from .base import VALUES, Pass, check_target
 
 SMALL = 1 << 16  # bytes of a result that may live longer than it must
 LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
-TINY, FEW = (
-    1 << 10,
-    4,
-)  # bytes of results of one program or so: choosing among so many times more addresses is cheaper than a launch
-PARAMETERS = 480  # of a launch: 4 KiB of addresses
+TINY = 1 << 10  # bytes of results of one program or so
+FEW = 4  # times more calls of those join: to choose among so many more addresses is cheaper than a launch
 
 
 @dataclass(frozen=True)
@@ -50,17 +49,10 @@ class GroupLaunches(Pass):
             kernels = {f.attributes["sym_name"].value: f for f in functions(module) if kernel_op(f) is not None}
             for graph in graph_functions(module):
                 _Graph(graph, table, kernels, self.most).run()
-            called: set[str] = set()
-            module.operation.walk(lambda op: _note_callee(op, called))
+            called = {op.attributes["callee"].value for op in ops_in(module.operation) if op.name == "func.call"}
             for name, function in kernels.items():
                 if name not in called and name in table:
                     table.erase(function)
-
-
-def _note_callee(op: ir.Operation, called: set[str]) -> ir.WalkResult:
-    if op.name == "func.call":
-        called.add(op.attributes["callee"].value)
-    return ir.WalkResult.ADVANCE
 
 
 class _Graph:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..analysis.cuda_machine import CudaMachine
+from ..analysis.cuda_machine import H200, CudaMachine
 from ..analysis.cuda_schedules import walked_loops
 from ..analysis.indexing import Indexing
 from ..analysis.nested_loops import inner_loops
@@ -26,9 +26,9 @@ class OnlineSoftmax(Pass):
 
     name: ClassVar[str] = "online-softmax"
     target: str = "cpu"
-    sm_count: int = 132
-    capability: int = 90
-    registers: int = 65536
+    sm_count: int = H200.sm_count
+    capability: int = H200.capability
+    registers: int = H200.registers
 
     def run(self, module: ir.Module) -> None:
         check_target(self.name, self.target)

@@ -14,14 +14,24 @@ from ..ir.functions import DIES, EXTERN, graph_functions, is_extern, kernel_op
 from ..ir.shapes import constant, expr, row_major, size_map, symbol_count
 from ..ir.types import byte_width
 from ..mlir import arith, ir, memref
-from .base import BUFFERS, Pass
+from .base import BUFFERS, Pass, check_target
 from .choose_products import LINEAR
 
 ARENA, MEMORY = "bascule.arena", "bascule.memory"
 SYMBOL = 64  # the size assumed of a symbol: only what is allocated apart depends on it
-KEPT = {
-    "cpu": 32 << 20
-}  # bytes from which a buffer stays in the arena: a fresh block of that size costs a page fault every 4 KiB
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """`kept`: bytes from which a buffer stays in the arena, if there is such a bound: a fresh block of that size costs a page fault every 4 KiB.
+    `slack`: the peak may be so many times a part of itself above the least."""
+
+    kept: int | None
+    slack: int
+
+
+MEMORIES = {"cpu": _Memory(kept=32 << 20, slack=128), "cuda": _Memory(kept=None, slack=1024)}
+MEMORIES["interpret"] = MEMORIES["cuda"]
 
 
 @dataclass(frozen=True)
@@ -42,20 +52,21 @@ class PlanMemory(Pass):
     target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
         with module.context:
             table = ir.SymbolTable(module.operation)
             for graph in graph_functions(module):
-                _plan(graph, table, KEPT.get(self.target))
+                _plan(graph, table, MEMORIES[self.target])
 
 
-def _plan(graph: ir.Operation, table: ir.SymbolTable, kept: int | None) -> None:
+def _plan(graph: ir.Operation, table: ir.SymbolTable, target: _Memory) -> None:
     ops = [op.operation for op in graph.regions[0].blocks[0].operations]
     buffers, sizes = buffers_of(ops, table), Sizes(graph, table)
     size = {b.value: bytes_of(b.value.type, sizes.of(b.value)) for b in buffers if b.allocated}
     asked = sum((size[b.value] for b in buffers if b.allocated and not b.escapes), expr(0))
     given, copies = _given(graph, ops), _copies(ops, sizes)
     buffers = _reuse(ops, buffers, table)
-    buffers, own = _apart(buffers, given, copies, len(ops), sizes, kept)
+    buffers, own = _apart(buffers, given, copies, len(ops), sizes, target)
 
     static = [b for b in buffers if constant(size[b.value]) is not None]
     intervals = [Interval(b.first, b.last, aligned(size[b.value].value)) for b in static]
@@ -111,7 +122,7 @@ def _apart(
     copies: Sequence[tuple[int, ir.Value]],
     end: int,
     sizes: Sizes,
-    kept: int | None,
+    target: _Memory,
 ) -> tuple[list[Buffer], list[Buffer]]:
     """The intermediates for the arena, and those that keep an allocation of their own."""
 
@@ -127,7 +138,7 @@ def _apart(
     made = [life(b.value, b.first, b.last) for b in buffers if not b.allocated or b.escapes]
     made += [life(value, number, number) for number, value in copies]
     made += [life(value, 0, last) for value, last in given.items()]
-    moved = apart(lives, made, end, lambda life: kept is None or life.size < kept)
+    moved = apart(lives, made, end, target.slack, lambda life: target.kept is None or life.size < target.kept)
     return [b for n, b in enumerate(inner) if n not in moved], [inner[n] for n in sorted(moved)]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..analysis.cpu_schedules import CpuMachine, cpu_schedule
-from ..analysis.cuda_machine import CudaMachine
+from ..analysis.cuda_machine import H200, CudaMachine
 from ..analysis.cuda_schedules import cuda_schedule
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
@@ -50,8 +50,9 @@ class ScheduleKernels(Pass):
         loops       one for each loop directly in the domain's region, in order:
           order       its ranges as they are flattened
           step        points at once, a power of two. A loop that has no more is one tile, read once and held in registers
+      held        true, or left out: all its tiles of `step` points are there at once, as one tile would be
           walk        loops of one number are walked together; they have equal ranges and steps, and none needs another's result
-          along       of a foreach that is one tile: the walk, point by point, of an earlier foreach over the ranges of its reductions.
+          along       of a foreach that is held: the walk, point by point, of an earlier foreach over the ranges of its reductions.
                       They take in each of its points as it passes. -1: none
           loops       the same for the loops directly in it. One loop at most of those around a point has steps of more than 1
           evict       what its reads, where they vary with the domain, ask of the L2 cache: "normal", "first" or "last" to go
@@ -69,9 +70,9 @@ class ScheduleKernels(Pass):
     target: str = "cpu"
     vector_bits: int = 0  # of a vector register; 0: what the driver's machine has, 256 without one
     keep: bool = False  # a kernel that has a schedule keeps it
-    sm_count: int = 132
-    capability: int = 90
-    registers: int = 65536
+    sm_count: int = H200.sm_count
+    capability: int = H200.capability
+    registers: int = H200.registers
 
     def run(self, module: ir.Module) -> None:
         schedule = self._scheduler()

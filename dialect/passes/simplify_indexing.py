@@ -7,6 +7,7 @@ from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..ir.builders import symbols_of
 from ..ir.functions import functions, is_extern
+from ..ir.regions import ops_in
 from ..mlir import ir
 from .base import Pass
 
@@ -31,21 +32,12 @@ class SimplifyIndexing(Pass):
 
 def simplify_indexing(function: ir.Operation, simplifier: Simplifier) -> None:
     """Simplifies the index arithmetic of one function."""
-    applies: list[ir.Operation] = []
-    loops: list[ir.Operation] = []
-
-    def visit(op) -> ir.WalkResult:
-        op = op.operation
-        if op.name == "affine.apply":
-            applies.append(op)
-        elif "ranges" in op.attributes:
-            loops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    ops = ops_in(function)
+    applies = [op for op in ops if op.name == "affine.apply"]
     indexing = Indexing(symbols_of(function), simplifier)
-    for loop in loops:
-        indexing.enter(loop)
+    for op in ops:
+        if "ranges" in op.attributes:
+            indexing.enter(op)
     for apply in applies:
         if not indexing.is_simplest(apply):
             result = apply.results[0]

@@ -25,26 +25,29 @@ class SplitDomains(Pass):
     `c floordiv 10`: as they stand, they share no kernel. A pointwise compute that reads at a quotient of an index what was reduced over
     just those rows of a large tensor, which it reads too, runs over the quotient and the remainder instead, where nothing of its own, nor
     of what reads its result, needs them together. Its result has one dim more, and what else uses it sees it through a `bascule.view`.
-    Rows that are short runs in memory (the groups of a channels-last tensor) are left as they are.
+    Left alone are tensors of less than `min-shared` bytes, and rows that are runs of less than `min-run` bytes in memory, such as the groups
+    of a channels-last tensor.
     """
 
     name: ClassVar[str] = "split-domains"
     takes: ClassVar[str] = VALUES
+    min_shared: int = 1 << 16
+    min_run: int = 128
 
     def run(self, module: ir.Module) -> None:
         with module.context:
             for graph in graph_functions(module):
-                while _split(graph):  # what reads a result that was split may have to be split too
+                while _split(self, graph):  # what reads a result that was split may have to be split too
                     fold_views(graph, simplifier := Simplifier())
                     simplify_indexing(graph, simplifier)
 
 
-def _split(graph: ir.Operation) -> bool:
+def _split(options: SplitDomains, graph: ir.Operation) -> bool:
     """Splits the domains of what can be, one index each; whether there was any."""
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
     ops = [view.operation for view in graph.regions[0].blocks[0].operations]
     bodies = [summarize(op) for op in ops if op.name == "bascule.compute"]
-    quotients = Quotients({body.result: body for body in bodies}, indexing)
+    quotients = Quotients({body.result: body for body in bodies}, indexing, options.min_shared, options.min_run)
     found = [(body.op, split) for body in bodies if (split := quotients.split_of(body))]
     for op, split in found:
         _rewrite(op, split)

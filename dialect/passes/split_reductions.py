@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ..analysis.bodies import magnitude, sizes_of, summarize, tensor_bytes
 from ..analysis.chunking import Chunks, cut
+from ..analysis.cuda_machine import H200
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..errors import UserError
@@ -48,8 +49,8 @@ MACHINES = {
         parallel=8, few=8, points=2, columns=32, rows=64, least=1 << 18, chunk=1 << 14, row=1 << 14, cache=1 << 18
     ),
     "cuda": _Machine(
-        parallel=528,
-        few=132,
+        parallel=4 * H200.sm_count,
+        few=H200.sm_count,
         points=1,
         columns=32,
         rows=256,
@@ -60,13 +61,11 @@ MACHINES = {
         wide=31 << 6,  # so that a power of two of chunks is one for each program that there is room for, not more
     ),
 }
+MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
 WAITING = 4  # rows that are read again when their results are there run in one kernel, even if there are so many times too few of them
 SHORT_ROWS = 8  # times `parallel` chunks of rows, at most
 ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
-MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
-STRIPE = (
-    1 << 20
-)  # bytes of neighbouring columns that are read several times by one piece of work: those of a second cache
+STRIPE = 1 << 20  # bytes of neighbouring columns that one piece of work reads several times: those of a second cache
 SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
 
 

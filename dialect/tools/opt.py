@@ -165,7 +165,11 @@ def list_passes() -> str:
     """Each pass with its options and the first line of what it does."""
     lines = []
     for name in passes.names():
-        cls = passes.find(name)
+        try:
+            cls = passes.find(name)
+        except UserError as error:  # of another package: the others are listed all the same
+            lines.append(f"  --{name:24} {error}")
+            continue
         assert cls is not None
         lines.append(f"  --{name:24} {(cls.__doc__ or '').strip().splitlines()[0]}")
         lines += [f"      {key}={default!r}" for key, default in cls.option_defaults().items()]

@@ -28,13 +28,13 @@ class AdaptiveWindows:
     def exact(self) -> bool:
         """All windows have `longest` elements."""
         size, count = known(self.size), known(self.count)
-        return count == 1 or same_size(self.size, self.count) or (None not in (size, count) and size % count == 0)
+        return count in (0, 1) or same_size(self.size, self.count) or (None not in (size, count) and size % count == 0)
 
     @property
     def longest(self) -> Expr:
         """The length of the longest window, or one more."""
         if self.exact:
-            return Expr.get_floor_div(self.size, self.count)
+            return self.size if known(self.count) == 0 else Expr.get_floor_div(self.size, self.count)
         return Expr.get_ceil_div(self.size, self.count) + 1
 
     def start(self, o: Expr) -> Expr:

@@ -4,9 +4,10 @@ import math
 from functools import partial
 
 import torch
+from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
-from .operands import Emit, elementwise
+from ..conversion import Conversion, NoRule, rule
+from .operands import Emit, elementwise, tensor_dtype
 from .scalars import Scalar, is_float, is_signed, select
 
 
@@ -226,6 +227,8 @@ def add(c, a, b, alpha=1):
 
 @rule("aten.sub.Tensor", "aten.sub.Scalar", "aten.subtract.Tensor", "aten.subtract.Scalar")
 def sub(c, a, b, alpha=1):
+    if any(isinstance(x, bool) or (isinstance(x, ir.Value) and tensor_dtype(x) == torch.bool) for x in (a, b)):
+        raise NoRule("a boolean in a subtraction, which ATen refuses")
     if alpha == 1:
         return elementwise(c, lambda a, b: a - b, a, b)
     return elementwise(c, lambda a, b, alpha: a - b * alpha, a, b, alpha)

@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable
 
 import torch
+from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
+from ..conversion import Conversion, NoRule, rule
 from .axes import Axes
 from .operands import dtype_of_result, finish, number_scalar, tensor_dtype
 from .scalars import UNSIGNED, Scalar, is_float, opmath, select
@@ -142,6 +143,9 @@ def extreme_kind(kind: str, dtype: torch.dtype) -> str:
 
 
 def extreme(c: Conversion, kind: str, axes: Axes, number: int = 0) -> ir.Value:
+    """Of one element at least: ATen refuses to find one among none."""
+    if any(constant(size) == 0 for size in axes.sizes):
+        raise NoRule("the largest or smallest of no elements")
     return reduce(c, extreme_kind(kind, tensor_dtype(axes.x)), axes, number=number)
 
 

@@ -4,7 +4,9 @@ A result's element is a weighted sum of a few elements of the input in each dime
 same weights, to the taps. Places and weights are computed as eager computes them: in f32, in f64 for f64.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from ctypes import c_float
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -79,9 +81,10 @@ def whole_step(axis: Axis, exact: bool) -> tuple[int, int] | None:
     if count % size and size % count:
         return None
     up, down = (count // size, 1) if count >= size else (1, size // count)
-    scale = torch.tensor(1.0 / axis.factor if axis.factor else size / count, dtype=torch.float32)
-    places = torch.arange(count, dtype=torch.float32).mul(scale).floor().to(torch.int64).clamp(max=size - 1)
-    return (up, down) if torch.equal(places, torch.arange(count) * down // up) else None
+    # Numbers of C, not tensors: a tracer may be at work, whose tensors hold no numbers. The f64 product of two f32 is exact.
+    scale = c_float(1.0 / axis.factor if axis.factor else size / count).value
+    places = (min(math.floor(c_float(c_float(o).value * scale).value), size - 1) for o in range(count))
+    return (up, down) if all(place == o * down // up for o, place in enumerate(places)) else None
 
 
 def nearest_place(c: Conversion, axis: Axis, o: ir.Value, exact: bool) -> ir.Value:

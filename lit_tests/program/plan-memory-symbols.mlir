@@ -4,6 +4,7 @@
 
 #rows = #bascule.layout<affine_map<(d0, d1) -> (d0 * 4 + d1)>>
 #wide = #bascule.layout<affine_map<(d0, d1) -> (d0 * 8 + d1)>>
+#layout = #bascule.layout<affine_map<(d0, d1)[s0] -> (d0 * s0 + d1)>>
 
 func.func private @flip(%n: index, %x: tensor<?x4xf32, #rows> {bascule.shape = affine_map<()[s0] -> (s0, 4)>}) -> tensor<?x4xf32, #rows> attributes {bascule.shapes = [affine_map<()[s0] -> (s0, 4)>]} {
   %out = bufferization.alloc_tensor(%n) : tensor<?x4xf32, #rows>
@@ -59,4 +60,23 @@ func.func @main(%n: index, %x: tensor<?x4xf32, #rows> {bascule.shape = affine_ma
   %3 = call @spread(%n, %2) : (index, tensor<?x4xf32, #rows>) -> tensor<?x4xf32, #wide>
   %4 = call @gather(%n, %3) : (index, tensor<?x4xf32, #wide>) -> tensor<?x4xf32, #rows>
   return %4 : tensor<?x4xf32, #rows>
+}
+
+// The size of what has no elements folds to a number, whatever its other sizes.
+// CHECK-LABEL: func.func @empty
+// CHECK-SAME: bascule.memory = {arena = 0 : i64, asked = 0 : i64, live = 0 : i64}
+func.func private @none(%n: index, %x: tensor<0x?xf32, #layout> {bascule.shape = affine_map<()[s0] -> (0, s0)>}) -> tensor<0x?xf32, #layout> attributes {bascule.shapes = [affine_map<()[s0] -> (0, s0)>]} {
+  %out = bufferization.alloc_tensor(%n) : tensor<0x?xf32, #layout>
+  "bascule.kernel"() ({
+  ^bb0(%i: index, %j: index):
+    %e = tensor.extract %x[%i, %j] : tensor<0x?xf32, #layout>
+    "bascule.store"(%e, %out, %i, %j) : (f32, tensor<0x?xf32, #layout>, index, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<()[s0] -> (0, s0)>} : () -> ()
+  return %out : tensor<0x?xf32, #layout>
+}
+func.func @empty(%n: index, %x: tensor<0x?xf32, #layout> {bascule.shape = affine_map<()[s0] -> (0, s0)>}) -> tensor<0x?xf32, #layout> attributes {bascule.graph, bascule.shapes = [affine_map<()[s0] -> (0, s0)>]} {
+  %0 = call @none(%n, %x) : (index, tensor<0x?xf32, #layout>) -> tensor<0x?xf32, #layout>
+  %1 = call @none(%n, %x) : (index, tensor<0x?xf32, #layout>) -> tensor<0x?xf32, #layout>
+  return %1 : tensor<0x?xf32, #layout>
 }

@@ -44,13 +44,13 @@ class AtenFunction:
 
     def call(self, name: str, tensors: Sequence[str], symbols: Sequence[str]) -> str:
         """The text of a call of what is bound to `name`. `tensors`: the operands, destinations last."""
-        parameters = [p for p in self.schema.arguments if not p.is_out]
+        parameters = parameters_of(self.schema, self.mutates)
         parts = []
         for parameter, attribute in zip(parameters, self.arguments):
             if self.device is not None and self._places(parameter, attribute, tensors):
                 parts.append(f"{parameter.name}={self.device}")
                 continue
-            if parameter.kwarg_only and isinstance(attribute, ir.UnitAttr) and parameter.default_value is None:
+            if parameter.kwarg_only and isinstance(attribute, ir.UnitAttr) and _is_none_anyway(parameter):
                 continue
             text = _argument(attribute, str(parameter.real_type), tensors, symbols)
             parts.append(f"{parameter.name}={text}" if parameter.kwarg_only else text)
@@ -75,6 +75,16 @@ class AtenFunction:
         """Whether the operator returns one list of tensors."""
         returns = self.schema.returns
         return len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
+
+
+def parameters_of(schema: torch._C.FunctionSchema, mutates: bool) -> list[torch._C.Argument]:
+    """Those that are given a value. (An argument by keyword that an operator of a user's writes looks like a destination.)"""
+    return [p for p in schema.arguments if mutates or not p.is_out]
+
+
+def _is_none_anyway(parameter: torch._C.Argument) -> bool:
+    """Whether None need not be given. (`default_value` is None too where there is no default.)"""
+    return parameter.has_default_value() and parameter.default_value is None
 
 
 def _overload(name: str, function: ir.Operation) -> torch._ops.OpOverload:

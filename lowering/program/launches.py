@@ -54,7 +54,7 @@ class Launcher(Protocol):
     def launch(self, op: ir.Operation) -> None: ...
     def flush(self) -> None: ...
     def delete(self, names: Sequence[str], size: int | None) -> bool: ...
-    def make_room(self) -> None: ...
+    def make_room(self, size: int | None) -> None: ...
     def end(self) -> None: ...
 
 
@@ -98,7 +98,7 @@ class Calls:
     def delete(self, names: Sequence[str], size: int | None) -> bool:
         return False
 
-    def make_room(self) -> None:
+    def make_room(self, size: int | None) -> None:
         pass
 
     def end(self) -> None:
@@ -118,7 +118,8 @@ class Runs:
     comments: list[str] = field(default_factory=list)
     slots: dict[str, int] = field(default_factory=dict)  # text -> number
     freed: list[str] = field(default_factory=list)  # to be deleted after the run
-    waiting: int = 0  # the bytes of these
+    waiting: int = 0  # the bytes of these ...
+    asked: int = 0  # ... and what has been asked for since
     made: list[tuple[str, list[str]]] = field(default_factory=list)  # name of a run -> its launches
     where: list[str | None] = field(default_factory=list)
     reach: list[str] = field(default_factory=list)  # what variants of the pending are chosen by: their reach ...
@@ -211,7 +212,7 @@ class Runs:
         self.pending, self.comments, self.slots, self.where, self.reach, self.sizes = [], [], {}, [], [], []
         if self.freed:
             source.line(f"    del {', '.join(self.freed)}")
-            self.freed, self.waiting = [], 0
+            self.freed, self.waiting, self.asked = [], 0, 0
 
     def _choice(self) -> list[str]:
         """The arguments of a run that choose between variants."""
@@ -227,10 +228,13 @@ class Runs:
             self.waiting += LARGE if size is None else size
         return bool(self.pending)
 
-    def make_room(self) -> None:
-        """Ends the run that is pending if much memory waits for it to be freed, which what comes may take."""
-        if self.waiting >= LARGE:
-            self.flush()
+    def make_room(self, size: int | None) -> None:
+        """Before memory of `size` bytes, if that is known, is asked for: ends the run that is pending if much waits for it to be freed, and
+        much has been asked for meanwhile, which may take that."""
+        if self.pending and self.waiting:
+            self.asked += LARGE if size is None else size
+            if min(self.waiting, self.asked) >= LARGE:
+                self.flush()
 
     def end(self) -> None:
         """Writes what precedes the body, and the plans."""

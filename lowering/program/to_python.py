@@ -188,12 +188,12 @@ class Program:
         line, places = self.source.line, self.places
         match op.name:
             case "memref.alloc" if ARENA in op.attributes:
-                self.launcher.make_room()
+                self.launcher.make_room(self._size_of(op.results[0]))
                 graph = "" if self.plans is None or self.plans.on_host else f', "{self.plans.graph}"'
                 line(f"    arena = take_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)}{graph})")
                 places.own(op.results[0], "arena")
             case "memref.alloc":
-                self.launcher.make_room()
+                self.launcher.make_room(self._size_of(op.results[0]))
                 if self.plans is None:
                     self.comment(op)
                 dtype = scalar_type_of(op.results[0].type.element_type)
@@ -263,9 +263,12 @@ class Program:
         name = self.places.tensors[value]
         return [name, *self.places.derived[name]]
 
+    def _size_of(self, value: ir.Value) -> int | None:
+        return constant(bytes_of(value.type, self.places.sizes.of(value)))
+
     def _delete(self, values: Sequence[ir.Value]) -> None:
         names = [name for value in values for name in self._names_of(value)]
-        sizes = [constant(bytes_of(value.type, self.places.sizes.of(value))) for value in values]
+        sizes = [self._size_of(value) for value in values]
         if self.launcher.delete(names, None if None in sizes else sum(sizes)):
             return
         lines = self.source.lines

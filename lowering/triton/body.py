@@ -182,7 +182,8 @@ class Body:
         mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
         base = self.buffers[dest]
         if mode == "set":
-            self.memory.store(base, offset, value)
+            again = self.loop is not None and self.loop.evict == "first"  # not to take the place of what is read again
+            self.memory.store(base, offset, value, EVICTIONS["first" if again else "normal"])
             return
         refused = self.memory.atomic(base, offset, value, mode, self.axes, scalar_type(dest.type.element_type))
         if refused:

@@ -1,12 +1,12 @@
 """Building TTIR: operations of `tt` and of upstream dialects in our own context, in generic form. Two builds of MLIR share only text.
 
 Pure operations are hash-consed while their scope lasts: an address or a load's pointer asked for twice is one value, and that is how a
-persistent row stays in registers between the loops that read it.
+persistent row stays in registers between the loops that read it. What does not vary in a loop that takes a step at least is made before it,
+loads too: Triton leaves those where they stand, and reads a layer norm's weights again for each row.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from bascule.dialect.mlir import ir
 
@@ -31,6 +31,8 @@ class Builder:
         self.point, self.location = ir.InsertionPoint(block), location
         self.first: ir.InsertionPoint | None = None  # where constants go: before the first operation
         self.scopes: list[dict] = [{}]
+        self.before: list[ir.InsertionPoint | None] = [None]  # of a scope: where what does not vary in it goes, if it can
+        self.depths: dict[ir.Value, int] = {}  # the scope of a value, if not the outermost
         self.numbers: dict[ir.Value, int | float] = {}  # of the scalar constants
         self.i1, self.i8, self.i16, self.i32, self.i64 = (ir.IntegerType.get_signless(n) for n in (1, 8, 16, 32, 64))
         self.f32, self.f64 = ir.F32Type.get(), ir.F64Type.get()
@@ -48,44 +50,63 @@ class Builder:
         )
         if self.first is None:
             self.first = ir.InsertionPoint(made)
+        self._belong(made.results, len(self.scopes) - 1)
         return made
+
+    def _belong(self, values: Iterable[ir.Value], depth: int) -> None:
+        if depth:
+            self.depths.update(dict.fromkeys(values, depth))
 
     def value(
         self, name: str, type_: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None = None
     ) -> ir.Value:
         """The result of a pure operation (or of a load, which nothing in a kernel overwrites before it is read)."""
         key = (name, type_, tuple(operands), tuple(attributes.items()) if attributes else ())
-        return self.once(key, lambda: self.op(name, [type_], operands, attributes).results[0])
-
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make()` gave for `key` in this scope or one around it."""
         for scope in self.scopes:
             if key in scope:
                 return scope[key]
-        made = self.scopes[-1][key] = make()
+        made = self._outermost(name, type_, operands, attributes)
+        self.scopes[self.depths.get(made, 0)][key] = made
         return made
 
+    def _outermost(
+        self, name: str, type_: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None
+    ) -> ir.Value:
+        """The operation, before the loops in which its operands do not vary."""
+        depth, least = len(self.scopes) - 1, max((self.depths.get(operand, 0) for operand in operands), default=0)
+        point = self.point
+        while depth > least and (before := self.before[depth]) is not None:
+            depth, point = depth - 1, before
+        made = ir.Operation.create(name, [type_], list(operands), attributes or {}, loc=self.location, ip=point)
+        if self.first is None:
+            self.first = ir.InsertionPoint(made)
+        self._belong(made.results, depth)
+        return made.results[0]
+
     @contextmanager
-    def inside(self, block: ir.Block) -> Iterator[None]:
-        """Appends to `block`, in a scope of its own."""
+    def inside(self, block: ir.Block, loop: ir.Operation | None = None) -> Iterator[None]:
+        """Appends to `block`, in a scope of its own; `loop`: the operation whose every run runs the block."""
         before, self.point = self.point, ir.InsertionPoint(block)
         self.scopes.append({})
+        self.before.append(None if loop is None else ir.InsertionPoint(loop))
+        self._belong(block.arguments, len(self.scopes) - 1)
         try:
             yield
         finally:
             self.scopes.pop()
+            self.before.pop()
             self.point = before
 
     @contextmanager
     def isolated(self, block: ir.Block) -> Iterator[None]:
         """The same for a region that uses nothing from outside, constants included."""
-        before = self.first, self.scopes
-        self.first, self.scopes = None, [{}]
+        before = self.first, self.scopes, self.before
+        self.first, self.scopes, self.before = None, [{}], [None]
         try:
             with self.inside(block):
                 yield
         finally:
-            self.first, self.scopes = before
+            self.first, self.scopes, self.before = before
 
     # On values: scalars, or tensors of one shape
 
@@ -139,15 +160,16 @@ class Builder:
         carried: Sequence[ir.Value],
         body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
         stages: int = 1,
+        runs: bool = False,
     ) -> list[ir.Value]:
         """`scf.for` over lower, upper and step, which are of one integer type; returns the carried values after it. More than one of
-        `stages`: Triton reads so many steps ahead, into shared memory."""
+        `stages`: Triton reads so many steps ahead, into shared memory. `runs`: it is known to take a step."""
         types = [value.type for value in carried]
         attributes: dict[str, ir.Attribute] = {"tt.num_stages": self.number(self.i32, stages)} if stages > 1 else {}
         made = self.op("scf.for", types, [*bounds, *carried], attributes, regions=1)
         block = made.regions[0].blocks.append(bounds[0].type, *types, arg_locs=[self.location] * (1 + len(types)))
         iv, *values = block.arguments
-        with self.inside(block):
+        with self.inside(block, made if runs else None):
             self.op("scf.yield", [], body(iv, values))
         return list(made.results)
 

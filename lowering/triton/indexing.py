@@ -165,10 +165,24 @@ class Indexing:
             return self.number(0)
         for outer in range(len(groups) - 1, number, -1):
             if constant(groups[outer][1]) != 1:
-                flat = self.op("arith.divui", flat, self.evaluate(groups[outer][1]))
+                flat = self._part(flat, groups[outer][1], rest=False)
         if constant(self.product(groups[:number])) == 1:
             return flat
-        return self.op("arith.remui", flat, self.evaluate(groups[number][1]))
+        return self._part(flat, groups[number][1], rest=True)
+
+    def _part(self, flat: Tile, size: Expr, *, rest: bool) -> Tile:
+        """The quotient or the remainder of a flat position by the size of a group: of a tile that does not reach beyond one, one number, or
+        where it starts there and on."""
+        name, divisor, start = (
+            "arith.remui" if rest else "arith.divui",
+            self.evaluate(size),
+            self.starts.get(flat.value),
+        )
+        known = constant(size)
+        if start is None or known is None or known % flat.axes[-1].extent:
+            return self.op(name, flat, divisor)
+        part = self.op(name, start, divisor)
+        return self.range(flat.axes[-1], part) if rest else part
 
     @staticmethod
     def product(groups: Sequence[tuple[list[int], Expr]]) -> Expr:

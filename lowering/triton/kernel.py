@@ -95,10 +95,8 @@ class KernelFunction:
         read: dict[ir.Value, set[Expr]] = {}
         written: dict[ir.Value, set[Expr]] = {}
         late: list[ir.Operation] = []
-        self.draws = False
 
         def visit(op: ir.Operation) -> ir.WalkResult:
-            self.draws |= op.name == "bascule.random"
             if op.name in ACCESSES:
                 buffer = op.operands[ACCESSES[op.name] - 1]
                 if op.name == "memref.load" and buffer in written:
@@ -130,12 +128,13 @@ class KernelFunction:
         return (WIDE,) if self.schedule.narrow is None else (WIDE, NARROW, ALIGNED)
 
     def _alignment(self, memref: ir.Value) -> int:
-        """The bytes that an address is said to be a multiple of. A mask beside random numbers is said to be less aligned than it is: so a
-        thread has as many of its elements as of wider tensors of its sizes, and Triton does not draw the numbers once for each arrangement."""
+        """The bytes that an address is said to be a multiple of. Bytes beside wider elements, a mask's, are said to be less aligned than they
+        are: so a thread has as many of them as of the wider tensors of their sizes, and Triton does not compute everything, random numbers
+        too, once for each arrangement."""
         width = byte_width(memref.type.element_type)
         sizes = [other.type for other in self.memrefs if list(other.type.shape) == list(memref.type.shape)]
         wider = [w for type_ in sizes if (w := byte_width(type_.element_type)) > width]
-        return DIVISIBILITY * width // min(wider) if wider and width == 1 and self.draws else DIVISIBILITY
+        return DIVISIBILITY * width // min(wider) if wider and width == 1 else DIVISIBILITY
 
     def emit(self, body: ir.Block, variant: Variant = WIDE) -> ir.Operation:
         """The `tt.func`, appended to `body`."""

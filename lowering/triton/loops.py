@@ -12,7 +12,7 @@ from .body import RULES, Body, Loop, unsupported
 from .reductions import Values
 from .schedule import LoopSchedule
 from .tiles import Axis, Tile, elementwise, union
-from .walkers import WALKERS, ColumnsWalker, Walker
+from .walkers import WALKERS, ColumnsWalker, Walker, join_states
 
 INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
 
@@ -64,22 +64,28 @@ class Emitter(Body):
         return isinstance(value.type, ir.IndexType) or value in self.env or value in self.buffers or value in self.rows
 
     @contextmanager
-    def tile_of(self, op: ir.Operation) -> Iterator[None]:
-        """In the foreach `op`, which is one tile."""
+    def tile_of(self, op: ir.Operation, number: int) -> Iterator[None]:
+        """In tile `number` of the foreach `op`, which is held."""
         schedule = self.plan[op]
         groups = self.groups_of(op, schedule.order)
         size = self.ix.product(groups)
         axis = Axis(INNER, schedule.step)
         before = self.axes, self.loop
         self.axes = union(self.axes, (axis,))
-        self.loop = Loop([op], schedule.order, axis, True, schedule.evict)
-        position = self.ix.range(axis, self.ix.number(0))
+        self.loop = Loop([op], schedule.order, axis, True, schedule.evict, number=number)
+        position = self.ix.range(axis, self.ix.number(number * axis.extent))
         self.ix.bind(groups, position)
         try:
-            with self.under(self.bounded(position, size, axis.extent), False):
+            with self.under(self._bound(position, size, number, axis.extent), False):
                 yield
         finally:
             self.axes, self.loop = before
+
+    def _bound(self, position: Tile, size: ir.AffineExpr, number: int, extent: int) -> Tile | None:
+        """What of tile `number` is inside, None: all."""
+        known = constant(size)
+        inside = known is not None and (number + 1) * extent <= known
+        return None if inside else self.bounded(position, size, extent)
 
     def prefix(self, op: ir.Operation) -> None:
         """Emits what the region of `op` computes before its loops and without them."""
@@ -96,7 +102,7 @@ class Emitter(Body):
         for extent in sizes:
             size = expr(size * extent)
         known = constant(size)
-        whole = known is not None and known <= schedule.step
+        whole = known is not None and (known <= schedule.step or schedule.held)
         tiled = schedule.step > 1 and known != 1 and not any(axis.order == INNER for axis in self.axes)
         axis = Axis(INNER, schedule.step) if tiled else None
         outer_axes, outer_loop = self.axes, self.loop
@@ -111,8 +117,13 @@ class Emitter(Body):
         self.loop = loop
         self.axes = outer_axes if axis is None else union(outer_axes, (axis,))
 
-        def at(position: Tile, values: Values) -> Values:
-            bound = None if axis is None else self.bounded(position, size, axis.extent)
+        def at(position: Tile, values: Values, number: int | None = None) -> Values:
+            if axis is None:
+                bound = None
+            elif number is None:
+                bound = self.bounded(position, size, axis.extent)
+            else:
+                bound = self._bound(position, size, number, axis.extent)
             carried: Values = []
             with self.under(bound, False):
                 for walker, its_groups in zip(walkers, groups):
@@ -130,12 +141,15 @@ class Emitter(Body):
                 start += values
             return start
 
+        states: list[Values] = []  # one, or of what is held one for each tile
         if not walkers:
-            state: Values = []
+            states = [[]]
         elif known == 1:
-            state = at(ix.number(0), initial())
+            states = [at(ix.number(0), initial())]
         elif loop.whole:
-            state = at(ix.range(axis, ix.number(0)), [])  # type: ignore[arg-type]
+            for number in range(loop.tiles):
+                loop.number = number
+                states.append(at(ix.range(axis, ix.number(number * axis.extent)), [], number))  # type: ignore[arg-type, union-attr]
         else:
             stride = axis.extent if axis is not None else 1
             bounds = ix.number(0).value, ix.evaluate(size).value, ix.number(stride).value
@@ -144,12 +158,13 @@ class Emitter(Body):
                 loop.start = iv
                 return at(Tile(iv) if axis is None else ix.range(axis, Tile(iv)), values)
 
-            state = b.loop(bounds, initial(), body, self.stages)
+            states = [b.loop(bounds, initial(), body, self.stages, runs=bool(known))]
         for walker in walkers:
             if loop.whole:
                 walker.width = walker.whole_width
-            own, state = state[: walker.width], state[walker.width :]
-            walker.finish(own)
+            walker.finish([state[: walker.width] for state in states])
+            states = [state[walker.width :] for state in states]
+        join_states(b, walkers, len(self.axes) - 1)
         self.axes, self.loop = outer_axes, outer_loop
         for walker in walkers:
             walker.leave()

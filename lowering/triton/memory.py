@@ -64,14 +64,14 @@ class Memory:
             value = b.convert("tt.bitcast", value, scalar)
         return Tile(value, axes)
 
-    def store(self, base: ir.Value, offset: Tile, value: Tile) -> None:
+    def store(self, base: ir.Value, offset: Tile, value: Tile, evict: int) -> None:
         b, axes = self.b, self._reach(union(offset.axes, value.axes))
         content = spread(b, value, axes)
         if value.value.type == shaped(b.i1, value.axes):
             content = b.convert("arith.extui", content, b.i8)
         elif isinstance(element(content.type), FLOAT8):
             content = b.convert("tt.bitcast", content, b.i8)
-        attributes: dict[str, ir.Attribute] = {"cache": b.number(b.i32, 1), "evict": b.number(b.i32, 1)}
+        attributes: dict[str, ir.Attribute] = {"cache": b.number(b.i32, 1), "evict": b.number(b.i32, evict)}
         b.op("tt.store", [], [self._pointers(base, offset, axes), content, *self.mask(axes)], attributes)
 
     def atomic(self, base: ir.Value, offset: Tile, value: Tile, mode: str, axes: Axes, scalar: ir.Type) -> str | None:

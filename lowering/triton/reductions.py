@@ -4,8 +4,10 @@ One `combine` serves everywhere: on accumulators between the steps of a walked r
 associative up to rounding and commutative.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import islice
 from math import inf
 
 from bascule.dialect.mlir import ir
@@ -21,8 +23,8 @@ class Reduction:
     """`identity`: a number for each value of a state, from the element's type; `combine(b, x, y)`: two states, x first.
 
     `add(b, state, x, number, exact)`, if there is one: a state with one more element, the `number`-th (a float of one lane's count);
-    `collapse(b, state, axis, points, exact)`, if there is one: the states along an axis of tiles combined, of `points` elements in all if
-    that is known. Both are cheaper than `combine`, and so is what they may approximate if not `exact`.
+    `collapse(b, states, axis, points, exact)`, if there is one: the states along an axis of tiles, and of all those tiles, combined, of
+    `points` elements in all if that is known. Both are cheaper than `combine`, and so is what they may approximate if not `exact`.
     `lift(b, x, position)`: the state of an element, whose position `position()` gives; `finish(b, state, type)`: the results, of element
     type `type`; `types(b, type, index)`: the element types of a state, where positions are of type `index` (None: all the element's).
     """
@@ -33,7 +35,7 @@ class Reduction:
     finish: Callable[[Builder, Values, ir.Type], Values] = lambda b, state, type_: state
     types: Callable[[Builder, ir.Type, ir.Type], list[ir.Type]] | None = None
     add: Callable[[Builder, Values, ir.Value, ir.Value, bool], Values] | None = None
-    collapse: Callable[[Builder, Values, int, int | None, bool], Values] | None = None
+    collapse: Callable[[Builder, list[Values], int, int | None, bool], Values] | None = None
 
     def start(self, b: Builder, type_: ir.Type, index: ir.Type, shape: Callable[[ir.Type], ir.Type]) -> Values:
         """The identity over elements of type `type_`; `shape` gives the type of each value from its element's."""
@@ -132,22 +134,25 @@ def _add_welford(b: Builder, state: Values, x: ir.Value, number: ir.Value, exact
     return [mean, squares, b.same("arith.addf", count, b.constant(count.type, 1.0))]
 
 
-def _collapse_welford(b: Builder, state: Values, axis: int, points: int | None, exact: bool) -> Values:
+def _total(b: Builder, tiles: Values, axis: int) -> ir.Value:
+    (total,) = reduce_along(b, REDUCTIONS["sum"], [reduce(partial(b.same, "arith.addf"), tiles)], axis)
+    return total
+
+
+def _collapse_welford(b: Builder, states: list[Values], axis: int, points: int | None, exact: bool) -> Values:
     """The mean of the means, then the squares about it: what `welford` gives in a tree, without its divisions."""
-    mean, squares, count = state
-    scalar, total = element(mean.type), REDUCTIONS["sum"]
-    (sums,) = reduce_along(b, total, [b.same("arith.mulf", count, mean)], axis)
-    if points is None:
-        (counts,) = reduce_along(b, total, [count], axis)
-    else:
-        counts = b.constant(sums.type, points)
+    scalar = element(states[0][0].type)
+    sums = _total(b, [b.same("arith.mulf", count, mean) for mean, _, count in states], axis)
+    counts = _total(b, [count for _, _, count in states], axis) if points is None else b.constant(sums.type, points)
     empty = b.compare("oeq", counts, b.constant(counts.type, 0.0))
     divisor = b.select(empty, b.constant(counts.type, 1.0), counts)
     middle = b.same("tt.precise_divf" if scalar == b.f32 else "arith.divf", sums, divisor)
-    delta = b.same("arith.subf", mean, over(b, middle, mean.type, axis))
-    weighted = b.same("arith.mulf", count, b.same("arith.mulf", delta, delta))
-    (deviations,) = reduce_along(b, total, [b.same("arith.addf", squares, weighted)], axis)
-    return [middle, deviations, counts]
+    deviations = []
+    for mean, squares, count in states:
+        delta = b.same("arith.subf", mean, over(b, middle, mean.type, axis))
+        weighted = b.same("arith.mulf", count, b.same("arith.mulf", delta, delta))
+        deviations.append(b.same("arith.addf", squares, weighted))
+    return [middle, _total(b, deviations, axis), counts]
 
 
 def over(b: Builder, value: ir.Value, type_: ir.Type, axis: int) -> ir.Value:
@@ -197,10 +202,11 @@ def _add_softmax(b: Builder, state: Values, x: ir.Value, number: ir.Value, exact
     return [extreme(b, most, x, True), total]
 
 
-def _collapse_softmax(b: Builder, state: Values, axis: int, points: int | None, exact: bool) -> Values:
-    (largest,) = reduce_along(b, REDUCTIONS["max"], [state[0]], axis)
-    scaled = _scaled(b, state, over(b, largest, state[0].type, axis), exact)
-    return [largest, *reduce_along(b, REDUCTIONS["sum"], [scaled], axis)]
+def _collapse_softmax(b: Builder, states: list[Values], axis: int, points: int | None, exact: bool) -> Values:
+    most = reduce(lambda x, y: extreme(b, x, y, True), [largest for largest, _ in states])
+    (largest,) = reduce_along(b, REDUCTIONS["max"], [most], axis)
+    scaled = [_scaled(b, state, over(b, largest, state[0].type, axis), exact) for state in states]
+    return [largest, _total(b, scaled, axis)]
 
 
 REDUCTIONS: dict[str, Reduction] = {
@@ -249,25 +255,48 @@ SCANS = {name: REDUCTIONS[name] for name in ("sum", "prod", "max", "min", "maxu"
 
 def reduce_along(b: Builder, reduction: Reduction, state: Values, axis: int) -> Values:
     """The states along tensor dimension `axis` combined, by `tt.reduce`."""
-    shape = list(state[0].type.shape)
+    (combined,) = reduce_together(b, [(reduction, state)], axis)
+    return combined
+
+
+def reduce_together(b: Builder, parts: Sequence[tuple[Reduction, Values]], axis: int) -> list[Values]:
+    """The states of several reductions along tensor dimension `axis` of one shape, by one `tt.reduce`: threads meet once."""
+    values = [value for _, state in parts for value in state]
+    shape = list(values[0].type.shape)
     del shape[axis]
-    types = [ir.RankedTensorType.get(shape, element(v.type)) if shape else element(v.type) for v in state]
-    return _with_region(b, reduction, "tt.reduce", types, state, {"axis": b.number(b.i32, axis)})
+    types = [ir.RankedTensorType.get(shape, element(v.type)) if shape else element(v.type) for v in values]
+
+    def combine(b: Builder, x: Values, y: Values) -> Values:
+        taken = _cut([len(state) for _, state in parts], x), _cut([len(state) for _, state in parts], y)
+        return [v for (reduction, _), p, q in zip(parts, *taken) for v in reduction.combine(b, p, q)]
+
+    results = _with_region(b, combine, "tt.reduce", types, values, {"axis": b.number(b.i32, axis)})
+    return _cut([len(state) for _, state in parts], results)
+
+
+def _cut(lengths: Sequence[int], values: Values) -> list[Values]:
+    left = iter(values)
+    return [list(islice(left, length)) for length in lengths]
 
 
 def scan_along(b: Builder, reduction: Reduction, state: Values, axis: int) -> Values:
     """The running combination along tensor dimension `axis`, by `tt.scan`."""
     attributes: dict[str, ir.Attribute] = {"axis": b.number(b.i32, axis), "reverse": ir.BoolAttr.get(False)}
-    return _with_region(b, reduction, "tt.scan", [v.type for v in state], state, attributes)
+    return _with_region(b, reduction.combine, "tt.scan", [v.type for v in state], state, attributes)
 
 
 def _with_region(
-    b: Builder, reduction: Reduction, name: str, types: list[ir.Type], state: Values, attributes: dict
+    b: Builder,
+    combine: Callable[[Builder, Values, Values], Values],
+    name: str,
+    types: list[ir.Type],
+    state: Values,
+    attributes: dict,
 ) -> Values:
     made = b.op(name, types, state, attributes, regions=1)
     scalars = [element(value.type) for value in state]
     block = made.regions[0].blocks.append(*scalars, *scalars, arg_locs=[b.location] * (2 * len(scalars)))
     arguments = list(block.arguments)
     with b.isolated(block):
-        b.op(f"{name}.return", [], reduction.combine(b, arguments[: len(scalars)], arguments[len(scalars) :]))
+        b.op(f"{name}.return", [], combine(b, arguments[: len(scalars)], arguments[len(scalars) :]))
     return list(made.results)

@@ -4,18 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from bascule.dialect.analysis.nested_loops import inner_loops
+from bascule.dialect.analysis.bodies import sizes_of
+from bascule.dialect.analysis.nested_loops import inner_loops, iterations
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
 MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
+MOST_TILES = 16  # that a loop is held as: its body is emitted for each
 
 
 @dataclass(frozen=True)
 class LoopSchedule:
     """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, what is kept in L2,
-    the walk that its reductions go along with (-1: none), the neighbours that a thread takes into its state together (0: each has one)."""
+    the walk that its reductions go along with (-1: none), the neighbours that a thread takes into its state together (0: each has one);
+    whether all its tiles are held at once."""
 
     order: tuple[int, ...]
     step: int
@@ -23,6 +26,7 @@ class LoopSchedule:
     evict: str
     along: int = -1
     fold: int = 0
+    held: bool = False
     loops: tuple["LoopSchedule", ...] = ()
 
 
@@ -138,7 +142,15 @@ class _Reader:
         walk, along, fold = (self.number(config, name) for name in ("walk", "along", "fold"))
         if fold and (not _power_of_two(fold) or fold > step):
             _refuse(self.kernel, f"the schedule folds {fold} neighbours of a step of {step}")
-        return LoopSchedule(order, step, walk, evict, along, fold, self.loops(config, op))
+        held = self.flag(config, "held")
+        points = iterations(sizes_of(op))
+        if held and (fold or points is None or points > MOST_TILES * step):
+            _refuse(self.kernel, f"the schedule holds {points} points in tiles of {step}, more than {MOST_TILES} tiles")
+        return LoopSchedule(order, step, walk, evict, along, fold, held, self.loops(config, op))
+
+    def flag(self, config: dict[str, ir.Attribute], name: str) -> bool:
+        """A key that may be left out."""
+        return name in config and config[name].value
 
     def number(self, config: dict[str, ir.Attribute], name: str) -> int:
         return self._found(config, name).value

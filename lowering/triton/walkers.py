@@ -1,8 +1,10 @@
 """What each kind of loop does in a walk: what it carries, what it does at a tile of its points, what it leaves.
 
-A loop that is one tile (`loop.whole`) begins with nothing, and carries what its only step gives.
+A loop that is held (`loop.whole`) begins each of its tiles with nothing, and ends with what each of them gives.
 """
 
+from collections.abc import Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from bascule.dialect.analysis.nested_loops import inner_loops
@@ -11,9 +13,9 @@ from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
 
 from .body import Loop, Row, unsupported
-from .builder import element
+from .builder import Builder, element
 from .folding import Fold, take
-from .reductions import REDUCTIONS, SCANS, Reduction, Values, reduce_along, scan_along
+from .reductions import REDUCTIONS, SCANS, Reduction, Values, reduce_along, reduce_together, scan_along
 from .tiles import Axes, Tile, shaped, spread
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class Walker:
 
     @property
     def whole_width(self) -> int:
-        """The values that the step of a loop that is one tile gives."""
+        """The values that a tile of a loop that is held gives."""
         return 0
 
     def walks(self) -> bool:
@@ -47,11 +49,14 @@ class Walker:
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         """Emits the loop's body at a tile; what is carried on. No `bound`: all positions are inside."""
+        if self.op in self.e.columns:
+            self.e.env.update(self.e.columns[self.op][self.loop.number])
+            self.e.done.update(inner_loops(self.op))
         self.e.block(self.block)
         return []
 
-    def finish(self, values: Values) -> None:
-        """Takes what the last step carried; the loop's axis is still in force."""
+    def finish(self, states: list[Values]) -> None:
+        """Takes what the last step carried, or what each tile gave; the loop's axis is still in force."""
 
     def leave(self) -> None:
         """Ends the walk; the loop's axis is no longer in force."""
@@ -67,6 +72,7 @@ class ReduceWalker(Walker):
         end = self.block.operations[len(self.block.operations) - 1].operation
         self.type = emitter._checked(op, end.operands[0].type)
         self.state: Values = []
+        self.apart = False  # the state is one for each point of the loop's axis still
         self.exact = any(emitter.precision.exact(result) for result in op.results)
         self.fold: Fold | None = None
         if loop.fold and loop.axis is not None and not loop.whole:
@@ -114,15 +120,15 @@ class ReduceWalker(Walker):
         steps = b.same("arith.divui", loop.start, stride)
         return b.convert("arith.sitofp", b.same("arith.addi", steps, b.constant(steps.type, 1)), self.type)
 
-    def finish(self, values: Values) -> None:
-        self.state = values
+    def finish(self, states: list[Values]) -> None:
         if self.loop.axis is None:
-            return
-        b, axis = self.e.b, len(self.e.axes) - 1
-        if self.reduction.collapse is not None:
-            self.state = self.reduction.collapse(b, values, axis, self.loop.points, self.exact)
+            (self.state,) = states
+        elif self.reduction.collapse is not None:
+            axis = len(self.e.axes) - 1
+            self.state = self.reduction.collapse(self.e.b, states, axis, self.loop.points, self.exact)
         else:
-            self.state = reduce_along(b, self.reduction, values, axis)
+            self.state = reduce(partial(self.reduction.combine, self.e.b), states)
+            self.apart = True
 
     def leave(self) -> None:
         e = self.e
@@ -131,18 +137,31 @@ class ReduceWalker(Walker):
             e.env[result] = Tile(value, self.outside)
 
 
+def join_states(b: Builder, walkers: Sequence[Walker], axis: int) -> None:
+    """Combines what the reductions of a walk have along `axis`, those of one shape together."""
+    shapes: dict[tuple[int, ...], list[ReduceWalker]] = {}
+    for walker in walkers:
+        if isinstance(walker, ReduceWalker) and walker.apart:
+            shapes.setdefault(tuple(walker.state[0].type.shape), []).append(walker)
+    for together in shapes.values():
+        joined = reduce_together(b, [(walker.reduction, walker.state) for walker in together], axis)
+        for walker, state in zip(together, joined):
+            walker.state, walker.apart = state, False
+
+
 class ComputeWalker(Walker):
     """A row kept near the processor: a tile if it is one, else it is computed again where it is read."""
 
     def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
-        emitter.rows[op.results[0]] = Row(op, None, loop.order)
+        emitter.rows[op.results[0]] = Row(op, (), loop.order)
 
     def walks(self) -> bool:
         return self.loop.whole
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
-        self.e.rows[self.op.results[0]] = Row(self.op, self.e.block(self.block)[0], self.loop.order)
+        before = self.e.rows[self.op.results[0]].held
+        self.e.rows[self.op.results[0]] = Row(self.op, (*before, *self.e.block(self.block)), self.loop.order)
         return []
 
 
@@ -161,6 +180,8 @@ class ScanWalker(Walker):
             raise unsupported(op, f"a scan of kind '{kind}' over {', '.join(map(str, sizes))}")
         if loop.axis is None and not all(constant(n) == 1 for n in sizes):
             raise unsupported(op, "a scan point by point")
+        if loop.whole and loop.tiles > 1:
+            raise unsupported(op, "a scan of several tiles that are held")
         self.scan = SCANS[kind]
         end = self.block.operations[len(self.block.operations) - 1].operation
         self.type = emitter._checked(op, end.operands[0].type)
@@ -201,15 +222,15 @@ class ScanWalker(Walker):
         """Gives the tile at hand to those that read it."""
         e, result = self.e, self.op.results[0]
         (value,) = self.scan.finish(e.b, state, scalar_type(result.type.element_type))
-        e.rows[result] = Row(self.op, Tile(value, e.axes), self.loop.order)
+        e.rows[result] = Row(self.op, (Tile(value, e.axes),), self.loop.order)
 
     def leave(self) -> None:
         if self.loop.axis is not None and not self.loop.whole:
-            self.e.rows[self.op.results[0]] = Row(self.op, None, self.loop.order)  # the tile at hand is gone
+            self.e.rows[self.op.results[0]] = Row(self.op, (), self.loop.order)  # the tile at hand is gone
 
 
 class ColumnsWalker(Walker):
-    """Reductions at each point of a foreach that is one tile, over the rows that another loop walks: see `along` in `schedule-kernels`."""
+    """Reductions at each point of a foreach that is held, over the rows that another loop walks: see `along` in `schedule-kernels`."""
 
     def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
@@ -219,40 +240,50 @@ class ColumnsWalker(Walker):
         ):
             raise unsupported(op, "columns along a walk over other rows, or over several at once")
         points = constant(emitter.ix.product([([], n) for n in op.attributes["ranges"].value.results]))
-        if points is None or not 1 < points <= emitter.plan[op].step:
-            raise unsupported(op, "columns along a walk that are not one tile")
+        step = emitter.plan[op].step
+        if points is None or points == 1 or (points > step and not emitter.plan[op].held):
+            raise unsupported(op, "columns along a walk that are not held")
+        self.tiles = -(-points // step)
 
     def start(self) -> Values:
         e = self.e
         values: Values = []
-        with e.tile_of(self.op):
-            e.prefix(self.op)
-            self.walkers = [ReduceWalker(e, reduce, self.loop) for reduce in self.reduces]
-            for walker in self.walkers:
-                own = walker.start()
-                walker.width = len(own)
-                values += own
+        self.walkers: list[list[ReduceWalker]] = []  # of each tile
+        for number in range(self.tiles):
+            with e.tile_of(self.op, number):
+                e.prefix(self.op)
+                self.walkers.append([ReduceWalker(e, inner, self.loop) for inner in self.reduces])
+                for walker in self.walkers[-1]:
+                    own = walker.start()
+                    walker.width = len(own)
+                    values += own
         return values
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         e = self.e
         carried: Values = []
-        with e.tile_of(self.op):
-            for walker in self.walkers:
-                own, values = values[: walker.width], values[walker.width :]
-                e.ix.bind(e.groups_of(walker.op, self.loop.order), position)
-                carried += walker.step(own, position, None)
+        for number, walkers in enumerate(self.walkers):
+            with e.tile_of(self.op, number):
+                for walker in walkers:
+                    own, values = values[: walker.width], values[walker.width :]
+                    e.ix.bind(e.groups_of(walker.op, self.loop.order), position)
+                    carried += walker.step(own, position, None)
         return carried
 
-    def finish(self, values: Values) -> None:
-        for walker in self.walkers:
-            own, values = values[: walker.width], values[walker.width :]
-            walker.finish(own)
+    def finish(self, states: list[Values]) -> None:
+        (values,) = states
+        for walkers in self.walkers:
+            for walker in walkers:
+                own, values = values[: walker.width], values[walker.width :]
+                walker.finish([own])
 
     def leave(self) -> None:
-        for walker in self.walkers:
-            walker.leave()
-        self.e.done.update(self.reduces)
+        results = [result for op in self.reduces for result in op.results]
+        found = self.e.columns[self.op] = []
+        for walkers in self.walkers:
+            for walker in walkers:
+                walker.leave()
+            found.append({result: self.e.env[result] for result in results})
 
 
 WALKERS: dict[str, type[Walker]] = {

@@ -76,6 +76,24 @@ def test_dynamic_training_step():
     assert bascule.counters()["graphs"] == {"compiled": 2}
 
 
+def test_sizes_zero_and_one():
+    """Rows that are left after a slice become one and none, where the rest of the sizes is dynamic."""
+
+    def function(x, w):
+        rest = x[2:]
+        return torch.softmax(rest * 2, 0) @ w, rest.t() @ rest, rest.mean(0)
+
+    compiled = torch.compile(function, backend="bascule", dynamic=True, options={"on_error": "raise"})
+    w = torch.randn(7, 5)
+    for rows in (6, 3, 2, 1, 0):
+        x = torch.randn(rows, 7, requires_grad=True)
+        weights = [torch.randn_like(out) for out in function(x, w)]
+        got, expected = compiled(x, w), function(x, w)
+        torch.testing.assert_close(got, expected, equal_nan=True)
+        gradients = (torch.autograd.grad(out, x, weights)[0] for out in (got, expected))
+        torch.testing.assert_close(*gradients)
+
+
 def test_a_dump_has_every_stage_and_the_wrapper(tmp_path):
     compiled = torch.compile(gated, backend="bascule", options={"dump": str(tmp_path), "on_error": "raise"})
     compiled(torch.randn(4, 8), torch.randn(8, 8))

@@ -6,16 +6,20 @@ from functools import partial
 
 import pytest
 import torch
-from bascule.runtime.replay import Limits, Recording, Replayed, telling_backward
+from bascule.lowering.cpu.machine_code import MachineCode
+from bascule.runtime.replay import Input, Limits, Recording, Replayed, telling_backward
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map_only
 
 import bascule
 from bascule import recordings, replay, unrecordable
+from bascule.backend import compile_dynamo_graph
+from bascule.devices import host_work
 from bascule.directions import compile_direction
-from bascule.errors import ReplayWarning
+from bascule.errors import CompilerError, ReplayWarning
 from bascule.options import make_options
+from bascule.pools import Pool, pool_bytes, pool_of
 from bascule.recordings import Refusal, mark, placeholders, recording_of
 
 
@@ -58,10 +62,13 @@ class Trees:
 
 class Log:
     def __init__(self):
-        self.counts, self.reasons = Counter(), []
+        self.counts, self.reasons, self.moved = Counter(), [], []
 
     def recorded(self):
         self.counts["recorded"] += 1
+
+    def recorded_again(self, moved):
+        self.moved.append([x.name for x in moved])
 
     def stopped(self, why):
         self.reasons.append(why)
@@ -133,6 +140,30 @@ def test_a_refusal_names_the_tensor_and_what_to_change(function, shapes, kwargs,
         assert part in str(what)
 
 
+def writes_on_the_cpu(x, count, scale):
+    torch.ops.aten.copy_.default(count, count * 2 + 1)
+    return torch.sin(x) + scale, scale * 3
+
+
+def test_work_that_stays_on_the_cpu_runs_by_itself():
+    gm = traced(writes_on_the_cpu, (4,), (), (), static=(1,), names=["x", "count"], devices=["cuda:0", "cpu", "cpu"])
+    assert [node.name for node in host_work(gm.graph, replayed=False)] == ["mul", "add", "copy_"]
+    assert [node.name for node in host_work(gm.graph, replayed=True)] == ["mul", "add", "copy_", "mul_1"]
+    gm.graph.output_node().args = (gm.graph.output_node().args[0][:1],)
+    assert "writes to 'count', a tensor on the CPU" in str(decided(gm))
+    all_of_it = traced(writes_on_the_cpu, (4,), (), (), devices=["cpu"] * 3)
+    assert host_work(all_of_it.graph, replayed=True) == {}
+
+
+def test_what_a_gpu_computes_is_moved_before_it_is_written():
+    def f(x, kept):
+        torch.ops.aten.copy_.default(kept, torch.ops.aten._to_copy(torch.sin(x), device=torch.device("cpu")) + 1)
+        return (x * 2,)
+
+    gm = traced(f, (4,), (4,), static=(1,), devices=["cuda:0", "cpu"])
+    assert [node.name for node in host_work(gm.graph, replayed=False)] == ["add", "copy_"]
+
+
 def test_a_number_is_refused():
     gm = traced(lambda x, y: (x + y,), (4,), (4,), names=["x", "scale"])
     placeholders(gm.graph)[1].meta["val"] = 1.5
@@ -202,6 +233,45 @@ def test_recording_again_and_again_ends():
     for _ in range(20):
         assert torch.equal(call([torch.ones(2)])[0], torch.full((2,), 2.0))
     assert log.counts["recorded"] == 5 and len(log.reasons) == 1 and "5 times" in log.reasons[0]
+
+
+def test_what_is_recorded_again_is_named():
+    trees, log = Trees(), Log()
+    trees.again = True
+    what = Recording("graph0", 0, "inference", (Input("weight"), Input("x"), Input("bias")), (), static=(0, 2))
+    call = Replayed(boxed(lambda w, x, b: (x * w + b,)), what, Limits(9, 9), trees, log)
+    w, b = torch.ones(4), torch.ones(4)
+    for _ in range(3):
+        call([w, torch.ones(4), b])
+    call([w, torch.ones(4), torch.ones(4)])
+    assert log.moved == [[], ["bias"]]
+
+
+def test_a_parameter_that_moves_is_told_once(on_cpu):
+    model = Model().eval()
+    call = compiled(model)
+    on_cpu.again = True
+    with torch.no_grad(), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ReplayWarning)
+        for _ in range(6):
+            x, y = torch.randn(2, 6), torch.randn(2, 6)
+            torch.testing.assert_close(call(x, y), model(x, y))
+            model.linear.weight.data = model.linear.weight.data.clone()
+    (warning,) = [str(w.message) for w in found if issubclass(w.category, ReplayWarning)]
+    assert "is recorded again" in warning and ".linear.weight' (" in warning and "copy_" in warning
+    assert "test_replay.py:" in warning
+    assert bascule.counters()["cudagraphs"]["recorded again"] == 4
+
+
+@pytest.mark.parametrize("direction", ["inference", "backward"])
+def test_what_turns_out_not_to_be_recordable_runs_as_it_is(direction):
+    trees, log = Trees(), Log()
+    what = Recording(name="graph0", device=3, direction=direction, inputs=(), outputs=())
+    call = Replayed(boxed(lambda x: (x + 1,)), what, Limits(9, 9), trees, log, lambda: "a kernel of it did not compile")
+    for _ in range(3):
+        assert torch.equal(call([torch.ones(2)])[0], torch.full((2,), 2.0))
+    assert not trees.made and log.reasons == ["a kernel of it did not compile"]
+    assert trees.told == ([3] * 3 if direction == "backward" else [])
 
 
 def test_a_written_input_that_is_not_aligned_is_not_recorded():
@@ -317,6 +387,29 @@ def test_a_backward_does_not_follow_a_forward_that_is_not_replayed(on_cpu):
     assert bascule.counters()["cudagraphs"]["not replayed: its forward is not replayed"] == 1
 
 
+def test_a_kernel_that_fails_while_pytorch_goes_on(on_cpu, monkeypatch):
+    """What was to be recorded is not, nor the backward: its forward's results stay nowhere."""
+    of = MachineCode.of
+
+    def fails(bytecode, called):
+        if b"exp" in bytecode:
+            raise CompilerError("not for this machine")
+        return of(bytecode, called)
+
+    monkeypatch.setattr(MachineCode, "of", staticmethod(fails))
+    x = torch.randn(5, requires_grad=True)
+    call = compiled(lambda x: torch.exp(x) * 2, cache=False, on_error="aten")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            x.grad = None
+            call(x).sum().backward()
+            torch.testing.assert_close(x.grad, 2 * x.exp())
+    told = [str(w.message) for w in found if issubclass(w.category, ReplayWarning)]
+    assert any("it was not compiled" in text for text in told), told
+    assert not on_cpu.made and "recordings" not in bascule.counters()["cudagraphs"]
+
+
 def test_parts_are_replayed_around_an_operator_that_synchronises(on_cpu):
     def f(x, w):
         return torch.linalg.svdvals(torch.sin(x)) * 2 + w
@@ -327,6 +420,31 @@ def test_parts_are_replayed_around_an_operator_that_synchronises(on_cpu):
         torch.testing.assert_close(call(x, w), f(x, w))
     assert len(on_cpu.made) == 2 and bascule.counters()["cudagraphs"] == {"graphs": 2, "recordings": 2}
     assert any("_linalg_svd" in key and "CUDA graph" in key for key in bascule.counters()["cuts"])
+
+
+def test_a_count_on_the_cpu_is_written_beside_the_recording(on_cpu, monkeypatch):
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return torch.sin(x) * 2
+
+    def work(graph, *, replayed):
+        (write,) = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+        return {node: "on the CPU" for node in (write.args[1], write)}
+
+    monkeypatch.setattr("bascule.compile.host_work", work)
+    model = Counting()
+    call = compiled(model)
+    for number in range(1, 5):
+        x = torch.randn(3)
+        torch.testing.assert_close(call(x), torch.sin(x) * 2)
+        assert model.count == number
+    (what,) = on_cpu.made
+    assert len(what.inputs) == 1 and not what.written
 
 
 def test_what_parts_save_stays_and_what_runs_alone_does_not(on_cpu):
@@ -350,6 +468,9 @@ def test_frozen_weights_are_no_inputs_of_the_recording(on_cpu):
             torch.testing.assert_close(call(x, y), model(x, y))
     (what,) = on_cpu.made
     assert [one.name for one in what.inputs] == ["x", "y"] and what.static == ()
+    weight = model.linear.weight
+    assert what.constants and all(isinstance(x, torch.Tensor) for x in what.constants)
+    assert any(x.numel() == weight.numel() for x in what.constants)  # also of a call that is finished later
     assert bascule.counters()["cudagraphs"] == {"graphs": 1, "recordings": 1}
 
 
@@ -401,6 +522,31 @@ def test_explained(on_cpu):
     text = str(bascule.explain(Model(), torch.randn(8, 6), torch.randn(8, 6), options={"cudagraphs": True}))
     assert "CUDA graph: replayed: 7 inputs stay in place, 2 are copied" in text
     assert "bytes of copied inputs" in text
+
+
+def test_the_pool_is_foretold(on_cpu):
+    """What is saved stays until the backward has run; a view of it takes nothing more."""
+
+    def f(x, w):
+        return (torch.sin(x) @ w).relu()
+
+    x, w = torch.randn(64, 32, requires_grad=True), torch.randn(32, 16, requires_grad=True)
+    records = []
+    backend = partial(compile_dynamo_graph, on_record=records.append)
+    torch.compile(f, backend=backend, options={"on_error": "raise", "cudagraphs": True})(x, w).sum().backward()
+    forward, backward = (record.pool for record in records)
+    assert str(forward) in records[0].replay and str(backward) in records[1].replay
+    assert forward.inputs == 4 * (x.numel() + w.numel())
+    assert forward.outputs >= 4 * 64 * 16 and backward.outputs == forward.inputs
+    want = max(forward.running, forward.outputs + backward.running)
+    assert pool_bytes([forward, backward]) == want == pool_bytes(iter([forward, backward]))
+    assert backward.running == int(backward.arena) + backward.inputs + backward.outputs
+
+
+def test_views_of_one_result_have_its_memory_once():
+    gm = make_fx(lambda x: (lambda y: (y, y.t(), x[1:]))(torch.sin(x)), tracing_mode="fake")(torch.ones(8, 4))
+    what = Recording("graph0", 0, "inference", (), ())
+    assert pool_of(what, gm, None) == Pool("0", 4 * 32, 4 * 32)
 
 
 def test_without_the_option_nothing_is_recorded(on_cpu):

@@ -128,12 +128,18 @@ def checkpointed(x):
     return torch.utils.checkpoint.checkpoint(lambda x: torch.sin(x).cos(), x, use_reentrant=False)
 
 
+def data_replaced(x):
+    x.data = x.abs()  # the same when it is done again
+    return x + 1
+
+
 def chosen(x):
     return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
 
 
 BYPASSED = {
     "a graph in parts": (chosen, {}, "a graph that the disk cache does not have as one"),
+    "a function without a module": (data_replaced, {}, "PyTorch does not take one of its functions for a key"),
     "the option": (torch.sin, {"cache": False}, "the option 'cache' is off"),
     "a function": (
         torch.sin,

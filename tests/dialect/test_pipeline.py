@@ -1,5 +1,8 @@
 """Pipelines: what parses, what is refused and where, and what runs in which order."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,6 +39,25 @@ def run(text: str) -> str:
         module = ir.Module.parse("func.func @f() { return }", ir.Context.current)
         Pipeline.parse(text).run(module)
         return module.operation.attributes["tag"].value
+
+
+OTHERS = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bascule.dialect.mlir import ir
+from bascule.dialect.passes import Pass
+
+
+@dataclass(frozen=True)
+class Others(Pass):
+    name: ClassVar[str] = "others"
+    by: int = 1
+
+    def run(self, module):
+        i64 = ir.IntegerType.get_signless(64)
+        module.operation.attributes["others.by"] = ir.IntegerAttr.get(i64, self.by)
+"""
 
 
 @pytest.mark.parametrize(
@@ -92,3 +114,27 @@ def test_observers_see_every_stage():
         module = ir.Module.parse("func.func @f() { return }")
         Pipeline.parse("tag,cse").run(module, observers=[lambda when, stage, _: seen.append((when, stage.name))])
     assert seen == [("before", "tag"), ("after", "tag"), ("before", "cse"), ("after", "cse")]
+
+
+def test_passes_of_an_installed_package_are_found_by_name(tmp_path):
+    """As `pip` leaves it: a module and its metadata with entry points, of which one is broken."""
+    (tmp_path / "others_passes.py").write_text(OTHERS)
+    metadata = tmp_path / "others_passes-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: others-passes\nVersion: 1.0\n")
+    entries = "[bascule.passes]\nothers = others_passes:Others\nbroken = others_passes:Missing\n"
+    (metadata / "entry_points.txt").write_text(entries)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def opt(*arguments: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "bascule.dialect.tools.opt", *arguments]
+        return subprocess.run(
+            command, input="module {}", capture_output=True, text=True, env=environment, timeout=100, check=False
+        )
+
+    assert "others.by = 3" in opt("--others=by=3").stdout
+    assert "others.by = 4" in opt("--pass-pipeline=builtin.module(cse,others{by=4})").stdout
+    broken = opt("--broken")
+    assert broken.returncode == 1 and "cannot load the pass 'broken' from 'others_passes:Missing'" in broken.stderr
+    listed = opt("--list-passes").stdout
+    assert "--others" in listed and "cannot load the pass 'broken'" in listed and "--form-kernels" in listed

@@ -4,9 +4,7 @@ import pytest
 import torch
 from bascule.frontend import direct_calls
 
-needs_version = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) not in direct_calls.VERSIONS, reason="another PyTorch"
-)
+needs_version = pytest.mark.skipif(not direct_calls.available(), reason="another PyTorch")
 
 
 def compiled(function, **options):
@@ -210,13 +208,43 @@ def test_autocast_is_left_to_the_wrappers(found):
 
 
 def test_other_versions_call_through_the_wrappers(found, monkeypatch):
-    monkeypatch.setattr(direct_calls, "VERSIONS", ())
+    monkeypatch.setattr(direct_calls, "VERSIONS", ((1, 0), (1, 13)))
     call = compiled(lambda x: x.sin())
     for _ in range(3):
         (x,) = leaves((5,))
         call(x).sum().backward()
         torch.testing.assert_close(x.grad, x.detach().cos())
     assert not found
+
+
+@needs_version
+def test_inputs_that_are_views_and_are_saved(found):
+    def function(x, w):
+        return (x.sin() * w).sum(1)
+
+    call = compiled(function)
+    for _ in range(3):
+        base, w = leaves((4, 6), (5,))
+        got, want = (
+            torch.autograd.grad(called(base[:, 1:], w).square().sum(), (base, w)) for called in (call, function)
+        )
+        torch.testing.assert_close(got, want)
+    assert found == [True]
+
+
+@needs_version
+def test_a_backward_within_a_backward(found):
+    """Reentrant checkpoints run one: what is stored for the thread is in use then."""
+    inner = compiled(lambda x: x.sin().exp())
+    outer = torch.compile(lambda x: x.cos() * x, backend="bascule", options={"on_error": "raise"})
+    for _ in range(3):
+        (x,) = leaves((5,))
+        torch.utils.checkpoint.checkpoint(lambda x: inner(outer(x)), outer(x), use_reentrant=True).sum().backward()
+        got, x.grad = x.grad, None
+        y = x.cos() * x
+        (y.cos() * y).sin().exp().sum().backward()
+        torch.testing.assert_close(got, x.grad)
+    assert True in found
 
 
 def test_sizes_that_change(found):

@@ -1,5 +1,7 @@
 """Graphs with symbols: one compiled graph serves many sizes, however the sizes are computed."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -45,8 +47,24 @@ FUNCTIONS = {
     "a size less one": (lambda x: (x * (x.shape[0] - 1), torch.ones(x.shape[0] - 1)), [[leaf(n)] for n in (4, 9)]),
     "softmax": (lambda x: x.softmax(-1) @ x.transpose(0, 1), [[leaf(m, n)] for m, n in ((3, 5), (7, 65), (33, 2))]),
     "a float": (lambda x, a: x * a + a * 2, [[leaf(5), 1.5], [leaf(7), -2.25]]),
+    "a negative divisor": (
+        lambda x, k: torch.arange(60, -60, k) + x[0],
+        [[leaf(n), -k] for n, k in ((4, 3), (30, 7), (9, 20))],
+    ),
+    "numbers from quotients": (
+        lambda x, k: (
+            x[: round(k / 2 + 1)] * 2,
+            x * math.cos(k) + math.log2(x.shape[0]),
+            x + (k - 3) / 2 + 2.0 ** (k - 4),
+        ),
+        [[leaf(n), k] for n, k in ((9, 3), (30, 8), (12, 5))],
+    ),
+    "a number that the forward computes for the backward": (
+        lambda x, k: x * round(k / 2) * (k // 3),
+        [[leaf(n), k] for n, k in ((9, 3), (30, 8), (12, 5))],
+    ),
     "numbers": (
-        lambda x, k: (torch.tril(x, k), x.roll(k, 0), x + k, (x * k).sum(), torch.arange(k, k + 5)),
+        lambda x, k: (torch.tril(x, k), x.roll(k, 0), x + k, (x * k).sum() + abs(k), torch.arange(k, k + 5)),
         [[leaf(5, n), k] for n, k in ((4, 3), (3, -2), (7, 9), (4, -30))],
     ),
 }
@@ -58,6 +76,33 @@ def test_as_eager(name):
     records = check(function, *calls, dynamic=True, rtol=1e-5, atol=1e-5)
     assert not cut_at(records)
     assert len({record.name.rpartition("_")[2] for record in records}) == len(records), "compiled once"
+
+
+def places(x, n):
+    """Reads and writes at `n`, which may count from the end."""
+    y = x.clone()
+    y[n:] = 1
+    y[: n - 2] = 5
+    y[n - 1] = 7
+    return (
+        y,
+        x[n] * 2,
+        x[n:].exp(),
+        x.narrow(0, n, 2),
+        torch.select_scatter(x, x.sum(), 0, n),
+        torch.slice_scatter(x, x[:2], 0, n, n + 2),
+    )
+
+
+@pytest.mark.parametrize("positions", [(-4, -5, -7), (4, 5, 6)])
+def test_positions_that_count_from_the_end(positions):
+    check(places, *([leaf(n), k] for n, k in zip((9, 12, 40), positions)), dynamic=True, graphs=1)
+
+
+def test_what_python_rounds_to_digits_is_added_between_parts():
+    calls = [[leaf(n), k] for n, k in ((9, 3), (30, 8), (12, 5))]
+    records = check(lambda x, k: (x * 2 + round(k / 7 * 123.4567, 1)) * round(k / 2), *calls, dynamic=True)
+    assert cut_at(records)
 
 
 def block(x, w, v):

@@ -8,10 +8,11 @@ from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.ir import context
 from bascule.dialect.ir.computed import computed_value
 from bascule.dialect.mlir import ir
-from bascule.frontend.symbols import Source, Symbols
+from bascule.frontend.symbols import Source, Symbols, symbol_sources
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils._sympy.functions import (
+    CeilDiv,
     CeilToInt,
     FloorDiv,
     FloorToInt,
@@ -21,6 +22,7 @@ from torch.utils._sympy.functions import (
     Mod,
     ModularIndexing,
     PowByNatural,
+    PythonMod,
     RoundToInt,
     ToFloat,
     TruncToInt,
@@ -91,6 +93,10 @@ def test_computed_symbols_have_the_values_that_sympy_has():
         RoundToInt(ToFloat(s) * sympy.Float(0.7)),
         PowByNatural(s, t),
         Where(s > t, s - 1, t + 2),
+        FloorDiv(s, Min(t - s, -1)),
+        CeilDiv(s, Min(t - s, -1)),
+        PythonMod(s, Min(t - s, -1)),
+        RoundToInt(IntTrueDiv(s - t, 2) + 1),
     ]
     sizes = [symbols.affine(found) for found in cases]
     for known in ((6, 4), (4, 6), (5, 5), (2, 31)):
@@ -150,7 +156,13 @@ def test_a_symbol_is_solved_for():
     assert Symbols([doubled]).sources == {s: Source(0, "size", 0, scale=2), t: Source(0, "size", 1)}
 
 
-def test_a_symbol_that_no_input_gives():
+def test_an_input_that_gives_an_expression():
     tensor = fake(6, 4)
+    s, t = (size.node.expr for size in tensor.shape)
     with pytest.raises(UnsupportedError, match="no input gives the value of the symbol"):
-        Symbols([tensor.reshape(-1)])
+        symbol_sources([tensor.reshape(-1)])
+    symbols = Symbols([tensor.reshape(-1)])
+    assert symbols.sources == {s * t: Source(0, "size", 0)}
+    assert str(symbols.affine(s * t + 1)) == "s0 + 1"
+    with pytest.raises(UnsupportedError, match="is not given by any input"):
+        symbols.affine(s)

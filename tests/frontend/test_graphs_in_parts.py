@@ -106,6 +106,25 @@ def test_an_operator_that_writes_to_its_arguments():
         assert cut_at(check(function, [torch.randn(5), torch.randn(5)])) == ["aten.index.Tensor"]
 
 
+def test_an_operator_that_writes_to_arguments_by_keyword():
+    with torch.library._scoped_library("bascule_parts", "FRAGMENT") as library:
+        library.define("scale(Tensor(a!) x, Tensor[] by, SymInt n, *, Tensor(b!)? count, SymInt step=2) -> ()")
+
+        def scale(x, by, n, *, count, step=2):
+            x.mul_(by[0] * n * step)
+            if count is not None:
+                count.add_(by[1])
+
+        library.impl("scale", scale, "CompositeExplicitAutograd")
+
+        def function(x, y, z, count):
+            torch.ops.bascule_parts.scale(x, [y, z], 3, count=count)
+            torch.ops.bascule_parts.scale(x, [z], 2, count=None, step=5)
+            return x + 1, count * 2
+
+        check(function, [torch.randn(5) for _ in range(4)])
+
+
 def test_effects_keep_their_order(capfd):
     """Their tokens go through all of the graph, so that they run between the parts."""
 

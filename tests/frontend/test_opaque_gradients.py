@@ -2,8 +2,11 @@
 
 import pytest
 import torch
+from bascule.frontend.aot import compile_with_autograd
+from functorch.compile import make_boxed_func
 
 import bascule
+from bascule import unrecordable
 
 
 @torch.library.custom_op("bascule_tests::grouped", mutates_args=())
@@ -121,6 +124,24 @@ def test_a_formula_that_wrote_before_it_looked():
         torch.compile(function, backend="bascule", fullgraph=True)(x)
     torch.compile(function, backend="bascule")(x).backward()
     torch.testing.assert_close(x.grad, 18 * x.detach().sin() * x.detach().cos())
+
+
+def test_no_cuda_graph_holds_either(monkeypatch):
+    """Nor the gradient, nor the operator itself: both wait for the GPU."""
+    found = []
+
+    def compiler(gm, inputs, **direction):
+        monkeypatch.setattr(unrecordable, "on_gpu", lambda x: True)
+        found.append({str(node.target): reason for node, reason in unrecordable.unrecordable(gm.graph).items()})
+        return make_boxed_func(gm.forward)
+
+    def backend(gm, inputs):
+        return compile_with_autograd(gm, inputs, compiler, {})
+
+    torch.compile(model, backend=backend, fullgraph=True)(*leaves()).backward()
+    forward, backward = found
+    assert "as its gradient does" in forward["bascule_tests.grouped.default"]
+    assert "marked" in backward["bascule.gradient_of.default"]
 
 
 def test_the_operator_is_known_to_explain():

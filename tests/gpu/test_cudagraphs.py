@@ -93,6 +93,23 @@ def test_training_with_an_optimizer_and_running_statistics():
     assert bascule.counters()["cudagraphs"]["graphs"] == 2 and recordings() <= 4
 
 
+def test_a_compiled_optimizer():
+    """Parameters and states stay in place and are written there; gradients are copied."""
+    models = [torch.nn.Linear(32, 32).cuda() for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = [torch.optim.AdamW(model.parameters(), 0.01) for model in models]
+    steps = [compiled(lambda: optimizers[0].step()), optimizers[1].step]
+    for _ in range(STEPS + 2):
+        x = randn(8, 32)
+        for model, optimizer, step in zip(models, optimizers, steps, strict=True):
+            optimizer.zero_grad(set_to_none=True)
+            model(x).square().sum().backward()
+            step()
+    for got, want in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+    assert 1 <= recordings() <= 2
+
+
 def test_a_language_model():
     model, inputs = gpt2()
     model, inputs = model.cuda(), {name: x.cuda() for name, x in inputs.items()}
@@ -192,6 +209,31 @@ def test_parts_around_operators_that_synchronise():
         x = randn(16, 16)
         torch.testing.assert_close(call(x, w), f(x, w), rtol=1e-4, atol=1e-4)
     assert recordings() >= 2
+
+
+class Counting(torch.nn.Module):
+    """Counts its calls on the CPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16, device="cuda")
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return torch.relu(self.linear(x)), self.count * 2
+
+
+@pytest.mark.parametrize("replayed", [True, False])
+def test_a_count_on_the_cpu(replayed):
+    model = Counting()
+    call = compiled(model, options={"cudagraphs": replayed})
+    for number in range(1, STEPS + 1):
+        x = randn(4, 16)
+        y, double = call(x)
+        torch.testing.assert_close(y, torch.relu(model.linear(x)))
+        assert model.count == number and double == 2 * number and double.device.type == "cpu"
+    assert recordings() == replayed
 
 
 def test_a_graph_break_between_two_recordings():

@@ -1,12 +1,14 @@
 """Kernels of every kind through Triton to machine code, without a GPU."""
 
 from dataclasses import replace
+from threading import Event
 
 import pytest
 import torch
 import torch.nn.functional as F
 from bascule.dialect.errors import CompilerError, UserError
-from bascule.lowering.triton import compile_kernel, compile_kernels
+from bascule.lowering.triton import compilation, compile_kernel, compile_kernels
+from bascule.lowering.triton.compilation import start_compiling
 from bascule.lowering.triton.kernel_cache import KernelCache
 from triton_check import cubins, lowered, program
 
@@ -132,3 +134,22 @@ def test_an_unknown_architecture_concerns_all_kernels():
     kernels = list(lowered(program(lambda x: x * 2, torch.randn(64))).values())
     with pytest.raises(UserError, match="sm_77"):
         compile_kernels(kernels, 77, KernelCache(None), lambda name, error: None)
+
+
+def test_compiling_is_waited_for_at_the_end(monkeypatch, tmp_path):
+    """`start_compiling` returns while Triton is at work; what it made is on disk when `result` has it."""
+    kernels = list(lowered(program(lambda x: x * 2, torch.randn(64))).values())
+    may_go, make = Event(), compilation._machine_code
+
+    def waits(kernel, capability):
+        assert may_go.wait(60)
+        return make(kernel, capability)
+
+    monkeypatch.setattr(compilation, "_machine_code", waits)
+    started = start_compiling(kernels, 90, KernelCache(tmp_path))
+    assert not started.made.done()
+    may_go.set()
+    (code,) = started.result().values()
+    monkeypatch.setattr(compilation, "_machine_code", None)  # the cache has it
+    again = start_compiling(kernels, 90, KernelCache(tmp_path))
+    assert again.made is None and next(iter(again.result().values())).cubin == code.cubin

@@ -13,6 +13,7 @@ from .test_columns import POINTWISE
 from .test_passes import SPLITTING, common, compare_after
 
 COLLAPSE = SPLITTING.index("collapse-domains")
+SPLIT = next(number for number, stage in enumerate(SPLITTING) if stage.startswith("split-domains"))
 
 
 @dataclass
@@ -72,6 +73,25 @@ class Folded:
 
         self.values.append(self.make(flat, [*self.sizes(flat), self.columns], body))
 
+    def groups(self, kind: str, x: ir.Value, y: ir.Value) -> None:
+        """Rows less what `inner` of them have together."""
+        type_ = self.weight.type.element_type
+
+        def total(at):
+            return builders.reduce(
+                kind, [self.inner, self.columns], type_, lambda k: self.read(y, [at[0], k[0]], k[1])
+            )[0]
+
+        totals = self.make(True, [self.outer], total)
+
+        def body(at):
+            row, column = at
+            quotient = ir.AffineExpr.get_floor_div(ir.AffineExpr.get_dim(0), self.inner)
+            (group,) = builders.apply(index_map(1, [quotient]), [row], [])
+            return math.tanh(arith.subf(self.read(x, [row], column), builders.read(totals, [group])))
+
+        self.values.append(self.make(True, [*self.sizes(True), self.columns], body))
+
     def sum_columns(self, flat: bool, x: ir.Value, y: ir.Value) -> None:
         type_ = self.weight.type.element_type
 
@@ -109,7 +129,7 @@ class Folded:
         )
 
 
-STEPS = ("pointwise", "pointwise", "rows", "rows", "columns", "timed", "position", "call", "see")
+STEPS = ("pointwise", "pointwise", "rows", "rows", "groups", "columns", "timed", "position", "call", "see")
 
 
 @st.composite
@@ -136,6 +156,8 @@ def folded(draw) -> str:
                         graph.pointwise(form, draw(st.sampled_from(POINTWISE)), x, y)
                     case "rows":
                         graph.rows(form, draw(st.sampled_from(("sum", "max"))), x, y)
+                    case "groups":
+                        graph.groups(draw(st.sampled_from(("sum", "max"))), x, y)
                     case "columns":
                         graph.sum_columns(form, x, y)
                     case "timed":
@@ -159,6 +181,12 @@ def folded(draw) -> str:
 @given(text=folded())
 def test_collapsing_does_not_change_the_numbers(text):
     compare_after(text, 1, SPLITTING[:COLLAPSE], [SPLITTING[COLLAPSE]])
+
+
+@common
+@given(text=folded())
+def test_splitting_does_not_change_the_numbers(text):
+    compare_after(text, 1, SPLITTING[:SPLIT], [SPLITTING[SPLIT]])
 
 
 @common

@@ -18,6 +18,7 @@ from .programs import programs
 STAGES = DEFAULT[DEFAULT.index("torch-to-bascule") + 1 :]
 # The same with thresholds so low that programs of a few elements pass them.
 EAGER = {
+    "split-domains": "split-domains{min-shared=1 min-run=1}",
     "split-reductions": "split-reductions{parallel=3 min-size=2 cache=512}",
     "form-kernels": "form-kernels{min-shared=1}",
 }

@@ -1,0 +1,47 @@
+"""What docs/*.md and README.md name is there: files, folders, the passes in their order, `make` targets."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bascule.pipelines import DEFAULT
+
+ROOT = Path(__file__).parents[2]
+# Where a path in a document may begin.
+FOLDERS = (
+    "",
+    "bascule",
+    "dialect",
+    "dialect/analysis",
+    "frontend",
+    "lowering",
+    "lowering/cpu",
+    "runtime",
+    "runtime/native",
+)
+
+
+@pytest.mark.parametrize("document", ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+def test_files_are_there(document):
+    told = re.findall(r"`([\w/.]+(?:\.(?:py|pyi|cpp|h|md)|/))(?::\w+)?`", (ROOT / document).read_text())
+    missing = {path for path in told if not any((ROOT / folder / path).exists() for folder in FOLDERS)}
+    assert not missing - {"reciprocals.py", "model.py"}  # of a user's own
+
+
+def test_links_lead_somewhere():
+    for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+            assert (document.parent / link).exists(), (document, link)
+
+
+def test_the_pipeline_is_the_one_that_runs():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (?:tensor|kernel|program) stage \| (.*) \|$", text, re.MULTILINE)
+    assert tuple(name for row in rows for name in re.findall("`([^`]+)`", row)) == DEFAULT
+
+
+def test_commands_of_the_readme_are_targets_of_make():
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    commands = re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert commands == ["demo", "test"] and set(commands) <= set(targets)

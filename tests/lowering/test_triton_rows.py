@@ -1,0 +1,129 @@
+"""Rows that registers hold: as several tiles where one would be half empty, what all rows share read once, one meeting of the threads."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from bascule.dialect.ir.functions import functions, kernel_op
+from bascule.lowering.triton import compile_kernel
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: F401  (imported before the frontend, as elsewhere)
+from triton_check import check, cubins, lowered, program
+
+import bascule
+
+WIDTHS = [384, 640, 768, 760, 1000, 3000, 5120]  # three or five tiles, three of which the last is short, one
+
+
+def schedules(function, *inputs) -> str:
+    module = program(function, *inputs)
+    with module.context:
+        return " ".join(
+            str(kernel.attributes["schedule"]) for kernel in filter(None, map(kernel_op, functions(module)))
+        )
+
+
+def layer_norm(x, w, b):
+    return F.layer_norm(x, x.shape[-1:], w, b)
+
+
+def train(function, *inputs: torch.Tensor, **options) -> list[torch.Tensor]:
+    """Result and gradients."""
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    out = function(*leaves)
+    ramp = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).sin().view(out.shape)
+    return [out.detach(), *torch.autograd.grad(out, leaves, ramp)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_rows(width):
+    check(layer_norm, torch.randn(9, width) + 2, torch.randn(width), torch.randn(width))
+    check(lambda x: F.softmax(x, -1), torch.randn(9, width) * 3)
+    check(lambda x: x.amax(-1) + x.argmin(-1) * x.prod(-1), torch.rand(5, width) + 0.5)
+
+
+@pytest.mark.parametrize("width", [768, 760, 1536])
+def test_rows_beside_sums_of_columns(width):
+    """The gradients of a layer norm, whose sums are carried as the tiles of a row."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    inputs = torch.randn(300, width) + 1, torch.randn(width), torch.randn(width)
+    options = {"target": "interpret", "on_error": "raise", "cache": False}
+    got = train(torch.compile(layer_norm, backend="bascule", dynamic=False, options=options), *inputs)
+    want = train(layer_norm, *(x.double() for x in inputs))
+    for g, w in zip(got, want, strict=True):
+        assert (g - w).abs().max() <= 1e-5 * w.abs().max()
+
+
+@pytest.mark.parametrize(("width", "tiles"), [(768, 3), (5120, 5), (1024, 1), (1000, 1), (96, 1)])
+def test_tiles(width, tiles):
+    text = schedules(lambda x: F.softmax(x, -1), torch.randn(999, width))
+    steps = {int(step) for step in re.findall(r"step = (\d+)", text)}
+    assert {-(-width // step) for step in steps} == {tiles}
+    assert ("held = true" in text) == (tiles > 1)
+
+
+def test_a_scan_is_one_tile():
+    assert "held" not in schedules(lambda x: x.cumsum(-1), torch.randn(9, 768))
+    check(lambda x: x.cumsum(-1), torch.randn(9, 768))
+
+
+def test_a_scan_of_several_tiles_is_refused():
+    module = program(lambda x: x.cumsum(-1), torch.randn(9, 1024))
+    with module.context:
+        (kernel,) = filter(None, map(kernel_op, functions(module)))
+        text = str(kernel.attributes["schedule"]).replace("step = 1024", "held = true, step = 256")
+        kernel.attributes["schedule"] = type(kernel.attributes["schedule"]).parse(text)
+    with pytest.raises(bascule.UnsupportedError, match="several tiles"):
+        lowered(module)
+
+
+def test_more_tiles_than_are_worth_their_code_are_refused():
+    module = program(lambda x: x.sum(-1), torch.randn(9, 1024))
+    with module.context:
+        (kernel,) = filter(None, map(kernel_op, functions(module)))
+        text = str(kernel.attributes["schedule"]).replace("step = 1024", "held = true, step = 32")
+        kernel.attributes["schedule"] = type(kernel.attributes["schedule"]).parse(text)
+    with pytest.raises(bascule.UserError, match="holds 1024 points in tiles of 32"):
+        lowered(module)
+
+
+def gradients(x, g, w):
+    """What the rows of a gradient need: two sums of each row."""
+    weighted = g * w
+    return weighted - weighted.sum(-1, keepdim=True) * 1e-3 - x * (weighted * x).sum(-1, keepdim=True) * 1e-3
+
+
+def test_threads_meet_once_for_reductions_that_do_not_wait_for_each_other():
+    inputs = torch.randn(40, 1024), torch.randn(40, 1024), torch.randn(1024)
+    (kernel,) = lowered(program(gradients, *inputs)).values()
+    assert kernel.ttir.count('"tt.reduce"(') == 1
+    check(gradients, *inputs, tolerance={"rtol": 1e-4, "atol": 1e-4})
+
+
+def test_reductions_of_several_kinds_meet():
+    check(lambda x: (x.sum(-1) * x.amax(-1), x.argmax(-1), (x > 1).any(-1)), torch.randn(7, 1024))
+
+
+def test_what_does_not_vary_is_read_before_the_loop():
+    """Of sums of chunks of rows, weighted by columns."""
+    function = lambda x, w: (x.view(8, 40, 512) * w).amax(-1).sum(-1)  # noqa: E731
+    check(function, torch.randn(320, 512), torch.randn(512))
+    (kernel,) = lowered(program(function, torch.randn(320, 512), torch.randn(512))).values()
+    before, inside = kernel.ttir.split("scf.for", 1)
+    assert before.count('"tt.load"') == 1 and inside.count('"tt.load"') == 1
+
+
+def test_a_mask_has_the_arrangement_of_what_it_masks():
+    """Or everything that meets it would be computed once for each."""
+    function = lambda x, m: F.softmax(x.float() * m, -1).to(x.dtype)  # noqa: E731
+    inputs = torch.randn(64, 4096, dtype=torch.bfloat16), torch.rand(64, 4096) > 0.3
+    check(function, *inputs)
+    (kernel,) = lowered(program(function, *inputs)).values()
+    text = compile_kernel(kernel, 90).asm["ttgir"]
+    assert len({layout for layout in re.findall(r"tensor<4096xf32, (#\w+)>", text)}) == 1
+
+
+def test_rows_of_several_tiles_compile():
+    x, w = torch.empty(999, 768, device="meta", dtype=torch.bfloat16), torch.empty(768, device="meta")
+    assert cubins(layer_norm, x, w, w)
