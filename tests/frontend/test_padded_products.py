@@ -20,9 +20,9 @@ def padded(function, *inputs):
 
 
 def rows(gm):
-    """The lengths of the rows of all operands of products, in elements."""
+    """The lengths of the rows of all operands and results of products, in elements."""
     products = [node for node in gm.graph.nodes if node.target is aten.mm.default]
-    values = [x.meta["val"] for node in products for x in node.args]
+    values = [x.meta["val"] for node in products for x in (*node.args, node)]
     return [max(x.stride()) for x in values]
 
 
@@ -68,10 +68,9 @@ def test_every_dimension(small, sizes, transposed):
     [
         (torch.randn(24, 16), torch.randn(16, 37)),
         (torch.randn(24, 16).half(), torch.randn(16, 40).half()),
-        (torch.randn(24, 16).half(), torch.randn(37, 16).half().t()),
         (torch.randn(4, 16).half(), torch.randn(16, 37).half()),
     ],
-    ids=["f32", "aligned", "aligned operands", "small"],
+    ids=["f32", "aligned", "small"],
 )
 def test_what_stays_as_it_is(small, inputs):
     gm = padded(lambda a, b: a @ b, *inputs)

@@ -5,12 +5,18 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
+from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions, kernel_op
+from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.importer import import_graph
 from bascule.lowering.triton import compile_kernel
-from torch.fx.experimental.proxy_tensor import make_fx  # noqa: F401  (imported before the frontend, as elsewhere)
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from triton_check import check, cubins, lowered, program
 
 import bascule
+from bascule.options import Options
+from bascule.pipelines import pipeline_for
 
 WIDTHS = [384, 640, 768, 760, 1000, 3000, 5120]  # three or five tiles, three of which the last is short, one
 
@@ -105,13 +111,25 @@ def test_reductions_of_several_kinds_meet():
     check(lambda x: (x.sum(-1) * x.amax(-1), x.argmax(-1), (x > 1).any(-1)), torch.randn(7, 1024))
 
 
-def test_what_does_not_vary_is_read_before_the_loop():
-    """Of sums of chunks of rows, weighted by columns."""
-    function = lambda x, w: (x.view(8, 40, 512) * w).amax(-1).sum(-1)  # noqa: E731
-    check(function, torch.randn(320, 512), torch.randn(512))
-    (kernel,) = lowered(program(function, torch.randn(320, 512), torch.randn(512))).values()
+def test_weights_of_rows_beside_columns_are_read_before_the_loop():
+    """The weights of a layer norm: Triton would read them again for each row."""
+
+    def backward(g, x, mean, rstd, w):
+        return torch.ops.aten.native_layer_norm_backward(g, x, [1024], mean, rstd, w, w, [True, True, True])
+
+    with FakeTensorMode():
+        rows, row, columns = torch.empty(8192, 1024), torch.empty(8192, 1), torch.empty(1024)
+        gm = make_fx(backward, tracing_mode="fake", decomposition_table=decomposition_table())(
+            rows, rows.clone(), row, row.clone(), columns
+        )
+    fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
+    module = import_graph(gm, fake, context=context()).module
+    pipeline_for(Options(), {"target": "cuda"}).run(module)
+    (kernel,) = [k for k in lowered(module).values() if "scf.for" in k.ttir and "tensor<1024xf32>" in k.ttir][:1]
     before, inside = kernel.ttir.split("scf.for", 1)
-    assert before.count('"tt.load"') == 1 and inside.count('"tt.load"') == 1
+    read = re.compile(r'"tt.load".*-> tensor<1024xf32>')
+    assert len(read.findall(before)) == 1  # the weights
+    assert len(read.findall(inside)) == 2
 
 
 def test_a_mask_has_the_arrangement_of_what_it_masks():
