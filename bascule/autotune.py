@@ -78,9 +78,8 @@ class _Tuning:
 
     def run(self) -> None:
         with self.module.context, ir.Location.unknown():
-            own = lower_kernels(
-                self.module, lambda name, error: None
-            )  # what is refused here is refused again, and told, later
+            # What is refused here is refused again, and told, later.
+            own = lower_kernels(self.module, lambda name, error: None)
             missing = []
             for candidate in self._candidates(own):
                 if not self._known(candidate):
@@ -137,9 +136,8 @@ class _Tuning:
                 copy = candidate.function.clone(ir.InsertionPoint(scratch.body))
                 copy.attributes["sym_name"] = ir.StringAttr.get(candidate.variant(number))
                 kernel_op(copy).attributes["schedule"] = schedule
-        failed: dict[
-            str, Exception
-        ] = {}  # a schedule that its kernel, Triton or the device does not take is none to choose
+        # A schedule that its kernel, Triton or the device does not take is none to choose.
+        failed: dict[str, Exception] = {}
         refuse = failed.__setitem__
         lowered = lower_kernels(scratch, refuse)
         codes = compile_kernels(list(lowered.kernels.values()), capability(self.device), refuse=refuse)

@@ -16,7 +16,7 @@ from bascule.frontend.aot import compile_with_autograd, min_cut
 from .counting import count as counted
 from .dynamo_errors import raised_as_is
 from .garbage import collections_paused
-from .options import Options, options_for
+from .options import PRE_GRAD, Options, options_for
 from .output_code import CompiledGraph
 from .record import Record
 from .trace_cache import Traces, unused
@@ -58,7 +58,7 @@ def compile_dynamo_graph(
             pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
         name = f"graph{next(_numbers)}"
         if checked.pre_grad_custom_pass is not None:
-            from .graph_passes import PRE_GRAD, apply
+            from .graph_passes import apply
 
             apply(gm, checked, PRE_GRAD)
         reason = unused(checked)

@@ -22,9 +22,8 @@ class Chain:
 
     def __init__(self, gm: torch.fx.GraphModule, steps: Sequence[Step]):
         self.gm, self.steps = gm, steps
-        self.constants: dict[
-            str, Any
-        ] = {}  # name -> a part, a subgraph, a tensor, an operator without a path, a node with a dense form
+        # Name -> a part, a subgraph, a tensor, an operator without a path, a node with a dense form.
+        self.constants: dict[str, Any] = {}
         self.callers: dict[str, str] = {}  # name of a subgraph -> the higher-order operator that calls it
         self.names: dict[Value, str] = {}
         self.taken = set(RESERVED)

@@ -14,6 +14,7 @@ from .cache import Slot, slot_for
 from .device_warnings import subjects_of, warn_about
 from .devices import host_work, placement_of
 from .dialect.ir import context
+from .dialect.passes.stages import require_program
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
 from .first_call import FinishedAtFirstCall
@@ -91,9 +92,8 @@ def _aligned(example_inputs: Sequence[Any]) -> bool:
     """Whether the dynamic sizes are multiples of 16 as they are now."""
     sizes = [size for x in example_inputs for size in (x.shape if isinstance(x, torch.Tensor) else [x])]
     hints = [size.node.hint for size in sizes if isinstance(size, torch.SymInt)]
-    return all(
-        hint is None or (isinstance(hint, int) and hint % 16 == 0) for hint in hints
-    )  # a ragged size has no number
+    # A ragged size is no number.
+    return all(hint is None or (isinstance(hint, int) and hint % 16 == 0) for hint in hints)
 
 
 def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
@@ -128,6 +128,8 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
             with record.stage("load"):
                 return _kept(load(entry.wrapper, entry.kernels, imported.constants), slot, record, imported.constants)
         pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
+        if options.pipeline is not None:  # the default one ends there
+            require_program(imported.module)
         record.lowering = True
         if options.max_autotune:
             from .autotune import tune

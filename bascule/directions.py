@@ -14,9 +14,9 @@ from .compile import compile_graph
 from .dynamo_errors import raised_as_is
 from .freezing import Compiler, freezing
 from .garbage import collections_paused
-from .graph_passes import JOINT, POST_GRAD, apply
+from .graph_passes import apply
 from .minifier import minifying
-from .options import Options
+from .options import JOINT, POST_GRAD, Options
 from .record import Record
 from .replay import Replays
 

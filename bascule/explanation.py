@@ -30,9 +30,7 @@ class GraphExplanation:
     refused: tuple[str, ...]  # kernels that did not compile, whose operators run in PyTorch: name, reason, reproducer
     untuned: str | None  # with the option `max_autotune`: why no schedule was measured
     replay: str | None  # with the option `cudagraphs` on a GPU: how it is replayed, or why not
-    cuts: tuple[
-        str, ...
-    ]  # operators at which it was cut into parts, which follow it: operator, reason, the user's line
+    cuts: tuple[str, ...]  # operators that run between its parts, which follow it: operator, reason, the user's line
     seconds: dict[str, float]  # stage or pass -> time
     wrapper: str | None  # the Python module that runs the graph
 

@@ -15,8 +15,8 @@ from bascule.frontend.frozen_weights import weight_inputs
 from .directions import compile_direction
 from .dynamo_errors import raised_as_is
 from .errors import UserError
-from .graph_passes import PRE_GRAD, apply, partition
-from .options import make_options, options_for
+from .graph_passes import apply, partition
+from .options import POST_GRAD, PRE_GRAD, inductors_passes, make_options, options_for
 from .output_code import CompiledGraph
 from .pipelines import pipeline_for
 from .replay import ForwardDevice, Replays
@@ -50,15 +50,17 @@ def compile_fx_inner(
     numbers and symbolic integers, one a placeholder. `cudagraphs`: whether CUDA graphs are replayed (a bool, or Inductor's boxed one, which
     says False afterwards if the forward is not replayed);
     `static_input_idxs`: of inputs that stay where they are; `boxed_forward_device_index`: where the forward that a backward belongs to is
-    replayed; `options`: ours. `compile_region_name`, `layout_opt`, `extern_node_serializer` and `get_decomp_fn` tell Inductor's own code
-    generator things that are not needed here. Returns an `OutputCode`, called with one list of inputs.
+    replayed; `options`: ours, the passes over each graph as in `torch._inductor.config` if they leave them open. `compile_region_name`,
+    `layout_opt`, `extern_node_serializer` and `get_decomp_fn` tell Inductor's own code generator things that are not needed here.
+    Returns an `OutputCode`, called with one list of inputs.
     Raises `UserError` for `cpp_wrapper`, `fx_wrapper` and `aot_mode`, which ask for other kinds of code, and `BasculeError` as `options` say.
     """
     with raised_as_is():
         for name, wanted in {"cpp_wrapper": cpp_wrapper, "fx_wrapper": fx_wrapper, "aot_mode": aot_mode}.items():
             if wanted:
                 raise UserError("asks for code of another kind than a Python module", location=f"parameter '{name}'")
-        checked = make_options(None, {"cudagraphs": bool(cudagraphs), **(options or {})})
+        asked = {"cudagraphs": bool(cudagraphs), **inductors_passes(POST_GRAD)}
+        checked = make_options(None, {**asked, **(options or {})})
         pipeline_for(checked)
         if checked.freezing:
             raise UserError(

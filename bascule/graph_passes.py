@@ -13,13 +13,9 @@ from torch.fx import Graph, GraphModule
 from bascule.frontend.aot import min_cut
 
 from .errors import UserError
-from .options import Options
+from .options import JOINT, Options
 
 GraphPass = Callable[[Graph], None]
-
-PRE_GRAD = ("pre_grad_custom_pass",)
-JOINT = ("joint_custom_pre_pass", "joint_custom_post_pass")
-POST_GRAD = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 
 
 def apply(gm: GraphModule, options: Options, names: tuple[str, ...]) -> None:

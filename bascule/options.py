@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from .errors import UserError
@@ -86,9 +87,22 @@ class Options:
                 raise UserError(
                     f"has no value '{value}'", location=f"option '{f.name}'", hint=f"known: {', '.join(choices)}"
                 )
+        if self.dump is not None:
+            try:
+                Path(self.dump).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"cannot make the directory '{self.dump}': {error.strerror}", location="option 'dump'"
+                ) from None
 
 
 _NAMES = {type(None): "None", Callable: "a function"}
+
+# The passes of the user's own over FX graphs, by where they run, as `torch._inductor.config` names them too.
+PRE_GRAD = ("pre_grad_custom_pass",)
+JOINT = ("joint_custom_pre_pass", "joint_custom_post_pass")
+POST_GRAD = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
+PASSES = (*PRE_GRAD, *JOINT, *POST_GRAD)
 
 # What `mode` means, in options. The names are those of `torch.compile`.
 MODES: dict[str, dict[str, Any]] = {
@@ -114,11 +128,18 @@ def make_options(mode: str | None = None, options: Mapping[str, Any] | None = No
 
 
 def options_for(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
-    """What `make_options` says; freezing, where `options` leave it open, as `torch._inductor.config.freezing` asks for it."""
+    """What `make_options` says; freezing and the user's passes, where `options` leave them open, are those of `torch._inductor.config`."""
     from torch._inductor import config
 
     asked = {"freezing": True} if config.freezing else {}
-    return make_options(mode, {**asked, **(options or {})})
+    return make_options(mode, {**asked, **inductors_passes(PASSES), **(options or {})})
+
+
+def inductors_passes(names: tuple[str, ...]) -> dict[str, Callable]:
+    """Those of the passes `names` that `torch._inductor.config` has."""
+    from torch._inductor import config
+
+    return {name: getattr(config, name) for name in names if getattr(config, name, None) is not None}
 
 
 def list_options() -> dict[str, str]:

@@ -37,9 +37,8 @@ class Record:
     wrapper: str | None = None  # the source of the Python module
     fallback: str | None = None  # why the graph was not compiled
     cuts: "list[Cut]" = field(default_factory=list)  # operators between which it was compiled, in parts
-    refused: list[str] = field(
-        default_factory=list
-    )  # kernels that did not compile, whose operators run in PyTorch, and why
+    # Kernels that did not compile, whose operators run in PyTorch, and why.
+    refused: list[str] = field(default_factory=list)
     untuned: str | None = None  # with the option `max_autotune`: why nothing was measured
     replay: str | None = None  # whether it is replayed as a CUDA graph: how, or why not
     pool: "Pool | None" = None  # the memory that its recording takes

@@ -26,9 +26,8 @@ class Refusals:
 
     module: ir.Module
     record: Record
-    found: dict[str, tuple[Exception, str]] = field(
-        default_factory=dict
-    )  # name -> what was raised, and the stage at work
+    # Name -> what was raised, and the stage at work.
+    found: dict[str, tuple[Exception, str]] = field(default_factory=dict)
 
     def __call__(self, name: str, error: Exception) -> None:
         options = self.record.options

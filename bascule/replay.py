@@ -209,8 +209,8 @@ def _told(what: Recording, pool: Pool) -> str:
 
 
 def _user_name(node: torch.fx.Node) -> str:
-    """`cache` for `L['cache']`, `self.norm.weight` for `L['self']._modules['norm']._parameters['weight']`, as Dynamo says where an input comes from;
-    the placeholder's name if it does not."""
+    """`cache` for `L['cache']`, `self.weight` for `L['self']._parameters['weight']`, as Dynamo says where an input comes from; the placeholder's
+    name if it does not."""
     source = getattr(node, "_dynamo_source", None)
     name = getattr(source, "name", None)
     text = name() if callable(name) else name

@@ -45,8 +45,9 @@ Boxed = Callable[[list[Any]], Sequence[Any]]
 def unused(options: Options) -> str | None:
     """Why traces are not looked up at all; None if they are."""
     functions = [name for name, value in vars(options).items() if callable(value) and name != RAN]
-    if functions:
-        return f"the option '{functions[0]}' is a function"
+    unknown = [name for name in functions if _uuid(getattr(options, name)) is None]
+    if unknown:
+        return f"the option '{unknown[0]}' is a function"
     if options.cudagraphs:
         return "the option 'cudagraphs' is on"  # what is replayed is decided from the traced graphs
     if options.freezing:
@@ -95,6 +96,7 @@ class Traces:
 
     def _key_of(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
         options = {n: v for n, v in vars(self.options).items() if n not in UNSEEN and n != RAN}
+        options |= {name: _uuid(value) for name, value in options.items() if callable(value)}
         if self.options.pipeline is not None:
             from .cache_key import check_passes
             from .pipelines import pipeline_for
@@ -172,6 +174,13 @@ class Traces:
         places = [self.lines.get(place) for place in kept.places]
         told = {"key": kept.key, "places": places, "target": kept.target, "device": kept.device, "nodes": kept.nodes}
         return told | {"subjects": list(kept.subjects)}
+
+
+def _uuid(function: Any) -> str | None:
+    """What tells a pass from others, if it says so, as Inductor's `CustomGraphPass` does."""
+    uuid = getattr(function, "uuid", None)
+    told = uuid() if callable(uuid) else None
+    return None if told is None else repr(told)
 
 
 def _directory() -> Directory:

@@ -1,6 +1,6 @@
 """Whole models on a GPU: step time, first call and peak memory of eager, Inductor and Bascule; losses or outputs compared with eager in f32.
 
-python -m benchmarks.models --device cuda [--only NAME] [--json FILE] [--backends eager,inductor,bascule] [--limit S]
+python -m benchmarks.models --device cuda [--only NAME] [--json FILE] [--backends eager,aot_eager,inductor,bascule] [--limit S]
 """
 
 import statistics
@@ -149,3 +149,8 @@ def show(rows: list[dict[str, Any]], backends: list[str]) -> None:
     header = ["model", *(f"{b} {what}" for b in backends for what in ("ms", "first s", "peak MiB", "errors"))]
     print_table(header, [[row["model"], *(text for b in backends for text in cell(row.get(b, {})))] for row in rows])
     print_ratios(rows, ("ms", "first_s", "peak_mib"))
+    for row in rows:
+        first = [row.get(b, {}).get("first_s") for b in ("aot_eager", "inductor", "bascule")]
+        if None not in first:
+            aot, inductor, ours = first
+            print(f"{row['model']}: first call beyond aot_eager {ours - aot:.1f} s, Inductor's {inductor - aot:.1f} s")

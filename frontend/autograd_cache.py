@@ -44,11 +44,12 @@ from .graph_key import NotKeyed, graph_text, inputs_text, state_text
 VERSIONS = ((2, 11), (2, 14))  # of PyTorch, for which this is used
 Call = Callable[[list[Any]], Sequence[Any]]
 _SHOWN = ("aot_joint_graph_str", "aot_forward_graph_str", "aot_backward_graph_str", "min_cut_info_str")  # only for logs
+# Settings that PyTorch's copy of its configuration leaves out.
 _CALLABLES = (
     "joint_custom_pass",
     "activation_memory_budget_runtime_estimator",
     "activation_memory_budget_solver",
-)  # settings that PyTorch's copy of its configuration leaves out
+)
 
 
 @dataclass

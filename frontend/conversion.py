@@ -38,6 +38,7 @@ FAMILIES = (
     "moments",
     "special",
     "bessel",
+    "incomplete_gamma",
     "softmax",
     "normalizations",
     "views",

@@ -17,9 +17,8 @@ def out_overload(operator: str) -> str | None:
     namespace, name, _ = operator.split(".")
     packet = getattr(getattr(torch.ops, namespace), name, None)
     functional = getattr(packet, operator.split(".")[2], None)
-    if (
-        functional is None or operator in _CHECK_LESS or torch.Tag.dynamic_output_shape in functional.tags
-    ):  # which may resize what it is given
+    # One whose sizes depend on data may resize what it is given.
+    if functional is None or operator in _CHECK_LESS or torch.Tag.dynamic_output_shape in functional.tags:
         return None
     for overload in packet.overloads():
         candidate = getattr(packet, overload)

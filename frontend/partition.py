@@ -88,10 +88,8 @@ class _Levels:
         self.nodes = [node for node in graph.nodes if node.op == "call_function"]
         self.cuts = cuts
         self.givers = _givers(graph, cuts)
-        self._effect: tuple[int, bool] = (
-            -1,
-            True,
-        )  # of the last operator with an effect: its level, whether it runs alone
+        # Of the last operator with an effect: its level, whether it runs alone.
+        self._effect: tuple[int, bool] = (-1, True)
         created, writes = [], []
         for node in self.nodes:
             if _writes(node):
@@ -225,15 +223,11 @@ class _PartBuilder:
         present = set(self.nodes)
         for node in self.nodes:
             for x in node.all_input_nodes:
-                if (
-                    x not in present
-                    and x not in self.copies
-                    and x.op != "get_attr"
-                    and not is_number(x.meta.get("val"))
-                ):
-                    self.inputs.append(x)
-                    self.copies[x] = self.graph.placeholder(x.name)
-                    self.copies[x].meta = dict(x.meta)
+                if x in present or x in self.copies or x.op == "get_attr" or is_number(x.meta.get("val")):
+                    continue
+                self.inputs.append(x)
+                self.copies[x] = self.graph.placeholder(x.name)
+                self.copies[x].meta = dict(x.meta)
         for node in self.nodes:
             self.copies[node] = self.graph.node_copy(node, self._copied)
         outputs = tuple(

@@ -224,10 +224,10 @@ class Symbols:
         if is_condition(found) or not self._may_be_negative(found):
             return symbol
         zero = leaf_of(0)
-        below = self._compute(tree_of("max", leaf_of(symbol * -1), zero))
         if bound_sympy(found, self.ranges).upper <= 0:
-            return below * -1
-        return self._compute(tree_of("max", leaf_of(symbol), zero)) - below
+            return self._compute(tree_of("max", leaf_of(symbol * -1), zero)) * -1
+        above, below = (self._compute(tree_of("max", leaf_of(e), zero)) for e in (symbol, symbol * -1))
+        return above - below
 
     def _expr(self, found: sympy.Expr) -> Expr:
         return expr(self.affine(found))

@@ -30,6 +30,8 @@ def refusal(value: object) -> str | None:
         return None
     if value.layout != torch.strided:
         return f"a tensor of layout {value.layout} is not taken"
+    if value.is_neg():
+        return "a tensor whose memory holds the negatives of its elements is not taken"
     return None if value.dtype in _ELEMENTS else f"a tensor of dtype {value.dtype} is not taken"
 
 

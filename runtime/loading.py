@@ -20,9 +20,8 @@ class Kernels(Protocol):
     Their code lives at least as long as this object.
     """
 
-    addresses: dict[
-        str, int
-    ]  # may have `references` beside it: Python functions of the same numbers, for kernels that have no address
+    # May have `references` beside it: Python functions of the same numbers, for kernels that have no address.
+    addresses: dict[str, int]
 
 
 def load(

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from .loading import Kernels, load
 from .object_code import ObjectCode, ObjectCodeError
-from .packages import unpack
+from .packages import PackageError, unpack
 from .plans import Planner
 from .processor import instruction_sets
 from .stored_tensors import tensor_of
@@ -155,7 +155,9 @@ def _kernels(description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> Kern
     if device.type == "cpu":
         lacking = set(description["processor"]) - instruction_sets()
         if lacking:
-            raise ObjectCodeError(f"compiled for another processor, with {', '.join(sorted(lacking)[:8])}")
+            raise ObjectCodeError(
+                f"compiled for a processor with {', '.join(sorted(lacking)[:8])}, which this one lacks: compile the program on this machine"
+            )
         return ObjectCode.load(blobs["object"])
     from .cubin_images import images_of  # needs the native launcher, as nothing on a CPU does
     from .cuda import capability
@@ -163,7 +165,9 @@ def _kernels(description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> Kern
 
     found = capability(device.index)
     if found != description["capability"]:
-        raise ObjectCodeError(f"compiled for sm_{description['capability']}, and {device} is sm_{found}")
+        raise ObjectCodeError(
+            f"compiled for sm_{description['capability']}, and {device} is sm_{found}: compile the program for this GPU"
+        )
     return PlannedKernels(images_of(blobs), device.index)
 
 
@@ -182,4 +186,8 @@ def aot_load(path: str | os.PathLike, *, weights: Mapping[str, torch.Tensor] | N
     Raises `PackageError` for any other file, `ObjectCodeError` on a machine whose processor or GPU lacks what it was compiled for, `KeyError`
     for weights that are missing. A package is code: load only what you trust.
     """
-    return Program(*unpack(Path(path).read_bytes()), weights)
+    try:
+        description, blobs = unpack(Path(path).read_bytes())
+    except PackageError as error:
+        raise PackageError(f"{path}: {error}") from None
+    return Program(description, blobs, weights)

@@ -47,10 +47,12 @@ def load_function(spec: str) -> tuple[Callable[..., Any], Any]:
 
     Raises `UserError` if there is no such file or name.
     """
-    file, _, name = spec.rpartition(":")
+    file, colon, name = spec.rpartition(":")
+    if not (colon and file and name):
+        raise UserError("names no function of a file", location=spec, hint="give it as file.py:function")
     path = Path(file)
-    if not (name and path.is_file()):
-        raise UserError(f"there is no file '{file or name}'", location=spec, hint="give it as file.py:function")
+    if not path.is_file():
+        raise UserError(f"there is no file '{file}'", location=spec, hint="give it as file.py:function")
     module_spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
     module = importlib.util.module_from_spec(module_spec)  # type: ignore[arg-type]
     module_spec.loader.exec_module(module)  # type: ignore[union-attr]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..ir.memory import StoreOp
-from ..ir.shapes import constant, expr, layout_of, row_major, strided
+from ..ir.shapes import constant, expr, layout_of
 from ..ir.types import byte_width
 from ..mlir import ir
 from .bodies import magnitude, sizes_of
@@ -87,7 +87,7 @@ def _is_row(source: ir.Value) -> bool:
 
 def _access(op: ir.Operation, loops: tuple[ir.Operation, ...], times: int, indexing: Indexing) -> Access:
     first = ACCESSES[op.name]
-    layout = memory_layout(op.operands[first - 1].type)
+    layout = layout_of(op.operands[first - 1].type)
     ((expression, bases),) = indexing.at(layout, list(op.operands)[first:])
     found: dict[int, ir.AffineExpr] = {}
     opaque: set[int] = set()
@@ -111,18 +111,6 @@ def _sources(values: Sequence[ir.Value]) -> Iterator[ir.Value]:
             todo += list(value.owner.operands)
         elif value.owner.owner.operation.name == "scf.for":
             todo += list(value.owner.owner.operation.operands)
-
-
-def memory_layout(type_: ir.Type) -> ir.AffineMap:
-    """Index -> element offset, of a tensor or a memref; symbols are the function's."""
-    if isinstance(type_, ir.RankedTensorType):
-        return layout_of(type_)
-    if isinstance(type_.layout, ir.StridedLayoutAttr):
-        return strided(list(type_.layout.strides), type_.layout.offset)
-    map_ = type_.affine_map
-    if len(map_.results) == 1 and (type_.rank != 1 or map_ != ir.AffineMap.get_identity(1)):
-        return map_
-    return strided(row_major(list(type_.shape)) if type_.rank != 1 else [1])
 
 
 def coefficients(

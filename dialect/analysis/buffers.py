@@ -10,7 +10,7 @@ from operator import mul
 
 from ..ir import builders
 from ..ir.functions import SHAPES, is_extern
-from ..ir.shapes import constant, expr, row_major, strided, symbol_count
+from ..ir.shapes import constant, expr, layout_of, row_major, symbol_count
 from ..ir.types import byte_width
 from ..mlir import affine, ir, memref
 
@@ -21,12 +21,6 @@ def memref_type(type_: ir.RankedTensorType) -> ir.MemRefType:
     """The memref that holds a tensor of `type_`: same sizes, elements and layout."""
     layout = None if type_.encoding is None else type_.encoding.map
     return ir.MemRefType.get(type_.shape, type_.element_type, layout=layout, loc=ir.Location.unknown())
-
-
-def layout_map(type_: ir.MemRefType) -> ir.AffineMap:
-    """Index -> element offset from the memref's first element."""
-    map_ = type_.affine_map
-    return map_ if len(map_.results) == 1 else strided(row_major(type_.shape))
 
 
 def at(map_: ir.AffineMap, index: Sequence[int]) -> ir.AffineExpr:
@@ -63,7 +57,7 @@ def difference(a: ir.AffineExpr, b: ir.AffineExpr) -> ir.AffineExpr:
 
 def moved_by(view: ir.Operation) -> ir.AffineExpr:
     """How many elements the first element of a `bascule.view` lies behind that of its source."""
-    map_, layout = view.attributes["map"].value, layout_map(view.operands[0].type)
+    map_, layout = view.attributes["map"].value, layout_of(view.operands[0].type)
     first = [substitute(e, [expr(0)] * map_.n_dims) for e in map_.results]
     return difference(substitute(layout.results[0], first), at(layout, [0] * layout.n_dims))
 
@@ -88,7 +82,7 @@ def bytes_of(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], width: int | 
 def alloc(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], symbols: Sequence[ir.Value]) -> ir.Value:
     """A `memref.alloc` of `type_` at the insertion point."""
     dynamic = [values_of([size], symbols)[0] for i, size in enumerate(sizes) if type_.is_dynamic_dim(i)]
-    used = layout_map(type_).n_symbols if type_.affine_map.n_symbols else 0
+    used = layout_of(type_).n_symbols if type_.affine_map.n_symbols else 0
     return memref.AllocOp(type_, dynamic, list(symbols[:used])).result
 
 

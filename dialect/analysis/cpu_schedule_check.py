@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ..mlir import ir
+from .accesses import LOOPS
 from .cpu_schedule_form import REGISTERS, SCRATCH, KernelSchedule, LoopSchedule, Tasks, from_attribute, refusal
-from .kernel_bodies import LOOPS, Block, Body, Node
+from .kernel_bodies import Block, Body, Node
 from .kernel_loops import colliding, moving_reads, reads_along, together
 from .sibling_reductions import join_siblings
 

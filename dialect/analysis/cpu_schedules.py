@@ -7,8 +7,9 @@ inside works on vectors, or each loop inside chooses for itself. The cheaper of 
 from dataclasses import dataclass, replace
 
 from ..mlir import ir
+from .accesses import LOOPS
 from .cpu_schedule_form import REGISTERS, KernelSchedule, LoopSchedule, Tasks, to_attribute
-from .kernel_bodies import ACCUMULATORS, LOOPS, Block, Body, Node, decode
+from .kernel_bodies import ACCUMULATORS, Block, Body, Node, decode
 from .kernel_loops import Groups, colliding, group_ranges, length, moving_reads, reads_along
 from .sibling_reductions import Joins, join_siblings
 

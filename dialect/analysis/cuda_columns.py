@@ -12,7 +12,8 @@ from .nested_loops import iterations, needs
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
 COLUMN = 4096  # elements of a tile of columns in a step ...
 PILED = 32  # ... and those of them that a thread has ...
-UNALIGNED = 16  # ... or, read one by one, by as many warps as a program may have
+FEWER = 16  # ... or, where they are read one by one or under masks, fewer of them
+MASKED = 2048  # elements of a step where whole ones do not make up a column and several values are carried: each of them costs selects then
 HELD = 1 << 14  # elements of a tile of columns that is read once and held
 WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
 SHORT = 16  # points of a loop that is run point by point
@@ -42,9 +43,13 @@ def columns(domain: Domain) -> DomainSchedule:
     elements, each = longest * wide if held else COLUMN, PILED
     programs = others * -(-domain.run_size(runs[-1]) // wide)
     if not held and not aligned and width <= 2:
-        elements, each = 2 * COLUMN, UNALIGNED
+        elements, each = 2 * COLUMN, FEWER
     elif not held and programs * warps_of(elements, PILED) < WARPS * sm_count and longest * wide >= 4 * elements:
         elements *= 2
+    step = max(1, elements // wide)
+    masked = any(n is None or (n > step and n % step) for n in lengths)
+    if masked and aligned and not held and not scans and _carries(domain):
+        elements, each = MASKED, FEWER
     steps = {}
     for loop in domain.inner:
         length = iterations(sizes_of(loop))
@@ -57,3 +62,9 @@ def columns(domain: Domain) -> DomainSchedule:
     axes = [len(run) for run in runs]
     rows = max((loop.step for loop in loops), default=1)
     return DomainSchedule("scan" if scans else "column", order, axes, tile, warps_of(wide * rows, each), loops=loops)
+
+
+def _carries(domain: Domain) -> bool:
+    """Whether the walks of the domain carry more than a sum."""
+    kinds = [loop.attributes["kind"].value for loop in domain.inner if loop.name == "bascule.reduce"]
+    return len(kinds) > 1 or "welford" in kinds

@@ -22,12 +22,12 @@ SCAN_STAGED, ROWS_STAGED, BESIDE = 98304, 200 << 10, 16
 SCAN_AHEAD, ROWS_AHEAD = 3, 3  # steps in flight, if that holds them: of rows one more where a program is alone
 WORTH_STAGING = 8192  # bytes of a step of rows beside columns
 LATENCY = 64  # bytes of a row that a thread has in flight
-FULL = 32  # warps that leave a multiprocessor to one program
-FINER, SMALLEST, FILLED = (
-    3,
-    128,
-    0.8,
-)  # tiles of a row: halvings of a whole one, elements, and what they may have of the points of a whole one
+FULL, PART = 32, 8  # warps that leave a multiprocessor to one program, and to several
+UNDER_WAY = (
+    208 << 10
+)  # bytes of rows that are read again, of all programs of a multiprocessor: half of its share of the L2 cache
+# Tiles of a row: halvings of a whole one, elements, and what they may have of the points of a whole one.
+FINER, SMALLEST, FILLED = 3, 128, 0.8
 IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL` warps run
 
 
@@ -76,9 +76,9 @@ def rows(domain: Domain) -> DomainSchedule:
     if walked and not scans:
         warps = max(step.warps, warps_of(longest, HELD))
     elif held:
-        tile_ = min(steps[loop] for loop in held)
-        points_ = block * max(tile_ * -(-length // tile_) for length in domain.lengths if length is not None)
-        warps = _warps(points_, block * tile_, HELD if riding or points_ > SHORT else HELD_SHORT)
+        least = min(steps[loop] for loop in held)
+        elements = block * max(-(-length // least) * least for length in domain.lengths if length is not None)
+        warps = _warps(elements, block * least, HELD if riding or elements > SHORT else HELD_SHORT)
     else:
         elements = block * max(longest, SCANNED if walked else 1)
         warps = warps_of(elements, HELD if walked or riding or elements > SHORT else HELD_SHORT)
@@ -107,16 +107,20 @@ def _warps(elements: int, tile: int, each: int) -> int:
 
 def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     """Rows that are read once are read by programs that share a multiprocessor. What is read again should still be in the L2 cache, so that
-    few rows may be under way: a program then has a multiprocessor to itself, and as much where there are no more programs."""
+    few rows may be under way: a program of long ones then has a multiprocessor to itself, and as much where there are no more programs."""
     sm_count = domain.machine.sm_count
     shortest = min((n for n in lengths if n is not None), default=LARGE)
     index = max((i for loop in domain.lanes for i in _indices(loop)), key=lambda i: domain.along[i])
     _, aligned = domain.neighbours(index)
     if points <= sm_count:
         return _Step(FULL, 32 if aligned and shortest >= 1 << 18 else 16)
-    if len(domain.lanes) > 1 and _read_again(domain):
+    again = _read_again(domain)
+    if len(domain.lanes) > 1 and again:
         idle = -(-points // sm_count) * sm_count / points
-        step = _Step(FULL if idle <= IDLE else FULL // 2, 16 if aligned else 8)
+        warps = FULL if idle <= IDLE else FULL // 2
+        while aligned and warps > PART and UNDER_WAY * warps >= 2 * FULL * again:
+            warps //= 2
+        step = _Step(warps, 16 if aligned else 8)
         return step if waste(shortest, step.elements) <= IDLE else _Step(step.warps, 8)
     width = max((a.width for a in domain.accesses if a.adjacent(index)), default=4)
     step = _Step(8, max(8, min(32, LATENCY // width))) if aligned else _Step(4, 16)
@@ -125,15 +129,17 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     return step
 
 
-def _read_again(domain: Domain) -> bool:
-    """Whether two loops along the rows read one buffer."""
+def _read_again(domain: Domain) -> int:
+    """Bytes of a row of the buffers that two loops along it read."""
     seen: set[ir.Value] = set()
-    for loop in domain.lanes:
-        read = {a.buffer for a in domain.accesses if not a.stores and loop in a.loops and _streams(domain, a)}
-        if seen & read:
-            return True
-        seen |= read
-    return False
+    again: dict[ir.Value, int] = {}
+    for loop, length in zip(domain.lanes, domain.lengths):
+        read = {a.buffer: a.width for a in domain.accesses if not a.stores and loop in a.loops and _streams(domain, a)}
+        again.update(
+            (buffer, width * (LARGE if length is None else length)) for buffer, width in read.items() if buffer in seen
+        )
+        seen |= read.keys()
+    return sum(again.values())
 
 
 def _streams(domain: Domain, access: Access) -> bool:

@@ -7,9 +7,9 @@ tensor by one index of size A * B. It can be collapsed where nothing but `i * B 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..ir.shapes import constant
+from ..ir.shapes import constant, layout_of
 from ..mlir import ir
-from .accesses import coefficients, memory_layout
+from .accesses import coefficients
 from .bodies import Body, tensor_bytes
 from .indexing import Indexing
 
@@ -38,21 +38,20 @@ class Walker:
     def __init__(self, body: Body, indexing: Indexing):
         self.body, self.uses = body, list[_Use]()
         self.sizes: dict[ir.Value, int | None] = {}
-        self.loops: dict[
-            ir.Value, tuple[ir.Operation, int]
-        ] = {}  # index -> its loop, and which of the loop's indices it is
+        # Index -> its loop, and which of the loop's indices it is.
+        self.loops: dict[ir.Value, tuple[ir.Operation, int]] = {}
         for loop in (body.op, *body.loops):
             indexing.enter(loop)
             for number, (index, size) in enumerate(zip(_arguments(loop), loop.attributes["ranges"].value.results)):
                 self.sizes[index], self.loops[index] = constant(size), (loop, number)
-        self._use(body.result, memory_layout(body.result.type), _arguments(body.op), indexing)
+        self._use(body.result, layout_of(body.result.type), _arguments(body.op), indexing)
         identity = ir.AffineMap.get_identity(1)
 
         def visit(view) -> ir.WalkResult:
             op = view.operation
             if op.name == "tensor.extract":
                 source, *indices = op.operands
-                self._use(source, memory_layout(source.type), indices, indexing)
+                self._use(source, layout_of(source.type), indices, indexing)
             elif op.name != "affine.apply":
                 for operand in op.operands:
                     if isinstance(operand.type, ir.IndexType):

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from math import prod
 
 from ..ir import builders
-from ..ir.shapes import constant, expr, row_major
+from ..ir.shapes import constant, expr, layout_of, row_major
 from ..mlir import ir
-from .buffers import layout_map, strides, substitute
+from .buffers import strides, substitute
 
 ROWS = ("bascule.compute", "bascule.scan")  # loops with a result that later loops read
 
@@ -179,7 +179,7 @@ class InPlace:
         values = [value_of(key) for key in access.indices]
         if any(v is None for v in values):
             return None
-        return substitute(layout_map(self.arguments[number].type).results[0], values)
+        return substitute(layout_of(self.arguments[number].type).results[0], values)
 
     def _one_place_a_point(self, write: _Access) -> bool:
         """Each index is an index of a loop, and those of all loops around are there: no two points store to one place."""

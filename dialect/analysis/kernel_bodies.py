@@ -7,13 +7,13 @@ on the loop indices: that is what vectorisation and collapsing decide by.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..ir.shapes import constant, row_major, strided
+from ..ir.shapes import constant, layout_of
 from ..ir.types import carried
 from ..mlir import ir
+from .accesses import LOOPS, READS
+from .bodies import sizes_of
 
-LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
 ACCUMULATORS = {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}  # of a kind of reduction, where not one
-READS = ("memref.load", "tensor.extract")
 
 # loop index (value number) -> coefficient; None where the dependence is not linear with a constant coefficient
 Dependence = dict[int, int | None]
@@ -57,30 +57,8 @@ class Body:
     dependence: dict[int, Dependence] = field(default_factory=dict)
     opaque: set[int] = field(default_factory=set)  # loop indices used otherwise than linearly in an address
     extents: dict[int, int | None] = field(default_factory=dict)  # loop index -> size of its range, None: dynamic
-    loops: list[Node] = field(
-        default_factory=list
-    )  # those inside the kernel, in the order of a walk that meets outer ones first
-
-
-def sizes_of(op: ir.Operation) -> tuple[ir.AffineExpr, ...]:
-    """The sizes of the ranges of a kernel or loop."""
-    return tuple(op.attributes["ranges"].value.results)
-
-
-def layout_map(type_: ir.Type) -> ir.AffineMap:
-    """Index -> element offset of a memref or tensor type; symbols are the function's."""
-    if isinstance(type_, ir.RankedTensorType):
-        if type_.encoding is not None:
-            return ir.AffineMapAttr(type_.encoding.map).value
-    elif isinstance(type_.layout, ir.StridedLayoutAttr):
-        return strided(list(type_.layout.strides), type_.layout.offset)
-    else:
-        map_ = type_.affine_map
-        if len(map_.results) == 1 and (type_.rank != 1 or map_ != ir.AffineMap.get_identity(1)):
-            return map_
-    if not type_.has_static_shape and type_.rank > 1:
-        raise ValueError(f"{type_} is dynamic and has no layout")
-    return strided(row_major(list(type_.shape)) if type_.has_static_shape else [1])
+    # Those inside the kernel, in the order of a walk that meets outer ones first.
+    loops: list[Node] = field(default_factory=list)
 
 
 def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
@@ -180,7 +158,7 @@ class _Dependences:
 
     def address(self, base: int, indices: list[int]) -> Dependence:
         type_ = self.body.types[base]
-        return self.affine(layout_map(type_).results[0], [self.of(i) for i in indices])
+        return self.affine(layout_of(type_).results[0], [self.of(i) for i in indices])
 
     def affine(self, expr: ir.AffineExpr, dims: list[Dependence]) -> Dependence:
         """The dependence of `expr`; a dimension under a product of symbols, a division or a remainder is not linear."""

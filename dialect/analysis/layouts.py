@@ -1,8 +1,7 @@
-"""Which way memory runs: the dim of a tensor whose elements are next to each other, the indices that step by one."""
+"""Which way memory runs: the dim of a tensor whose elements are next to each other."""
 
 from ..ir.shapes import layout_of
 from ..mlir import ir
-from .indexing import Index
 
 
 def fastest_dim(type_: ir.RankedTensorType) -> int | None:
@@ -14,12 +13,6 @@ def fastest_dim(type_: ir.RankedTensorType) -> int | None:
         return long[-1]
     steps = _unit_dims(layout_of(type_).results[0])
     return next((d for d in reversed(long) if d in steps), None)
-
-
-def unit_bases(index: Index) -> list[ir.Value]:
-    """The base values that an index follows step by step: those with coefficient 1, outside any division."""
-    expression, values = index
-    return [values[d] for d in sorted(_unit_dims(expression))]
 
 
 def _unit_dims(expression: ir.AffineExpr) -> set[int]:

@@ -7,9 +7,9 @@ every integer that is divided, compared or becomes data.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..ir.shapes import constant, expr, shape_of, symbol_count
+from ..ir.shapes import constant, expr, layout_of, shape_of, symbol_count
 from ..mlir import ir
-from .accesses import ACCESSES, LOOPS, memory_layout
+from .accesses import ACCESSES, LOOPS
 from .affine_forms import Atoms, from_expr, to_expr
 from .bodies import sizes_of
 from .indexing import Index, Indexing
@@ -49,7 +49,7 @@ def _bounds(op: ir.Operation, indexing: Indexing) -> Iterator[ir.AffineExpr | No
         first = ACCESSES[op.name]
         buffer, *indices = list(op.operands)[first - 1 :]
         if isinstance(buffer.owner, ir.Block) or buffer.owner.name not in LOOPS:
-            layout = memory_layout(buffer.type)
+            layout = layout_of(buffer.type)
             yield _span(buffer, layout)
             yield from _divided(indexing.at(layout, indices)[0], indexing)
         else:

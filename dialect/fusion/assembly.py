@@ -6,6 +6,7 @@ from ..analysis.bodies import TRANSCENDENTAL, sizes_of
 from ..analysis.indexing import Indexing
 from ..ir import builders
 from ..ir.definition import build
+from ..ir.regions import end_of
 from ..ir.shapes import constant, size_map, tensor_type
 from ..ir.structure import ComputeOp, ForeachOp, KernelOp, ScanOp, YieldOp
 from ..ir.types import byte_width, rounds_for_store
@@ -191,11 +192,6 @@ def _hoist(loop: ir.Operation) -> None:
             op.move_before(loop)
         else:
             varying.update(op.results)
-
-
-def end_of(block: ir.Block) -> ir.Operation:
-    """The yield that ends a block."""
-    return block.operations[len(block.operations) - 1].operation
 
 
 # -- ops that stand alone --------------------------------------------------------------------------------------------

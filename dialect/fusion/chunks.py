@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from ..analysis.bodies import TRANSCENDENTAL, tensor_bytes
 from ..analysis.chunking import Chunks
 from ..analysis.indexing import Indexing, digits_of
+from ..ir.regions import end_of
 from ..ir.shapes import constant
 from ..ir.structure import ForeachOp, KernelOp
 from ..mlir import ir
-from .assembly import Assembler, Destinations, end_of
+from .assembly import Assembler, Destinations
 from .groups import Beside, Group, Grouping, Refusal, describe
 from .members import OTHER, Member, Pattern, pairs
 

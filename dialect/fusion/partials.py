@@ -6,13 +6,12 @@ The chunks stand in one fixed order, so a result does not depend on which of the
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
-from ..analysis.accesses import memory_layout
 from ..analysis.chunking import CHUNKS, Chunks
 from ..analysis.indexing import Indexing
 from ..analysis.needs import captured, needed
 from ..ir import builders
-from ..ir.regions import ops_in
-from ..ir.shapes import constant, index_map, tensor_type
+from ..ir.regions import end_of, ops_in
+from ..ir.shapes import constant, index_map, layout_of, tensor_type
 from ..ir.structure import POSITION_KINDS
 from ..mlir import arith, ir, math, scf
 from .inlining import clone_composed
@@ -53,7 +52,7 @@ def refine(
 
     flat = [size for digits in sizes for size in digits]
     with ir.InsertionPoint(reduce), reduce.location:
-        results = builders.reduce(reduce.attributes["kind"].value, flat, _yielded(block).type, body)
+        results = builders.reduce(reduce.attributes["kind"].value, flat, end_of(block).operands[0].type, body)
     for old, new in zip(reduce.results, results):
         old.replace_all_uses_with(new)
     reduce.erase()
@@ -80,7 +79,7 @@ def _cuts(block: ir.Block, indexing: Indexing, apart: Callable[[ir.Value, int], 
     for view in block.operations:
         if view.operation.name == "tensor.extract":
             source, *indices = view.operation.operands
-            (address,) = indexing.at(memory_layout(source.type), indices)
+            (address,) = indexing.at(layout_of(source.type), indices)
             in_memory = set(divisors(*address))
             for k, index in enumerate(indices):
                 here = set(divisors(*indexing.resolve(index)))
@@ -126,7 +125,7 @@ class _Splitting:
         self.needed = _needed(op, reduce) or []
         self.domain = list(op.regions[0].blocks[0].arguments)
         self.sizes = list(op.attributes["ranges"].value.results)
-        self.type = _yielded(reduce.regions[0].blocks[0]).type
+        self.type = end_of(reduce.regions[0].blocks[0]).operands[0].type
 
     def partial(
         self, kind: str, number: int = 0, emit: Callable[[ir.Value], ir.Value] = lambda value: value
@@ -277,10 +276,6 @@ def _needed(op: ir.Operation, reduce: ir.Operation) -> list[ir.Operation] | None
     """The ops of the compute's own block that the reduction needs, in order; None if a reduction is among them."""
     ops = needed(captured(reduce), op.regions[0].blocks[0]).ops
     return None if any(inner.name == "bascule.reduce" for used in ops for inner in ops_in(used)) else ops
-
-
-def _yielded(block: ir.Block) -> ir.Value:
-    return block.operations[len(block.operations) - 1].operation.operands[0]
 
 
 def _copied(block: ir.Block, inside: dict[ir.Value, ir.Value], indexing: Indexing) -> ir.Value:

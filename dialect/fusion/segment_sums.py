@@ -13,7 +13,7 @@ from ..analysis.needs import needed
 from ..analysis.row_scatters import RowScatter, is_made_there
 from ..ir import OperandAttr, builders
 from ..ir.functions import Externs
-from ..ir.regions import clone
+from ..ir.regions import clone, end_of
 from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
 from ..mlir import arith, ir, scf
 
@@ -261,8 +261,7 @@ class SegmentSums:
         init = self.scatter.init
         if is_made_there(init):
             block = init.owner.operation.regions[0].blocks[0]
-            end = block.operations[len(block.operations) - 1].operation
-            return _copied(list(end.operands), block, dict(zip(block.arguments, at)))[0]
+            return _copied(list(end_of(block).operands), block, dict(zip(block.arguments, at)))[0]
         return builders.read(init, at)
 
     def _copy(self, values: Sequence[ir.Value], inside: dict[ir.Value, ir.Value]) -> list[ir.Value]:

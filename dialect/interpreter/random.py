@@ -51,7 +51,7 @@ _TYPES = {
     torch.int64: "i64",
     torch.float32: "f32",
     torch.float64: "f64",
-}  # as text, which is all `dtype_of` reads
+}
 
 
 def words(seed: torch.Tensor, counter: torch.Tensor) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""What is in an op's regions: its ops in order, and clones of them over other values."""
+"""What is in an op's regions: its ops in order, the op that ends a block, and clones of ops over other values."""
 
 from ..mlir import ir
 
@@ -13,6 +13,11 @@ def ops_in(op: ir.Operation) -> list[ir.Operation]:
 
     op.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
+
+
+def end_of(block: ir.Block) -> ir.Operation:
+    """The last op of a block. It is looked for from the front: not for every op of a long block."""
+    return block.operations[len(block.operations) - 1].operation
 
 
 def clone(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:

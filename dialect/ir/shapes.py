@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ..mlir import ir
 from .attributes import LayoutAttr
+from .regions import end_of
 
 Size: TypeAlias = int | ir.AffineExpr
 
@@ -87,9 +88,18 @@ def tensor_type(
     return ir.RankedTensorType.get([dynamic if d is None else d for d in dims], element, encoding)
 
 
-def layout_of(type_: ir.RankedTensorType) -> ir.AffineMap:
-    """The layout map of a tensor type (built for the types that carry none)."""
-    return ir.AffineMapAttr(type_.encoding.map).value if type_.encoding is not None else strided(row_major(type_.shape))
+def layout_of(type_: ir.RankedTensorType | ir.MemRefType) -> ir.AffineMap:
+    """Index -> element offset of a tensor or memref type; symbols are the function's. A type without a layout is row-major: its sizes after
+    the first are static (`signatures.py` refuses others)."""
+    if isinstance(type_, ir.RankedTensorType):
+        if type_.encoding is not None:
+            return ir.AffineMapAttr(type_.encoding.map).value
+    elif isinstance(type_.layout, ir.StridedLayoutAttr):
+        return strided(list(type_.layout.strides), type_.layout.offset)
+    elif len(type_.affine_map.results) == 1:
+        return type_.affine_map
+    assert not any(map(type_.is_dynamic_dim, range(1, type_.rank))), f"{type_} is dynamic and has no layout"
+    return strided(row_major(type_.shape))
 
 
 def shape_of(value: ir.Value) -> list[ir.AffineExpr]:
@@ -130,6 +140,4 @@ def callee_of(call: ir.Operation) -> ir.Operation:
 
 def returned_number(function: ir.Operation, value: ir.Value) -> int:
     """Which result of `function` returns `value`."""
-    block = function.regions[0].blocks[0]
-    end = block.operations[len(block.operations) - 1].operation
-    return next(i for i, operand in enumerate(end.operands) if operand == value)
+    return next(i for i, operand in enumerate(end_of(function.regions[0].blocks[0]).operands) if operand == value)

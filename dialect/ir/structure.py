@@ -9,6 +9,7 @@ from typing import Any
 
 from ..mlir import ext, ir
 from .definition import Bascule, Writes, declare, fail
+from .regions import end_of
 from .types import scalar_type
 
 # kind -> number of results; `argmax` and `argmin` yield the (flattened) i64 position, the others the yielded type.
@@ -43,7 +44,7 @@ def verify_body(op: Any, rank: int, yields: int, extra: Sequence[ir.Type] = ()) 
         return fail(op, "expects the block's indices to be of type 'index'")
     if types[rank:] != list(extra):
         return fail(op, f"expects the block to end with arguments of type {', '.join(map(str, extra))}")
-    end = blocks[0].operations[len(blocks[0].operations) - 1].operation if len(blocks[0].operations) else None
+    end = end_of(blocks[0]) if len(blocks[0].operations) else None
     if end is None or end.name != YieldOp.OPERATION_NAME:
         return fail(op, "expects its region to end with 'bascule.yield'")
     if len(end.operands) != yields:
@@ -107,8 +108,7 @@ def verify_tensor_result(op: Any) -> bool:
 
 def yielded(op: Any) -> Sequence[ir.Value]:
     """The operands of the yield that ends the op's region."""
-    block = op.operation.regions[0].blocks[0]
-    return block.operations[len(block.operations) - 1].operation.operands
+    return end_of(op.operation.regions[0].blocks[0]).operands
 
 
 @declare

@@ -10,6 +10,7 @@ from ..fusion.kernel_functions import REMARKS
 from ..ir import builders
 from ..ir.functions import OUT, RESULTS, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ..ir.locations import source_of
+from ..ir.regions import end_of
 from ..ir.shapes import expr, size_map
 from ..mlir import func, ir, memref
 from .base import VALUES, Pass
@@ -43,7 +44,7 @@ class BufferizeKernels(Pass):
 def _bufferize_kernel(function: ir.Operation) -> KernelCalls:
     block = function.regions[0].blocks[0]
     arguments = list(block.arguments)
-    end = block.operations[len(block.operations) - 1].operation
+    end = end_of(block)
     attributes = (
         list(function.attributes["arg_attrs"])
         if "arg_attrs" in function.attributes

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..ir.regions import ops_in
+from ..ir.regions import end_of, ops_in
 from ..ir.types import rounds_for_store
 from ..mlir import ir
 from .base import VALUES, Pass
@@ -56,8 +56,7 @@ def _is_own_rounding(op: ir.Operation, wide: ir.Type) -> bool:
 
 def _yields(op: ir.Operation) -> list[ir.Operation]:
     """The yields that end the branches of an `scf.if`."""
-    blocks = [region.blocks[0] for region in op.regions]
-    return [block.operations[len(block.operations) - 1].operation for block in blocks]
+    return [end_of(region.blocks[0]) for region in op.regions]
 
 
 def _rounded(value: ir.Value, wide: ir.Type) -> bool:

@@ -8,7 +8,7 @@ from ..analysis.bodies import PRODUCERS, summarize
 from ..analysis.cuda_machine import H200, PARAMETERS
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
-from ..fusion.assembly import ALONE, Assembler, end_of
+from ..fusion.assembly import ALONE, Assembler
 from ..fusion.chunks import join_partials, write_chunked
 from ..fusion.groups import Group, Grouping
 from ..fusion.kernel_functions import REMARKS, KernelFunctions
@@ -16,6 +16,7 @@ from ..fusion.members import Member
 from ..ir import builders
 from ..ir.functions import graph_functions
 from ..ir.memory import CopyIntoOp
+from ..ir.regions import end_of
 from ..ir.shapes import shape_of
 from ..ir.structure import ForeachOp, KernelOp
 from ..mlir import ir

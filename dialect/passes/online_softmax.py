@@ -11,6 +11,7 @@ from ..analysis.nested_loops import inner_loops
 from ..analysis.simplification import Simplifier
 from ..ir.builders import symbols_of
 from ..ir.functions import functions, kernel_op
+from ..ir.regions import end_of
 from ..mlir import ir
 from .base import Pass, check_target
 
@@ -83,8 +84,7 @@ def _matches(largest: ir.Operation, total: ir.Operation) -> bool:
 
 
 def _yielded(loop: ir.Operation) -> ir.Value:
-    block = loop.regions[0].blocks[0]
-    return block.operations[len(block.operations) - 1].operation.operands[0]
+    return end_of(loop.regions[0].blocks[0]).operands[0]
 
 
 def _owner(value: ir.Value) -> ir.Operation | None:

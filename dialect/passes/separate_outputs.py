@@ -7,6 +7,7 @@ from typing import ClassVar
 from ..analysis.buffers import ALIASES, Sizes, alloc, root_of
 from ..ir import builders
 from ..ir.functions import STORAGES, graph_functions
+from ..ir.regions import end_of
 from ..mlir import ir, memref
 from .base import BUFFERS, Pass
 
@@ -37,7 +38,7 @@ class _Outputs:
         self.arguments = [a for a in block.arguments if isinstance(a.type, ir.MemRefType)]
         self.symbols = builders.symbols_of(graph)
         self.sizes = Sizes(graph, table)
-        self.end = block.operations[len(block.operations) - 1].operation
+        self.end = end_of(block)
         self.copies: dict[tuple[ir.Value, int], ir.Value] = {}  # root and storage -> the copy of that root
 
     def separate(self, storages: Sequence[int]) -> None:

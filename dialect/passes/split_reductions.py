@@ -63,7 +63,7 @@ MACHINES = {
 }
 MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
 WAITING = 4  # rows that are read again when their results are there run in one kernel, even if there are so many times too few of them
-SHORT_ROWS = 8  # times `parallel` chunks of rows, at most
+SHORT_ROWS = 2  # times `parallel` chunks of rows, at most
 ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
 STRIPE = 1 << 20  # bytes of neighbouring columns that one piece of work reads several times: those of a second cache
 SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
@@ -144,9 +144,8 @@ class _Graph:
                     two = (k for k, (a, b) in enumerate(pairwise(pattern)) if a != b)
                     self.apart.update((read.source, k) for k in two)
 
-        self.rows: dict[
-            ir.Value, set[ir.Value]
-        ] = {}  # of sums of columns: the large tensors that those alike read with them
+        # Of sums of columns: the large tensors that those alike read with them.
+        self.rows: dict[ir.Value, set[ir.Value]] = {}
         alike: dict[tuple, set[ir.Value]] = {}
         for member in self.members:
             if member.reduces and member.reduces_columns():
@@ -207,6 +206,8 @@ class _Graph:
             return 1
         if columns:
             units = max(1, points // machine.columns)
+            if units * 8 >= machine.parallel * 7:
+                return 1
             return min(-(-machine.parallel // units), elements // machine.rows, points * elements // machine.chunk)
         if points >= machine.few:
             return 1

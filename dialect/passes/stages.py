@@ -37,6 +37,21 @@ def require(stage: Pass, module: ir.Module) -> None:
             )
 
 
+def require_program(module: ir.Module) -> None:
+    """Raises `UserError` at the first function of ours that is not of the program stage, which a wrapper can be made of."""
+    with module.context:
+        for function in filter(_ours, functions(module)):
+            block = function.regions[0].blocks[0]
+            values = [*block.arguments, *(result for op in block.operations for result in op.operation.results)]
+            for type_ in (value.type for value in values):
+                if not isinstance(type_, ir.MemRefType | ir.IndexType | ir.IntegerType | ir.FloatType):
+                    raise UserError(
+                        f"the pipeline leaves @{function.attributes['sym_name'].value} before the program stage, with a value of type {type_}",
+                        location=source_of(function.location),
+                        hint="a pipeline ends as bascule.pipelines.DEFAULT does, with bufferize-kernels and plan-memory",
+                    )
+
+
 def _ours(function: ir.Operation) -> bool:
     """Whether a function has a part in our stages: one of upstream dialects alone has none."""
     if is_extern(function):

@@ -98,10 +98,10 @@ def parse_arguments(argv: list[str]) -> Arguments:
     arguments.path = inputs[0] if inputs else "-"
     for stage in arguments.stages:
         passes.Pipeline.parse(stage)  # an unknown pass is refused before anything is read, and after all are loaded
-    for observer in arguments.observers:
-        for name in (observer.names or ()) if isinstance(observer, PrintIR) else ():
+    for printing in [observer for observer in arguments.observers if isinstance(observer, PrintIR)]:
+        for name in printing.names or ():
             if not passes.is_known(name):
-                raise UserError(f"'{name}' is not a pass", location=f"--mlir-print-ir-{observer.when}")
+                raise UserError(f"'{name}' is not a pass", location=f"--mlir-print-ir-{printing.when}")
     if arguments.target and arguments.emitter is None:
         raise UserError("there is nothing to emit for a target", location="--target", hint="give --emit too")
     if "mlir-timing" in arguments.flags:

@@ -34,6 +34,7 @@ def scalar_tensor(c, number, *_):
     "aten.zeros.default",
     "aten.zeros_like.default",
     "aten.zero.default",
+    "aten._efficientzerotensor.default",
     # What is never written may hold anything. Zero, so that a run can be repeated.
     "aten.empty.memory_format",
     "aten.empty_like.default",

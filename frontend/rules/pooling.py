@@ -102,6 +102,19 @@ def max_pool3d(c, x, kernel, stride=(), padding=(0,), dilation=(1,), ceil_mode=F
     return max_pool(c, x, kernel, stride, padding, dilation, 3)
 
 
+def element(c: Conversion, x: ir.Value, windows, at, k, inner: torch.dtype, outside: float | int) -> ir.Value:
+    """Element `k` of window `at` of `x`, and `outside` in the border."""
+    rank, lead = len(windows), len(at) - len(windows)
+    places = c.apply([w.place(dim(lead + i), dim(lead + rank + i)) for i, w in enumerate(windows)], [*at, *k])
+    guards = [g for w, place in zip(windows, places) for g in w.guards(c, place)]
+    return when(
+        both(guards),
+        scalar_type(inner),
+        lambda: read(x, [*at[:lead], *places]).to(inner).value,
+        lambda: Scalar.constant(outside, inner).value,
+    )
+
+
 def max_pool(c: Conversion, x: ir.Value, kernel, stride, padding, dilation, rank: int) -> list[ir.Value]:
     """The largest elements, and their places as row-major positions in the pooled dimensions."""
     sizes, dtype = shape_of(x), tensor_dtype(x)
@@ -110,18 +123,7 @@ def max_pool(c: Conversion, x: ir.Value, kernel, stride, padding, dilation, rank
     inner = opmath(dtype)
 
     def window(at: Sequence[ir.Value]) -> Callable[[list[ir.Value]], ir.Value]:
-        def element(k):
-            index = [w.place(dim(lead + i), dim(lead + rank + i)) for i, w in enumerate(windows)]
-            places = c.apply(index, [*at, *k])
-            guards = [g for w, place in zip(windows, places) for g in w.guards(c, place)]
-            return when(
-                both(guards),
-                scalar_type(inner),
-                lambda: read(x, [*at[:lead], *places]).to(inner).value,
-                lambda: Scalar.constant(lowest(inner), inner).value,
-            )
-
-        return element
+        return lambda k: element(c, x, windows, at, k, inner, lowest(inner))
 
     shape = [w.kernel for w in windows]
 
@@ -263,18 +265,9 @@ def avg_pool(c: Conversion, x: ir.Value, kernel, stride, padding, include_pad, o
     lead, inner = len(sizes) - rank, opmath(dtype)
 
     def body(at):
-        def element(k):
-            index = [w.place(dim(lead + i), dim(lead + rank + i)) for i, w in enumerate(windows)]
-            places = c.apply(index, [*at, *k])
-            guards = [g for w, place in zip(windows, places) for g in w.guards(c, place)]
-            return when(
-                both(guards),
-                scalar_type(inner),
-                lambda: read(x, [*at[:lead], *places]).to(inner).value,
-                lambda: Scalar.constant(0, inner).value,
-            )
-
-        (total,) = builders.reduce("sum", [w.kernel for w in windows], scalar_type(inner), element)
+        (total,) = builders.reduce(
+            "sum", [w.kernel for w in windows], scalar_type(inner), lambda k: element(c, x, windows, at, k, inner, 0)
+        )
         count = divisor(c, windows, at[lead:], include_pad, override)
         return finish(c, divided(Scalar(total, inner), count), dtype)
 

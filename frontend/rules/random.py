@@ -16,7 +16,7 @@ from .. import aten_calls
 from ..conversion import Conversion, NoRule, rule
 from ..torch_ops import operator_name
 from .creation import constant
-from .operands import Operand, dtype_of_result, finish, index_constant, reader, tensor_dtype
+from .operands import Operand, dtype_of_result, elementwise, finish, index_constant, reader, tensor_dtype
 from .scalars import Number, Scalar, element_type, opmath, scalar_type, select
 
 Point = Sequence[ir.Value]
@@ -202,6 +202,21 @@ def native_dropout(c, x, p, train=True):
         return finish(c, value * keep.to(value.dtype) * (1.0 / (1.0 - p)), dtype)
 
     return [c.compute(body), kept]
+
+
+@draws("aten.rrelu_with_noise_functional.default")
+def rrelu(c, x, noise, lower=0.125, upper=1 / 3, training=False, generator=None):
+    """Where x is not positive, x times a slope from `lower` to `upper`; and the slopes, 1 elsewhere, which the backward reads."""
+    dtype = tensor_dtype(x)
+    if training is False:
+        mean = (lower + upper) / 2
+        return [elementwise(c, lambda x: select(x > 0.0, x, x * mean), x), c.compute(builders.element_at(noise), 1)]
+
+    def slope(u: Scalar, x: Scalar) -> Scalar:
+        return select(x <= 0.0, in_digits(u, dtype) * (upper - lower) + lower, 1.0)
+
+    slopes = drawn(c, "uniform", slope, x, generator=generator, number=1)
+    return [elementwise(c, lambda x, slope: x * slope, x, slopes), slopes]
 
 
 # -- integers -----------------------------------------------------------------------------------------------------------

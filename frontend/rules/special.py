@@ -1,7 +1,7 @@
 """Special functions, computed in f64 whatever the dtype: by recurrences, asymptotic series and Newton's method on `math.erfc`.
 
 Formulas by their numbers in Abramowitz and Stegun, "Handbook of Mathematical Functions" (A&S). What has no short expression
-that is accurate everywhere (incomplete gamma, zeta, Airy, Bessel functions of general order) has no rule and goes to ATen.
+that is accurate everywhere (zeta, Airy, Bessel functions of general order) has no rule and goes to ATen.
 """
 
 import math

@@ -49,6 +49,23 @@ func.func @channels_last(%x: tensor<4x16x56x56xf32, #last>) -> tensor<4x16x56x56
 
 // -----
 
+// Of one of 768 three tiles are held: one of 1024 would waste a quarter of the threads.
+// CHECK: kind = "row", loops = [{along = -1 : i64, evict = "normal", fold = 0 : i64, held = true, loops = [], order = array<i64: 0>, step = 256 : i64, walk = 0 : i64}], {{.*}}tile = array<i64: 2>, warps = 2 : i64
+func.func @tiles(%x: tensor<640x768xf32>) -> tensor<640xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %r = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %x[%i, %k] : tensor<640x768xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (768)>} : () -> f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (640)>} : () -> tensor<640xf32>
+  return %0 : tensor<640xf32>
+}
+
+// -----
+
 // A row of 16384 is held in registers and read once.
 // CHECK: kind = "row", loops = [{along = -1 : i64, evict = "normal", fold = 0 : i64, loops = [], order = array<i64: 0>, step = 16384 : i64, walk = 0 : i64}], {{.*}}tile = array<i64: 1>, warps = 16 : i64
 func.func @rows(%x: tensor<64x16384xf32>) -> tensor<64xf32> attributes {bascule.graph} {

@@ -6,7 +6,8 @@ Where lanes are in force (`lanes` > 1) an op is built on vectors as soon as one 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bascule.dialect.analysis.kernel_bodies import READS, Block, Body, Node
+from bascule.dialect.analysis.accesses import READS
+from bascule.dialect.analysis.kernel_bodies import Block, Body, Node
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.mlir import ir
 

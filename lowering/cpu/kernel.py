@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bascule.dialect.analysis.cpu_schedule_form import Tasks
-from bascule.dialect.analysis.kernel_bodies import ACCUMULATORS, Block, Body, Node, decode, layout_map
+from bascule.dialect.analysis.kernel_bodies import ACCUMULATORS, Block, Body, Node, decode
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
+from bascule.dialect.ir.shapes import layout_of
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
@@ -206,7 +207,7 @@ class KernelFunction:
         """The buffer whose address stands in a word, of the type of argument `number`."""
         type_ = self.arguments[self.positions[number]].type
         memref = flat(b, b.value("llvm.load", word.type, [word]), stored_type(type_.element_type))
-        return Buffer(memref, carried(type_.element_type), layout_map(type_), level=b.level)
+        return Buffer(memref, carried(type_.element_type), layout_of(type_), level=b.level)
 
     def _load(self, e: Emitter, data: ir.Value, word: int, type_: ir.Type) -> Scalar:
         b = e.b

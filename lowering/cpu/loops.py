@@ -116,8 +116,7 @@ def walk(e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step
     vector = plan.vector
     if plan.prefetch:
         lane = block.arguments[plan.groups[vector][-1]]
-        reads = {(read.operands[0], *sorted((read.address or {}).items())): read for read in moving_reads(block, lane)}
-        e.ahead.update(dict.fromkeys(reads.values(), plan.prefetch))  # once for reads of one place
+        e.ahead.update(dict.fromkeys(moving_reads(block, lane), plan.prefetch))
     order = [g for g in range(len(plan.groups)) if g != vector]
 
     def nest(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from bascule.dialect.analysis.bodies import sizes_of
 from bascule.dialect.analysis.cpu_schedule_check import fitting
 from bascule.dialect.analysis.cpu_schedule_form import LoopSchedule, Tasks
-from bascule.dialect.analysis.kernel_bodies import Body, Node, sizes_of
+from bascule.dialect.analysis.kernel_bodies import Body, Node
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
@@ -37,7 +38,7 @@ def read_plan(kernel: ir.Operation, body: Body) -> Plan:
 
 
 def _plan(op: ir.Operation, loop: LoopSchedule) -> LoopPlan:
-    return LoopPlan(sizes_of(op), loop.groups, loop.vector, loop.lanes, loop.prefetch)
+    return LoopPlan(tuple(sizes_of(op)), loop.groups, loop.vector, loop.lanes, loop.prefetch)
 
 
 def length(sizes: tuple[ir.AffineExpr, ...]) -> int | None:

@@ -43,9 +43,8 @@ class Places:
         self.named: dict[str, str] = {}  # text of an offset -> its name
         self.pointers: set[str] = set()
         self.inputs: set[str] = set()  # names of the graph's inputs and constants
-        self.hoisted: dict[str, None] | None = (
-            None  # inputs whose addresses are taken at the top; None: where they are needed
-        )
+        # Inputs whose addresses are taken at the top; None: they are taken where they are needed.
+        self.hoisted: dict[str, None] | None = None
         self.typed: set[str] = set()  # views of the arena as another dtype
         self.tensors: dict[ir.Value, str] = {}
         self.derived: dict[str, list[str]] = {}  # base -> names of tensors that keep its memory

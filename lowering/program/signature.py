@@ -34,9 +34,8 @@ class Signature:
         self.tensors = self.tensors[: len(self.tensors) - floats]
         self.names: list[str] = []  # what each placeholder is called, once unpacked
         host = list(attributes[HOST_INPUTS]) if HOST_INPUTS in attributes else []
-        self.host_inputs = [
-            f"in{number}" for number in host
-        ]  # CPU tensors among the inputs of a graph on another device
+        # CPU tensors among the inputs of a graph on another device.
+        self.host_inputs = [f"in{number}" for number in host]
         outputs = list(attributes["bascule.outputs"]) if "bascule.outputs" in attributes else []
         self.passed = {entry.value for entry in outputs if isinstance(entry, ir.StringAttr)}  # returned as they came
         self.sources = list(attributes["bascule.symbol_sources"]) if "bascule.symbol_sources" in attributes else []

@@ -22,23 +22,11 @@ from .signature import Signature
 from .source import Source
 
 # Names that a generated module uses itself.
-RESERVED = [
-    *(
-        "args",
-        "call",
-        "constants",
-        "current_stream",
-        "empty",
-        "functional",
-        "give_arena",
-        "i32",
-        "i64",
-        "kernel",
-        "laid_out",
-        "plan",
-    ),
-    *("ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
-]
+RESERVED = (
+    *("args", "call", "constants", "current_stream", "empty", "functional", "give_arena", "i32", "i64", "kernel"),
+    *("laid_out", "plan", "ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads"),
+    *("torch", "view"),
+)
 HOST_OUTPUTS = "bascule.host_outputs"
 
 

@@ -31,7 +31,7 @@ class Builder:
         self.point, self.location = ir.InsertionPoint(block), location
         self.first: ir.InsertionPoint | None = None  # where constants go: before the first operation
         self.scopes: list[dict] = [{}]
-        self.before: list[ir.InsertionPoint | None] = [None]  # of a scope: where what does not vary in it goes, if it can
+        self.before: list[ir.InsertionPoint | None] = [None]  # where what does not vary in a scope goes, if it can
         self.depths: dict[ir.Value, int] = {}  # the scope of a value, if not the outermost
         self.numbers: dict[ir.Value, int | float] = {}  # of the scalar constants
         self.i1, self.i8, self.i16, self.i32, self.i64 = (ir.IntegerType.get_signless(n) for n in (1, 8, 16, 32, 64))

@@ -8,9 +8,9 @@ affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no divi
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from bascule.dialect.analysis.accesses import coefficients, dims_of, memory_layout
+from bascule.dialect.analysis.accesses import coefficients, dims_of
 from bascule.dialect.analysis.simplification import Simplifier
-from bascule.dialect.ir.shapes import Size, constant, expr, symbol_count
+from bascule.dialect.ir.shapes import Size, constant, expr, layout_of, symbol_count
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
@@ -77,7 +77,7 @@ class Expressions:
         """The element offset that a load or a store goes to."""
         first = ACCESSES[op.name]
         indices = [self.of(value) for value in list(op.operands)[first:]]
-        return self._simplified(substitute(memory_layout(op.operands[first - 1].type).results[0], indices))
+        return self._simplified(substitute(layout_of(op.operands[first - 1].type).results[0], indices))
 
     def _simplified(self, e: Expr) -> Expr:
         """`e`, in which a quotient and its remainder may meet again."""

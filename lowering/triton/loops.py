@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from bascule.dialect.analysis.accesses import dims_of
 from bascule.dialect.analysis.nested_loops import inner_loops
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
@@ -61,7 +62,9 @@ class Emitter(Body):
                 self._op(op)
 
     def _ready(self, value: ir.Value) -> bool:
-        return isinstance(value.type, ir.IndexType) or value in self.env or value in self.buffers or value in self.rows
+        if isinstance(value.type, ir.IndexType):
+            return dims_of(self.expressions.of(value)) <= self.ix.at.keys()  # one that came from data may come later
+        return value in self.env or value in self.buffers or value in self.rows
 
     @contextmanager
     def tile_of(self, op: ir.Operation, number: int) -> Iterator[None]:

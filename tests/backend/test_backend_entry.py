@@ -39,6 +39,9 @@ def test_modes_of_torch_compile_are_taken(mode):
         ({"options": {"verify": "yes"}}, ["option 'verify'", "bool", "'yes'"]),
         ({"options": {"pipeline": "cse,form-kernel"}}, ["pipeline:5", "'form-kernel'", "form-kernels"]),
         ({"options": {"pipeline": "cse,(fold-views"}}, ["pipeline", "bracket"]),
+        ({"options": {"pipeline": "torch-to-bascule"}}, ["before the program stage", "bufferize-kernels"]),
+        ({"options": {"pipeline": ""}}, ["before the program stage", "!torch.vtensor"]),
+        ({"options": {"dump": "/dev/null/x"}}, ["option 'dump'", "/dev/null/x"]),
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_known(kwargs, says):

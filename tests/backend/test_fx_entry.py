@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import bascule
 from bascule.fx_entry import compile_fx, compile_fx_inner
+from bascule.options import PASSES
 
 aten = torch.ops.aten
 RAISE = {"on_error": "raise"}
@@ -238,6 +239,25 @@ def test_passes_over_each_graph(name):
     f(x).sum().backward()
     assert len(graphs) == 2
     assert aten.sin.default in {node.target for node in graphs[0].nodes}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_inductors_settings_count_where_options_leave_them_open(name):
+    seen = []
+    x = torch.randn(4, requires_grad=True)
+    with torch._inductor.config.patch(name, lambda graph: seen.append(graph)):
+        torch.compile(lambda x: torch.sin(x), backend="bascule", options=RAISE)(x).sum().backward()
+        assert len(seen) == (2 if name.startswith("post") else 1)
+        torch._dynamo.reset()
+        torch.compile(lambda x: torch.sin(x), backend="bascule", options={**RAISE, name: None})(x)
+        assert len(seen) == (2 if name.startswith("post") else 1)
+
+
+def test_inductors_front_leaves_passes_over_each_graph_to_us():
+    seen = []
+    with torch._inductor.config.patch("post_grad_custom_post_pass", lambda graph: seen.append(graph)):
+        torch.testing.assert_close(with_inductor(torch.sin)(torch.ones(3)), torch.sin(torch.ones(3)))
+    assert len(seen) == 1
 
 
 def test_a_pass_that_breaks_the_graph_is_named():

@@ -35,6 +35,19 @@ def test_one_compile_serves_many_sizes():
     assert bascule.counters()["graphs"] == {"compiled": 1}
 
 
+def test_what_two_loops_of_one_walk_have_between_them_may_index_by_data():
+    """Of a row of logarithms, an element that data names is read while sums over the row are still to be taken."""
+
+    def function(logits, drawn):
+        one = torch.distributions.OneHotCategorical(logits=logits, validate_args=False)
+        several = torch.distributions.Multinomial(3, logits=logits, validate_args=False)
+        return one.log_prob(drawn), several.log_prob(drawn * 3)
+
+    logits, drawn = torch.randn(5, 4), torch.eye(4)[[0, 3, 1, 1, 2]]
+    for got, want in zip(compiled(function)(logits, drawn), function(logits, drawn), strict=True):
+        torch.testing.assert_close(got, want)
+
+
 def test_a_training_step():
     model, inputs = gpt2()
     want = training_step(model, model, inputs)

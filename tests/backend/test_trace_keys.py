@@ -8,6 +8,7 @@ import torch
 import torch.utils.checkpoint
 from bascule.frontend import custom_operators
 from cached_calls import gated, inputs, run
+from torch._inductor.custom_graph_pass import CustomGraphPass
 
 import bascule
 
@@ -159,6 +160,29 @@ def test_bypassed(folder, what):
         torch.testing.assert_close(run(function, x, **options), function(x))
     assert [n for name, n in counted().items() if name.startswith(f"bypass: {reason}")] == [2]
     assert "hit" not in counted() and "stored" not in counted()
+
+
+class Exp(CustomGraphPass):
+    """Puts another operator in place of a sine."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __call__(self, graph):
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default):
+            node.target = self.target
+
+    def uuid(self):
+        return str(self.target)
+
+
+def test_a_pass_that_tells_itself_from_others_is_a_part_of_the_key(folder):
+    x = torch.randn(5)
+    for target, function in ((torch.ops.aten.exp.default, torch.exp), (torch.ops.aten.cos.default, torch.cos)):
+        for _ in range(2):
+            got = run(torch.sin, x, post_grad_custom_pre_pass=Exp(target))
+            torch.testing.assert_close(got, function(x))
+    assert counted()["hit"] == 2 and counted()["miss"] == 2
 
 
 def test_bypassed_for_an_operator_of_the_users_own(folder):

@@ -55,6 +55,7 @@ def test_reductions_of_nothing_and_of_scalars():
     empty, scalar = torch.empty(3, 0), torch.tensor(2.5)
     check(lambda x: (x.sum(), x.sum(1), x.prod(1), x.mean(1), x.any(1), x.all(1), *torch.var_mean(x, 1)), empty)
     check(lambda x: (x.sum(0), x.mean(), x.amax(-1), x.argmax(), *x.max(0), x.cumsum(0), *x.cummax(0)), scalar)
+    check(lambda x: (x.cumsum(0), x.cumprod(1), x.logcumsumexp(1), x.half().cumsum(1), x.softmax(1)), empty)
     check(lambda x: (torch.softmax(x, 0), x.logsumexp(0), torch.var_mean(x, correction=0)[1]), scalar)
 
 

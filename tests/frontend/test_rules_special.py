@@ -1,5 +1,7 @@
 """The rules of special functions: in f32 they are those of f64, rounded."""
 
+import math
+
 import pytest
 import torch
 from bascule.dialect.errors import UnsupportedError
@@ -25,6 +27,41 @@ def test_special_functions_are_exact_to_one_unit_in_f32(name):
     unit = torch.finfo(torch.float32).eps
     error = ((got.double() - want).abs() / (want.abs() * unit + (1e-14 if name == "lgamma" else 0)))[finite]
     assert error.max() <= 1.0
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_incomplete_gamma_functions_are_exact_to_one_unit_in_f32(name):
+    """Where eager's own f64 is exact: it stops after 2000 terms, and Q of a tiny `a` cancels."""
+    operator = getattr(aten, name).default
+    spread = torch.rand(4, 3000, dtype=torch.float64)
+    a = torch.exp(spread[:3] * 14 - 5).float()
+    ratios = torch.exp(spread[3] * 3 - 1.5), 1 + (spread[3] - 0.5) * 8 / a[1].sqrt(), 1 + (spread[3] - 0.5)
+    x = torch.stack([a[0] * ratios[0], a[1] * ratios[1].abs(), a[2] * ratios[2]]).float()
+    (got,) = run(lambda a, x: operator(a, x), a, x)
+    want = operator(a.double(), x.double())
+    error = ((got.double() - want) / want).abs()[want > torch.finfo(torch.float32).tiny]
+    assert error.max() <= torch.finfo(torch.float32).eps
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_incomplete_gamma_functions_at_the_ends_are_eagers(name):
+    operator = getattr(aten, name).default
+    ends = torch.tensor([0.0, 1.0, 2.5, math.inf, math.nan, -1.0, 1e-30, 1e38, 12.0, 1.5])
+    a, x = torch.meshgrid(ends, ends, indexing="ij")
+    (got,) = run(lambda a, x: operator(a, x), a, x)
+    torch.testing.assert_close(got, operator(a, x), equal_nan=True, rtol=1e-5, atol=1e-6)
+    with pytest.raises(UnsupportedError, match="in f64"):
+        convert(lambda a, x: operator(a, x), a.double(), x.double())
+
+
+def test_incomplete_gamma_functions_agree_with_closed_forms():
+    """Of a tiny `a`, Q is a times the exponential integral; of a large one at its mean, P is 1/2 + 1 / (3 sqrt(2 pi a))."""
+    a = torch.full((1,), 1e-16)
+    (q,) = run(lambda a, x: aten.igammac.default(a, x), a, torch.ones(1))
+    torch.testing.assert_close(q / a, torch.tensor([0.21938393]))  # E1(1)
+    a = torch.tensor([1e6, 5e7])
+    (p,) = run(lambda a, x: aten.igamma.default(a, x), a, a)
+    torch.testing.assert_close(p.double(), 0.5 + 1 / (3 * (2 * math.pi * a.double()).sqrt()), rtol=1e-7, atol=0)
 
 
 def test_polygamma():

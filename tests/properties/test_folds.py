@@ -157,7 +157,7 @@ def folded(draw) -> str:
                     case "rows":
                         graph.rows(form, draw(st.sampled_from(("sum", "max"))), x, y)
                     case "groups":
-                        graph.groups(draw(st.sampled_from(("sum", "max"))), x, y)
+                        graph.groups(draw(st.sampled_from(("sum", "max"))), x, x if form else y)
                     case "columns":
                         graph.sum_columns(form, x, y)
                     case "timed":

@@ -150,6 +150,17 @@ CASES = [
         lambda: [r(4 * 33 + 1, dtype=torch.bfloat16)[1:].view(4, 33)],
         tolerance=4e-2,
     ),
+    # Dynamo's guards tell such inputs from others; Inductor reads their memory as it is.
+    Case(
+        "input that is a negative view", lambda x, y: (x * y, x[1:].sum()), lambda: [torch._neg_view(r(4, 5)), r(4, 5)]
+    ),
+    Case(
+        "negative view in training",
+        lambda x, w: (x.sin() * w).sum(0),
+        lambda: [torch._neg_view(r(4, 5)), r(5, grad=True)],
+    ),
+    Case("written negative view", lambda x: x.mul_(2).sum(0), lambda: [torch._neg_view(r(4, 5))]),
+    Case("imaginary part of a conjugate", lambda x: x * 2 + 1, lambda: [r(4, dtype=torch.complex64).conj().imag]),
     Case("empty input", expanded_sum, lambda: [r(0, 5)]),
     Case("empty last dimension", lambda x: (x * 2, x.sum(1)), lambda: [r(4, 0)]),
     Case("empty operands of a matrix product", lambda x, y: x @ y + 1, lambda: [r(4, 0), r(0, 3)]),
