@@ -55,6 +55,7 @@ FAMILIES = (
     "inductor",
     "pooling",
     "adaptive_pooling",
+    "fractional_pooling",
     "columns",
     "resampling",
     "antialiasing",

@@ -266,7 +266,8 @@ def _function(base: Any) -> type[torch.autograd.Function]:
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(backward), "__module__": base.__module__}
     function = type(base)(base.__name__, (base,), members)
-    setattr(function._backward_cls, "apply_boxed" if boxed else "apply", backward)  # what the engine calls, without asking for `vjp`
+    # What the engine calls, without asking for `vjp`.
+    setattr(function._backward_cls, "apply_boxed" if boxed else "apply", backward)
     return function
 
 

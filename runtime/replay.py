@@ -145,7 +145,8 @@ class Replayed:
 
     def _watched(self, key: tuple) -> Boxed:
         """`call`, counting how often it is recorded."""
-        recorded, places = 0, ()
+        recorded = 0
+        places: tuple[int, ...] = ()  # the addresses of static inputs when it was recorded last
         static, inputs = self.recording.static, self.recording.inputs
 
         def call(args: list[Any]) -> Sequence[Any]:

@@ -27,7 +27,11 @@ UNDER_WAY = (
     208 << 10
 )  # bytes of rows that are read again, of all programs of a multiprocessor: half of its share of the L2 cache
 # Tiles of a row: halvings of a whole one, elements, and what they may have of the points of a whole one.
-FINER, SMALLEST, FILLED = 3, 128, 0.8
+FINER, SMALLEST = 3, 128  # tiles of a row: halvings of a whole one, elements
+FILLED, RIDING_FILLED = (
+    0.8,
+    0.7,
+)  # points of several tiles over those of a whole one, at most; the latter of long rows beside sums of columns
 IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL` warps run
 
 
@@ -55,19 +59,26 @@ def rows(domain: Domain) -> DomainSchedule:
     scans = any(loop.name == "bascule.scan" for loop in domain.lanes)
     points = domain.points if domain.points is not None else LARGE
     step = _step(domain, walked, points) if walked and not scans else _Step(SCANNED // WARP // HELD, HELD)
-    steps, held = {}, []
+    steps = {}
     for loop, length in zip(domain.lanes, domain.lengths):
         fits = length is not None and power_of_two(length) <= limit
-        steps[loop] = _tile(length, bool(walked) or scans) if fits and length is not None else step.elements
-        if fits and length is not None and steps[loop] < length:
-            held.append(loop)
-    loops = domain.plan(steps, held)
+        steps[loop] = power_of_two(length) if fits and length is not None else step.elements
+    loops = domain.plan(steps)
+    riding = any(plan.along >= 0 for plan in domain.plans.values())
+    held = {}
+    if not walked and not scans and (not riding or longest > SHORT):
+        filled = RIDING_FILLED if riding else FILLED
+        tiles = {
+            loop: _tile(length, filled) for loop, length in zip(domain.lanes, domain.lengths) if length is not None
+        }
+        held = {loop: tile for loop, tile in tiles.items() if tile < steps[loop]}
+    if held:
+        loops = domain.plan(steps | held, held)
     for loop in domain.lanes:
         plan = domain.plans[loop]
         if Walks.walks(loop, plan.step, plan.held) and not scans:
             plan.fold, aligned = domain.neighbours(_along(loop, plan))
             plan.evict = plan.evict if aligned else "normal"  # a line is read by several instructions
-    riding = any(plan.along >= 0 for plan in domain.plans.values())
     block = 1 if walked else min(max(1, (RIDDEN if riding else ROW) // longest), power_of_two(points))
     while block > 1 and points < 2 * domain.machine.sm_count * block:
         block //= 2
@@ -76,9 +87,9 @@ def rows(domain: Domain) -> DomainSchedule:
     if walked and not scans:
         warps = max(step.warps, warps_of(longest, HELD))
     elif held:
-        least = min(steps[loop] for loop in held)
+        least = min(held.values())
         elements = block * max(-(-length // least) * least for length in domain.lengths if length is not None)
-        warps = _warps(elements, block * least, HELD if riding or elements > SHORT else HELD_SHORT)
+        warps = _warps(elements, block * least, 2 * HELD if riding or elements <= SHORT else HELD)
     else:
         elements = block * max(longest, SCANNED if walked else 1)
         warps = warps_of(elements, HELD if walked or riding or elements > SHORT else HELD_SHORT)
@@ -87,14 +98,12 @@ def rows(domain: Domain) -> DomainSchedule:
     return schedule
 
 
-def _tile(length: int, whole: bool) -> int:
-    """Elements of a tile of a row that is held: all of it, or, if not `whole`, a number that several tiles of waste less with."""
+def _tile(length: int, filled: float) -> int:
+    """Elements of a tile of a row that is held: all of it, or, where several tiles have at most `filled` of its points, of one of those."""
     most = power_of_two(length)
     tiles = [most >> n for n in range(FINER + 1) if most >> n >= SMALLEST]
-    if whole or not tiles:
-        return most
-    best = min(tiles, key=lambda tile: (-(-length // tile) * tile, -tile))
-    return best if -(-length // best) * best <= FILLED * most else most
+    best = min(tiles, key=lambda tile: (-(-length // tile) * tile, -tile), default=most)
+    return best if -(-length // best) * best <= filled * most else most
 
 
 def _warps(elements: int, tile: int, each: int) -> int:

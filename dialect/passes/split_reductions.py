@@ -29,8 +29,8 @@ class _Machine:
     reduction is cut: a lowering may share one reduction among threads itself. `columns`: neighbouring results that one piece of work
     computes together; `rows`: the least of a chunk of those. `least`: elements below which a launch more costs more than idle processors;
     `chunk`: of one chunk, at least; `row`: of the chunk of a row, where there are several. Of rows beside sums of columns, a chunk has
-    `cache` bytes, which one piece of work reads twice from memory once; or, if `wide` is not 0, sums are kept in registers, and so many
-    elements of a row are a piece of work."""
+    `cache` bytes, which one piece of work reads twice from memory once, but at least `beside` rows, next to which a partial sum is small;
+    or, if `wide` is not 0, sums are kept in registers, and so many elements of a row are a piece of work."""
 
     parallel: int
     few: int
@@ -42,11 +42,21 @@ class _Machine:
     row: int
     cache: int
     wide: int = 0
+    beside: int = 1
 
 
 MACHINES = {
     "cpu": _Machine(
-        parallel=8, few=8, points=2, columns=32, rows=64, least=1 << 18, chunk=1 << 14, row=1 << 14, cache=1 << 18
+        parallel=8,
+        few=8,
+        points=2,
+        columns=32,
+        rows=64,
+        least=1 << 18,
+        chunk=1 << 14,
+        row=1 << 14,
+        cache=1 << 18,
+        beside=16,
     ),
     "cuda": _Machine(
         parallel=4 * H200.sm_count,
@@ -108,7 +118,7 @@ class SplitReductions(Pass):
         if self.min_size:
             machine = replace(machine, least=self.min_size, chunk=min(machine.chunk, self.min_size), row=1, rows=1)
         if self.cache:
-            machine = replace(machine, cache=self.cache, wide=0)
+            machine = replace(machine, cache=self.cache, wide=0, beside=1)
         with module.context:
             for graph in graph_functions(module):
                 _Graph(machine, graph).run()
@@ -206,7 +216,7 @@ class _Graph:
             return 1
         if columns:
             units = max(1, points // machine.columns)
-            if units * 8 >= machine.parallel * 7:
+            if units * 8 >= machine.parallel * 7:  # a launch more for a busier eighth
                 return 1
             return min(-(-machine.parallel // units), elements // machine.rows, points * elements // machine.chunk)
         if points >= machine.few:
@@ -217,7 +227,8 @@ class _Graph:
         """The chunks of sums of `points` columns beside rows of `each` bytes read."""
         machine = self.machine
         if not machine.wide:
-            return max(-(-elements * each // machine.cache), self._pieces(points, elements, True))
+            near = min(-(-elements * each // machine.cache), elements // machine.beside)
+            return max(near, self._pieces(points, elements, True))
         # Of very short rows more chunks only make the sum of the partial results longer, which few processors share.
         return min(
             -(-machine.parallel * machine.wide // points), SHORT_ROWS * machine.parallel, elements // ROWS_BESIDE

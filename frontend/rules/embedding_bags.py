@@ -13,7 +13,7 @@ from bascule.dialect.mlir import ir
 from ..conversion import Conversion, NoRule, rule
 from .operands import dtype_of_result, finish, read, temporary, tensor_dtype
 from .scalars import Scalar, element_type, opmath, scalar_type, select
-from .scatter import filled, position, scattered
+from .scatter import filled, position, scattered, without_padding
 
 SUM, MEAN, MAX = range(3)  # modes
 Bag = Callable[[ir.Value], ir.Value]  # number of a sample -> number of its bag
@@ -67,7 +67,7 @@ def table_gradient(c, grad, indices, offsets, sizes, largest, by_frequency, mode
         if weights is not None:
             value = value * read(weights, [sample]).to(inner)
         row = position(c, index.value, rows, wrap=False)
-        return [row, column], value if padding < 0 else select(index.eq(padding), 0, value)
+        return [row, column], without_padding(c, value, index, padding)
 
     return scattered(c, filled(c, 0), [*shape_of(indices), shape_of(grad)[1]], write_sample, "add")
 
@@ -89,6 +89,6 @@ def weights_backward(c, grad, table, indices, offsets, bag_of, mode, padding=-1)
 
         (total,) = builders.reduce("sum", shape_of(grad)[1:], scalar_type(inner), term)
         value = Scalar(total, inner)
-        return finish(c, value if padding < 0 else select(index.eq(padding), 0, value), dtype)
+        return finish(c, without_padding(c, value, index, padding), dtype)
 
     return c.compute(body)

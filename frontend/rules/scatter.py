@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 from bascule.dialect.ir import builders
+from bascule.dialect.ir.shapes import Size, expr, shape_of, tensor_type
 from bascule.dialect.ir.shapes import constant as known
-from bascule.dialect.ir.shapes import expr, shape_of, tensor_type
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
@@ -331,6 +331,13 @@ def put(c, x, index, source, accumulate=False):
     return scattered(c, x, shape_of(index), write, "add" if accumulate else "set")
 
 
+def without_padding(c: Conversion, value: Scalar, index: Scalar, padding: Size) -> Scalar:
+    """`value`, and 0 where `index` is that of the padding; a negative one: there is none."""
+    if isinstance(padding, int) and padding < 0:
+        return value
+    return select(index.eq(number_scalar(c, padding, torch.int64).to(index.dtype)), 0, value)
+
+
 @rule("aten.embedding_dense_backward.default")
 def embedding_dense_backward(c, grad, indices, num_weights, padding_idx, scale_grad_by_freq):
     rows, dtype = c.result_sizes[0][0], tensor_dtype(grad)
@@ -352,6 +359,6 @@ def embedding_dense_backward(c, grad, indices, num_weights, padding_idx, scale_g
         row, value = position(c, index.value, rows, wrap=False), read(grad, at).to(inner)
         if counts is not None:
             value = value / read(counts, [row]).to(inner)
-        return [row, at[-1]], value if padding_idx == -1 else select(index.eq(padding_idx), 0, value)
+        return [row, at[-1]], without_padding(c, value, index, padding_idx)
 
     return scattered(c, filled(c, 0), domain, write, "add")

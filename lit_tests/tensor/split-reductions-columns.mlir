@@ -69,3 +69,32 @@ func.func @far(%x: tensor<20000x1024xf32>) -> (tensor<20000x1024xf32>, tensor<1x
   }) {ranges = affine_map<() -> (1, 1024)>} : () -> tensor<1x1024xf32>
   return %1, %2 : tensor<20000x1024xf32>, tensor<1x1024xf32>
 }
+
+// -----
+
+// Sums of columns beside rows: chunks of what a cache holds would have 12 rows, next to which a partial sum is not small.
+// CHECK-LABEL: func.func @beside
+// CHECK: split into 32 chunks of 16: rows are computed from what it reads
+func.func @beside(%x: tensor<512x5120xf32>) -> (tensor<512x5120xf32>, tensor<1x5120xf32>) attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %x[%i, %k] : tensor<512x5120xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (5120)>} : () -> f32
+    %e = tensor.extract %x[%i, %j] : tensor<512x5120xf32>
+    %d = arith.subf %e, %s : f32
+    "bascule.yield"(%d) : (f32) -> ()
+  }) {ranges = affine_map<() -> (512, 5120)>} : () -> tensor<512x5120xf32>
+  %1 = "bascule.compute"() ({
+  ^bb0(%u: index, %j: index):
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = tensor.extract %x[%k, %j] : tensor<512x5120xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (512)>} : () -> f32
+    "bascule.yield"(%s) : (f32) -> ()
+  }) {ranges = affine_map<() -> (1, 5120)>} : () -> tensor<1x5120xf32>
+  return %0, %1 : tensor<512x5120xf32>, tensor<1x5120xf32>
+}

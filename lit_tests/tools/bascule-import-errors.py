@@ -3,6 +3,7 @@
 # RUN: not bascule-import %s:f --inputs 'f32[4],f33[2]' 2>&1 | filecheck %s --check-prefix=DTYPE
 # RUN: not bascule-import %s:f --inputs 'f32[4' 2>&1 | filecheck %s --check-prefix=SYNTAX
 # RUN: not bascule-import %S/nothing.py:f 2>&1 | filecheck %s --check-prefix=FILE
+# RUN: not bascule-import %s 2>&1 | filecheck %s --check-prefix=NOTHING
 
 # NAME: has no function 'missing'
 # NAME: known: f
@@ -16,6 +17,9 @@
 # SYNTAX: --inputs:1: 'f32[4' is not a tensor
 
 # FILE: there is no file '{{.*}}nothing.py'
+
+# NOTHING: names no function of a file
+# NOTHING: give it as file.py:function
 
 
 def f(x):

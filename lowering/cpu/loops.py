@@ -327,6 +327,9 @@ def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
     return Scalar(value, old.lanes, e.b.level)
 
 
+ROUNDED = ("sum", "prod", "logaddexp")  # kinds of scan whose steps round
+
+
 @rule("bascule.scan")
 def _scan(e: Emitter, node: Node) -> None:
     block, plan = node.blocks[0], e.loops[node]
@@ -334,6 +337,8 @@ def _scan(e: Emitter, node: Node) -> None:
     kind = e.scans[node.op.attributes["kind"].value]
     buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)
     type_ = e.body.types[block.yielded[0]]
+    # One rounding an element would add up over a long line; eager has running totals in f64 too.
+    total = e.b.f64 if node.op.attributes["kind"].value in ROUNDED and type_ == e.b.f32 else type_
     along = next((g for g, group in enumerate(plan.groups) if dim in group), None)
     others = LoopPlan(
         plan.sizes, tuple(g for i, g in enumerate(plan.groups) if i != along), _without(plan, along), plan.width
@@ -342,7 +347,7 @@ def _scan(e: Emitter, node: Node) -> None:
     def lines(values: list[ir.Value]) -> list[ir.Value]:
         """One line along `dim`, or as many as there are lanes."""
         lanes = e.lanes > 1 and (e.varies(node.results[0]) or e.lane in block.arguments)
-        vector = ir.VectorType.get([e.lanes], type_) if lanes else type_
+        vector, exact = (ir.VectorType.get([e.lanes], t) if lanes else t for t in (type_, total))
 
         def step(state: list[ir.Value]) -> list[ir.Value]:
             e.emit(block)
@@ -352,11 +357,17 @@ def _scan(e: Emitter, node: Node) -> None:
             if kind.positions:
                 place = e.b.value("arith.index_cast", e.b.i64, [e.ix.scalar(at)])
                 place = e.spread(Scalar(place, False, e.b.level)) if lanes else place
-            state = kind.take(Scalars(e.b), state, e.spread(x) if lanes else x.value, None, place)
-            write(e, buffer, block, Scalar(kind.finish(Scalars(e.b), state)[0], lanes, e.b.level))
+            value = e.spread(x) if lanes else x.value
+            if exact != vector:
+                value = e.b.value("arith.extf", exact, [value])
+            state = kind.take(Scalars(e.b), state, value, None, place)
+            value = kind.finish(Scalars(e.b), state)[0]
+            if exact != vector:
+                value = e.b.value("arith.truncf", vector, [value])
+            write(e, buffer, block, Scalar(value, lanes, e.b.level))
             return state
 
-        start = kind.start(Scalars(e.b), vector)
+        start = kind.start(Scalars(e.b), exact)
         if along is None:
             step(start)
         else:

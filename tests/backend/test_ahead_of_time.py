@@ -104,7 +104,7 @@ def test_what_does_not_fit_is_refused(tmp_path, args, says):
 def test_a_spoiled_package_is_refused(tmp_path):
     path = saved(tmp_path, Model(), example())
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(PackageError):
+    with pytest.raises(PackageError, match=f"{path.name}: cut short or changed"):
         bascule.aot_load(path)
 
 

@@ -104,3 +104,11 @@ def test_a_dump_has_every_stage_and_the_wrapper(tmp_path):
     names = sorted(path.name for path in directory.iterdir())
     assert names[0] == "00-import.mlir" and names[-1] == "wrapper.py"
     assert any("form-kernels" in name for name in names)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "logcumsumexp"])
+def test_long_running_totals_do_not_drift(name):
+    """An element's rounding does not add to the next one's."""
+    x = torch.rand(100_000) + 100
+    got = torch.compile(lambda x: getattr(x, name)(0), backend="bascule", options={"on_error": "raise"})(x)
+    torch.testing.assert_close(got, getattr(x.double(), name)(0).float(), rtol=3e-7, atol=0)

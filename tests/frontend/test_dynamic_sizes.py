@@ -63,6 +63,10 @@ FUNCTIONS = {
         lambda x, k: x * round(k / 2) * (k // 3),
         [[leaf(n), k] for n, k in ((9, 3), (30, 8), (12, 5))],
     ),
+    "the last row is padding": (
+        lambda w, i: F.embedding(i, w, padding_idx=-1),
+        [[leaf(n, 3), torch.tensor([[0, n - 1, 2], [n - 1, 1, 1]])] for n in (5, 9)],
+    ),
     "numbers": (
         lambda x, k: (torch.tril(x, k), x.roll(k, 0), x + k, (x * k).sum() + abs(k), torch.arange(k, k + 5)),
         [[leaf(5, n), k] for n, k in ((4, 3), (3, -2), (7, 9), (4, -30))],

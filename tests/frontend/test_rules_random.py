@@ -69,3 +69,17 @@ def test_a_seed_repeats_a_run_and_runs_differ():
     assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1])
     assert not torch.equal(first[0], first[1]) and not torch.equal(first[0], second[0])
     assert str(module).count("call @aten.randint.low") == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_slopes_of_rrelu(dtype):
+    x, noise = torch.randn(100, 100, dtype=dtype), torch.ones(100, 100, dtype=dtype)
+    trained = drawn(lambda x, n: aten.rrelu_with_noise_functional.default(x, n, 0.25, 0.5, True), x, noise)
+    assert_close(trained[0], x * trained[1])
+    slopes = trained[1][x <= 0].double()
+    assert slopes.min() >= 0.25 and slopes.max() <= 0.5
+    assert abs(slopes.mean() - 0.375) < 5 * 0.25 * 12**-0.5 / len(slopes) ** 0.5
+    assert (trained[1][x > 0] == 1).all()
+    plain = drawn(lambda x, n: aten.rrelu_with_noise_functional.default(x, n, 0.25, 0.5, False), x, noise)
+    assert_close(plain[0], aten.leaky_relu.default(x, 0.375))
+    assert_close(plain[1], noise)
