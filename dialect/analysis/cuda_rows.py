@@ -10,7 +10,8 @@ from .cuda_machine import LARGE, MOST_WARPS, VECTOR, WARP, power_of_two, warps_o
 from .cuda_walks import InnerLoop, Walks
 from .nested_loops import inner_loops, iterations
 
-HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take
+HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take ...
+CROWDED = 15 / 16  # ... and as several tiles, beside loops around them
 LONGEST = 1 << 14  # elements of a row that is held: of a longer one a program leaves no room for another
 HELD = 16  # elements of a row that a thread has in a tile ...
 HELD_SHORT, SHORT = 32, 4096  # ... and of rows up to `SHORT`
@@ -26,12 +27,10 @@ FULL, PART = 32, 8  # warps that leave a multiprocessor to one program, and to s
 UNDER_WAY = (
     208 << 10
 )  # bytes of rows that are read again, of all programs of a multiprocessor: half of its share of the L2 cache
-# Tiles of a row: halvings of a whole one, elements, and what they may have of the points of a whole one.
-FINER, SMALLEST = 3, 128  # tiles of a row: halvings of a whole one, elements
-FILLED, RIDING_FILLED = (
-    0.8,
-    0.7,
-)  # points of several tiles over those of a whole one, at most; the latter of long rows beside sums of columns
+# Rows held as several tiles: halvings and elements of one, and their points over those of one tile, at most; where sums of columns
+# go along, the latter of rows longer than `SHORT`.
+FINER, SMALLEST = 3, 128
+FILLED, RIDING_FILLED = 0.8, 0.7
 IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL` warps run
 
 
@@ -48,26 +47,27 @@ class _Step:
 
 
 def rows(domain: Domain) -> DomainSchedule:
-    limit = int(domain.machine.registers * HOLDABLE) // max(1, _held(domain))
+    values = max(1, _held(domain))
+    limit, room = int(domain.machine.registers * HOLDABLE) // values, int(domain.machine.registers * CROWDED) // values
     if not any(inner_loops(loop) for loop in domain.inner):
-        limit = min(limit, LONGEST)
-    longest = 1
-    for length in domain.lengths:
-        if length is not None and power_of_two(length) <= limit:
-            longest = max(longest, power_of_two(length))
-    walked = [n for n in domain.lengths if n is None or power_of_two(n) > limit]
+        limit, room = min(limit, LONGEST), 0
+
+    def fits(length: int) -> bool:
+        return power_of_two(length) <= limit or -(-length // _tile(length, FILLED)) * _tile(length, FILLED) <= room
+
+    longest = max((power_of_two(n) for n in domain.lengths if n is not None and fits(n)), default=1)
+    walked = [n for n in domain.lengths if n is None or not fits(n)]
     scans = any(loop.name == "bascule.scan" for loop in domain.lanes)
     points = domain.points if domain.points is not None else LARGE
     step = _step(domain, walked, points) if walked and not scans else _Step(SCANNED // WARP // HELD, HELD)
     steps = {}
     for loop, length in zip(domain.lanes, domain.lengths):
-        fits = length is not None and power_of_two(length) <= limit
-        steps[loop] = power_of_two(length) if fits and length is not None else step.elements
+        steps[loop] = power_of_two(length) if length is not None and fits(length) else step.elements
     loops = domain.plan(steps)
     riding = any(plan.along >= 0 for plan in domain.plans.values())
     held = {}
     if not walked and not scans and (not riding or longest > SHORT):
-        filled = RIDING_FILLED if riding else FILLED
+        filled = RIDING_FILLED if riding and longest <= limit else FILLED
         tiles = {
             loop: _tile(length, filled) for loop, length in zip(domain.lanes, domain.lengths) if length is not None
         }
