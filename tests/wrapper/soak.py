@@ -24,6 +24,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 ROWS, COLUMNS = 4, 6
 WIDE = 1_000_000
+UNHANDLED = "aot_autograd() does not yet handle"  # what AOTAutograd says of mutated inputs that it refuses
 VIEWS = (
     "{a}.t()",
     "{a}[1:]",
@@ -205,6 +206,8 @@ def check(case: Case) -> bool:
     try:
         _check(case, compiled(case.function, case.dynamic, fullgraph=False))
     except Exception as error:
+        if UNHANDLED in str(error):
+            return False
         for backend in ("aot_eager", "aot_eager_decomp_partition"):
             try:
                 _check(case, torch.compile(case.function, backend=backend, dynamic=case.dynamic))
