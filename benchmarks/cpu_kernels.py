@@ -1,6 +1,6 @@
 """CPU kernels: eager, Inductor and Bascule in one process, taking turns.
 
-    python -m benchmarks.cpu_kernels [--only NAME] [--seconds S] [--json FILE] [--no-inductor]
+    python -m benchmarks.cpu_kernels [--only NAME] [--seconds S] [--turn N] [--json FILE] [--no-inductor]
 
 With --first-call each kernel's first compiled call is timed instead, in a fresh process a backend.
 """
@@ -34,7 +34,7 @@ def agree(got: object, want: object) -> None:
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
-def measure_steps(cases: list[Case], backends: list[str], seconds: float) -> list[dict]:
+def measure_steps(cases: list[Case], backends: list[str], seconds: float, turn: int) -> list[dict]:
     rows = []
     for case in cases:
         torch._dynamo.reset()
@@ -45,7 +45,7 @@ def measure_steps(cases: list[Case], backends: list[str], seconds: float) -> lis
         results = {backend: call() for backend, call in steps.items()}
         for backend in backends[1:]:
             agree(results[backend], results["eager"])
-        medians = interleaved(steps, seconds)
+        medians = interleaved(steps, seconds, turn=turn)
         rows.append({"kernel": case.name, "shape": case.shape, **{b: medians[b] * 1e3 for b in backends}})
         print(f"  {case.name}: {', '.join(f'{b} {1e3 * m:.3f} ms' for b, m in medians.items())}", file=sys.stderr)
     return rows
@@ -78,6 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only")
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--turn", type=int, default=5, help="calls of one backend in a row")
     parser.add_argument("--json")
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("--first-call", action="store_true")
@@ -97,7 +98,7 @@ def main() -> None:
         )
         save("first call of the CPU kernels, seconds", rows, args.json)
         return
-    rows = measure_steps(cases, backends, args.seconds)
+    rows = measure_steps(cases, backends, args.seconds, args.turn)
     table = [
         [r["kernel"], r["shape"], *(f"{r[b]:.3f}" for b in backends), *(f"{r['eager'] / r[b]:.2f}" for b in peers)]
         for r in rows

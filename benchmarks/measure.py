@@ -12,17 +12,25 @@ from typing import Any
 import torch
 
 
-def interleaved(variants: dict[str, Callable[[], Any]], seconds: float = 1.0, least: int = 7) -> dict[str, float]:
-    """Median wall-clock seconds of each variant; they are called in turns for about `seconds` each."""
+def interleaved(
+    variants: dict[str, Callable[[], Any]], seconds: float = 1.0, least: int = 7, turn: int = 1
+) -> dict[str, float]:
+    """Median wall-clock seconds of each variant; they are called in turns for about `seconds` each.
+
+    A turn is `turn` calls in a row. Of several the first is not counted: it finds the code of another variant in the caches, which in a
+    program that calls one of them again and again it would not.
+    """
     for call in variants.values():
         call()
     times: dict[str, list[float]] = {name: [] for name in variants}
     end = time.perf_counter() + seconds * len(variants)
     while time.perf_counter() < end or len(next(iter(times.values()))) < least:
         for name, call in variants.items():
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
+            for number in range(turn):
+                start = time.perf_counter()
+                call()
+                if number or turn == 1:
+                    times[name].append(time.perf_counter() - start)
     return {name: statistics.median(values) for name, values in times.items()}
 
 
