@@ -26,7 +26,7 @@ from bascule.record import Record
 from .cuda_model_cases import CASES, CudaModelCase
 from .cuda_models import compiled, distance, gradient, reference, step_of
 from .kernels import FLUSH, gpu_ms, host_ms
-from .measure import geometric_mean, print_table, save
+from .measure import print_ratios, print_table, save
 
 INDUCTOR, BASCULE = BACKENDS = ["inductor-cudagraphs", "bascule-cudagraphs"]
 WARM = 4  # steps: warm-up, recording, two replays
@@ -142,11 +142,7 @@ def show(rows: list[dict[str, Any]], backends: list[str]) -> None:
             cells = [format(found[key], form) if key in found else "" for key, (_, form) in COLUMNS.items()]
             lines.append([row["model"], backend, *(["failed"] if "failed" in found else cells[:1]), *cells[1:]])
     print_table(["model", "backend", *(name for name, _ in COLUMNS.values())], lines)
-    for key in ("ms", "gpu_ms", "pool_mib", "reserved_mib"):
-        both = [row for row in rows if all(row.get(backend, {}).get(key) for backend in BACKENDS)]
-        if both:
-            mean = geometric_mean([row[INDUCTOR][key] / row[BASCULE][key] for row in both])
-            print(f"{key}: Inductor / Bascule in the geometric mean of {len(both)}: {mean:.3f}")
+    print_ratios(rows, ("ms", "gpu_ms", "pool_mib", "reserved_mib"), *BACKENDS)
 
 
 def main() -> None:

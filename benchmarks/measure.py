@@ -48,12 +48,14 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
         print(line.format(*row))
 
 
-def print_ratios(rows: list[dict[str, Any]], keys: Sequence[str]) -> None:
-    """For each key, Inductor's over Bascule's in the geometric mean of the rows that have both."""
+def print_ratios(
+    rows: list[dict[str, Any]], keys: Sequence[str], inductor: str = "inductor", bascule: str = "bascule"
+) -> None:
+    """For each key, Inductor's over Bascule's in the geometric mean of the rows that have both, which are called `inductor` and `bascule`."""
     for key in keys:
-        both = [row for row in rows if key in row.get("inductor", {}) and key in row.get("bascule", {})]
+        both = [row for row in rows if row.get(inductor, {}).get(key) and row.get(bascule, {}).get(key)]
         if both:
-            mean = geometric_mean([row["inductor"][key] / row["bascule"][key] for row in both])
+            mean = geometric_mean([row[inductor][key] / row[bascule][key] for row in both])
             print(f"{key}: Inductor / Bascule in the geometric mean of {len(both)}: {mean:.3f}")
 
 

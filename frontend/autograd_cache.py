@@ -40,6 +40,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .direct_calls import made
 from .graph_key import NotKeyed, graph_text, inputs_text, state_text
+from .torch_versions import is_checked, running
 
 VERSIONS = ((2, 11), (2, 14))  # of PyTorch, for which this is used
 Call = Callable[[list[Any]], Sequence[Any]]
@@ -119,9 +120,8 @@ _lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
 def unavailable() -> str | None:
     """Why AOTAutograd's results are not kept at all; None if they are."""
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if not VERSIONS[0] <= version <= VERSIONS[1]:
-        return f"PyTorch {version[0]}.{version[1]} is not among the versions that were checked"
+    if not is_checked(VERSIONS):
+        return f"PyTorch {'.'.join(map(str, running()))} is not among the versions that were checked"
     if torch.compiler.config.force_disable_caches:
         return "torch.compiler.config.force_disable_caches"
     if not (should_use_local_autograd_cache() or should_use_remote_autograd_cache()):

@@ -27,6 +27,8 @@ from torch._dynamo.decorators import skip
 from torch._dynamo.eval_frame import innermost_fn
 from torch._inductor.output_code import OutputCode
 
+from .torch_versions import is_checked
+
 VERSIONS = ((2, 11), (2, 14))  # of PyTorch: the first and the last whose wrappers were read
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 NUMBERS = (int, float, bool, type(None))
@@ -69,8 +71,7 @@ def made(metadata: Any, inference: Boxed | None) -> None:
 
 def available() -> bool:
     """Whether this version of PyTorch is one whose wrappers were read."""
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    return VERSIONS[0] <= version <= VERSIONS[1]
+    return is_checked(VERSIONS)
 
 
 def called_directly(compiled: Call, made: Made) -> Call:

@@ -65,6 +65,11 @@ def sizes_of(op: ir.Operation) -> list[ir.AffineExpr]:
     return list(op.attributes["ranges"].value.results)
 
 
+def indices_of(op: ir.Operation) -> list[ir.Value]:
+    """The arguments of an op's region: its indices."""
+    return list(op.regions[0].blocks[0].arguments)
+
+
 def op_cost(name: str) -> int:
     if name in FREE:
         return 0

@@ -6,7 +6,6 @@ from .bodies import sizes_of
 from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import LARGE, WARP, power_of_two, warps_of
 from .cuda_pointwise import flat
-from .cuda_walks import Walks
 from .nested_loops import iterations, needs
 
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
@@ -56,7 +55,7 @@ def columns(domain: Domain) -> DomainSchedule:
         steps[loop] = min(LARGE if length is None else power_of_two(length), max(1, elements // wide))
     loops = domain.plan(steps)
     for loop, plan in domain.plans.items():
-        if Walks.walks(loop, plan.step, plan.held) and not scans:
+        if plan.walks(loop) and not scans:
             plan.fold = neighbours
     tile = [1] * (len(runs) - 1) + [wide]
     axes = [len(run) for run in runs]

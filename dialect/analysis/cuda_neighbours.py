@@ -12,7 +12,7 @@ from math import prod
 from ..ir.attributes import ScheduleAttr
 from ..mlir import ir
 from .cuda_machine import WARP
-from .cuda_walks import Walks, i64
+from .cuda_walks import i64, walks
 from .nested_loops import inner_loops
 
 MOST_WARPS, MOST_STAGES = 32, 4
@@ -108,10 +108,10 @@ def _steps(op: ir.Operation, domain: Config, double: bool | None) -> Config | No
         if inner is None:
             return None
         step = entry["step"].value
-        if Walks.walks(loop, step, "held" in entry):
+        if "held" not in entry and walks(loop, step):
             changed = True
             step = step if double is None else 2 * step if double else step // 2
-            if step < LEAST_STEP or not Walks.walks(loop, step):
+            if step < LEAST_STEP or not walks(loop, step):
                 return None
         return inner | {"step": i64(step)}
 

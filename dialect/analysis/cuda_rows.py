@@ -7,7 +7,7 @@ from .accesses import Access
 from .bodies import sizes_of
 from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import LARGE, MOST_WARPS, VECTOR, WARP, power_of_two, warps_of, waste
-from .cuda_walks import InnerLoop, Walks
+from .cuda_walks import InnerLoop
 from .nested_loops import inner_loops, iterations
 
 HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take ...
@@ -24,9 +24,8 @@ SCAN_AHEAD, ROWS_AHEAD = 3, 3  # steps in flight, if that holds them: of rows on
 WORTH_STAGING = 8192  # bytes of a step of rows beside columns
 LATENCY = 64  # bytes of a row that a thread has in flight
 FULL, PART = 32, 8  # warps that leave a multiprocessor to one program, and to several
-UNDER_WAY = (
-    208 << 10
-)  # bytes of rows that are read again, of all programs of a multiprocessor: half of its share of the L2 cache
+# Bytes of rows that are read again, of all programs of a multiprocessor: half of its share of the L2 cache.
+UNDER_WAY = 208 << 10
 # Rows held as several tiles: halvings and elements of one, and their points over those of one tile, at most; where sums of columns
 # go along, the latter of rows longer than `SHORT`.
 FINER, SMALLEST = 3, 128
@@ -53,7 +52,7 @@ def rows(domain: Domain) -> DomainSchedule:
         limit, room = min(limit, LONGEST), 0
 
     def fits(length: int) -> bool:
-        return power_of_two(length) <= limit or -(-length // _tile(length, FILLED)) * _tile(length, FILLED) <= room
+        return power_of_two(length) <= limit or _padded(length, _tile(length, FILLED)) <= room
 
     longest = max((power_of_two(n) for n in domain.lengths if n is not None and fits(n)), default=1)
     walked = [n for n in domain.lengths if n is None or not fits(n)]
@@ -76,7 +75,7 @@ def rows(domain: Domain) -> DomainSchedule:
         loops = domain.plan(steps | held, held)
     for loop in domain.lanes:
         plan = domain.plans[loop]
-        if Walks.walks(loop, plan.step, plan.held) and not scans:
+        if plan.walks(loop) and not scans:
             plan.fold, aligned = domain.neighbours(_along(loop, plan))
             plan.evict = plan.evict if aligned else "normal"  # a line is read by several instructions
     block = 1 if walked else min(max(1, (RIDDEN if riding else ROW) // longest), power_of_two(points))
@@ -88,7 +87,7 @@ def rows(domain: Domain) -> DomainSchedule:
         warps = max(step.warps, warps_of(longest, HELD))
     elif held:
         least = min(held.values())
-        elements = block * max(-(-length // least) * least for length in domain.lengths if length is not None)
+        elements = block * max(_padded(length, least) for length in domain.lengths if length is not None)
         warps = _warps(elements, block * least, 2 * HELD if riding or elements <= SHORT else HELD)
     else:
         elements = block * max(longest, SCANNED if walked else 1)
@@ -102,8 +101,13 @@ def _tile(length: int, filled: float) -> int:
     """Elements of a tile of a row that is held: all of it, or, where several tiles have at most `filled` of its points, of one of those."""
     most = power_of_two(length)
     tiles = [most >> n for n in range(FINER + 1) if most >> n >= SMALLEST]
-    best = min(tiles, key=lambda tile: (-(-length // tile) * tile, -tile), default=most)
-    return best if -(-length // best) * best <= filled * most else most
+    best = min(tiles, key=lambda tile: (_padded(length, tile), -tile), default=most)
+    return best if _padded(length, best) <= filled * most else most
+
+
+def _padded(length: int, tile: int) -> int:
+    """The points of as many tiles as hold `length`."""
+    return -(-length // tile) * tile
 
 
 def _warps(elements: int, tile: int, each: int) -> int:
@@ -178,7 +182,7 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
     walked = rows = 0
     for loop, plan in domain.plans.items():
         inside = [a for a in domain.accesses if loop in a.loops and not a.stores]
-        if scans and Walks.walks(loop, plan.step, plan.held):
+        if scans and plan.walks(loop):
             walked = max(walked, sum({a.buffer: _tile_bytes(domain, a) for a in inside}.values()))
         elif plan.step == 1 and any(inner.step > 1 for inner in plan.loops):
             streamed = {a.buffer: _tile_bytes(domain, a) for a in inside if any(map(a.varies, _indices(loop)))}

@@ -7,7 +7,7 @@ from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import CudaMachine
 from .cuda_pointwise import pointwise
 from .cuda_rows import rows
-from .cuda_walks import Walks, i64
+from .cuda_walks import i64
 from .indexing import Indexing
 from .nested_loops import inner_loops
 from .reach import reach_of
@@ -54,9 +54,7 @@ def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing)
     domains = [Domain(op, machine, indexing) for op in (inner_loops(kernel) if group else [kernel])]
     for domain in domains:
         _schedule(domain)
-    return {
-        loop for domain in domains for loop, plan in domain.plans.items() if Walks.walks(loop, plan.step, plan.held)
-    }
+    return {loop for domain in domains for loop, plan in domain.plans.items() if plan.walks(loop)}
 
 
 def _schedule(domain: Domain) -> DomainSchedule:

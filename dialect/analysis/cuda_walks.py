@@ -13,6 +13,12 @@ def i64(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
+def walks(loop: ir.Operation, step: int) -> bool:
+    """Whether a loop takes several steps of more than a point, one after the other."""
+    length = iterations(sizes_of(loop))
+    return step > 1 and (length is None or step < length)
+
+
 @dataclass
 class InnerLoop:
     """The schedule of a loop, see `schedule-kernels`."""
@@ -25,6 +31,10 @@ class InnerLoop:
     fold: int = 0
     held: bool = False
     loops: list["InnerLoop"] = field(default_factory=list)
+
+    def walks(self, loop: ir.Operation) -> bool:
+        """Whether `loop`, whose plan this is, is walked."""
+        return not self.held and walks(loop, self.step)
 
     def attribute(self) -> ir.Attribute:
         return ir.DictAttr.get(
@@ -113,15 +123,8 @@ class Walks:
                     if inner and same and flat and all(own_.order == plan.order for own_ in own.loops):
                         own.along = plan.walk
 
-    @staticmethod
-    def walks(loop: ir.Operation, step: int, held: bool = False) -> bool:
-        """Whether a loop takes several steps of more than a point, one after the other."""
-        length = iterations(sizes_of(loop))
-        return step > 1 and not held and (length is None or step < length)
-
     def _walked(self, loop: ir.Operation) -> bool:
-        plan = self.plans[loop]
-        return self.walks(loop, plan.step, plan.held)
+        return self.plans[loop].walks(loop)
 
     def _evictions(self, loops: Sequence[ir.Operation]) -> None:
         """Of rows that are walked several times, all but the last walk ask for them to be kept."""

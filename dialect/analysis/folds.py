@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..ir.shapes import constant, layout_of
 from ..mlir import ir
 from .accesses import coefficients
-from .bodies import Body, tensor_bytes
+from .bodies import Body, indices_of, tensor_bytes
 from .indexing import Indexing
 
 Fold = tuple[int, int]
@@ -42,9 +42,9 @@ class Walker:
         self.loops: dict[ir.Value, tuple[ir.Operation, int]] = {}
         for loop in (body.op, *body.loops):
             indexing.enter(loop)
-            for number, (index, size) in enumerate(zip(_arguments(loop), loop.attributes["ranges"].value.results)):
+            for number, (index, size) in enumerate(zip(indices_of(loop), loop.attributes["ranges"].value.results)):
                 self.sizes[index], self.loops[index] = constant(size), (loop, number)
-        self._use(body.result, layout_of(body.result.type), _arguments(body.op), indexing)
+        self._use(body.result, layout_of(body.result.type), indices_of(body.op), indexing)
         identity = ir.AffineMap.get_identity(1)
 
         def visit(view) -> ir.WalkResult:
@@ -94,7 +94,7 @@ class Walker:
         if index not in self.loops:
             return None
         loop, number = self.loops[index]
-        arguments = _arguments(loop)
+        arguments = indices_of(loop)
         return arguments[number + 1] if number + 1 < len(arguments) else None
 
     def collapses(self, pair: Pair) -> bool:
@@ -169,7 +169,3 @@ def _connected(tracks: dict[Walker, set[Track]]) -> list[list[Walker]]:
                 todo += new
         groups.append([walker for walker in tracks if walker in group] if len(group) > 1 else [start])
     return groups
-
-
-def _arguments(loop: ir.Operation) -> list[ir.Value]:
-    return list(loop.regions[0].blocks[0].arguments)

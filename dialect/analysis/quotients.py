@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ..ir.shapes import constant, expr
 from ..mlir import ir
-from .accesses import dims_of
-from .bodies import Body, sizes_of, tensor_bytes
+from .accesses import coefficients
+from .bodies import Body, indices_of, sizes_of, tensor_bytes
 from .indexing import Index, Indexing, digits
 from .layouts import fastest_dim
 
@@ -44,7 +44,7 @@ class Quotients:
         sizes, fastest = sizes_of(body.op), fastest_dim(body.result.type)
         for read in body.reads:
             for place, index in enumerate(self._indices(read.op)):
-                split = _quotient(index, _arguments(body.op), sizes)
+                split = _quotient(index, indices_of(body.op), sizes)
                 if split is None or (split.dim == fastest and split.size * body.width < self.run):
                     continue
                 if self._gains(body, read.source, place, split.size) and self._settles(body, split):
@@ -70,7 +70,7 @@ class Quotients:
             if body is None or (source, place) in seen:
                 continue
             seen.add((source, place))
-            row = _arguments(body.op)[place]
+            row = indices_of(body.op)[place]
             for read in body.reads:
                 for dim, index in enumerate(self._indices(read.op)):
                     if isinstance(index[0], ir.AffineDimExpr) and index[1][0] == row:
@@ -90,13 +90,13 @@ class Quotients:
         """Whether no quotients or remainders are left of the index when it is two; and of those of what reads the result at it."""
         if any(use.owner.operation.name == "bascule.copy_into" for use in body.result.uses):
             return False
-        if not self._settled(body, _arguments(body.op)[split.dim], split.size):
+        if not self._settled(body, indices_of(body.op)[split.dim], split.size):
             return False
         for reader, read in self.readers.get(body.result, ()):
             expression, values = self._indices(read)[split.dim]
             if not reader.is_pointwise or not isinstance(expression, ir.AffineDimExpr):
                 return False
-            if values[0] not in _arguments(reader.op) or not self._settled(reader, values[0], split.size):
+            if values[0] not in indices_of(reader.op) or not self._settled(reader, values[0], split.size):
                 return False
         return True
 
@@ -113,7 +113,9 @@ class Quotients:
                 extents = [self.indexing.extent(value) for value in values]
                 extents[number] = expr(constant(whole) // size)
                 (result,) = self.indexing.simplifier(map_, [*extents, expr(size)]).results
-                if _divided(result) & {number, count}:
+                divided: set[int] = set()
+                coefficients(result, {}, divided)
+                if divided & {number, count}:
                     return False
         return True
 
@@ -131,17 +133,3 @@ def _quotient(index: Index, arguments: list[ir.Value], sizes: list[ir.AffineExpr
     dim, size = arguments.index(values[0]), expression.rhs.value
     whole = constant(sizes[dim])
     return Split(dim, size) if whole is not None and whole % size == 0 and 1 < size < whole else None
-
-
-def _divided(e: ir.AffineExpr) -> set[int]:
-    """The dims in quotients and remainders of `e`."""
-    e = e.maybe_downcast()
-    if not isinstance(e, ir.AffineBinaryExpr):
-        return set()
-    if isinstance(e, ir.AffineAddExpr | ir.AffineMulExpr):
-        return _divided(e.lhs) | _divided(e.rhs)
-    return dims_of(e)
-
-
-def _arguments(loop: ir.Operation) -> list[ir.Value]:
-    return list(loop.regions[0].blocks[0].arguments)

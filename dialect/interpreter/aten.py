@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ..ir.attributes import OperandAttr
-from ..ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT, RESULTS
+from ..ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT, RESULTS, parameters_of
 from ..ir.scalar_types import scalar_type_name
 from ..mlir import ir
 from .errors import error
@@ -65,8 +65,7 @@ def call(
         overload = operator(name)
     except (AttributeError, ValueError):
         raise error(op, f"calls the operator '{name}', which torch does not have") from None
-    # An argument by keyword that an operator of a user's writes looks like a destination.
-    parameters = [p for p in overload._schema.arguments if MUTATES in attributes or not p.is_out]
+    parameters = parameters_of(overload._schema, MUTATES in attributes)
     values = [
         decode(attribute, str(parameter.real_type), tensors, symbols)
         for attribute, parameter in zip(attributes[ARGUMENTS], parameters)

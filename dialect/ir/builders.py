@@ -9,7 +9,7 @@ from .memory import CopyIntoOp, ScatterOp, StoreOp, ViewOp
 from .random import RandomOp
 from .shapes import Size, shape_of, size_map
 from .structure import POSITION_KINDS, REDUCE_KINDS, ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
-from .types import scalar_type
+from .types import scalar_type, symbols_among
 
 Indices: TypeAlias = list[ir.Value]
 
@@ -141,12 +141,8 @@ def random(distribution: str, seed: ir.Value, position: ir.Value, type_: ir.Type
 
 def symbols_of(function: ir.Operation) -> list[ir.Value]:
     """The symbol arguments of a function: its leading arguments of type `index`."""
-    symbols = []
-    for argument in function.regions[0].blocks[0].arguments:
-        if not isinstance(argument.type, ir.IndexType):
-            break
-        symbols.append(argument)
-    return symbols
+    arguments = list(function.regions[0].blocks[0].arguments)
+    return arguments[: symbols_among(argument.type for argument in arguments)]
 
 
 def element_at(source: ir.Value) -> Callable[[Indices], ir.Value]:

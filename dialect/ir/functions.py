@@ -17,6 +17,7 @@ by its name in a table of all only.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..mlir import func, ir
 
@@ -134,3 +135,9 @@ class Externs:
         if shapes is not None:
             call.attributes[SHAPES] = attributes[SHAPES]
         return list(call.results)
+
+
+def parameters_of(schema: Any, mutates: bool) -> list[Any]:
+    """The arguments of an ATen operator's schema that `bascule.arguments` has a value for. (One by keyword that an operator of a user's writes
+    looks like a destination.)"""
+    return [p for p in schema.arguments if mutates or not p.is_out]

@@ -7,6 +7,7 @@ from ..mlir import ir
 from .attributes import LayoutAttr
 from .functions import SHAPES
 from .locations import source_of
+from .types import symbols_among
 
 SHAPE = "bascule.shape"  # on an argument of dynamic size: its size map
 
@@ -14,9 +15,7 @@ SHAPE = "bascule.shape"  # on an argument of dynamic size: its size map
 def check(function: ir.Operation) -> None:
     """Raises `UserError`, at the function, where an argument or a result lacks what the dialect asks for."""
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    symbols = 0
-    while symbols < len(type_.inputs) and isinstance(type_.inputs[symbols], ir.IndexType):
-        symbols += 1
+    symbols = symbols_among(type_.inputs)
     given = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
     sizes: list[ir.Attribute | None] = [told[SHAPE] if SHAPE in told else None for told in given]
     _check(function, symbols, "argument", SHAPE, type_.inputs, sizes)

@@ -10,7 +10,7 @@ from typing import Any
 from ..mlir import ext, ir
 from .definition import Bascule, Writes, declare, fail
 from .regions import end_of
-from .types import scalar_type
+from .types import scalar_type, symbols_among
 
 # kind -> number of results; `argmax` and `argmin` yield the (flattened) i64 position, the others the yielded type.
 REDUCE_KINDS = {
@@ -81,8 +81,7 @@ def _symbols_around(op: ir.Operation) -> int | None:
         parent = parent.operation.parent
     if parent is None:
         return None
-    types = [argument.type for argument in parent.operation.regions[0].blocks[0].arguments]
-    return next((i for i, type_ in enumerate(types) if not isinstance(type_, ir.IndexType)), len(types))
+    return symbols_among(argument.type for argument in parent.operation.regions[0].blocks[0].arguments)
 
 
 def verify_sizes(op: Any, name: str, sizes: Sequence[ir.AffineExpr]) -> bool:

@@ -5,6 +5,9 @@ followed by `builtin.unrealized_conversion_cast ui8 to i8` (`read` in `builders.
 A boolean is `i1` as a scalar and one byte in memory.
 """
 
+from collections.abc import Iterable
+from itertools import takewhile
+
 from ..mlir import ir
 
 
@@ -40,3 +43,8 @@ def carried(element: ir.Type) -> ir.Type:
     if isinstance(element, ir.ComplexType):
         return ir.IntegerType.get_signless(8 * byte_width(element))
     return scalar_type(element)
+
+
+def symbols_among(types: Iterable[ir.Type]) -> int:
+    """How many symbols a function of arguments of these types has: the leading ones of type `index`."""
+    return sum(1 for _ in takewhile(lambda type_: isinstance(type_, ir.IndexType), types))

@@ -76,9 +76,7 @@ class Collector:
         except BasculeError as error:
             self.failed = True
             self.found.append(Diagnostic("error", None, str(error)))
-        except (
-            Exception
-        ) as error:  # a pass raises whatever it raises; the other chunks of the file are run all the same
+        except Exception as error:  # a pass's own, whatever it is; the other chunks of the file are run all the same
             self.failed = True
             where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
             self.found.append(Diagnostic("error", None, f"{where}{type(error).__name__}: {error}"))

@@ -20,9 +20,8 @@ from .pooling import max_kind
 from .scalars import Scalar, scalar_type
 from .scatter import filled, scattered
 
-Starts = Callable[
-    [Sequence[ir.Value]], list[ir.Value]
-]  # a point of the result -> where its window starts in each pooled dimension
+# A point of the result -> where its window starts in each pooled dimension.
+Starts = Callable[[Sequence[ir.Value]], list[ir.Value]]
 
 
 def starts_of(c: Conversion, x: ir.Value, samples: ir.Value, window: Sequence[int], order: Sequence[int]) -> Starts:

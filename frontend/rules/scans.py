@@ -19,9 +19,8 @@ def scan(
 ) -> ir.Value:
     """Result `number` as a scan of `element`, which gives `dtype`; where the result is narrower, by way of an intermediate."""
     sizes, result = c.result_sizes[number], dtype_of_result(c, number)
-    if not sizes or 0 in map(
-        shapes.constant, sizes
-    ):  # a scalar is its own running reduction, and nothing has no elements
+    # A scalar is its own running reduction, and nothing has no elements.
+    if not sizes or 0 in map(shapes.constant, sizes):
         return c.compute(lambda at: finish(c, element(at), result), number)
     type_ = c.results[number] if dtype == result else shapes.tensor_type(sizes, element_type(dtype))
     running = builders.scan(kind, wrapped(dim, len(sizes)), type_, sizes, lambda at: element(at).value)

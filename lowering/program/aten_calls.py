@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT
+from bascule.dialect.ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT, parameters_of
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.scalar_types import scalar_type_name
 from bascule.dialect.mlir import ir
@@ -75,11 +75,6 @@ class AtenFunction:
         """Whether the operator returns one list of tensors."""
         returns = self.schema.returns
         return len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
-
-
-def parameters_of(schema: torch._C.FunctionSchema, mutates: bool) -> list[torch._C.Argument]:
-    """Those that are given a value. (An argument by keyword that an operator of a user's writes looks like a destination.)"""
-    return [p for p in schema.arguments if mutates or not p.is_out]
 
 
 def _is_none_anyway(parameter: torch._C.Argument) -> bool:

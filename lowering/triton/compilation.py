@@ -195,7 +195,7 @@ def _all_made(
     def make(key: str) -> MachineCode | Exception:
         try:
             code = _machine_code(kernels[key], capability)
-        except Exception as error:
+        except Exception as error:  # raised, or told, by `Compiling.result`
             return error
         cache.put(key, code)
         return code

@@ -173,12 +173,8 @@ class Indexing:
     def _part(self, flat: Tile, size: Expr, *, rest: bool) -> Tile:
         """The quotient or the remainder of a flat position by the size of a group: of a tile that does not reach beyond one, one number, or
         where it starts there and on."""
-        name, divisor, start = (
-            "arith.remui" if rest else "arith.divui",
-            self.evaluate(size),
-            self.starts.get(flat.value),
-        )
-        known = constant(size)
+        name, divisor = "arith.remui" if rest else "arith.divui", self.evaluate(size)
+        start, known = self.starts.get(flat.value), constant(size)
         if start is None or known is None or known % flat.axes[-1].extent:
             return self.op(name, flat, divisor)
         part = self.op(name, start, divisor)

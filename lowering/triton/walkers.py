@@ -8,6 +8,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from bascule.dialect.analysis.nested_loops import inner_loops
+from bascule.dialect.ir.regions import end_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.ir.types import scalar_type
 from bascule.dialect.mlir import ir
@@ -69,7 +70,7 @@ class ReduceWalker(Walker):
         super().__init__(emitter, op, loop)
         self.kind = op.attributes["kind"].value
         self.reduction: Reduction = REDUCTIONS[self.kind]
-        end = self.block.operations[len(self.block.operations) - 1].operation
+        end = end_of(self.block)
         self.type = emitter._checked(op, end.operands[0].type)
         self.state: Values = []
         self.apart = False  # the state is one for each point of the loop's axis still
@@ -183,7 +184,7 @@ class ScanWalker(Walker):
         if loop.whole and loop.tiles > 1:
             raise unsupported(op, "a scan of several tiles that are held")
         self.scan = SCANS[kind]
-        end = self.block.operations[len(self.block.operations) - 1].operation
+        end = end_of(self.block)
         self.type = emitter._checked(op, end.operands[0].type)
 
     def start(self) -> Values:

@@ -74,22 +74,24 @@ def test_a_scan_is_one_tile():
     check(lambda x: x.cumsum(-1), torch.randn(9, 768))
 
 
-def test_a_scan_of_several_tiles_is_refused():
-    module = program(lambda x: x.cumsum(-1), torch.randn(9, 1024))
+def held_in_tiles(function, step):
+    """The program of `function` over rows of 1024, whose loops are held in tiles of `step`."""
+    module = program(function, torch.randn(9, 1024))
     with module.context:
         (kernel,) = filter(None, map(kernel_op, functions(module)))
-        text = str(kernel.attributes["schedule"]).replace("step = 1024", "held = true, step = 256")
+        text = str(kernel.attributes["schedule"]).replace("step = 1024", f"held = true, step = {step}")
         kernel.attributes["schedule"] = type(kernel.attributes["schedule"]).parse(text)
+    return module
+
+
+def test_a_scan_of_several_tiles_is_refused():
+    module = held_in_tiles(lambda x: x.cumsum(-1), 256)
     with pytest.raises(bascule.UnsupportedError, match="several tiles"):
         lowered(module)
 
 
 def test_more_tiles_than_are_worth_their_code_are_refused():
-    module = program(lambda x: x.sum(-1), torch.randn(9, 1024))
-    with module.context:
-        (kernel,) = filter(None, map(kernel_op, functions(module)))
-        text = str(kernel.attributes["schedule"]).replace("step = 1024", "held = true, step = 32")
-        kernel.attributes["schedule"] = type(kernel.attributes["schedule"]).parse(text)
+    module = held_in_tiles(lambda x: x.sum(-1), 32)
     with pytest.raises(bascule.UserError, match="holds 1024 points in tiles of 32"):
         lowered(module)
 
