@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,54 +57,29 @@ def aot_compile(
             "needs the values of weights, which a package by reference does not have", location="option 'freezing'"
         )
     program = program.run_decompositions(decomposition_table())
-    gm, signature = program.graph_module, program.graph_signature
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     tensors = {**program.state_dict, **program.constants}
-    inputs, values = [], []
-    for node, spec in zip(placeholders, signature.input_specs):
-        value = node.meta.get("val")
-        values.append(value)
-        if spec.kind in _WEIGHTS:
-            inputs.append({"weight": spec.target})
-        elif spec.kind == InputKind.USER_INPUT:
-            number = sum("user" in told for told in inputs)
-            inputs.append({"user": number, **_told(value)})
-        else:
-            raise UnsupportedError(f"an input of kind {spec.kind.name} is not taken", operator=node.name)
-    users = {node.name: told["user"] for node, told in zip(placeholders, inputs) if "user" in told}
-    outputs = [_output(spec, users) for spec in signature.output_specs]
-    frozen: dict[int, str] = {}
-    if checked.freezing:
-        written = {told["weight"] for told in outputs if "weight" in told}
-        constant = {n: i["weight"] for n, i in enumerate(inputs) if "weight" in i and i["weight"] not in written}
-        numbers = frozen_inputs(gm.graph, WeightInputs(len(inputs), frozenset(constant)))
-        frozen = {n: constant[n] for n in numbers}
-        gm = freeze(gm, {n: tensors[name] for n, name in frozen.items()})
-        inputs, values = ([x for n, x in enumerate(many) if n not in frozen] for many in (inputs, values))
-
+    interface = _interface(program)
+    gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
     record, placement = Record("program", checked, nodes=len(gm.graph.nodes)), placement_of(gm)
     target = target_for(checked.target, placement)
-    imported = import_graph(gm, values, context=context())
+    imported = import_graph(gm, interface.values, context=context())
     placement.annotate(imported.module)
     pipeline_for(checked, target.machine).run(imported.module, verify=checked.verify, observers=[record.observe])
     kernels, plans = target.packaged(imported.module, record)
 
-    used = {told["weight"]: tensors[told["weight"]] for told in inputs if "weight" in told}
+    used = {name: tensors[name] for name in interface.weights.values()}
     constants = {f"constant {number}": value for number, value in enumerate(imported.constants)}
-    held = {
-        **{name: value for name, value in used.items() if weights == "inside" or name not in program.state_dict},
-        **constants,
-    }
+    inside = {name: value for name, value in used.items() if weights == "inside" or name not in program.state_dict}
     on_gpu = placement.device.type == "cuda"
     description = {
-        "inputs": inputs,
-        "outputs": outputs,
+        "inputs": interface.inputs,
+        "outputs": interface.outputs,
         "ranges": {str(s): [int(r.lower), min(int(r.upper), 2**62)] for s, r in program.range_constraints.items()},
         "in_spec": pytree.treespec_dumps(program.call_spec.in_spec),
         "out_spec": pytree.treespec_dumps(program.call_spec.out_spec),
         "weights": {name: told_of(value) for name, value in {**used, **constants}.items()},
-        "unused": sorted(set(program.state_dict) - set(used) - set(frozen.values())),
-        "frozen": sorted(frozen.values()),
+        "unused": sorted(set(program.state_dict) - set(used) - set(frozen)),
+        "frozen": sorted(frozen),
         "constants": list(constants),
         "device": str(placement.device),
         "processor": [] if on_gpu else sorted(instruction_sets()),
@@ -111,8 +87,53 @@ def aot_compile(
     }
     blobs = {"wrapper": to_python(imported.module, plans).encode()}
     blobs |= {f"kernels/{name}": blob for name, blob in kernels.items()}
-    blobs |= {f"weights/{name}": bytes_of(value) for name, value in held.items()}
+    blobs |= {f"weights/{name}": bytes_of(value) for name, value in {**inside, **constants}.items()}
     Path(path).write_bytes(pack(description, blobs))
+
+
+@dataclass
+class _Interface:
+    """What the graph of a program takes and gives: `inputs` and `outputs` as a package tells them, `values` fake tensors and numbers."""
+
+    inputs: list[dict[str, Any]]
+    values: list[Any]
+    outputs: list[dict[str, Any]]
+
+    @property
+    def weights(self) -> dict[int, str]:
+        """Number of an input -> the name of the parameter, buffer or constant that it is."""
+        return {number: told["weight"] for number, told in enumerate(self.inputs) if "weight" in told}
+
+
+def _interface(program: ExportedProgram) -> _Interface:
+    signature = program.graph_signature
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs: list[dict[str, Any]] = []
+    users: dict[str, int] = {}  # placeholder -> number among the user's inputs
+    for node, spec in zip(placeholders, signature.input_specs):
+        if spec.kind in _WEIGHTS:
+            inputs.append({"weight": spec.target})
+        elif spec.kind == InputKind.USER_INPUT:
+            users[node.name] = len(users)
+            inputs.append({"user": users[node.name], **_told(node.meta.get("val"))})
+        else:
+            raise UnsupportedError(f"an input of kind {spec.kind.name} is not taken", operator=node.name)
+    outputs = [_output(spec, users) for spec in signature.output_specs]
+    return _Interface(inputs, [node.meta.get("val") for node in placeholders], outputs)
+
+
+def _frozen(
+    gm: torch.fx.GraphModule, interface: _Interface, tensors: Mapping[str, Any]
+) -> tuple[torch.fx.GraphModule, list[str]]:
+    """`gm` with the weights that it does not write as constants, which are no inputs of `interface` any more, and their names."""
+    written = {told["weight"] for told in interface.outputs if "weight" in told}
+    constant = {number: name for number, name in interface.weights.items() if name not in written}
+    numbers = frozen_inputs(gm.graph, WeightInputs(len(interface.inputs), frozenset(constant)))
+    frozen = {number: constant[number] for number in numbers}
+    gm = freeze(gm, {number: tensors[name] for number, name in frozen.items()})
+    interface.inputs = [told for number, told in enumerate(interface.inputs) if number not in frozen]
+    interface.values = [value for number, value in enumerate(interface.values) if number not in frozen]
+    return gm, list(frozen.values())
 
 
 def _output(spec: Any, users: dict[str, int]) -> dict[str, Any]:

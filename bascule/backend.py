@@ -3,7 +3,6 @@
 The compiler is imported when something has to be compiled: where the disk cache has it all, that would be most of the time of a first call.
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -11,14 +10,16 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot import compile_with_autograd, min_cut
+from bascule.frontend.aot import compile_with_autograd
 
 from .counting import count as counted
 from .dynamo_errors import raised_as_is
 from .garbage import collections_paused
+from .graph_passes import apply, partition
 from .options import PRE_GRAD, Options, options_for
 from .output_code import CompiledGraph
 from .record import Record
+from .replay import Replays, forget_recordings
 from .trace_cache import Traces, unused
 
 _numbers = count()
@@ -58,8 +59,6 @@ def compile_dynamo_graph(
             pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
         name = f"graph{next(_numbers)}"
         if checked.pre_grad_custom_pass is not None:
-            from .graph_passes import apply
-
             apply(gm, checked, PRE_GRAD)
         reason = unused(checked)
         if reason is None:
@@ -69,8 +68,6 @@ def compile_dynamo_graph(
         from bascule.frontend.frozen_weights import weight_inputs
 
         from .directions import compile_direction
-        from .graph_passes import partition
-        from .replay import Replays
 
         replays = Replays.of(gm, checked)
         weights = weight_inputs(gm) if checked.freezing else None
@@ -86,18 +83,19 @@ def _compile_or_load(
     on_record: Callable[[Record], None] | None,
 ) -> Callable[..., Any]:
     """Looks the trace of `gm` up on disk, and keeps it there if it had to be traced."""
-    traces = Traces(name, options, _decompositions, on_record)
+    replays = Replays.of(gm, options) if options.cudagraphs else None
+    traces = Traces(name, options, _decompositions, on_record, replays)
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledGraph:
         from .directions import compile_direction
 
-        call = compile_direction(name, options, on_record, gm, example_inputs, **direction)
+        call = compile_direction(name, options, on_record, gm, example_inputs, replays=replays, **direction)
         kept = getattr(call, "kept", None)
         if kept is None:
             traces.refuse("a graph that the disk cache does not have as one")
         return CompiledGraph(call, kept)
 
-    return compile_with_autograd(gm, example_inputs, compiler, {}, min_cut, traces)
+    return compile_with_autograd(gm, example_inputs, compiler, {}, partition(options), traces)
 
 
 def _decompositions() -> dict[Any, Callable]:
@@ -106,11 +104,5 @@ def _decompositions() -> dict[Any, Callable]:
     return decomposition_table()
 
 
-def _reset() -> None:
-    """What `torch.compiler.reset` calls: forgets the recordings of CUDA graphs, if there can be any."""
-    replay = sys.modules.get(f"{__package__}.replay")
-    if replay is not None:
-        replay.forget_recordings()
-
-
-bascule.reset = _reset  # type: ignore[attr-defined]
+# What `torch.compiler.reset` calls.
+bascule.reset = forget_recordings  # type: ignore[attr-defined]

@@ -3,18 +3,26 @@
 import keyword
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
 
-from bascule.frontend.cuts import location_of
 from bascule.frontend.dense_forms import has_dense_form, operands
 from bascule.frontend.partition import Alone, Part, Solved, Step, makes, reads
+from bascule.frontend.stack_traces import location_of
 
 RESERVED = {"args", "call", "constants", "given", "operator", "torch"}
 _PATHS = {"_operator": "operator", "torch": "torch"}  # where functions that are no operators of PyTorch live
 Value = torch.fx.Node | sympy.Symbol
+
+
+@dataclass(frozen=True)
+class Called:
+    """A higher-order operator that a chain calls, and does not just hand on."""
+
+    operator: torch._ops.HigherOrderOperator
 
 
 class Chain:
@@ -22,9 +30,10 @@ class Chain:
 
     def __init__(self, gm: torch.fx.GraphModule, steps: Sequence[Step]):
         self.gm, self.steps = gm, steps
-        # Name -> a part, a subgraph, a tensor, an operator without a path, a node with a dense form.
+        # Name -> a part, a subgraph, a tensor, an operator without a path (`Called`, if it is called), a node with a dense form.
         self.constants: dict[str, Any] = {}
         self.callers: dict[str, str] = {}  # name of a subgraph -> the higher-order operator that calls it
+        self.called: dict[torch._ops.HigherOrderOperator, Called] = {}
         self.names: dict[Value, str] = {}
         self.taken = set(RESERVED)
         self.lines: list[str] = []
@@ -105,12 +114,16 @@ class Chain:
         if has_dense_form(node):
             inputs = ", ".join(self.names[x] for x in operands(node))
             return f"{self._constant(node.target.name(), node)}({inputs})"
-        if isinstance(node.target, torch._ops.HigherOrderOperator):
+        target = node.target
+        if isinstance(target, torch._ops.HigherOrderOperator):
             for x in node.all_input_nodes:
                 if x.op == "get_attr":
-                    self.callers[self.names[x]] = node.target.name()
-        parts = [*map(self._text, node.args), *(f"{name}={self._text(x)}" for name, x in node.kwargs.items())]
-        return f"{self._text(node.target)}({', '.join(parts)})"
+                    self.callers[self.names[x]] = target.name()
+            name = self._constant(target.name(), self.called.setdefault(target, Called(target)))
+        else:
+            name = self._text(target)
+        parts = [*map(self._text, node.args), *(f"{key}={self._text(x)}" for key, x in node.kwargs.items())]
+        return f"{name}({', '.join(parts)})"
 
     def _text(self, value: Any) -> str:
         """An argument as Python reads it."""

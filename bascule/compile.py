@@ -1,11 +1,14 @@
 """The driver: one functional graph through the stages, in order."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from bascule.frontend.importer import import_graph
+from bascule.frontend.tracing import hint
 from bascule.lowering.program import to_python
 from bascule.runtime import load
 from bascule.runtime.constants import placed
@@ -14,6 +17,7 @@ from .cache import Slot, slot_for
 from .device_warnings import subjects_of, warn_about
 from .devices import host_work, placement_of
 from .dialect.ir import context
+from .dialect.passes import Pipeline
 from .dialect.passes.stages import require_program
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
@@ -26,7 +30,7 @@ from .record import Record
 from .replay import Replay
 from .reproducer import Snapshot, compiler_error
 from .summary import count_summary
-from .targets import target_for
+from .targets import Compiled, target_for
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -91,9 +95,9 @@ def compile_graph(
 def _aligned(example_inputs: Sequence[Any]) -> bool:
     """Whether the dynamic sizes are multiples of 16 as they are now."""
     sizes = [size for x in example_inputs for size in (x.shape if isinstance(x, torch.Tensor) else [x])]
-    hints = [size.node.hint for size in sizes if isinstance(size, torch.SymInt)]
+    seen = [hint(size) for size in sizes if isinstance(size, torch.SymInt)]
     # A ragged size is no number.
-    return all(hint is None or (isinstance(hint, int) and hint % 16 == 0) for hint in hints)
+    return all(size is None or (isinstance(size, int) and size % 16 == 0) for size in seen)
 
 
 def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
@@ -106,69 +110,103 @@ def _kept(call: Boxed, slot: Slot, record: Record, constants: tuple[torch.Tensor
     return call
 
 
+@dataclass
+class _Way:
+    """A graph on its way through the stages, with what a reproducer of a failure needs."""
+
+    gm: torch.fx.GraphModule
+    example_inputs: Sequence[Any]
+    options: Options
+    record: Record
+    pipeline: Pipeline
+    snapshot: Snapshot | None = None
+
+    def failed(self, error: Exception) -> CompilerError:
+        return compiler_error(error, self.gm, self.record, self.options, self.snapshot, self.pipeline)
+
+
 def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record) -> Boxed:
-    pipeline, snapshot = pipeline_for(options), None
+    way = _Way(gm, example_inputs, options, record, pipeline_for(options))
     try:
-        with record.stage("import"):
-            placement = placement_of(gm)
-            record.subjects = subjects_of(gm, placement.device)
-            warn_about(record.subjects, placement.device)
-            target = target_for(options.target, placement)
-            pipeline = pipeline_for(options, target.machine)
-            imported = import_graph(gm, example_inputs, context=context())
-            placement.annotate(imported.module)
-        record.aligned = _aligned(example_inputs)
-        record.module, record.target, snapshot = imported.module, target.name, Snapshot.of(imported.module)
-        record.dump_module("import", imported.module)
-        with record.stage("cache"):
-            slot = slot_for(gm, imported.module, pipeline, options, target)
-            entry = None if slot is None else slot.load()
-        if entry is not None:
-            record.summary, record.wrapper = entry.summary, entry.wrapper
-            with record.stage("load"):
-                return _kept(load(entry.wrapper, entry.kernels, imported.constants), slot, record, imported.constants)
-        pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
-        if options.pipeline is not None:  # the default one ends there
-            require_program(imported.module)
-        record.lowering = True
-        if options.max_autotune:
-            from .autotune import tune
-
-            tune(imported.module, target, record)
-        compiled = target.compile(imported.module, record)
-        with record.stage("wrapper"):
-            record.wrapper = to_python(imported.module, compiled.plans)
-            record.summary = summary_of(imported.module)
-        file = record.dump("wrapper.py", record.wrapper)
-        constants = placed(imported.constants, placement.device)
-
-        def finish() -> Boxed:
-            assert record.wrapper is not None and record.summary is not None
-            finished, stored = compiled.finished(), False
-            if slot is not None and not record.refused:
-                with record.stage("cache"):
-                    stored = slot.store(record.wrapper, finished, record.summary)
-            with record.stage("load"):
-                call = load(record.wrapper, finished.kernels, constants, file=file)
-                return _kept(call, slot, record, imported.constants) if stored else call
-
-        def finish_later() -> Boxed:
-            try:
-                return finish()
-            except Exception as error:  # as below, but told where the graph is first called
-                reported = compiler_error(error, gm, record, options, snapshot, pipeline)
-                reported.__cause__ = error
-                return run_otherwise(gm, example_inputs, options, record, reported)
-
-        if compiled.pending is None:
-            return finish()
-        later = FinishedAtFirstCall(finish_later, constants)
-        return later if slot is None else _kept(later, slot, record, imported.constants)
+        return _compiled(way)
     except UnsupportedError as error:
         if record.lowering:  # IR that our own passes have made is ours to lower: report it with a reproducer
-            raise compiler_error(error, gm, record, options, snapshot, pipeline) from error
+            raise way.failed(error) from error
         raise
     except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
         if isinstance(error, UserError) and options.pipeline is not None:
             raise  # the order of the passes is the user's: IR that one of them does not take is too
-        raise compiler_error(error, gm, record, options, snapshot, pipeline) from error
+        raise way.failed(error) from error
+
+
+def _compiled(way: _Way) -> Boxed:
+    gm, options, record = way.gm, way.options, way.record
+    with record.stage("import"):
+        placement = placement_of(gm)
+        record.subjects = subjects_of(gm, placement.device)
+        warn_about(record.subjects, placement.device)
+        target = target_for(options.target, placement)
+        way.pipeline = pipeline_for(options, target.machine)
+        imported = import_graph(gm, way.example_inputs, context=context())
+        placement.annotate(imported.module)
+    record.aligned = _aligned(way.example_inputs)
+    record.module, record.target, way.snapshot = imported.module, target.name, Snapshot.of(imported.module)
+    record.dump_module("import", imported.module)
+    with record.stage("cache"):
+        slot = slot_for(gm, imported.module, way.pipeline, options, target)
+        entry = None if slot is None else slot.load()
+    if slot is not None and entry is not None:
+        record.summary, record.wrapper = entry.summary, entry.wrapper
+        with record.stage("load"):
+            return _kept(load(entry.wrapper, entry.kernels, imported.constants), slot, record, imported.constants)
+    way.pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
+    if options.pipeline is not None:  # the default one ends there
+        require_program(imported.module)
+    record.lowering = True
+    if options.max_autotune:
+        from .autotune import tune
+
+        tune(imported.module, target, record)
+    kernels = target.compile(imported.module, record)
+    with record.stage("wrapper"):
+        record.wrapper = to_python(imported.module, kernels.plans)
+        record.summary = summary_of(imported.module)
+    file = record.dump("wrapper.py", record.wrapper)
+    constants = placed(imported.constants, placement.device)
+
+    def finish() -> Boxed:
+        return _finished(kernels, slot, record, constants, imported.constants, file)
+
+    if kernels.pending is None:
+        return finish()
+    later = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish), constants)
+    return later if slot is None else _kept(later, slot, record, imported.constants)
+
+
+def _finished(
+    kernels: Compiled,
+    slot: Slot | None,
+    record: Record,
+    constants: tuple[torch.Tensor, ...],
+    given: tuple[torch.Tensor, ...],
+    file: str | None,
+) -> Boxed:
+    """The function that runs the graph, once its kernels are compiled; it is kept in `slot`. `given`: the constants before they were placed."""
+    assert record.wrapper is not None and record.summary is not None
+    finished, stored = kernels.finished(), False
+    if slot is not None and not record.refused:
+        with record.stage("cache"):
+            stored = slot.store(record.wrapper, finished, record.summary)
+    with record.stage("load"):
+        call = load(record.wrapper, finished.kernels, constants, file=file)
+        return _kept(call, slot, record, given) if slot is not None and stored else call
+
+
+def _finished_or_otherwise(way: _Way, finish: Callable[[], Boxed]) -> Boxed:
+    """`finish()`; a failure is told where the graph is first called, and does with it what the options ask for."""
+    try:
+        return finish()
+    except Exception as error:
+        reported = way.failed(error)
+        reported.__cause__ = error
+        return run_otherwise(way.gm, way.example_inputs, way.options, way.record, reported)

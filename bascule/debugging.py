@@ -33,7 +33,7 @@ from .graph_arguments import arguments_of, copied, results_of
 from .graph_dumps import write_graph
 from .options import Options, make_options
 from .pipelines import STAGES, up_to
-from .record import text_of
+from .record import log, text_of
 
 _numbers = count()
 GraphCompiler = Callable[..., Callable[[list[Any]], Sequence[Any]]]
@@ -119,7 +119,9 @@ def _printed(name: str, stage: str, options: Options, gm: Any, inputs: Sequence[
 def _drawn(directory: Path, name: str, stage: str, options: Options, gm: Any, inputs: Any, directions: Any) -> Callable:
     directory.mkdir(parents=True, exist_ok=True)
     title = f"{name}_{_direction(directions)}"
-    (directory / f"{title}.svg").write_text(draw(_at_stage(gm, inputs, stage, options).module, title))
+    path = directory / f"{title}.svg"
+    path.write_text(draw(_at_stage(gm, inputs, stage, options).module, title))
+    print(f"bascule_draw: {path}")
     return compile_direction(name, options, None, gm, inputs, **directions)
 
 
@@ -145,6 +147,7 @@ def _debugged(name: str, stage: str, options: Options, gm: Any, inputs: Sequence
                     raise CompilerError(
                         f"{title} at the stage '{stage}' computes other values than its operators:\n  {told}"
                     )
+                log.info("%s at the stage '%s' computes what its operators do", title, stage)
             return outputs
 
     run._boxed_call = True  # type: ignore[attr-defined]
@@ -171,6 +174,7 @@ def bascule_dump(
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
             path = directory / f"{name}_{_direction(directions)}.py"
             write_graph(path, gm, options=given)
+            print(f"bascule_dump: {path}")
             compiled = compile_direction(name, checked, None, gm, inputs, **directions)
             return _saving(compiled, gm, path, given) if data else compiled
 

@@ -1,13 +1,16 @@
 """One direction of a traced graph, forward, backward or inference: the user's passes, the compiler, CUDA graphs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
+from torch._dynamo import config
 
 from bascule.frontend.aot import mark_visible_outputs, report_output_strides
 from bascule.frontend.convolution_biases import peel_biases
 from bascule.frontend.frozen_weights import WeightInputs
+from bascule.frontend.tangents import tangents_of, with_memory
 from bascule.runtime.replay import Direction
 
 from .compile import compile_graph
@@ -15,7 +18,6 @@ from .dynamo_errors import raised_as_is
 from .freezing import Compiler, freezing
 from .garbage import collections_paused
 from .graph_passes import apply
-from .minifier import minifying
 from .options import JOINT, POST_GRAD, Options
 from .record import Record
 from .replay import Replays
@@ -60,7 +62,22 @@ def compile_direction(
         if options.freezing and not is_backward:
             none = WeightInputs(0, frozenset())
             compiler = freezing(f"{name}_{direction}", weights or none, compile_, is_inference=is_inference)
-        compiled = minifying(compiler, gm, example_inputs, options)
+        if config.repro_after == "aot":
+            from .minifier import (
+                minifying,  # not above: PyTorch's tools for reproducers take a quarter of a second to import
+            )
+
+            compiled = minifying(compiler, gm, example_inputs, options)
+        else:
+            compiled = compiler(gm, example_inputs)
         if not is_backward:
             report_output_strides(gm)
-        return compiled if replay is None else replay.finished(compiled)
+        finished = compiled if replay is None else replay.finished(compiled)
+        return _given_memory(finished, tangents_of(gm.graph)) if is_backward else finished
+
+
+def _given_memory(call: Callable[[list[Any]], Sequence[Any]], tangents: Sequence[int]) -> Callable:
+    found, kept = with_memory(call, tangents), getattr(call, "kept", None)
+    if kept is not None:
+        found.kept = replace(kept, tangents=tangents)  # type: ignore[attr-defined]
+    return found

@@ -5,9 +5,11 @@ from contextlib import contextmanager
 from functools import cache
 from inspect import currentframe
 
-from torch._dynamo.exc import ShortenTraceback
+from torch._dynamo.exc import ShortenTraceback, TorchDynamoException
 
 from .errors import BasculeError
+
+__all__ = ["TorchDynamoException", "raised_as_is"]
 
 
 @cache

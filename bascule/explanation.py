@@ -1,9 +1,10 @@
 """`bascule.explain`: what became of a function, in text and as objects."""
 
+import os
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -34,6 +35,11 @@ class GraphExplanation:
     seconds: dict[str, float]  # stage or pass -> time
     wrapper: str | None  # the Python module that runs the graph
 
+    @property
+    def loaded(self) -> bool:
+        """Whether it came from the disk cache, and nothing was compiled."""
+        return self.wrapper is not None and "load" in self.seconds and "wrapper" not in self.seconds
+
     @staticmethod
     def of(record: Record) -> "GraphExplanation":
         told = (record.compiled and record.summary) or Summary((), (), None, (), 0)
@@ -56,21 +62,21 @@ class GraphExplanation:
         )
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.nodes} nodes, {sum(self.seconds.values()):.2f} s to compile"]
+        how = "loaded from the disk cache" if self.loaded else "compiled"
+        lines = [f"{self.name}: {_plural(self.nodes, 'node')}, {how} in {sum(self.seconds.values()):.2f} s"]
         if self.fallback is not None:
+            lines[0] = f"{self.name}: {_plural(self.nodes, 'node')}"
             lines.append(f"  NOT COMPILED: {self.fallback}")
         if self.cuts:
             lines.append("  compiled in parts; these operators run by themselves")
             lines += [f"    {cut}" for cut in self.cuts]
         if self.kernels:
             launches = sum(k.calls for k in self.kernels)
-            planned = "" if self.target == "cpu" else f" in {self.runs} {'run' if self.runs == 1 else 'runs'}"
-            lines.append(
-                f"  {launches} launches of {len(self.kernels)} kernels{planned}, for the target '{self.target}'"
-            )
+            planned = "" if self.target == "cpu" else f" in {_plural(self.runs, 'run')}"
+            what = f"{_plural(launches, 'launch', 'launches')} of {_plural(len(self.kernels), 'kernel')}"
+            lines.append(f"  {what}{planned}, for the target '{self.target}'")
             for k in self.kernels:
-                times = f" ({k.calls} times)" if k.calls != 1 else ""
-                lines.append(f"    {k.name}{times} over {k.domain}: {', '.join(k.operators)}")
+                lines.append(f"    {k.name}{_times(k.calls)} over {k.domain}: {', '.join(k.operators)}")
                 if k.tuned is not None:
                     lines.append(f"      measured: {k.tuned}")
         if self.untuned is not None:
@@ -79,18 +85,20 @@ class GraphExplanation:
             lines.append(f"  not compiled, of these: {len(self.refused)}, whose operators run in PyTorch, slowly")
             lines += [f"    {kernel}" for kernel in self.refused]
         if self.aten:
-            lines.append(f"  {sum(a.calls for a in self.aten)} calls of ATen")
+            lines.append(f"  {_plural(sum(a.calls for a in self.aten), 'call')} of ATen")
             lines += [f"    {a.calls:4} {a.operator}: {a.reason}" for a in self.aten]
         if self.memory is not None:
             lines.append(f"  memory: {self.memory}")
         if self.replay is not None:
             lines.append(f"  CUDA graph: {self.replay}")
         if self.remarks:
-            lines.append(f"  {len(self.remarks)} remarks")
+            lines.append(f"  {_plural(len(self.remarks), 'remark')}")
             said = Counter(self.remarks)  # layers that are alike say the same
-            lines += [f"    {remark}" + (f" ({n} times)" if n > 1 else "") for remark, n in said.items()]
-        lines.append("  time: " + ", ".join(f"{stage} {1e3 * t:.0f} ms" for stage, t in self.seconds.items()))
-        return "\n".join(lines)
+            lines += [f"    {remark}{_times(n)}" for remark, n in said.items()]
+        stages = [f"{stage} {1e3 * t:.0f} ms" for stage, t in self.seconds.items() if t >= 5e-4]
+        short = len(self.seconds) - len(stages)
+        lines.append("  time: " + ", ".join([*stages, *([f"{short} others under 1 ms"] if short else [])]))
+        return _short("\n".join(lines))
 
 
 @dataclass(frozen=True)
@@ -98,9 +106,28 @@ class Explanation:
     """What `bascule.explain` found; `str()` gives the text."""
 
     graphs: tuple[GraphExplanation, ...]
+    breaks: tuple[str, ...] = ()  # where Dynamo ended a graph before the function's end: the user's line and why
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.graphs)) or "no graph was compiled"
+        graphs = [str(graph) for graph in self.graphs] or ["no graph was compiled"]
+        if self.breaks:
+            lines = [f"{_plural(len(self.breaks), 'graph break')} of Dynamo's", *(f"  {line}" for line in self.breaks)]
+            graphs.append(_short("\n".join(lines)))
+        return "\n\n".join(graphs)
+
+
+def _plural(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _times(number: int) -> str:
+    return f" ({number} times)" if number != 1 else ""
+
+
+def _short(text: str) -> str:
+    """Without what is the same of all places: the folders of installed packages, the current one, and columns, which FX does not know."""
+    text = re.sub(r"/[^\s:'()]*/(?:site|dist)-packages/", "", text).replace(f"{os.getcwd()}/", "")
+    return re.sub(r"(\.py:\d+):0\b", r"\1", text)
 
 
 def explain(
@@ -117,12 +144,28 @@ def explain(
     are not touched. `mode`, `options` and `dynamic` are those of `torch.compile`. Raises as compiling would.
     """
     records: list[Record] = []
-    backend = partial(compile_dynamo_graph, mode=mode, options=options, on_record=records.append)
+    breaks: list[str] = []
+
+    def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        breaks.extend(_break_after(gm))
+        return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options, on_record=records.append)
+
     # Code that was compiled before, by whatever backend, is not what is to be explained.
     torch._dynamo.reset()
     out = torch.compile(function, backend=backend, dynamic=dynamic)(*args, **kwargs)
     _run_backward(out)
-    return Explanation(tuple(GraphExplanation.of(record) for record in records))
+    return Explanation(tuple(GraphExplanation.of(record) for record in records), tuple(breaks))
+
+
+def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:
+    """Why Dynamo ended the graph `gm`, if that was not the function's end."""
+    ended = getattr(gm, "compile_subgraph_reason", None)
+    if ended is None or not ended.graph_break:
+        return
+    lines = [line.strip() for line in ended.reason.splitlines() if line.strip()]
+    kept = lines[:1] + [line.removeprefix("Explanation: ") for line in lines[1:] if line.startswith("Explanation: ")]
+    frame = ended.user_stack[-1] if ended.user_stack else None
+    yield (f"{frame.filename}:{frame.lineno}: " if frame else "") + ": ".join(kept)
 
 
 def _run_backward(out: Any) -> None:

@@ -1,6 +1,6 @@
 """Graphs written down as Python files, and run again from them.
 
-A file has a function `graph` and `example_inputs`: zeros of the sizes, strides and dtypes, or the tensors that were saved beside it.
+A file has a function `graph` and `example_inputs`: tensors of the sizes, strides and dtypes, or those that were saved beside it.
 `python FILE` compiles the graph again and compares with its operators.
 """
 
@@ -27,7 +27,7 @@ if __name__ == "__main__":
 def write_graph(
     path: Path, gm: torch.fx.GraphModule, data: Sequence[Any] | None = None, options: Mapping[str, Any] | None = None
 ) -> None:
-    """Writes `gm` to `path`. `data`: inputs to save beside it (`.pt`); else inputs are zeros. `options`: those to compile it with again."""
+    """Writes `gm` to `path`. `data`: inputs to save beside it (`.pt`). `options`: those to compile it with again."""
     text = source_of_graph(gm)
     if data is not None:
         saved = path.with_suffix(".pt")

@@ -7,7 +7,7 @@ as if it were not there. Nothing here needs a compiler.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,6 +20,9 @@ from .counting import count
 from .machine_code import restored
 from .options import Options
 from .summary import Summary
+
+if TYPE_CHECKING:
+    from .kept_replays import KeptReplay
 
 _MARK = re.compile("\0(\\d+)\0")
 
@@ -51,7 +54,8 @@ class Kept:
     """A compiled graph that is in the cache under `key`: what loading it takes that its entry does not hold.
 
     `places`: its source lines by number; `target` and `device`: see `restored`; `nodes`: of the FX graph;
-    `subjects`: see `device_warnings.py`.
+    `subjects`: see `device_warnings.py`; `replay`: how it is recorded as a CUDA graph, or why it is not, if that was asked;
+    `tangents`: numbers of a backward's inputs that are gradients.
     """
 
     key: str
@@ -61,6 +65,8 @@ class Kept:
     nodes: int
     subjects: Sequence[str]
     constants: Sequence[torch.Tensor]
+    replay: "KeptReplay | None" = None
+    tangents: Sequence[int] = ()
 
 
 def read(directory: Directory, key: str, places: Sequence[str], target: str, device: int | None) -> Entry | None:

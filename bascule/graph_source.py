@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from bascule.frontend.tracing import hint
+
 HEADER = """
 from math import inf, nan
 
@@ -14,11 +16,15 @@ from torch import device
 
 """
 
+# dtypes that PyTorch has random numbers of on every device
+DRAWN = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+
 
 def source_of_graph(gm: GraphModule) -> str:
     """A file with a function `graph`, which computes what `gm` does, and `example_inputs`.
 
-    Tensors have the sizes, strides and dtypes of the graph's, symbols the sizes that they were seen with; elements are not kept.
+    Tensors have the sizes, strides and dtypes of the graph's, symbols the sizes that they were seen with; elements are not kept: those of
+    floats are random in [0, 1), others zero, which is an index into anything.
     """
     inputs = [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
     constants = {node.target: getattr(gm, node.target) for node in gm.graph.nodes if node.op == "get_attr"}
@@ -42,11 +48,8 @@ def source_of_graph(gm: GraphModule) -> str:
 def _creation(value: Any) -> str:
     """Source text that makes a value like `value`."""
     if not isinstance(value, torch.Tensor):
-        return repr(_number(value))
-    size, stride = (tuple(map(_number, numbers)) for numbers in (value.shape, value.stride()))
-    return f"torch.empty_strided({size}, {stride}, dtype={value.dtype}, device='{value.device}').zero_()"
-
-
-def _number(value: Any) -> Any:
-    """A symbolic integer as the number it was seen with."""
-    return value.node.hint if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
+        return repr(hint(value))
+    size, stride = (tuple(map(hint, numbers)) for numbers in (value.shape, value.stride()))
+    expanded = any(n > 1 and step == 0 for n, step in zip(size, stride))  # PyTorch fills no memory twice
+    fill = "uniform_" if value.dtype in DRAWN and not expanded else "zero_"
+    return f"torch.empty_strided({size}, {stride}, dtype={value.dtype}, device='{value.device}').{fill}()"

@@ -5,9 +5,9 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._dynamo.utils import detect_fake_mode
-from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from bascule.frontend.tracing import fake_mode_of
 
 
 def compile_with_inductor(
@@ -22,7 +22,7 @@ def compile_with_inductor(
     from torch._inductor.compile_fx import compile_fx_inner
     from torch._inductor.decomposition import select_decomp_table
 
-    mode = detect_fake_mode(example_inputs) or FakeTensorMode()
+    mode = fake_mode_of(example_inputs)
     with mode, patch.object(mode, "allow_non_fake_inputs", True):  # constants of the graph are real tensors
         decomposed = make_fx(gm, select_decomp_table())(*example_inputs)
     return compile_fx_inner(decomposed, example_inputs, is_backward=is_backward)

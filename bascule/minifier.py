@@ -18,6 +18,7 @@ from torch._functorch.fx_minifier import minifier
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from bascule.frontend.aot import with_values
+from bascule.frontend.tracing import hint
 
 from .errors import BasculeError
 from .graph_arguments import copied
@@ -30,9 +31,7 @@ Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], Boxed]
 
 
 def minifying(compile_: Compile, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Boxed:
-    """`compile_(gm, example_inputs)`, watched as Dynamo's configuration asks: a failure is minified, and then raised."""
-    if config.repro_after != "aot":
-        return compile_(gm, example_inputs)
+    """`compile_(gm, example_inputs)`, watched at the level that Dynamo's configuration says: a failure is minified, and then raised."""
     try:
         compiled = compile_(gm, example_inputs)
     except BasculeError:
@@ -55,16 +54,13 @@ def minifying(compile_: Compile, gm: torch.fx.GraphModule, example_inputs: Seque
 def _real(inputs: Sequence[Any]) -> list[Any]:
     """Tensors like the fake ones: random numbers, and zeros where they are integers, which may be indices."""
 
-    def size(value: Any) -> Any:
-        return value.node.hint if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
-
     def real(x: torch.Tensor) -> torch.Tensor:
-        sizes, strides = tuple(map(size, x.shape)), tuple(map(size, x.stride()))
+        sizes, strides = tuple(map(hint, x.shape)), tuple(map(hint, x.stride()))
         made = torch.empty_strided(sizes, strides, dtype=x.dtype, device=x.device).zero_()
         return made.copy_(torch.randn(sizes)) if x.is_floating_point() and 0 not in strides else made
 
     with unset_fake_temporarily():
-        return [real(x) if isinstance(x, FakeTensor) else size(x) for x in inputs]
+        return [real(x) if isinstance(x, FakeTensor) else hint(x) for x in inputs]
 
 
 def _values(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """Graphs that are compiled in parts, because some of their operators have to run by themselves."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from operator import itemgetter
 from typing import Any
 
@@ -9,11 +10,14 @@ import torch
 from bascule.frontend.cuts import cut_at, known_cuts, refused
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.dense_forms import dense_form
-from bascule.frontend.partition import Part, Step, partition
+from bascule.frontend.importer import RESTRIDED
+from bascule.frontend.partition import Part, Step, partition, writes_input
+from bascule.frontend.query_chunks import query_chunks
 from bascule.runtime import load
 from bascule.runtime.higher_order import below_autograd, structured
+from bascule.runtime.query_chunks import in_chunks
 
-from .chain_source import Chain
+from .chain_source import Called, Chain
 from .counting import count
 from .errors import UnsupportedError
 from .record import Record
@@ -95,8 +99,8 @@ def _chain(
                 constants.append(_body(needed, name, compile_body))
             case torch.fx.Node():
                 constants.append(_dense(gm, needed, name, compile_body))
-            case torch._ops.HigherOrderOperator():
-                constants.append(below_autograd(needed))
+            case Called():
+                constants.append(below_autograd(needed.operator))
             case _:
                 constants.append(needed)
     return load(chain.source, _NoKernels(), constants, file=file)
@@ -104,15 +108,28 @@ def _chain(
 
 def _body(gm: torch.fx.GraphModule, name: str, compile_body: CompileBody) -> Callable[..., Any]:
     """A graph that a higher-order operator calls, compiled; it returns what the graph does, a tuple or one value."""
-    inputs = [x.meta["val"] for x in gm.graph.nodes if x.op == "placeholder"]
+    inputs = _given(gm)
     single = not isinstance(gm.graph.output_node().args[0], list | tuple)
     return structured(compile_body(gm, inputs, name), itemgetter(0) if single else tuple)
 
 
 def _dense(gm: torch.fx.GraphModule, node: torch.fx.Node, name: str, compile_body: CompileBody) -> Callable[..., Any]:
     """The dense form of a higher-order operator, compiled; it takes the operands and returns what the operator does."""
-    traced, inputs, structure = dense_form(gm, node, decomposition_table())
-    return structured(compile_body(traced, inputs, name), structure.unflatten)
+    chunks = query_chunks(gm, node, decomposition_table())
+    if chunks is not None:
+        chunk = structured(compile_body(chunks.graph, _given(chunks.graph), name), tuple)
+        settings = {field.name: getattr(chunks, field.name) for field in fields(chunks) if field.name != "graph"}
+        return in_chunks(chunk, **settings)
+    traced, structure = dense_form(gm, node, decomposition_table())
+    return structured(compile_body(traced, _given(traced), name), structure.unflatten)
+
+
+def _given(gm: torch.fx.GraphModule) -> list[Any]:
+    """The fake values of a body's inputs; notes on these that who calls the body does not keep to their strides."""
+    nodes = gm.graph.find_nodes(op="placeholder")
+    for node in nodes:
+        node.meta[RESTRIDED] = not any(map(writes_input, node.users))
+    return [node.meta["val"] for node in nodes]
 
 
 class _NoKernels:

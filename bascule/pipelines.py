@@ -30,6 +30,7 @@ DEFAULT = (
     "isolate-kernels",
     "flatten-kernels",
     "group-launches",
+    "join-launches",
     "online-softmax",
     "schedule-kernels",
     # -> the program stage
@@ -37,6 +38,7 @@ DEFAULT = (
     "order-program",
     "bufferize-kernels",
     "separate-outputs",
+    "spare-arguments",
     "plan-memory",
 )
 

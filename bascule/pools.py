@@ -7,10 +7,11 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from bascule.frontend.tracing import hint
 from bascule.runtime.replay import Recording
 
 from .recordings import outputs_of, placeholders
-from .summary import Summary
+from .summary import Summary, grouped
 from .unrecordable import tensors
 
 
@@ -32,8 +33,7 @@ class Pool:
         return (int(self.arena) if self.arena.isdigit() else 0) + self.inputs + self.outputs
 
     def __str__(self) -> str:
-        arena = f"{int(self.arena):,}" if self.arena.isdigit() else self.arena
-        return f"an arena of {arena} bytes, {self.inputs:,} bytes of copied inputs and {self.outputs:,} of outputs"
+        return f"an arena of {grouped(self.arena)} bytes, {self.inputs:,} bytes of copied inputs and {self.outputs:,} of outputs"
 
 
 def pool_of(what: Recording, gm: GraphModule, summary: Summary | None) -> Pool:
@@ -64,8 +64,4 @@ def pool_bytes(pools: Iterable[Pool]) -> int:
 
 
 def _bytes(x: torch.Tensor) -> int:
-    return x.element_size() * _hint(x.numel())
-
-
-def _hint(size: int | torch.SymInt) -> int:
-    return int(size.node.hint or 0) if isinstance(size, torch.SymInt) else size
+    return x.element_size() * (hint(x.numel()) or 0)

@@ -61,7 +61,7 @@ class Record:
         """An observer for `Pipeline.run`: times each pass, and dumps what it leaves."""
         if when == "before":
             self.running, self._start = stage.name, perf_counter()
-        else:
+        elif when == "after":
             self._finish(stage.name, perf_counter() - self._start)
             self.dump_module(stage.name, module)
             if stage.name in LEAVES:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from bascule.frontend.cuts import location_of
+from bascule.frontend.stack_traces import location_of
 from bascule.runtime.replay import Direction, Input, Recording
 
 from .unrecordable import on_gpu, tensors

@@ -8,8 +8,8 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from bascule.runtime.replay import Boxed, Direction, Input, Limits, Recorder, Re
 from .counting import count
 from .errors import ReplayWarning
 from .first_call import FinishedAtFirstCall
+from .kept_replays import KeptReplay
 from .options import Options
 from .pools import Pool, pool_of
 from .record import Record
@@ -27,6 +28,7 @@ from .recordings import Refusal, devices_of, mark, outputs_of, placeholders, rec
 from .unrecordable import unrecordable
 
 log = logging.getLogger("bascule")
+UNFOLLOWED = Refusal("its forward is not replayed")
 NAMED = 3  # tensors that one message names
 _LOCAL = re.compile(r"L\['(\w+)'\]")
 _REGISTERED = re.compile(r"\._(?:parameters|buffers|modules)\['(\w+)'\]")
@@ -69,10 +71,6 @@ class Replays:
         """For `gm`, one of the graphs; None where nothing is replayed. `static`: numbers of the inputs that stay, if the caller knows them."""
         if not self.options.cudagraphs or self.options.target == "interpret" or not devices_of(gm.graph):
             return None
-        if self.recorder is None:
-            from bascule.runtime import cudagraphs
-
-            self.recorder = cudagraphs
         if static is None and direction != "backward":
             from bascule.runtime.cudagraphs import static_input_numbers
 
@@ -80,7 +78,62 @@ class Replays:
         inputs = placeholders(gm.graph)
         stays = (n in static if static is not None else node.name in self.saved for n, node in enumerate(inputs))
         mark(gm, stays, [] if direction == "backward" else self.names)
-        return Replay(self, direction, self.recorder)
+        return Replay(self, direction, self.trees())
+
+    def trees(self) -> Recorder:
+        """What records."""
+        if self.recorder is None:
+            from bascule.runtime import cudagraphs
+
+            self.recorder = cudagraphs
+        return self.recorder
+
+    def anew(self) -> "Replays":
+        """For the same graphs, of which nothing is replayed yet."""
+        return replace(self, forward=ForwardDevice(), saved=set())
+
+    def restored(self, call: Boxed, kept: KeptReplay | None, direction: Direction, record: Record) -> Boxed:
+        """`call`, a graph that was compiled elsewhere, as `kept` says; to be asked for the forward first. `record` is told."""
+        found = None if kept is None else kept.what
+        if isinstance(found, Recording):
+            reason = self.trees().unavailable()
+            if direction == "backward" and self.forward.value is None:
+                found = UNFOLLOWED
+            elif reason is not None:
+                found = Refusal(reason)
+        if isinstance(found, Recording):
+            assert kept is not None and kept.pool is not None
+            return self.replayed(call, found, kept.pool, record)
+        if found is not None:
+            self.told_of(found, record)
+        device = self.forward.value
+        return call if direction != "backward" or device is None else telling_backward(call, self.trees(), device)
+
+    def replayed(
+        self,
+        call: Boxed,
+        what: Recording,
+        pool: Pool,
+        record: Record,
+        refused: Callable[[], str | None] = lambda: None,
+    ) -> Replayed:
+        """`call`, replayed as `what` says; `refused`: see `Replayed`."""
+        held = self.options.cudagraph_bytes
+        if held is None:
+            held = self.trees().total_bytes(what.device) // 2
+        if what.direction == "forward":
+            self.forward.set(what.device)
+        count("cudagraphs", "graphs")
+        record.pool, record.replay = pool, _told(what, pool)
+        limits, report = Limits(self.options.cudagraph_shapes, held), _Report(record.name, what.direction == "backward")
+        return Replayed(call, what, limits, self.trees(), report, refused)
+
+    def told_of(self, refusal: Refusal, record: Record) -> None:
+        """A graph is not replayed: said once, also of a backward that only follows its forward."""
+        record.replay = f"not replayed: {refusal}"
+        count("cudagraphs", f"not replayed: {refusal.reason}")
+        if refusal != UNFOLLOWED and record.fallback is None:  # else another warning has said it
+            _warn(f"{record.name} is not replayed as a CUDA graph: {refusal}")
 
 
 @dataclass
@@ -104,28 +157,23 @@ class Replay:
     def of(self, call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
         """`call`, the compiled `gm`, replayed; as it is, after one warning, where that cannot be."""
         what = self._recording(call, gm, record)
+        kept = getattr(call, "kept", None)
         if isinstance(what, Recording):
-            options = self.shared.options
-            held = options.cudagraph_bytes
-            if held is None:
-                held = self.recorder.total_bytes(what.device) // 2
             self.replayed += 1
             made = {x.name for x in outputs_of(gm.graph) if isinstance(x, torch.fx.Node)}
             if self.direction == "forward":
-                self.shared.forward.set(what.device)
                 self.shared.saved |= made
                 self.shared.saved |= {x.name for n, x in enumerate(placeholders(gm.graph)) if n in what.static}
-            count("cudagraphs", "graphs")
-            record.pool = pool_of(what, gm, record.summary)
-            record.replay = _told(what, record.pool)
-            limits, refused = Limits(options.cudagraph_shapes, held), partial(self._refused, call, record, made)
-            report = _Report(record.name, self.direction == "backward")
-            return Replayed(call, what, limits, self.recorder, report, refused)
+            pool = pool_of(what, gm, record.summary)
+            replayed = self.shared.replayed(call, what, pool, record, partial(self._refused, call, record, made))
+            if kept is not None:
+                replayed.kept = replace(kept, replay=KeptReplay(what, pool))  # type: ignore[attr-defined]
+            return replayed
         if what is not None:
-            record.replay = f"not replayed: {what}"
-            count("cudagraphs", f"not replayed: {what.reason}")
-            if self._follows and record.fallback is None:  # else another warning has said it
-                _warn(f"{record.name} is not replayed as a CUDA graph: {what}")
+            self.shared.told_of(what, record)
+            if kept is not None:  # what only this process cannot do is no part of what is kept
+                here = self.recorder.unavailable() is not None
+                call.kept = None if here else replace(kept, replay=KeptReplay(what))  # type: ignore[attr-defined]
         return call
 
     def _refused(self, call: Boxed, record: Record, made: set[str]) -> str | None:
@@ -145,7 +193,7 @@ class Replay:
 
     def _failed(self, record: Record) -> Refusal | None:
         if not self._follows:
-            return Refusal("its forward is not replayed")
+            return UNFOLLOWED
         if record.fallback is not None:
             return Refusal("it was not compiled")
         if record.refused:
@@ -168,7 +216,9 @@ class Replay:
         """The compiled direction; a backward of which nothing is replayed tells the tree that its forward is recorded in that it runs."""
         device = self.shared.forward.value
         if self.direction == "backward" and device is not None and not self.replayed:
-            return telling_backward(call, self.recorder, device)
+            telling = telling_backward(call, self.recorder, device)
+            telling.kept = getattr(call, "kept", None)  # type: ignore[attr-defined]
+            return telling
         return call
 
 

@@ -35,7 +35,13 @@ class Memory:
     live: str  # of the largest set of static buffers that is needed at one time: the least an arena can have
 
     def __str__(self) -> str:
-        return f"an arena of {self.arena} bytes for {self.asked} bytes of intermediates, {self.live} live at one time"
+        asked, arena, live = map(grouped, (self.asked, self.arena, self.live))
+        return f"an arena of {arena} bytes for {asked} bytes of intermediates, {live} live at one time"
+
+
+def grouped(number: str) -> str:
+    """A number with commas between its thousands; an expression as it is."""
+    return f"{int(number):,}" if number.isdigit() else number
 
 
 @dataclass(frozen=True)

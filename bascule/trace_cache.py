@@ -18,9 +18,11 @@ from torch.fx import GraphModule, Node
 from bascule.frontend import autograd_cache
 from bascule.frontend.autograd_cache import Result
 from bascule.frontend.graph_key import NotKeyed, nodes_of
-from bascule.frontend.stack_traces import user_frame
+from bascule.frontend.stack_traces import location, location_of
+from bascule.frontend.tangents import with_memory
 from bascule.runtime import load
 from bascule.runtime.packages import PackageError, pack, unpack
+from bascule.runtime.replay import Direction
 from bascule.runtime.stored_tensors import bytes_of, tensor_of, told_of
 
 from .cache_artifacts import record_trace
@@ -30,15 +32,16 @@ from .device_warnings import warn_about
 from .graph_entries import Kept, bypassed, read
 from .options import Options
 from .record import Record
+from .replay import Replays
 from .summary import count_summary
 from .versions import versions
 
-FORMAT = 2  # of entries, and of what a key covers
+FORMAT = 3  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
 # Options that change nothing of what is traced or compiled, or that leave this cache unused.
-UNSEEN = ("on_error", "dump", "verify", "cache", "cudagraphs", "cudagraph_shapes", "cudagraph_bytes")
+UNSEEN = ("on_error", "dump", "verify", "cache", "cudagraph_shapes", "cudagraph_bytes")
 RAN = "pre_grad_custom_pass"  # has run on the graph that is looked up
-DIRECTIONS = {1: ("inference",), 2: ("forward", "backward")}
+DIRECTIONS: dict[int, tuple[Direction, ...]] = {1: ("inference",), 2: ("forward", "backward")}
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
@@ -48,8 +51,6 @@ def unused(options: Options) -> str | None:
     unknown = [name for name in functions if _uuid(getattr(options, name)) is None]
     if unknown:
         return f"the option '{unknown[0]}' is a function"
-    if options.cudagraphs:
-        return "the option 'cudagraphs' is on"  # what is replayed is decided from the traced graphs
     if options.freezing:
         return "the option 'freezing' is on"  # weights are known at the first call
     if options.target == "interpret":
@@ -61,15 +62,19 @@ def unused(options: Options) -> str | None:
 
 @dataclass
 class Traces:
-    """Where the trace of one graph of Dynamo's is looked for and put: a `Lookup`. `table` gives the decompositions for tracing."""
+    """Where the trace of one graph of Dynamo's is looked for and put: a `Lookup`. `table` gives the decompositions for tracing; `replays`: the
+    CUDA graphs of what is loaded, if there are to be any."""
 
     name: str
     options: Options
     table: Callable[[], dict]
     on_record: Callable[[Record], None] | None
+    replays: Replays | None = None
     key: str = field(default="", init=False)
     variant: int = field(default=0, init=False)  # where the entry belongs
-    lines: dict[str, int] = field(default_factory=dict, init=False)  # a source line -> the first node that has it
+    lines: dict[str, int] = field(
+        default_factory=dict, init=False
+    )  # a line of the user's, or a stack trace -> the first node that has it
 
     def decompositions(self) -> dict:
         return self.table()
@@ -92,6 +97,9 @@ class Traces:
         if found is None:
             for number, node in enumerate(nodes):
                 self.lines.setdefault(_line(node), number)
+                if self.replays is not None:
+                    for text in filter(None, (location_of(node), node.meta.get("stack_trace"))):
+                        self.lines.setdefault(text, number)
         return found
 
     def _key_of(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
@@ -138,10 +146,14 @@ class Traces:
                 return None
             with record.stage("load"):
                 constants = [tensor_of(x, blobs[x["blob"]]) for x in told["constants"]]
-                calls.append(load(entry.wrapper, entry.kernels, constants))
+                call = load(entry.wrapper, entry.kernels, constants)
             warn_about(told["subjects"], torch.device("cuda" if told["target"] == "cuda" else "cpu", told["device"]))
             record.wrapper, record.summary = entry.wrapper, entry.summary
             records.append(record)
+            calls.append(call)
+        calls = self._replayed(calls, description, nodes, records)
+        if len(calls) > 1:
+            calls[1] = with_memory(calls[1], description["graphs"][1]["tangents"])
         with records[0].stage("restore"):
             found = autograd_cache.restored(blobs["result"], calls, args, aot_config)
         for record in records:
@@ -149,6 +161,20 @@ class Traces:
             count_summary(record.summary)
             if self.on_record is not None:
                 self.on_record(record)
+        return found
+
+    def _replayed(self, calls: list[Boxed], description: Any, nodes: list[Node], records: list[Record]) -> list[Boxed]:
+        """`calls`, replayed as CUDA graphs if that is asked for and as their entries say."""
+        if self.replays is None:
+            return calls
+        from .kept_replays import KeptReplay
+
+        replays, found = self.replays.anew(), list[Boxed]()
+        for call, told, record, direction in zip(calls, description["graphs"], records, DIRECTIONS[len(calls)]):
+            kept = told["replay"]
+            if kept is not None:
+                kept = KeptReplay.of(kept, record.name, direction, nodes, getattr(call, "constants", ()))
+            found.append(replays.restored(call, kept, direction, record))
         return found
 
     def save(self, result: Result) -> None:
@@ -173,7 +199,12 @@ class Traces:
     def _told(self, kept: Kept) -> dict[str, Any]:
         places = [self.lines.get(place) for place in kept.places]
         told = {"key": kept.key, "places": places, "target": kept.target, "device": kept.device, "nodes": kept.nodes}
-        return told | {"subjects": list(kept.subjects)}
+        replay = kept.replay and kept.replay.told(self._number)
+        return told | {"subjects": list(kept.subjects), "replay": replay, "tangents": list(kept.tangents)}
+
+    def _number(self, text: str) -> int | None:
+        """The first node with a line, or with a stack trace; if there is none, with a stack trace that ends in the same line."""
+        return self.lines.get(text, self.lines.get(location(text) or text))
 
 
 def _uuid(function: Any) -> str | None:
@@ -189,8 +220,8 @@ def _directory() -> Directory:
 
 def _line(node: Node) -> str:
     """The user's line, as the IR's locations have it."""
-    frame = user_frame(node.meta.get("stack_trace") or "")
-    return f"{frame[0]}:{frame[1]}:0" if frame else ""
+    line = location_of(node)
+    return f"{line}:0" if line else ""
 
 
 def _gpus(args: Sequence[Any]) -> list[Any]:

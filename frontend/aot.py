@@ -11,18 +11,17 @@ from unittest.mock import patch
 
 import torch
 from torch._dynamo import disable
-from torch._dynamo.utils import GmWrapper, counters, detect_fake_mode, flatten_graph_inputs
+from torch._dynamo.utils import GmWrapper, counters, flatten_graph_inputs
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._guards import TracingContext, tracing
-from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.graph import CodeGen, _PyTreeCodeGen
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.traceback import preserve_node_meta
 
 from .autograd_cache import Lookup, looking_up, serializable
+from .batch_norms import open_batch_norms
 from .convolution_biases import peel_biases
 from .copies import drop_copies
 from .direct_calls import called_directly, made, making
@@ -33,6 +32,8 @@ from .opaque_gradients import mark_operators, opaque_gradients
 from .padded_products import pad_products
 from .pooling_indices import narrow_pooling_indices
 from .repeats import expand_repeats
+from .seeded_dropouts import seed_dropouts
+from .tracing import context_at_hand, context_for, fake_mode_of, hint, tracing
 from .unused_operands import drop_unused_operands
 
 
@@ -53,17 +54,20 @@ def min_cut(
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass.
 
-    Copies of what nobody else sees go, products are padded, indices of poolings narrowed, biases of convolutions added apart and masks of
-    activations after normalizations made from what was normalized before, so that what is saved is what both sides read.
+    Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
+    added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds, so that what
+    is saved is what both sides read.
     """
     drop_copies(joint.graph)
     drop_unused_operands(joint.graph)
     expand_repeats(joint.graph)
+    open_batch_norms(joint.graph)
     merge_equal_nodes(joint.graph)
     pad_products(joint.graph)
     narrow_pooling_indices(joint.graph)
     peel_biases(joint.graph)
     recompute_masks(joint.graph)
+    seed_dropouts(joint.graph)
     mark_operators(joint.graph)
     with functorch_config.patch(cse=False), composites_fused():
         return min_cut_rematerialization_partition(joint, inputs, **kwargs)
@@ -97,6 +101,8 @@ def compile_with_autograd(
     forward = partial(compiler, is_backward=False, is_inference=False)
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
+        if functorch_config.functionalize_rng_ops:  # the state of the generator is among them twice
+            example_inputs = example_inputs[: len(gm.graph.find_nodes(op="placeholder"))]
         pad_products(gm.graph)
         compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
         made(context.fw_metadata, compiled)
@@ -109,12 +115,9 @@ def compile_with_autograd(
         make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
         return disable(make(gm, example_inputs), reason="a compiled backward")
 
-    context = TracingContext.try_get()
-    if context is None:  # called directly with a graph, not by Dynamo
-        context = TracingContext(detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True))
-    counters["aot_autograd"]["total"] += (
-        1  # by which DDP's optimizer knows that the first call can be with fake tensors
-    )
+    context = context_for(example_inputs)
+    # By which DDP's optimizer knows that the first call can be with fake tensors.
+    counters["aot_autograd"]["total"] += 1
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
     settings = functorch_config.patch(unlift_effect_tokens=True)
     with tracing(context), settings, looking_up(lookup), making() as found, opaque_gradients():
@@ -129,7 +132,8 @@ def compile_with_autograd(
             keep_inference_input_mutations=True,
         )
         if not isinstance(gm, GmWrapper):  # which takes its inputs as a list
-            compiled = called_directly(compiled, found)
+            # Where AOTAutograd itself answers the first call with fake tensors (DDP's), it has to have it.
+            compiled = called_directly(compiled, found, None if context.fakify_first_call else gm.forward)
     counters["aot_autograd"]["ok"] += 1
     return disable(compiled, reason="a compiled graph")
 
@@ -155,11 +159,11 @@ def report_output_strides(gm: torch.fx.GraphModule) -> None:
 
     The backward is traced for them, and the first call under a fake mode (DDP's) returns fake tensors that have them.
     """
-    context = TracingContext.try_get()
+    context = context_at_hand()
     if context is None or context.output_strides is None:
         return
     (outputs,) = gm.graph.output_node().args
-    number = (lambda size: size) if context.fakify_first_call else _hint
+    number = (lambda size: size) if context.fakify_first_call else hint
     for output in outputs:
         value = output.meta.get("val") if isinstance(output, torch.fx.Node) else None
         is_tensor = isinstance(value, torch.Tensor)
@@ -171,7 +175,7 @@ def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
     backward."""
     from .importer import VISIBLE  # not above: what is loaded from a cache needs no MLIR
 
-    context = TracingContext.try_get()
+    context = context_at_hand()
     if context is not None and context.fw_metadata is not None:
         gm.graph.output_node().meta[VISIBLE] = context.fw_metadata.num_forward
 
@@ -179,17 +183,15 @@ def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
 def _mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
     """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but the inputs it was given.
 
-    The partitioner calls those `primals_1`, ... in both graphs.
+    The partitioner calls those `primals_1`, ... in both graphs. Which of several gradients may be zeros, made for the call, is noted too.
     """
-    from .importer import DYING  # not above: what is loaded from a cache needs no MLIR
+    from .importer import DYING, ZEROS  # not above: what is loaded from a cache needs no MLIR
 
-    for node in gm.graph.find_nodes(op="placeholder"):
+    inputs = gm.graph.find_nodes(op="placeholder")
+    gradients = [node for node in inputs if node.name.startswith("tangents_")]
+    for node in inputs:
         node.meta[DYING] = not node.name.startswith("primals_")
-
-
-def _hint(size: int | torch.SymInt) -> int:
-    """A symbolic size as the number it was seen with."""
-    return size.node.hint if isinstance(size, torch.SymInt) else size
+        node.meta[ZEROS] = len(gradients) > 1 and node in gradients
 
 
 def with_values(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[Any]:
@@ -198,7 +200,7 @@ def with_values(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list
     nodes = [node for node in gm.graph.nodes if node.op in ("placeholder", "call_function")]
     if all("val" in node.meta for node in nodes):
         return [node.meta["val"] for node in placeholders]
-    mode = detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True)
+    mode = fake_mode_of(example_inputs)
     FakeTensorProp(gm, mode).propagate(*example_inputs)
     return [node.meta["val"] for node in placeholders]
 
@@ -209,7 +211,7 @@ def decomposed(
     """`gm`, traced again where it has operators that `decompositions` would have removed."""
     if not any(node.op == "call_function" and node.target in decompositions for node in gm.graph.nodes):
         return gm
-    mode = detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True)
+    mode = fake_mode_of(example_inputs)
     with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
         return make_fx(torch.fx.Interpreter(gm).run, decompositions)(*example_inputs)
 

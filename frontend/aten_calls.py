@@ -63,7 +63,7 @@ def call(
     sizes: Sequence[Sequence[ir.AffineExpr] | None],
     *,
     reason: str,
-    mutates: Sequence[int] = (),
+    mutates: Sequence[int] | None = None,
 ) -> Tensors:
     """Calls `operator` at the insertion point. `types` and `sizes` are of all its outputs, None for what is not a tensor.
 
@@ -82,7 +82,7 @@ def call(
         mutates=mutates,
         shapes=[size_map(sizes[i]) for i in positions] if dynamic else None,
         reason=reason,
-        out=out_overload(operator) if None not in types and not mutates else None,
+        out=out_overload(operator) if None not in types and mutates is None else None,
         effects=_has_effects(operator),
     )
     results: Tensors = [None] * len(types)

@@ -32,7 +32,6 @@ from torch._functorch._aot_autograd.autograd_cache import (
     should_use_remote_autograd_cache,
 )
 from torch._functorch._aot_autograd.schemas import AOTAutogradCacheInfo, SerializableAOTDispatchCompiler
-from torch._guards import TracingContext
 from torch._inductor.output_code import OutputCode
 from torch.fx import GraphModule
 from torch.fx.experimental import _config as symbols_config
@@ -41,6 +40,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .direct_calls import made
 from .graph_key import NotKeyed, graph_text, inputs_text, state_text
 from .torch_versions import is_checked, running
+from .tracing import context_at_hand, hint
 
 VERSIONS = ((2, 11), (2, 14))  # of PyTorch, for which this is used
 Call = Callable[[list[Any]], Sequence[Any]]
@@ -194,7 +194,7 @@ def _load(lookup: Lookup, gm: GraphModule, args: Any, aot_config: Any) -> tuple[
 
 
 def _save(lookup: Lookup, entry: Any) -> None:
-    context = TracingContext.try_get()
+    context = context_at_hand()
     if context is None or context.guards_context.aotautograd_guards:
         lookup.refuse("inputs share memory")
         return
@@ -248,7 +248,7 @@ def _name(source: Any) -> str:
 
 def holds(guards: str | None, args: Sequence[Any]) -> bool:
     """Whether the numbers that the symbols of `args` stand for now satisfy `guards`."""
-    hints = [symbol.node.hint for symbol in _symbols(args)]
+    hints = [hint(symbol) for symbol in _symbols(args)]
     return not guards or bool(_shape_env().evaluate_guards_expression(guards, hints))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from bascule.dialect.analysis.row_scatters import ORDERED, RowScatter
 from bascule.dialect.errors import CompilerError
 from bascule.dialect.ir import builders, shapes
-from bascule.dialect.ir.functions import SHAPES, Externs, graph_functions
+from bascule.dialect.ir.functions import SHAPE, SHAPES, Externs, graph_functions
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.mlir import func, ir
@@ -31,6 +31,7 @@ FAMILIES = (
     "comparisons",
     "bits",
     "division",
+    "divisors",
     "activations",
     "conversions",
     "creation",
@@ -38,6 +39,9 @@ FAMILIES = (
     "moments",
     "special",
     "bessel",
+    "oscillating",
+    "zeta",
+    "orthogonal_polynomials",
     "incomplete_gamma",
     "softmax",
     "normalizations",
@@ -221,7 +225,7 @@ class _Function:
         types, attributes = [], []
         for number, argument in enumerate(block.arguments):
             kept = {named.name: named.attr for named in given[number]} if given else {}
-            layout, sizes = kept.pop("bascule.layout", None), kept.get("bascule.shape")
+            layout, sizes = kept.pop("bascule.layout", None), kept.get(SHAPE)
             if isinstance(argument.type, ir.IndexType):
                 type_ = argument.type
             else:

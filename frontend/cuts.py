@@ -14,11 +14,12 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from .graph_numbers import is_number
-from .nodes import TAKEN, TOKENS, with_effects
-from .stack_traces import user_frame
+from .nodes import TAKEN, TOKENS, auto_functionalized, with_effects
+from .stack_traces import location_of
 from .tensor_types import refusal
 
 _BODIES = "a higher-order operator, which calls graphs of its own"
+_WRITING_BODIES = "a higher-order operator, whose graphs write to what they are given"
 _OTHERS = {
     "flex_attention": "attention with a graph for its scores",
     "flex_attention_backward": "attention with a graph for its scores",
@@ -49,12 +50,6 @@ def operator_of(node: Node) -> str:
     return str(node.target)
 
 
-def location_of(node: Node) -> str | None:
-    """The user's line, `model.py:12`."""
-    frame = user_frame(node.meta.get("stack_trace") or "")
-    return f"{frame[0]}:{frame[1]}" if frame else None
-
-
 def cut_at(node: Node, reason: str) -> Cut:
     return Cut(operator_of(node), reason, location_of(node))
 
@@ -75,6 +70,8 @@ def known_cuts(graph: Graph, apart: Mapping[Node, str] = MappingProxyType({})) -
             found[node] = _SIZES
         elif isinstance(node.target, torch._ops.HigherOrderOperator) and node.target not in TAKEN:
             found[node] = _OTHERS.get(node.target.name(), _BODIES)
+        elif node.target is auto_functionalized and isinstance(node.args[0], torch._ops.HigherOrderOperator):
+            found[node] = _WRITING_BODIES
         elif node.target in TOKENS or node.target is with_effects:
             tokens[node] = _ORDER
         elif node.target is not getitem and (reason := _not_taken(node)) is not None:

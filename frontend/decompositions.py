@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import _decomp
 
-from . import fused_optimizers, weight_norm
+from . import batch_norms, fused_optimizers, philox_states, weight_norm
 from .conversion import load_rules
 
 aten = torch.ops.aten
@@ -94,6 +94,9 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
         table.update({overload: known[overload] for overload in overloads if overload in known})
     table.update(fused_optimizers.DECOMPOSITIONS)
     table.update(weight_norm.DECOMPOSITIONS)
-    return {
+    table.update(philox_states.DECOMPOSITIONS)
+    found = {
         operator: function for operator, function in table.items() if str(operator) not in rules or operator in _ALWAYS
     }
+    found[batch_norms.BATCH_NORM] = batch_norms.kept_whole(table[batch_norms.BATCH_NORM])
+    return found

@@ -4,13 +4,12 @@
 The private modules of PyTorch about tracing are named here and nowhere else. Checked on torch 2.13.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._C import DispatchKey
 from torch._dispatch.python import enable_python_dispatcher
-from torch._dynamo.utils import detect_fake_mode
 from torch._functorch.eager_transforms import enable_inplace_requires_grad
 from torch._subclasses import FakeTensorMode
 from torch.func import functionalize
@@ -18,6 +17,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils._pytree import TreeSpec, tree_flatten
+
+from .tracing import fake_mode_of
 
 DENSE = ("flex_attention", "flex_attention_backward", "associative_scan")
 
@@ -31,10 +32,8 @@ def operands(node: Node) -> list[Node]:
     return [x for x in node.all_input_nodes if x.op != "get_attr"]
 
 
-def dense_form(
-    gm: GraphModule, node: Node, decompositions: dict[Any, Callable]
-) -> tuple[GraphModule, list[Any], TreeSpec]:
-    """`node` of `gm` as a graph of its `operands` and their fake values; the graph returns the leaves of what the node does, of which the
+def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable]) -> tuple[GraphModule, TreeSpec]:
+    """`node` of `gm` as a graph of its `operands`, with their fake values; the graph returns the leaves of what the node does, of which the
     structure is returned too."""
     given = operands(node)
     values = [x.meta["val"] for x in given]
@@ -45,17 +44,28 @@ def dense_form(
         known = dict(zip(given, arguments))
         with enable_inplace_requires_grad(True):
             known |= {x: known[x].detach().requires_grad_() for x in _differentiated(node)}
-        args, kwargs = map_arg((node.args, node.kwargs), lambda x: known[x] if x in known else _attribute(gm, x.target))
+        args, kwargs = map_arg((node.args, node.kwargs), lambda x: known[x] if x in known else attribute(gm, x.target))
         leaves, spec = tree_flatten(dense(*args, **kwargs))
         structure.append(spec)
         return leaves
 
-    mode = detect_fake_mode(values) or FakeTensorMode()
+    mode = fake_mode_of(values)
+    return traced_function(function, values, mode, decompositions, node), structure[-1]
+
+
+def traced_function(
+    function: Callable[..., list[Any]],
+    values: Sequence[Any],
+    mode: FakeTensorMode,
+    decompositions: dict[Any, Callable],
+    node: Node,
+) -> GraphModule:
+    """`function` of fake `values` of `mode` as a graph, whose nodes have the user's line of `node`."""
     with mode, enable_python_dispatcher(), torch.no_grad():
         traced = make_fx(functionalize(function), decompositions, _allow_non_fake_inputs=True)(*values)
     for traced_node in traced.graph.nodes:
         traced_node.meta.setdefault("stack_trace", node.meta.get("stack_trace"))
-    return traced, values, structure[-1]
+    return traced
 
 
 def _differentiated(node: Node) -> list[Node]:
@@ -66,7 +76,8 @@ def _differentiated(node: Node) -> list[Node]:
     return [x for x, gradient in zip(captured, gradients, strict=True) if isinstance(gradient, torch.Tensor)]
 
 
-def _attribute(gm: GraphModule, target: str) -> Any:
+def attribute(gm: GraphModule, target: str) -> Any:
+    """What `get_attr` of `target` gives."""
     value: Any = gm
     for name in target.split("."):
         value = getattr(value, name)

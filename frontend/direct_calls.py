@@ -7,7 +7,7 @@ inputs arrive as they were given.
 
 A training step keeps AOTAutograd's own `autograd.Function`, as a base class: what it saves, and all that compiled autograd asks it for, is
 the same, and whatever is unusual in a backward (a tangent of other strides, a graph that is kept, a second derivative, `torch.func`) is
-handed to the base class.
+handed to the base class. Gradients of outputs that a loss does not depend on (the logits beside the loss) are zeros that are made here.
 
 The private modules of PyTorch that this needs are named here. Run on torch 2.11 to 2.14, whose sources were read; with others all calls go
 through the wrappers.
@@ -26,6 +26,7 @@ from torch._C._dynamo.eval_frame import get_eval_frame_callback as tracing_callb
 from torch._dynamo.decorators import skip
 from torch._dynamo.eval_frame import innermost_fn
 from torch._inductor.output_code import OutputCode
+from torch._subclasses.fake_tensor import is_fake
 
 from .torch_versions import is_checked
 
@@ -74,27 +75,33 @@ def available() -> bool:
     return is_checked(VERSIONS)
 
 
-def called_directly(compiled: Call, made: Made) -> Call:
+def called_directly(compiled: Call, made: Made, operators: Call | None) -> Call:
     """`compiled`, which AOTAutograd made, or from its second call on what does the same with less, where that is known to be so.
 
-    To be called where `compiled` was made: what holds there (autocast, hooks on saved tensors) Dynamo guards.
+    `operators` computes the same one by one: it is called where the inputs are fake tensors, as a program has them that runs under a
+    `FakeTensorMode` of its own. Dynamo guards the classes of inputs, so that the first call tells whether they are. To be called where
+    `compiled` was made: what holds there (autocast, hooks on saved tensors) Dynamo guards too.
     """
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
-    if not available() or hooks or torch._C._is_any_autocast_enabled():
-        return compiled
+    amp = torch._C._is_any_autocast_enabled()
     direct: Call | None = None
-    tries = TRIES
+    tries = 0 if not available() or hooks else TRIES
 
     def call(*args: Any) -> Any:
-        nonlocal direct, tries
+        nonlocal direct, tries, operators
         if direct is not None:
             return direct(*args)
+        if operators is not None:
+            if any(is_fake(x) for x in args):
+                return operators(*args)
+            operators = None
         if tries == 0:
             return compiled(*args)
         tries -= 1
         outputs = compiled(*args)
         if all(type(x) in PLAIN or type(x) in NUMBERS for x in (*args, *outputs)):
-            direct = _inference(made, args) if made.inference is not None else _training(compiled, args, outputs)
+            inference = made.inference is not None
+            direct = _inference(made, args, amp) if inference else _training(compiled, args, outputs, amp)
         return outputs
 
     return call
@@ -126,11 +133,22 @@ def _unwrapped(graph: Any) -> Boxed:
     return call if finished is None else finished()
 
 
-def _inference(made: Made, args: Sequence[Any]) -> Call | None:
+def _without_autocast(graph: Boxed) -> Boxed:
+    """`graph`, whose operators were cast when it was traced."""
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        with torch._C._DisableAutocast():
+            return graph(args)
+
+    return call
+
+
+def _inference(made: Made, args: Sequence[Any], amp: bool) -> Call | None:
+    """`amp`: whether it was traced under autocast."""
     metadata = made.metadata
     if metadata is None or not _plain(metadata, args):
         return None
-    graph = _unwrapped(made.inference)
+    graph = _without_autocast(_unwrapped(made.inference)) if amp else _unwrapped(made.inference)
     written = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
     if metadata.mutated_graph_handled_indices and not all(type(x) in PLAIN for x in args):
         return None  # inputs that share memory may have become one, and sizes
@@ -150,7 +168,7 @@ def _inference(made: Made, args: Sequence[Any]) -> Call | None:
     return direct
 
 
-def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any]) -> Call | None:
+def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any], amp: bool) -> Call | None:
     nodes = [x.grad_fn for x in outputs if isinstance(x, torch.Tensor) and x.grad_fn is not None]
     base = getattr(type(nodes[0]), "_forward_cls", None) if nodes else None
     metadata = getattr(base, "metadata", None)
@@ -169,7 +187,7 @@ def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any]) -> 
     ):
         return None
     # Past what the class in Python does for `torch.func`, which is looked for here: dead wrappers of its tensors fail Dynamo's guards.
-    apply = super(torch.autograd.Function, _function(base)).apply
+    apply = super(torch.autograd.Function, _function(base, amp)).apply
 
     def direct(*args: Any) -> Any:
         return compiled(*args) if in_functorch() else list(apply(*args))
@@ -190,9 +208,10 @@ def _connected(node: Any, args: Sequence[Any]) -> bool:
     return True
 
 
-def _function(base: Any) -> type[torch.autograd.Function]:
+def _function(base: Any, amp: bool) -> type[torch.autograd.Function]:
     """AOTAutograd's function `base` with a shorter forward and backward."""
-    metadata, graph = base.metadata, _unwrapped(base.compiled_fw)
+    metadata = base.metadata
+    graph = _without_autocast(_unwrapped(base.compiled_fw)) if amp else _unwrapped(base.compiled_fw)
     returned = metadata.num_forward_returns
     checked, unchecked = (
         metadata.tensors_saved_for_backwards_with_vc_check_slice,
@@ -211,6 +230,7 @@ def _function(base: Any) -> type[torch.autograd.Function]:
     given = getattr(metadata, "saved_tensor_is_graph_input", ())  # since 2.14: of what is saved, whether it is an input
     determined = metadata.deterministic
     boxed = getattr(base, "boxed_grads_call", False)  # gradients come as one list, to be emptied
+    several = len(tangents) > 1
     peek, keeps_graph = (
         torch._C._functorch.peek_interpreter_stack,
         torch._C._autograd._get_current_graph_task_keep_graph,
@@ -230,7 +250,15 @@ def _function(base: Any) -> type[torch.autograd.Function]:
         if constant:
             ctx.mark_non_differentiable(*[outs[i] for i in constant if isinstance(outs[i], torch.Tensor)])
         ctx._materialize_non_diff_grads = False
+        if several:
+            ctx.set_materialize_grads(False)
+            ctx.bascule_outputs = [(x.shape, x.dtype, x.device) for x in map(outs.__getitem__, tangents)]
         return outs[:returned]
+
+    def key(ctx: Any) -> Any:
+        """What compiled autograd asks for before it takes the gradients, which it wants to be tensors."""
+        ctx.set_materialize_grads(True)
+        return base._compiled_autograd_key(ctx)
 
     wrapped: Any = None  # the compiled backward as it was at its last call, and what it calls
     inner: Any = None
@@ -245,6 +273,11 @@ def _function(base: Any) -> type[torch.autograd.Function]:
     def backward(ctx: Any, *given: Any) -> Any:
         grads = given[0] if boxed else list(given)
         backward_graph = base.compiled_bw
+        if several and len(grads) == outputs:
+            for (i, format_), output in zip(expected, ctx.bascule_outputs, strict=True):
+                if grads[i] is None:  # the loss does not depend on it
+                    grads[i] = _zeros(*output, format_)
+            given = (grads,) if boxed else tuple(grads)
         if (
             backward_graph is None
             or len(grads) != outputs
@@ -263,13 +296,29 @@ def _function(base: Any) -> type[torch.autograd.Function]:
         context = torch._C._get_obj_in_tls("context") if torch._C._is_key_in_tls("context") else None
         if tracing_callback() is None:  # else it is wrapped so that Dynamo does not trace it
             backward_graph = unwrapped_backward(backward_graph)
+        if amp:
+            backward_graph = _without_autocast(backward_graph)
         return tuple(backward_graph(args) if context is None else context.copy().run(backward_graph, args))
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(backward), "__module__": base.__module__}
+    if several:
+        members["_compiled_autograd_key"] = staticmethod(key)
     function = type(base)(base.__name__, (base,), members)
     # What the engine calls, without asking for `vjp`.
     setattr(function._backward_cls, "apply_boxed" if boxed else "apply", backward)
     return function
+
+
+def _zeros(sizes: torch.Size, dtype: torch.dtype, device: torch.device, format_: Any) -> torch.Tensor:
+    """A gradient of zeros, laid out as AOTAutograd takes it. Nobody else has it: a program may use its memory for results
+    (`bascule/runtime/spare_memory.py`)."""
+    found = getattr(format_, "memory_format", None)
+    if format_ is None or found is not None or not all(type(step) is int for step in format_.stride):
+        x = torch.empty(sizes, dtype=dtype, device=device, memory_format=found or torch.contiguous_format)
+    else:
+        x = torch.empty_strided(sizes, format_.stride, dtype=dtype, device=device)
+    x.bascule_spare = True  # type: ignore[attr-defined]
+    return x.zero_()
 
 
 def _lies_as(x: torch.Tensor, format_: Any) -> bool:

@@ -14,11 +14,12 @@ import torch
 from torch._functorch import partitioners
 from torch.utils._ordered_set import OrderedSet
 
-aten = torch.ops.aten
+aten, prims = torch.ops.aten, torch.ops.prims
 
 # Their operands are read where they are used, and computed there if they are not in memory.
 FUSED = (
     aten._log_softmax_backward_data,
+    aten._native_batch_norm_legit_functional,
     aten._softmax_backward_data,
     aten.embedding_dense_backward,
     aten.leaky_relu_backward,
@@ -46,6 +47,8 @@ POINTWISE = (
     aten.special_erfinv,
     aten.special_ndtr,
     aten.tril,
+    prims.inductor_lookup_seed,
+    prims.inductor_random,
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import DIES, GRAPH, STORAGES
+from bascule.dialect.ir.functions import ANY_STRIDES, DIES, GRAPH, SHAPE, SPARE, STORAGES
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
 from torch.fx import GraphModule, Node
@@ -28,6 +28,9 @@ VISIBLE = (
     "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
 )
 DYING = "bascule_dying_input"  # metadata of a placeholder: nobody but the graph holds the tensor when it runs
+ZEROS = "bascule_maybe_zeros"  # metadata of a placeholder: it may be zeros that were made for the call
+# Metadata of a placeholder: what gives the tensor, an operator that runs by itself, may give it other strides than it told the tracer.
+RESTRIDED = "bascule_restrided_input"
 CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
 
 
@@ -60,7 +63,7 @@ class _GraphImporter(base.FxImporter):
         placeholders = [node for node in nodes if node.op == "placeholder"]
         values = [node.meta.get("val", example) for node, example in zip(placeholders, example_inputs, strict=True)]
         attributes = {node: _attribute(gm, node) for node in nodes if node.op == "get_attr"}
-        constants = {node: value for node, value in attributes.items() if not isinstance(value, GraphModule)}
+        constants = {node: value for node, value in attributes.items() if isinstance(value, torch.Tensor)}
         values = _without_unused_numbers(values, nodes)
         symbols = Symbols(values)
         types = TensorTypes(symbols)
@@ -112,7 +115,7 @@ class _GraphImporter(base.FxImporter):
                 number = [n for n in node.graph.nodes if n.op == "placeholder"].index(output)
                 outputs.append(ir.StringAttr.get(f"input {number}"))
             else:
-                outputs.append(_scalar_output(value, importer.symbols))
+                outputs.append(_scalar_output(output, value, importer.symbols))
         with ir.InsertionPoint(block):
             func.ReturnOp(results)
         return _Results([result.type for result in results], outputs, [node.meta["val"] for node in numbers], visible)
@@ -141,7 +144,8 @@ def _attribute(gm: GraphModule, node: Node) -> Any:
     value = gm
     for name in node.target.split("."):
         value = getattr(value, name)
-    if not isinstance(value, torch.Tensor | GraphModule):
+    runs_alone = all(isinstance(user.target, torch._ops.HigherOrderOperator) for user in node.users)
+    if not isinstance(value, torch.Tensor | GraphModule) and not runs_alone:
         raise UnsupportedError(f"the graph uses {node.target}, of type {type(value).__name__}")
     return value
 
@@ -224,16 +228,23 @@ def _argument_attributes(types: TensorTypes, value: torch.Tensor, node: Node, co
     if layout is not None:
         attributes["bascule.layout"] = layout
     if types.is_dynamic(value):
-        attributes["bascule.shape"] = types.shape(value)
+        attributes[SHAPE] = types.shape(value)
     if constant:
         attributes[CONSTANT] = ir.StringAttr.get(node.target)
     if node.meta.get(DYING):
         attributes[DIES] = ir.UnitAttr.get()
+    if node.meta.get(ZEROS):
+        attributes[SPARE] = ir.UnitAttr.get()
+    if node.meta.get(RESTRIDED):
+        attributes[ANY_STRIDES] = ir.UnitAttr.get()
     return ir.DictAttr.get(attributes)
 
 
-def _scalar_output(value: Any, symbols: Symbols) -> ir.Attribute:
-    """An entry of `bascule.outputs` that is no tensor."""
+def _scalar_output(output: Any, value: Any, symbols: Symbols) -> ir.Attribute:
+    """An entry of `bascule.outputs` that is no tensor: `output`, a node or a constant, is worth `value`.
+
+    Raises `UnsupportedError`, which names the node, for a condition or a number that is no integer: it is computed by itself.
+    """
     match value:
         case None:
             return ir.UnitAttr.get()
@@ -244,4 +255,7 @@ def _scalar_output(value: Any, symbols: Symbols) -> ir.Attribute:
         case int() | torch.SymInt():
             size = symbols.affine(value)
             return _i64(size) if isinstance(size, int) else ir.AffineMapAttr.get(size_map([size]))
-    raise UnsupportedError(f"an output of type {type(value).__name__} is not taken")
+    message = f"an output of type {type(value).__name__} is not taken"
+    if isinstance(output, Node):
+        raise UnsupportedError(message, operator=str(output.target), node=output.name)
+    raise UnsupportedError(message)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.functions import SHAPES
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import fx_importer, ir
@@ -21,7 +22,7 @@ from .graph_numbers import SymNumber, is_number
 from .locations import Locations
 from .symbols import Symbols, bounds, number_operator
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
-from .torch_ops import COMPLEX, EXPR, LAYOUTS, SHAPES
+from .torch_ops import COMPLEX, EXPR, LAYOUTS
 
 base = fx_importer()
 with_effects = torch.ops.higher_order.with_effects
@@ -150,7 +151,7 @@ class NodeImporter(base.GraphNodeImporter):
         with self._at(node):
             if hop is with_effects:
                 self.structures[node] = self._with_effects(node)
-            elif hop is auto_functionalized:
+            elif hop is auto_functionalized and isinstance(node.args[0], torch._ops.OpOverload):
                 self.structures[node] = import_functionalized(self, node)
             else:
                 raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken")

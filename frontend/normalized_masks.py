@@ -12,6 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 from .node_calls import call_like
+from .tracing import hint
 
 aten = torch.ops.aten
 
@@ -103,8 +104,7 @@ def _is_small(node: Node, x: Node) -> bool:
 
 def _count(value: torch.Tensor) -> float:
     """The elements of a tensor: of dynamic sizes, those that it was traced with."""
-    elements = value.numel()
-    known = elements.node.hint if isinstance(elements, torch.SymInt) else elements
+    known = hint(value.numel())
     return math.nan if known is None else known
 
 

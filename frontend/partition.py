@@ -17,6 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from .cuts import is_check
 from .graph_numbers import ComputedNumbers, checked_equalities, is_number, number_of, symbols_in
+from .importer import RESTRIDED
 from .symbols import Source, symbol_sources
 
 
@@ -92,7 +93,7 @@ class _Levels:
         self._effect: tuple[int, bool] = (-1, True)
         created, writes = [], []
         for node in self.nodes:
-            if _writes(node):
+            if writes_input(node):
                 writes.append(node)
             elif self._place(node):
                 created.append(node)
@@ -143,7 +144,7 @@ class _Levels:
         return self.givers[symbol]
 
 
-def _writes(node: Node) -> bool:
+def writes_input(node: Node) -> bool:
     """Whether `node` writes to an input of the graph."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
@@ -228,6 +229,8 @@ class _PartBuilder:
                 self.inputs.append(x)
                 self.copies[x] = self.graph.placeholder(x.name)
                 self.copies[x].meta = dict(x.meta)
+                if x in self.levels.alone:
+                    self.copies[x].meta[RESTRIDED] = True
         for node in self.nodes:
             self.copies[node] = self.graph.node_copy(node, self._copied)
         outputs = tuple(

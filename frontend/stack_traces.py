@@ -4,6 +4,7 @@ import os
 import re
 
 import torch
+from torch.fx import Node
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -16,3 +17,14 @@ def user_frame(stack_trace: str) -> tuple[str, int] | None:
         return None
     file, line = next((frame for frame in reversed(frames) if not frame[0].startswith(_TORCH)), frames[-1])
     return file, int(line)
+
+
+def location_of(node: Node) -> str | None:
+    """The user's line of a node, `model.py:12`."""
+    return location(node.meta.get("stack_trace"))
+
+
+def location(stack_trace: str | None) -> str | None:
+    """The user's line in a stack trace, `model.py:12`."""
+    frame = user_frame(stack_trace or "")
+    return f"{frame[0]}:{frame[1]}" if frame else None

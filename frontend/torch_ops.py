@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.functions import SHAPES
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
 
-EXPR, LAYOUTS, SHAPES = "bascule.expr", "bascule.layouts", "bascule.shapes"
+EXPR, LAYOUTS = "bascule.expr", "bascule.layouts"
 LIST = "torch.prim.ListConstruct"
 COMPLEX = "torch.constant.complex"
 

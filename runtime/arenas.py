@@ -1,22 +1,20 @@
 """The memory of intermediates. A large block is kept between calls, one for all graphs of the process.
 
-Up to `MALLOC_KEEPS` bytes the C library keeps what is freed, for anybody, so that an arena costs next to nothing. What is larger
-it takes from the system each time: a page fault every 4 KiB when it is first written, ten times what it takes to write the page.
+What is freed and asked for again comes from elsewhere (`kept_blocks.py` says why): from memory that is in no cache, or not there yet.
 Graphs that run one after another (a forward and its backward) share the kept block; it is the largest any of them asked for.
 """
 
 import torch
 
+from .kept_blocks import LEAST, release_blocks
 from .tensors import empty
-
-MALLOC_KEEPS = 32 << 20  # glibc's DEFAULT_MMAP_THRESHOLD_MAX: larger blocks come straight from the system
 
 _kept: list[torch.Tensor] = []  # at most one; `pop` and `append` are atomic
 
 
 def take_arena(size: int) -> torch.Tensor:
     """At least `size` bytes that are the caller's until given back; of unspecified contents."""
-    if size <= MALLOC_KEEPS:
+    if size < LEAST:
         return empty((size,), (1,), torch.uint8)
     try:
         block = _kept.pop()
@@ -30,10 +28,11 @@ def take_arena(size: int) -> torch.Tensor:
 
 def give_arena(block: torch.Tensor) -> None:
     """Gives a block back. One that is not (its call raised) is freed like any tensor."""
-    if not _kept and block.numel() > MALLOC_KEEPS:
+    if not _kept and block.numel() >= LEAST:
         _kept.append(block)
 
 
 def release_arenas() -> None:
-    """Frees the kept block."""
+    """Frees what is kept: the arena, and blocks of results that nobody has."""
     _kept.clear()
+    release_blocks()

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import torch
 
 from .alignment import ALIGNMENT
+from .kept_arenas import memory_apart
 
 Boxed: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 Direction = Literal["forward", "backward", "inference"]
@@ -152,7 +153,8 @@ class Replayed:
         def call(args: list[Any]) -> Sequence[Any]:
             nonlocal recorded, places
             if not self._recorder.capturing():
-                return self.call(args)
+                with memory_apart():  # it runs in the memory of the recordings
+                    return self.call(args)
             recorded += 1
             self._report.recorded()
             before, places = places, tuple(args[n].data_ptr() for n in static)

@@ -2,7 +2,9 @@
 
 import argparse
 import importlib.util
+import inspect
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from bascule.frontend.aot import compile_with_autograd
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 
+from ..dynamo_errors import TorchDynamoException, raised_as_is
 from ..fallback import operator_by_operator
 from ..options import Options
 from ..pipelines import STAGES, up_to
@@ -55,7 +58,11 @@ def load_function(spec: str) -> tuple[Callable[..., Any], Any]:
         raise UserError(f"there is no file '{file}'", location=spec, hint="give it as file.py:function")
     module_spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
     module = importlib.util.module_from_spec(module_spec)  # type: ignore[arg-type]
-    module_spec.loader.exec_module(module)  # type: ignore[union-attr]
+    try:
+        module_spec.loader.exec_module(module)  # type: ignore[union-attr]
+    except Exception as error:  # the user's file raises whatever it raises
+        said = "".join(traceback.format_exception_only(error)).rstrip()
+        raise UserError(f"the file fails:\n{said}", location=file, hint=f"python {file} shows where") from error
     function = getattr(module, name, None)
     if not callable(function):
         known = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
@@ -73,10 +80,26 @@ def inputs_for(function: Callable[..., Any], module: Any, text: str | None, *, g
     return list(given() if callable(given) else given)
 
 
+def check_call(function: Callable[..., Any], inputs: Sequence[Any]) -> None:
+    """Raises `UserError` for inputs that `function` does not take."""
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        inspect.signature(called).bind(*inputs)
+    except TypeError as error:
+        hint = f"there are {len(inputs)} example inputs; --inputs gives others"
+        raise UserError(f"the function does not take its inputs: {error}", hint=hint) from None
+    except ValueError:  # a function without a signature
+        pass
+
+
 def import_function(
     function: Callable[..., Any], inputs: Sequence[Any], *, stage: str, options: Options, grad: bool, dynamic: bool
 ) -> list[Any]:
-    """The modules of `function`'s graphs at `stage`: one, or with `grad` forward and backward."""
+    """The modules of `function`'s graphs at `stage`: one, or with `grad` forward and backward.
+
+    Raises `UserError` for inputs and a function that PyTorch does not take, and what the stages raise.
+    """
+    check_call(function, inputs)
     pipeline, modules = up_to(stage, options), []
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kind: bool) -> Callable:
@@ -86,10 +109,17 @@ def import_function(
         return operator_by_operator(gm)
 
     def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
-        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
+        with raised_as_is():
+            return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
 
-    with torch.set_grad_enabled(grad):
-        out = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic or None)(*inputs)
+    torch._dynamo.reset()
+    try:
+        with torch.set_grad_enabled(grad):
+            out = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic or None)(*inputs)
+    except TorchDynamoException as error:
+        if isinstance(error, BasculeError):
+            raise
+        raise UserError(f"Dynamo makes no graph of the function: {type(error).__name__}: {error}") from error
     if grad:  # a backward may be compiled only when it is first needed
         leaves = [leaf for leaf in tree_leaves(out) if getattr(leaf, "requires_grad", False)]
         if not leaves:
@@ -110,12 +140,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         modules = import_function(
             function, inputs, stage=args.stage, options=options, grad=args.grad, dynamic=args.dynamic
         )
-    except BasculeError as error:
+        text = "\n// -----\n".join(m.operation.get_asm(enable_debug_info=args.print_debuginfo) for m in modules)
+        if args.o == "-":
+            print(text)
+        else:
+            Path(args.o).write_text(f"{text}\n")
+    except (BasculeError, OSError) as error:
         print(f"bascule-import: error: {error}", file=sys.stderr)
         return 1
-    text = "\n// -----\n".join(m.operation.get_asm(enable_debug_info=args.print_debuginfo) for m in modules)
-    if args.o == "-":
-        print(text)
-    else:
-        Path(args.o).write_text(f"{text}\n")
     return 0

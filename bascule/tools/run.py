@@ -61,11 +61,12 @@ def load(file: str) -> ir.Module:
     """The module in `file`. Raises `UserError` for a file that is not there or text that is not valid IR."""
     if file != "-" and not Path(file).is_file():
         raise UserError(f"there is no file '{file}'")
-    text = sys.stdin.read() if file == "-" else Path(file).read_text()
-    ctx = context()
-    ctx.emit_error_diagnostics = True
-    with ctx:
-        return parse(text)
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read '{file}': {error}") from None
+    with context():
+        return parse(text, file)
 
 
 def after(module: ir.Module, pipeline: str) -> ir.Module:

@@ -9,6 +9,7 @@ from ..ir.types import byte_width
 from ..mlir import ir
 from .bodies import magnitude, sizes_of
 from .indexing import Indexing
+from .needs import captured
 
 LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
 # Operation -> its first operand that is an index; the buffer stands before it.
@@ -108,9 +109,10 @@ def _sources(values: Sequence[ir.Value]) -> Iterator[ir.Value]:
         seen.add(value)
         yield value
         if not isinstance(value.owner, ir.Block):
-            todo += list(value.owner.operands)
-        elif value.owner.owner.operation.name == "scf.for":
-            todo += list(value.owner.owner.operation.operands)
+            op = value.owner.operation
+            todo += captured(op) if op.name.startswith("scf.") else list(op.operands)
+        elif (parent := value.owner.owner.operation).name in ("scf.for", "scf.while"):
+            todo += captured(parent)
 
 
 def coefficients(

@@ -10,7 +10,7 @@ PRODUCERS = ("bascule.compute", "bascule.scan", "bascule.scatter")
 
 # What one scalar op costs where vector code runs it, in units of an addition. Ops that are not listed cost 1.
 FREE = frozenset(
-    ("tensor.extract", "affine.apply", "arith.constant", "arith.index_cast", "bascule.yield", "scf.yield", "scf.if")
+    ("tensor.extract", "affine.apply", "arith.constant", "arith.index_cast", "bascule.yield", "scf.yield", "scf.if", "scf.condition")
     + ("builtin.unrealized_conversion_cast", "arith.extf", "arith.bitcast", "bascule.store", "bascule.reduce")
 )
 COSTS = {
@@ -146,6 +146,9 @@ def _visit(body: Body, block: ir.Block, times: int, guarded: bool) -> None:
         elif name == "scf.for":  # it runs as often as data says
             body.cost += times * RAGGED
             _visit(body, op.regions[0].blocks[0], times, True)
+        elif name == "scf.while":
+            for region in op.regions:
+                _visit(body, region.blocks[0], times * RAGGED, True)
         else:
             body.cost += times * op_cost(name)
 

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import mul
 
 from ..ir import builders
-from ..ir.functions import SHAPES, is_extern
+from ..ir.functions import SHAPE, SHAPES, is_extern
 from ..ir.shapes import constant, expr, layout_of, row_major, symbol_count
 from ..ir.types import byte_width
 from ..mlir import affine, ir, memref
@@ -127,7 +127,7 @@ class Sizes:
             return [expr(size) for size in type_.shape]
         if isinstance(value.owner, ir.Block):
             number = ir.BlockArgument(value).arg_number
-            return list(self.arguments[number]["bascule.shape"].value.results)
+            return list(self.arguments[number][SHAPE].value.results)
         op = value.owner.operation
         match op.name:
             case "bascule.view":

@@ -291,8 +291,11 @@ class Planner:
                     total += (GATHER if node.results else SCATTER) * lanes
             elif node.name not in FREE:
                 total += _op(node) * registers
-            for inner in node.blocks:
-                total += self._times(node) * self._cost(inner, lane, registers, lanes)
+            inside = [self._cost(inner, lane, registers, lanes) for inner in node.blocks]
+            if node.name == "scf.if" and lane not in self.body.dependence.get(node.operands[0], ()):
+                total += max(inside)  # all lanes take one branch
+            else:
+                total += self._times(node) * sum(inside)
         return total
 
     def _scalar(self, block: Block) -> float:
@@ -306,7 +309,8 @@ class Planner:
                 total += ACCESS
             elif node.name not in FREE:
                 total += _op(node)
-                total += sum(self._scalar(inner) for inner in node.blocks)
+                inside = [self._scalar(inner) for inner in node.blocks]
+                total += max(inside, default=0.0) if node.name == "scf.if" else sum(inside)
         return total
 
     def _times(self, node: Node) -> float:

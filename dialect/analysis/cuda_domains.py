@@ -19,7 +19,7 @@ POSITIONS = ("argmax", "argmin")
 
 @dataclass
 class DomainSchedule:
-    """Of one parallel domain, see `schedule-kernels`. `stages`: steps of its walks in flight."""
+    """Of one parallel domain, see `schedule-kernels`. `stages`: steps of its walks in flight; `cluster`: programs that have a tile together."""
 
     kind: str
     order: list[int]
@@ -27,6 +27,7 @@ class DomainSchedule:
     tile: list[int]
     warps: int
     stages: int = 1
+    cluster: int = 1
     loops: list[InnerLoop] = field(default_factory=list)
 
     def attributes(self) -> dict[str, ir.Attribute]:
@@ -40,10 +41,11 @@ class DomainSchedule:
 
 
 class Domain:
-    """A parallel domain, a kernel's or that of one top-level foreach, with what runs at each of its points."""
+    """A parallel domain, a kernel's or that of one top-level foreach, with what runs at each of its points. `alone`: no other one shares the
+    launch."""
 
-    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing):
-        self.op, self.machine = op, machine
+    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing, alone: bool = True):
+        self.op, self.machine, self.alone = op, machine, alone
         block = op.regions[0].blocks[0]
         self.indices, self.sizes = list(block.arguments), sizes_of(op)
         self.inner = inner_loops(op)

@@ -79,7 +79,7 @@ def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
             op = view.operation
             name = op.name
             operands = [number(v) for v in op.operands]
-            if name in ("bascule.yield", "scf.yield"):
+            if name in ("bascule.yield", "scf.yield", "scf.condition"):
                 decoded.yielded = operands
                 break
             results = list(op.results)
@@ -145,6 +145,8 @@ class _Dependences:
                 if node.name in LOOPS:
                     for argument in inner.arguments:
                         self.known[argument] = {argument: 1}
+                elif node.name == "scf.while":
+                    merged = self.carried(node)
                 self.visit(inner)
                 for value in inner.yielded:
                     if isinstance(self.body.types[value], index):
@@ -155,6 +157,19 @@ class _Dependences:
                         merged.pop(argument, None)
             for result in node.results:
                 self.known[result] = merged
+
+    def carried(self, node: Node) -> Dependence:
+        """What the values that an `scf.while` carries depend on: all that one of them does, and how often it steps."""
+        inside = dict.fromkeys(index for operand in node.operands for index in self.of(operand))
+        while True:
+            self.known.update((argument, inside) for block in node.blocks for argument in block.arguments)
+            found = dict(inside)
+            for block in node.blocks:
+                self.visit(block)
+                found.update(dict.fromkeys(index for value in block.yielded for index in self.of(value)))
+            if found.keys() == inside.keys():
+                return found
+            inside = found
 
     def address(self, base: int, indices: list[int]) -> Dependence:
         type_ = self.body.types[base]

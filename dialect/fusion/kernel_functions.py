@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..ir import builders
-from ..ir.functions import SHAPES
+from ..ir.functions import SHAPE, SHAPES
 from ..ir.locations import operators_of
 from ..ir.regions import ops_in
 from ..ir.shapes import index_map, shape_of, size_map, tensor_type
@@ -148,7 +148,7 @@ def _shapes(values: Sequence[ir.Value]) -> ir.Attribute:
 def _shape_attribute(value: ir.Value) -> ir.DictAttr:
     if value.type.has_static_shape:
         return ir.DictAttr.get({})
-    return ir.DictAttr.get({"bascule.shape": ir.AffineMapAttr.get(size_map(shape_of(value)))})
+    return ir.DictAttr.get({SHAPE: ir.AffineMapAttr.get(size_map(shape_of(value)))})
 
 
 def _is_from(value: ir.Value, block: ir.Block) -> bool:

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 import torch
 
 from ..ir.computed import computed_value
+from ..ir.functions import SHAPE
 from ..mlir import ir
 from .entry import choose
 from .errors import error
 from .maps import evaluate, sizes
 from .values import dtype_of, fresh, layout_strides
 
-SHAPE, RANGE, SYMBOLS, SOURCES = "bascule.shape", "bascule.range", "bascule.symbols", "bascule.symbol_sources"
+RANGE, SYMBOLS, SOURCES = "bascule.range", "bascule.symbols", "bascule.symbol_sources"
 SYMBOL_SIZES = (5, 7, 3, 6, 4, 2)  # of symbols that nobody gives a size
 
 

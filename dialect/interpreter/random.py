@@ -37,7 +37,7 @@ class _Words(Words[torch.Tensor]):
 class _Floats(Floats[torch.Tensor]):
     """The interpreter's own rules."""
 
-    def op(self, name, *operands):
+    def op(self, name: str, *operands: Any) -> Any:
         x, *rest = operands
         seen: Any = SimpleNamespace(results=[SimpleNamespace(type=_TYPES[x.dtype])], attributes={})
         return SCALARS[name](seen, x, *(torch.as_tensor(y, dtype=x.dtype) for y in rest))

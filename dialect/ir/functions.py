@@ -2,7 +2,9 @@
 
 - graph function (`bascule.graph`): the imported graph. Symbols first (`index`), then tensors. `bascule.storages` (i64 array): a number
   for each tensor argument, then for each result; two that are equal share a storage in the imported graph, others do not; -1: may
-  share memory with others of that number. A tensor argument with the attribute `bascule.dies` is held by nobody but the call.
+  share memory with others of that number. A tensor argument with the attribute `bascule.dies` is held by nobody but the call; one with
+  `bascule.spare` may be memory that the call can use, which shows when it runs (zeros for an output on which a loss does not depend); one with
+  `bascule.any_strides` may be given with other strides than its type tells, and is copied then (no graph writes such a one).
 - kernel function: private, its body is destinations (`bufferization.alloc_tensor`), one `bascule.kernel`, a return of the
   destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
   function, in the same order, so symbol numbers mean the same in both.
@@ -13,7 +15,7 @@
   their new contents after those, and the caller's tensors stay as they are. `bascule.reason` says why the operator is not generated.
   An ATen function takes no symbols, and none of its results shares memory with an operand.
 Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic; and so have calls of it, as a function is found
-by its name in a table of all only.
+by its name in a table of all only. An argument of dynamic size has `bascule.shape`, its size map.
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ from typing import Any
 
 from ..mlir import func, ir
 
-GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, REASON, OUT, EFFECTS, STORAGES, DIES = (
+GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPE, SHAPES, REASON, OUT, EFFECTS, STORAGES, DIES, SPARE, ANY_STRIDES = (
     f"bascule.{name}"
     for name in (
         "graph",
@@ -29,12 +31,15 @@ GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, REASON, OUT, EFFECTS, STORAG
         "arguments",
         "results",
         "mutates",
+        "shape",
         "shapes",
         "reason",
         "out",
         "effects",
         "storages",
         "dies",
+        "spare",
+        "any_strides",
     )
 )
 
@@ -98,7 +103,7 @@ class Externs:
         results: Sequence[ir.Type],
         *,
         positions: Sequence[int] | None = None,
-        mutates: Sequence[int] = (),
+        mutates: Sequence[int] | None = None,
         shapes: Sequence[ir.AffineMap] | None = None,
         reason: str | None = None,
         out: str | None = None,
@@ -114,7 +119,7 @@ class Externs:
             ARGUMENTS: ir.ArrayAttr.get(list(arguments)),
             RESULTS: ir.DenseI64ArrayAttr.get(list(range(len(results)) if positions is None else positions)),
         }
-        if mutates:
+        if mutates is not None:
             attributes[MUTATES] = ir.DenseI64ArrayAttr.get(list(mutates))
         if shapes is not None:
             attributes[SHAPES] = ir.ArrayAttr.get([ir.AffineMapAttr.get(shape) for shape in shapes])

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ..mlir import ir
 from .attributes import LayoutAttr
+from .functions import SHAPE, SHAPES
 from .regions import end_of
 
 Size: TypeAlias = int | ir.AffineExpr
@@ -113,7 +114,7 @@ def shape_of(value: ir.Value) -> list[ir.AffineExpr]:
         if function.operation.name != "func.func":  # a scatter's destination
             return shape_of(function.operation.operands[0])
         number = ir.BlockArgument(value).arg_number
-        return list(function.operation.attributes["arg_attrs"][number]["bascule.shape"].value.results)
+        return list(function.operation.attributes["arg_attrs"][number][SHAPE].value.results)
     name = owner.name
     if name in ("bascule.compute", "bascule.scan"):
         return list(owner.attributes["ranges"].value.results)
@@ -122,11 +123,11 @@ def shape_of(value: ir.Value) -> list[ir.AffineExpr]:
     if name == "bascule.scatter":
         return shape_of(owner.operands[0])
     if name == "func.call":
-        holder = owner if "bascule.shapes" in owner.attributes else callee_of(owner)
-        return list(holder.attributes["bascule.shapes"][ir.OpResult(value).result_number].value.results)
+        holder = owner if SHAPES in owner.attributes else callee_of(owner)
+        return list(holder.attributes[SHAPES][ir.OpResult(value).result_number].value.results)
     if name == "bufferization.alloc_tensor":
         function = owner.parent
-        return list(function.attributes["bascule.shapes"][returned_number(function, value)].value.results)
+        return list(function.attributes[SHAPES][returned_number(function, value)].value.results)
     raise AssertionError(f"no shape is known for a result of {name}")
 
 

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from ..errors import UserError
 from ..mlir import ir
 from .attributes import LayoutAttr
-from .functions import SHAPES
+from .functions import SHAPE, SHAPES
 from .locations import source_of
 from .types import symbols_among
-
-SHAPE = "bascule.shape"  # on an argument of dynamic size: its size map
 
 
 def check(function: ir.Operation) -> None:

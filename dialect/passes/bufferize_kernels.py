@@ -8,7 +8,7 @@ from ..analysis.destinations import Destination, Destinations, KernelCalls
 from ..errors import UserError
 from ..fusion.kernel_functions import REMARKS
 from ..ir import builders
-from ..ir.functions import OUT, RESULTS, SHAPES, functions, graph_functions, is_extern, kernel_op
+from ..ir.functions import OUT, RESULTS, SHAPE, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ..ir.locations import source_of
 from ..ir.regions import end_of
 from ..ir.shapes import expr, size_map
@@ -59,7 +59,7 @@ def _bufferize_kernel(function: ir.Operation) -> KernelCalls:
         init = ir.BlockArgument(make.operands[sizes]).arg_number if copied else None
         shape = shapes[number] if shapes is not None else ir.AffineMapAttr.get(size_map(type_.shape))
         argument = block.add_argument(type_, make.location)
-        attributes.append(ir.DictAttr.get({} if type_.has_static_shape else {"bascule.shape": shape}))
+        attributes.append(ir.DictAttr.get({} if type_.has_static_shape else {SHAPE: shape}))
         value.replace_all_uses_with(argument)
         make.erase()
         destinations.append(Destination(type_, list(shape.value.results), init))

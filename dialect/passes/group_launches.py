@@ -8,13 +8,10 @@ from typing import ClassVar
 from ..analysis.bodies import tensor_bytes
 from ..analysis.cuda_machine import PARAMETERS
 from ..errors import UserError
-from ..fusion.kernel_functions import OPERATORS
-from ..ir.definition import build
+from ..fusion.joining import joined
 from ..ir.functions import functions, graph_functions, kernel_op
 from ..ir.memory import CopyIntoOp
 from ..ir.regions import ops_in
-from ..ir.shapes import size_map
-from ..ir.structure import KernelOp, YieldOp
 from ..mlir import func, ir
 from .base import VALUES, Pass, check_target
 
@@ -205,58 +202,13 @@ class _Graph:
         name = self.merged.get((kernel, len(calls)))
         if name is None:
             type_ = ir.FunctionType.get([value.type for value in operands], types)
-            name = self.merged[kernel, len(calls)] = self._function(kernel, len(calls), type_)
+            wish = f"{kernel.attributes['sym_name'].value}_x{len(calls)}"
+            each = len(calls[0].operands)
+            members = [(kernel, range(n * each, (n + 1) * each)) for n in range(len(calls))]
+            name = self.merged[kernel, len(calls)] = joined(self.graph, self.table, members, type_, wish)
         with ir.InsertionPoint(calls[-1]), ir.Location.fused([call.location for call in calls]):
             call = func.CallOp(types, name, operands).operation
         for old, new in zip(results, call.results):
             old.replace_all_uses_with(new)
         for old_call in calls:
             old_call.erase()
-
-    def _function(self, kernel: ir.Operation, count: int, type_: ir.FunctionType) -> str:
-        """A kernel function of `count` bodies of `kernel`; its name."""
-        with ir.InsertionPoint(self.graph), kernel.location:
-            function = func.FuncOp(f"{kernel.attributes['sym_name'].value}_x{count}", type_, visibility="private")
-            self._write(kernel, count, function.add_entry_block())
-        made = function.operation
-        if OPERATORS in kernel.attributes:
-            made.attributes[OPERATORS] = kernel.attributes[OPERATORS]
-        self.table.insert(made)
-        return made.attributes["sym_name"].value
-
-    def _write(self, kernel: ir.Operation, count: int, entry: ir.Block) -> None:
-        """`count` copies of the body of `kernel` as parallel domains of one."""
-        returned: list[ir.Value] = []
-        arguments = list(entry.arguments)
-        with ir.InsertionPoint(entry):
-            joined = build(KernelOp, attributes={"ranges": ir.AffineMapAttr.get(size_map([]))}).operation
-            inside = ir.Block.create_at_start(joined.regions[0], [], [])
-            with ir.InsertionPoint(inside):
-                end = build(YieldOp).operation
-        for _ in range(count):
-            copy = kernel.clone()
-            block = copy.regions[0].blocks[0]
-            for argument in block.arguments:
-                argument.replace_all_uses_with(arguments.pop(0))
-            for view in list(block.operations):
-                op = view.operation
-                if op.name == "func.return":
-                    returned += list(op.operands)
-                    op.erase()
-                elif op.name == "bascule.kernel":
-                    part = ir.Operation.create(
-                        "bascule.foreach",
-                        [],
-                        [],
-                        {"ranges": op.attributes["ranges"]},
-                        regions=1,
-                        loc=op.location,
-                        ip=ir.InsertionPoint(end),
-                    )
-                    op.regions[0].blocks[0].append_to(part.regions[0])
-                    op.erase()
-                else:
-                    op.move_before(joined)
-            copy.erase()
-        with ir.InsertionPoint(entry):
-            func.ReturnOp(returned)

@@ -6,7 +6,7 @@ Our passes are run by this module; what stands between two of them is handed to 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import UserError
@@ -34,7 +34,7 @@ class UpstreamPass:
 
 
 Stage = Pass | UpstreamPass
-# Called before and after a stage: (when, stage, module).
+# Called around a stage: ("before", "after" or, where it raised, "failure"; stage; module).
 Observer = Callable[[str, Stage, ir.Module], None]
 
 
@@ -61,11 +61,13 @@ class Pipeline:
                     require(stage, module)
                 try:
                     stage.run(module)
+                    if verify:
+                        module.operation.verify()
                 except Exception as error:
                     error.add_note(f"in the pass '{stage.name}'")
+                    for observe in observers:
+                        observe("failure", stage, module)
                     raise
-                if verify:
-                    module.operation.verify()
                 for observe in observers:
                     observe("after", stage, module)
 
@@ -75,11 +77,21 @@ class Pipeline:
 
         Raises `UserError` with the column for text that does not parse and for names nobody knows, before anything runs.
         """
-        body, start = text.strip(), 0
-        outer = re.fullmatch(r"(builtin\.module|any)\s*\((.*)\)", body, re.DOTALL)
-        if outer:
-            body, start = outer[2], outer.start(2)
-        return Pipeline(tuple(_stage(part, start + column) for part, column in _split(body, start)))
+        return Pipeline(tuple(_stages(text)))
+
+
+# What stands around passes over the whole module.
+_MODULE = re.compile(r"(?:builtin\.module|any)\s*\((.*)\)", re.DOTALL)
+
+
+def _stages(text: str) -> Iterator[Stage]:
+    for part, column in _split(text, 0):
+        outer = _MODULE.fullmatch(part)
+        if outer is None:
+            yield _stage(part, column)
+        else:
+            start = column + outer.start(1)
+            yield from (_stage(inner, at) for inner, at in _split(outer[1], start))
 
 
 def _split(text: str, start: int) -> list[tuple[str, int]]:
@@ -100,7 +112,7 @@ def _split(text: str, start: int) -> list[tuple[str, int]]:
     parts.append((text[begin:], begin))
     if text.strip() == "":
         return []
-    return [(part.strip(), begin + len(part) - len(part.lstrip())) for part, begin in parts]
+    return [(part.strip(), start + begin + len(part) - len(part.lstrip())) for part, begin in parts]
 
 
 def _stage(text: str, column: int) -> Stage:
@@ -124,7 +136,15 @@ def _stage(text: str, column: int) -> Stage:
                 location=location,
                 hint=f"passes of Bascule: {', '.join(registry.names())}",
             ) from None
-        raise UserError(f"'{text}' does not parse: {error}", location=location) from None
+        for word in re.finditer(r"[\w.\-]+", text):
+            if registry.find(word[0]) is not None:
+                raise UserError(
+                    f"the pass '{word[0]}' takes a whole module",
+                    location=f"pipeline:{column + word.start() + 1}",
+                    hint=f"it stands beside, not inside, what is nested: {word[0]},func.func(cse)",
+                ) from None
+        said = str(error).partition("error: ")[2].partition("\n")[0]
+        raise UserError(f"'{text}' does not parse: {said or error}", location=location) from None
     return UpstreamPass(text)
 
 

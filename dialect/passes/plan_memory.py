@@ -16,6 +16,7 @@ from ..ir.types import byte_width
 from ..mlir import arith, ir, memref
 from .base import BUFFERS, Pass, check_target
 from .choose_products import LINEAR
+from .spare_arguments import OVER
 
 ARENA, MEMORY = "bascule.arena", "bascule.memory"
 SYMBOL = 64  # the size assumed of a symbol: only what is allocated apart depends on it
@@ -66,6 +67,7 @@ def _plan(graph: ir.Operation, table: ir.SymbolTable, target: _Memory) -> None:
     asked = sum((size[b.value] for b in buffers if b.allocated and not b.escapes), expr(0))
     given, copies = _given(graph, ops), _copies(ops, sizes)
     buffers = _reuse(ops, buffers, table)
+    buffers = _over_arguments(graph, buffers, given)
     buffers, own = _apart(buffers, given, copies, len(ops), sizes, target)
 
     static = [b for b in buffers if constant(size[b.value]) is not None]
@@ -101,6 +103,19 @@ def _given(graph: ir.Operation, ops: Sequence[ir.Operation]) -> dict[ir.Value, i
             if root in last:
                 last[root] = number
     return last
+
+
+def _over_arguments(graph: ir.Operation, buffers: Sequence[Buffer], given: dict[ir.Value, int]) -> list[Buffer]:
+    """The buffers but those that are to lie in the memory of an argument, which is needed as long as they are then."""
+    arguments, left = graph.regions[0].blocks[0].arguments, []
+    for buffer in buffers:
+        op = buffer.value.owner.operation
+        if buffer.allocated and OVER in op.attributes:
+            argument = arguments[op.attributes[OVER].value]
+            given[argument] = max(given.get(argument, 0), buffer.last)
+        else:
+            left.append(buffer)
+    return left
 
 
 def _copies(ops: Sequence[ir.Operation], sizes: Sizes) -> list[tuple[int, ir.Value]]:
@@ -175,6 +190,7 @@ def _reuse(ops: Sequence[ir.Operation], buffers: Sequence[Buffer], table: ir.Sym
             continue
         operands = list(op.operands)
         made = {i: known[v] for i, v in enumerate(operands) if v in known and known[v].written == number}
+        made = {i: new for i, new in made.items() if OVER not in new.value.owner.attributes}
         dying = {i: known[root_of(v)] for i, v in enumerate(operands) if root_of(v) in known}
         dying = {i: old for i, old in dying.items() if old.read == number}
         name = op.attributes["callee"].value

@@ -24,12 +24,14 @@ _OWN: dict[str, tuple[str, str]] = {
     "isolate-kernels": ("isolate_kernels", "IsolateKernels"),
     "flatten-kernels": ("flatten_kernels", "FlattenKernels"),
     "group-launches": ("group_launches", "GroupLaunches"),
+    "join-launches": ("join_launches", "JoinLaunches"),
     "online-softmax": ("online_softmax", "OnlineSoftmax"),
     "schedule-kernels": ("schedule_kernels", "ScheduleKernels"),
     "choose-products": ("choose_products", "ChooseProducts"),
     "order-program": ("order_program", "OrderProgram"),
     "bufferize-kernels": ("bufferize_kernels", "BufferizeKernels"),
     "separate-outputs": ("separate_outputs", "SeparateOutputs"),
+    "spare-arguments": ("spare_arguments", "SpareArguments"),
     "plan-memory": ("plan_memory", "PlanMemory"),
 }
 

@@ -36,6 +36,16 @@ class Diagnostic:
             return self
         return replace(self, source=f"{path}:{int(match[1]) + first_line - 1}:{match[2]}")
 
+    def with_excerpt(self, path: str, text: str) -> str:
+        """The message, and under it the line of `text`, which the file `path` holds, with a caret at the place."""
+        match = re.fullmatch(r"(.*):(\d+):(\d+)", self.source or "")
+        lines = text.splitlines()
+        if match is None or match[1] != path or not 1 <= int(match[2]) <= len(lines):
+            return str(self)
+        line = lines[int(match[2]) - 1]
+        space = re.sub(r"[^\t]", " ", line[: int(match[3]) - 1])
+        return f"{self}\n{line}\n{space}^"
+
     def __str__(self) -> str:
         return f"{self.source or '<unknown>'}: {self.severity}: {self.message}"
 

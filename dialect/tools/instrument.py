@@ -1,27 +1,40 @@
-"""What a pipeline prints while it runs: the IR before and after passes, and the time each took."""
+"""What a pipeline prints while it runs: the IR before and after passes, the time each took, what operations each left."""
 
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Any, TextIO
 
 from ..mlir import ir
 from ..passes.pipeline import Stage
 
 
-@dataclass(frozen=True)
+@dataclass
 class PrintIR:
-    """Observer that prints the module `when` ("before" or "after") the passes in `names` run, all passes if `names` is None."""
+    """Observer that prints the module around the passes in `names`, all passes if that is None.
+
+    `when` is "before" or "after", "change" (after a pass that changed the text) or "failure" (what a pass that failed left). `printing` are
+    parameters of the bindings' printer.
+    """
 
     when: str
     names: Sequence[str] | None = None
+    printing: Mapping[str, Any] = field(default_factory=dict)
     stream: TextIO = field(default_factory=lambda: sys.stderr)
+    _before: str = ""  # with "change": the text before the pass
 
     def __call__(self, when: str, stage: Stage, module: ir.Module) -> None:
-        if when == self.when and (self.names is None or stage.name in self.names):
-            print(f"// -----// IR Dump {when.capitalize()} {stage.name} //----- //", file=self.stream)
-            print(module, file=self.stream)
+        moment = "after" if self.when == "change" else self.when
+        if self.names is not None and stage.name not in self.names:
+            return
+        if self.when == "change" and when == "before":
+            self._before = str(module)
+        elif when == moment and not (self.when == "change" and str(module) == self._before):
+            what = f"After {stage.name} Failed" if when == "failure" else f"{moment.capitalize()} {stage.name}"
+            print(f"// -----// IR Dump {what} //----- //", file=self.stream)
+            print(module.operation.get_asm(**self.printing), file=self.stream)
 
 
 @dataclass
@@ -45,3 +58,37 @@ class Timing:
         return "\n".join(
             ["... Execution time report (wall clock, seconds) ...", *rows, f"  {total:8.4f} (100.0%)  Total"]
         )
+
+
+@dataclass
+class Statistics:
+    """Observer that counts the operations of the module before the first pass and after each."""
+
+    counts: list[tuple[str, Counter[str]]] = field(default_factory=list)  # pass, operations by name after it
+
+    def __call__(self, when: str, stage: Stage, module: ir.Module) -> None:
+        if when == "before" and not self.counts:
+            self.counts.append(("(input)", _operations(module)))
+        elif when == "after":
+            self.counts.append((stage.name, _operations(module)))
+
+    def __str__(self) -> str:
+        lines = ["... Pass statistics report (operations) ..."]
+        previous: Counter[str] = Counter()
+        for name, found in self.counts:
+            lines.append(f"  {found.total():8}  {name}")
+            changed = sorted(key for key in {*previous, *found} if previous[key] != found[key])
+            lines += [f"            {key}: {previous[key]} -> {found[key]}" for key in changed if previous]
+            previous = found
+        return "\n".join(lines)
+
+
+def _operations(module: ir.Module) -> Counter[str]:
+    names: Counter[str] = Counter()
+
+    def count(operation: ir.Operation) -> ir.WalkResult:
+        names[operation.name] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(count)
+    return names

@@ -141,10 +141,6 @@ LIBRARY = {
         "aten._conj_physical.default",
         "aten.conj_physical.default",
     ),
-    "each element takes as many steps as its value says": (
-        "aten.gcd.default",
-        "aten.lcm.default",
-    ),
     "a bag is as long as its data says": (
         "aten._embedding_bag.default",
         "aten._embedding_bag_forward_only.default",

@@ -2,41 +2,45 @@
 
 import math
 
+import torch
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, rule
-from .axes import Axes
+from .axes import Axes, Indices
 from .operands import dtype_of_result, finish, number_scalar, read, temporary, tensor_dtype
 from .reductions import same, size_of
-from .scalars import opmath, select
+from .scalars import Scalar, opmath, select
+
+
+def variance_at(c: Conversion, axes: Axes, correction: float, inside: torch.dtype, at: Indices) -> Scalar:
+    """Squared deviations from the mean over (count - correction), which is not below 0: then NaN or infinity, as in eager."""
+    _, squares, _ = axes.reduce("welford", at, same, inside, inside)
+    return squares / (number_scalar(c, size_of(axes), inside) - float(correction)).maximum(0.0)
+
+
+def mean_at(axes: Axes, inside: torch.dtype, at: Indices) -> Scalar:
+    """The mean, from the same pass as the variance; of nothing, NaN."""
+    value, _, count = axes.reduce("welford", at, same, inside, inside)
+    size = size_of(axes)
+    return select(count.eq(0.0), math.nan, value) if size == 0 or not isinstance(size, int) else value
 
 
 def variance(c: Conversion, axes: Axes, correction: float, *, root: bool = False, number: int = 0) -> ir.Value:
-    """Squared deviations from the mean over (count - correction), which is not below 0: then NaN or infinity, as in eager."""
+    """Result `number`: `variance_at`, or its root."""
     dtype = dtype_of_result(c, number)
     inside = opmath(dtype)
 
-    def body(at):
-        _, squares, _ = axes.reduce("welford", at, same, inside, inside)
-        degrees = (number_scalar(c, size_of(axes), inside) - float(correction)).maximum(0.0)
-        value = squares / degrees
+    def body(at: Indices) -> ir.Value:
+        value = variance_at(c, axes, correction, inside, at)
         return finish(c, value.sqrt() if root else value, dtype)
 
     return c.compute(body, number)
 
 
 def mean(c: Conversion, axes: Axes, number: int) -> ir.Value:
-    """The mean, from the same pass as the variance; of nothing, NaN."""
+    """Result `number`: `mean_at`."""
     dtype = dtype_of_result(c, number)
-    inside = opmath(dtype)
-    size = size_of(axes)
-
-    def body(at):
-        value, _, count = axes.reduce("welford", at, same, inside, inside)
-        empty = size == 0 or not isinstance(size, int)
-        return finish(c, select(count.eq(0.0), math.nan, value) if empty else value, dtype)
-
-    return c.compute(body, number)
+    return c.compute(lambda at: finish(c, mean_at(axes, opmath(dtype), at), dtype), number)
 
 
 def _correction(correction: float | None) -> float:

@@ -1,4 +1,5 @@
-"""Derivatives of layer and batch normalization: two sums over what was normalized together, and the gradients from them.
+"""Batch normalization in training, and derivatives of layer and batch normalization: two sums over what was normalized together, and the
+gradients from them.
 
 Each is a few computes that fusion joins; tracing the operators that PyTorch decomposes them into takes ten times as long.
 """
@@ -9,8 +10,9 @@ import torch
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
+from ..conversion import Conversion, NoRule, rule
 from .axes import Axes, Indices
+from .moments import mean_at, variance_at
 from .operands import dtype_of_result, finish, index_constant, number_scalar, read, temporary, tensor_dtype
 from .reductions import size_of
 from .scalars import Scalar, opmath
@@ -35,7 +37,7 @@ def _sum(axes: Axes, element: At, inside: torch.dtype) -> At:
     return lambda at: read(total, [at[i] for i in rest])
 
 
-def _gradient(c: Conversion, number: int, body: At) -> ir.Value:
+def _result(c: Conversion, number: int, body: At) -> ir.Value:
     dtype = dtype_of_result(c, number)
     return c.compute(lambda at: finish(c, body(at), dtype), number)
 
@@ -71,13 +73,47 @@ def layer_norm_backward(c, grad, x, normalized, mean, rstd, weight, bias, wanted
             normal = (of_x(at) - of_mean(at)) * rstd
             return (rstd / size) * (of_normal(at) * size - total(at) - normal * along(at))
 
-        gradients[0] = _gradient(c, 0, of_input)
+        gradients[0] = _result(c, 0, of_input)
     if wanted[1] and weight is not None:
         of_weight = _product(of_grad, normal)
-        gradients[1] = _gradient(c, 1, lambda at: columns.fold("sum", at, of_weight, inside)[0])
+        gradients[1] = _result(c, 1, lambda at: columns.fold("sum", at, of_weight, inside)[0])
     if wanted[2] and bias is not None:
-        gradients[2] = _gradient(c, 2, lambda at: columns.fold("sum", at, of_grad, inside)[0])
+        gradients[2] = _result(c, 2, lambda at: columns.fold("sum", at, of_grad, inside)[0])
     return gradients
+
+
+@rule("aten._native_batch_norm_legit_functional.default")
+def batch_norm(c, x, weight, bias, running_mean, running_var, training, momentum, eps):
+    """Results: what was normalized; the mean and reciprocal deviation of each channel; the running statistics after this batch."""
+    if not training:
+        raise NoRule("normalizes by running statistics")
+    inside = opmath(tensor_dtype(x))
+    axes = Axes(x, tuple(i for i in range(x.type.rank) if i != 1), False)
+    channels = [shape_of(x)[1]]
+    means = temporary(channels, inside, lambda at: mean_at(axes, inside, at))
+    variances = temporary(channels, inside, lambda at: variance_at(c, axes, 0, inside, at))
+    rstds = temporary(channels, inside, lambda at: (read(variances, at) + eps).call("math.rsqrt"))
+    of_x = _operand(x, inside)
+
+    def normal(at: Indices) -> Scalar:
+        value = (of_x(at) - read(means, at[1:2])) * read(rstds, at[1:2])
+        value = value if weight is None else value * read(weight, at[1:2]).to(inside)
+        return value if bias is None else value + read(bias, at[1:2]).to(inside)
+
+    def running(of_batch: At, before: ir.Value) -> At:
+        return lambda at: of_batch(at) * momentum + read(before, at).to(inside) * (1 - momentum)
+
+    def unbiased(at: Indices) -> Scalar:
+        size = number_scalar(c, size_of(axes), inside)
+        return read(variances, at) * (size / (size - 1.0))
+
+    of_channel = [
+        lambda at: read(means, at),
+        lambda at: read(rstds, at),
+        running(lambda at: read(means, at), running_mean),
+        running(unbiased, running_var),
+    ]
+    return [_result(c, 0, normal), *(_result(c, number, body) for number, body in enumerate(of_channel, 1))]
 
 
 @rule("aten.native_batch_norm_backward.default")
@@ -117,9 +153,9 @@ def batch_norm_backward(
         """`body`, which takes an index into `x` and looks at its channel, with a channel instead."""
         return lambda at: body([index_constant(0), at[0]])
 
-    gradients = [_gradient(c, 0, of_input) if wanted[0] else None, None, None]
+    gradients = [_result(c, 0, of_input) if wanted[0] else None, None, None]
     if wanted[1]:
-        gradients[1] = _gradient(c, 1, at_channel(_product(along, of_rstd)))
+        gradients[1] = _result(c, 1, at_channel(_product(along, of_rstd)))
     if wanted[2]:
-        gradients[2] = _gradient(c, 2, at_channel(total))
+        gradients[2] = _result(c, 2, at_channel(total))
     return gradients

@@ -37,6 +37,18 @@ def sinc(x: Scalar) -> Scalar:
     return select(x.eq(0), 1.0, product.call("math.sin") / product)
 
 
+def inverse_hyperbolic(name: str) -> Emit:
+    """asinh or acosh. Vector functions square their argument, which overflows from the square root of the largest number on; there
+    the logarithm of twice the argument is the same number."""
+
+    def emit(x: Scalar) -> Scalar:
+        magnitude = x if name == "acosh" else x.abs()
+        logarithm = magnitude.log() + math.log(2.0)
+        return select(magnitude > 1e15, logarithm.copysign(x), x.call(f"math.{name}"))
+
+    return emit
+
+
 def angle(x: Scalar) -> Scalar:
     turned = select(x < 0, x.like(math.pi), 0.0)
     return select(x.isnan(), x, turned) if is_float(x.dtype) else turned
@@ -67,8 +79,8 @@ UNARY: dict[str, Emit] = {
     "sinh": math_op("sinh"),
     "cosh": math_op("cosh"),
     "tanh": math_op("tanh"),
-    "asinh": math_op("asinh"),
-    "acosh": math_op("acosh"),
+    "asinh": inverse_hyperbolic("asinh"),
+    "acosh": inverse_hyperbolic("acosh"),
     "atanh": math_op("atanh"),
     "erf": math_op("erf"),
     "erfc": math_op("erfc"),

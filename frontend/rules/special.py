@@ -1,7 +1,6 @@
 """Special functions, computed in f64 whatever the dtype: by recurrences, asymptotic series and Newton's method on `math.erfc`.
 
-Formulas by their numbers in Abramowitz and Stegun, "Handbook of Mathematical Functions" (A&S). What has no short expression
-that is accurate everywhere (zeta, Airy, Bessel functions of general order) has no rule and goes to ATen.
+Formulas by their numbers in Abramowitz and Stegun, "Handbook of Mathematical Functions" (A&S).
 """
 
 import math
@@ -9,8 +8,8 @@ from functools import partial
 
 import torch
 
-from ..conversion import Conversion, NoRule, rule
-from .operands import Emit, elementwise, tensor_dtype
+from ..conversion import Conversion, rule
+from .operands import Emit, elementwise
 from .scalars import Scalar, polynomial, select
 
 SQRT_HALF = math.sqrt(0.5)
@@ -71,6 +70,12 @@ def digamma(x: Scalar) -> Scalar:
 
 
 def trigamma(x: Scalar) -> Scalar:
+    """At the poles, where the function is infinite, the large number that eager gives: it rounds pi in the dtype."""
+    return _trigamma(x.to(torch.float64), (x * math.pi).call("math.sin").to(torch.float64)).to(x.dtype)
+
+
+def _trigamma(x: Scalar, at_pole: Scalar) -> Scalar:
+    """`at_pole`: sin(pi x) of whole numbers."""
     reflect = x < 0.5
     z = select(reflect, 1.0 - x, x)
     small = z < float(SHIFT)
@@ -81,17 +86,9 @@ def trigamma(x: Scalar) -> Scalar:
     large = select(small, z + float(SHIFT), z)
     square = 1.0 / (large * large)
     value = (1.0 + 0.5 / large + square * polynomial(square, TRIGAMMA)) / large + select(small, reciprocals, 0.0)
-    sine = (_turn(x)[0] * math.pi).call("math.sin") * (1.0 / math.pi)
+    turn, whole = _turn(x)
+    sine = select(whole, at_pole, (turn * math.pi).call("math.sin")) * (1.0 / math.pi)
     return select(reflect, 1.0 / (sine * sine) - value, value)
-
-
-@rule("aten.polygamma.default")
-def polygamma(c, n, x):
-    if n > 1:
-        raise NoRule("a polygamma function of order above 1")
-    if n == 1 and not tensor_dtype(x).is_floating_point:  # the poles, where eager gives a large number and we infinity
-        raise NoRule("the trigamma function of integers")
-    return elementwise(c, in_double((digamma, trigamma)[n]), x)
 
 
 # -- the error function's relatives ------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 // RUN: bascule-opt %s --to-triton --emit=ptx --target=sm_100 -o %t.ptx && filecheck %s --check-prefix=BLACKWELL < %t.ptx
 // RUN: bascule-opt %s --to-triton --emit=sass-report --target=sm_90a | filecheck %s --check-prefix=REPORT
 
-// TTGIR: // kernel 'scale' (-:[[LINE:.*]]:3), sm_90
+// TTGIR: // kernel 'scale' ({{.*}}emit.mlir:[[LINE:[0-9]+]]:3), sm_90
 // TTGIR: ttg.target = "cuda:90"
 // TTGIR: tt.func public @scale
 // TTGIR: tensor<256xf32, #blocked>
@@ -19,7 +19,7 @@
 // BLACKWELL: .target sm_100a
 
 // The row's 512 numbers a thread do not fit into its registers.
-// REPORT: // kernel 'scale' (-:{{.*}}:3), sm_90
+// REPORT: // kernel 'scale' ({{.*}}emit.mlir:{{[0-9]+}}:3), sm_90
 // REPORT-NEXT: warps 1, registers {{[1-9][0-9]*}} a thread, shared memory 0 bytes
 // REPORT-NEXT: stack 0 bytes, spilled: stores 0 bytes, loads 0 bytes
 // REPORT-NEXT: instructions {{[1-9][0-9]*}}
@@ -37,6 +37,9 @@
 // TARGET: 'h100' is no GPU architecture
 // RUN: not bascule-opt %s --to-triton --emit=sass-report --target=sm_30 2>&1 | filecheck %s --check-prefix=OLD
 // OLD: does not compile for sm_30
+// LLVM would end the process here.
+// RUN: not bascule-opt %s --to-triton --emit=ptx --target=sm_200 2>&1 | filecheck %s --check-prefix=FUTURE
+// FUTURE: does not compile for sm_200
 // RUN: not bascule-opt %s --emit=ptx 2>&1 | filecheck %s --check-prefix=NONE
 // NONE: there is no Triton kernel in the module
 // NONE-NEXT: hint: run --to-triton before it

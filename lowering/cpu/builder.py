@@ -169,3 +169,28 @@ class Builder:
             block.append_to(region)
         draft.erase()
         return list(op.results)
+
+    def repeat(
+        self,
+        carried: Sequence[ir.Value],
+        condition: Callable[[list[ir.Value]], tuple[ir.Value, list[ir.Value]]],
+        step: Callable[[list[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`scf.while`: as long as `condition` of the carried values gives true, `step` of what it gives beside, which is the result."""
+        types = [v.type for v in carried]
+        draft = self.op("scf.while", [], carried, regions=2)
+        before = draft.regions[0].blocks.append(*types)
+        outer = self._enter(draft, before)
+        goes_on, passed = condition(list(before.arguments))
+        self.op("scf.condition", [], [goes_on, *passed])
+        self._leave(outer)
+        types = [v.type for v in passed]
+        after = draft.regions[1].blocks.append(*types)
+        outer = self._enter(draft, after)
+        self.op("scf.yield", [], step(list(after.arguments)))
+        self._leave(outer)
+        op = self.op("scf.while", types, carried, regions=2)
+        for region, block in zip(op.regions, (before, after)):
+            block.append_to(region)
+        draft.erase()
+        return list(op.results)

@@ -16,6 +16,9 @@ from .expressions import python_of
 # c10::MemoryFormat and c10::Layout by number
 _MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 _LAYOUTS = ("strided",)
+# Operators that torch has as functions of Python's own, which cost half of a call through `torch.ops`.
+_FUNCTIONS = {f"aten.{name}.out": f"torch.{name}" for name in ("mm", "bmm", "addmm", "baddbmm")}
+_FUNCTIONS["aten.convolution.default"] = "torch.convolution"
 # word in a parameter's schema type -> how the number that stands for such a constant reads
 _NUMBERED = {
     "ScalarType": lambda number: f"torch.{scalar_type_name(number)}",
@@ -38,8 +41,8 @@ class AtenFunction:
 
     @property
     def path(self) -> str:
-        """`torch.ops.aten.mm.out`; `functional(..)` of an operator that writes to arguments."""
-        path = f"torch.ops.{self.operator}"
+        """`torch.ops.aten.sort.stable`, `torch.mm`; `functional(..)` of an operator that writes to arguments."""
+        path = _FUNCTIONS.get(self.operator, f"torch.ops.{self.operator}")
         return f"functional({path})" if self.mutates else path
 
     def call(self, name: str, tensors: Sequence[str], symbols: Sequence[str]) -> str:

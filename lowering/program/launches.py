@@ -73,6 +73,7 @@ class Calls:
     def imports(self) -> list[str]:
         return [
             "from bascule.runtime.arenas import give_arena, take_arena",
+            "from bascule.runtime.kept_blocks import empty_kept",
             "from bascule.runtime.tensors import empty, laid_out, view",
             "from bascule.runtime.threads import thread_count",
         ]
@@ -136,6 +137,7 @@ class Runs:
             memory = [
                 "from bascule.runtime.cuda import current_stream",
                 "from bascule.runtime.device_memory import empty, laid_out, take_arena, view",
+                "from bascule.runtime.kept_arenas import kept_layouts",
             ]
         return ["from bascule.runtime.alignment import realigned", *memory]
 
@@ -249,7 +251,7 @@ class Runs:
             written = ", ".join(str(names.index(name)) for name in checked if name in program.written)
             lines += _wrapped("            checked=[", positions, "],")
             lines += _wrapped("            written=[", written, "])")
-        if self.made:
+        if self.made or program.places.kept is not None:
             index = self.plans.device.partition(":")[2]
             lines.append("    stream = 0" if self.plans.on_host else f"    stream = current_stream({index})")
         program.source.insert(self.mark, lines)

@@ -1,6 +1,6 @@
 """Where the memrefs of a program lie, as Python text: the pointer a kernel takes, the tensor an ATen operator takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bascule.dialect.analysis.buffers import Sizes, moved_by, strides
 from bascule.dialect.ir.scalar_types import scalar_type_of
@@ -34,6 +34,15 @@ def displacement(op: ir.Operation, sizes: Sizes) -> ir.AffineExpr:
     return expr(0)  # memref.reinterpret_cast, memref.cast
 
 
+@dataclass
+class Kept:
+    """What a program makes of an arena that is kept between calls: views and addresses, made once with it. `mark`: the line after which they
+    are unpacked."""
+
+    mark: int
+    made: dict[str, str] = field(default_factory=dict)  # text -> its name
+
+
 class Places:
     """Names and texts of a function's memrefs. Lines that make a pointer or a tensor are written where it is first needed."""
 
@@ -47,7 +56,9 @@ class Places:
         self.hoisted: dict[str, None] | None = None
         self.typed: set[str] = set()  # views of the arena as another dtype
         self.tensors: dict[ir.Value, str] = {}
+        self.swapped: dict[ir.Value, str] = {}  # matrices -> names of their transposes
         self.derived: dict[str, list[str]] = {}  # base -> names of tensors that keep its memory
+        self.kept: Kept | None = None
 
     def own(self, value: ir.Value, name: str) -> None:
         """`value` is the tensor called `name`."""
@@ -87,28 +98,45 @@ class Places:
         if self.hoisted is not None and base in self.inputs:
             self.hoisted[base] = None
         elif name not in self.pointers:
-            self.source.line(f"    {name} = {base}.data_ptr()")
+            self._make(base, name, f"{base}.data_ptr()")
             self.pointers.add(name)
         return name
 
     def tensor(self, value: ir.Value) -> str:
         """The name of a tensor that is `value`."""
         if value not in self.tensors:
-            place, type_ = self.known[value], value.type
-            base, offset = place.base, place.offset
-            dtype, width = scalar_type_of(type_.element_type), byte_width(type_.element_type)
-            if base == "arena" and dtype != "uint8":
-                base = f"arena_{dtype}"
-                if base not in self.typed:
-                    self.source.line(f"    {base} = arena.view(torch.{dtype})")
-                    self.typed.add(base)
-            elements = offset if width == 1 else ir.AffineExpr.get_floor_div(offset, width)
-            name = f"{place.base}_v{len(self.tensors)}"
-            start = self.offset(elements)
-            self.source.line(f"    {name} = view({base}, {self.layout(value)}, {start})")
-            self.tensors[value] = name
-            self.derived[place.base].append(name)
+            self.tensors[value] = self._view(value, self.layout(value), f"v{len(self.tensors)}")
         return self.tensors[value]
+
+    def transposed(self, value: ir.Value) -> str:
+        """The name of a tensor that is `value`, a matrix, with its dimensions swapped."""
+        if value not in self.swapped:
+            sizes, steps = self.sizes.of(value), strides(value.type)
+            layout = f"{sizes_of(sizes[::-1], self.symbols)}, {sizes_of(steps[::-1], self.symbols)}"
+            self.swapped[value] = self._view(value, layout, f"t{len(self.swapped)}")
+        return self.swapped[value]
+
+    def _view(self, value: ir.Value, layout: str, suffix: str) -> str:
+        """Writes the view of `layout` that begins where `value` does; gives its name."""
+        place, type_ = self.known[value], value.type
+        base, offset = place.base, place.offset
+        dtype, width = scalar_type_of(type_.element_type), byte_width(type_.element_type)
+        if base == "arena" and dtype != "uint8":
+            base = f"arena_{dtype}"
+            if base not in self.typed:
+                self._make("arena", base, f"arena.view(torch.{dtype})")
+                self.typed.add(base)
+        elements = offset if width == 1 else ir.AffineExpr.get_floor_div(offset, width)
+        name = self._make(place.base, f"{place.base}_{suffix}", f"view({base}, {layout}, {self.offset(elements)})")
+        self.derived[place.base].append(name)
+        return name
+
+    def _make(self, base: str, name: str, text: str) -> str:
+        """Writes `name = text`, of the tensor called `base`: here, or once where an arena that is kept is laid out. Gives the name."""
+        if self.kept is not None and base == "arena":
+            return self.kept.made.setdefault(text, name)
+        self.source.line(f"    {name} = {text}")
+        return name
 
     def layout(self, value: ir.Value) -> str:
         """Sizes and strides: `(4, 8), (8, 1)`."""

@@ -4,6 +4,7 @@ from textwrap import wrap
 
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.computed import python_text
+from bascule.dialect.ir.functions import ANY_STRIDES
 from bascule.dialect.mlir import ir
 
 from .expressions import python_of
@@ -29,6 +30,7 @@ class Signature:
         self.inputs = [f"symbol {i}" for i in range(count)] + [f"tensor {i}" for i in range(len(self.tensors))]
         if "bascule.inputs" in attributes:
             self.inputs = [entry.value for entry in attributes["bascule.inputs"]]
+        self.restrided = {a for a, kind in zip(arguments, kinds) if ANY_STRIDES in kind}
         floats = sum(entry.startswith("float ") for entry in self.inputs)  # numbers that become tensors of rank 0
         self.floats = self.tensors[len(self.tensors) - floats :]
         self.tensors = self.tensors[: len(self.tensors) - floats]
@@ -80,6 +82,10 @@ class Signature:
                 else _found(found, names)
             )
             source.line(f"    {symbol} = {text}")
+        for value in self.tensors:
+            if value in self.restrided and not all(use.owner.operation.name == "memref.dealloc" for use in value.uses):
+                name = places.tensors[value]
+                source.line(f"    {name} = laid_out({name}, {places.layout(value)})")
         for number, value in enumerate(self.constants):
             places.own(value, f"constant{number}")
             places.inputs.add(f"constant{number}")

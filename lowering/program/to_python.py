@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from itertools import count
 from keyword import iskeyword
+from textwrap import wrap
 
-from bascule.dialect.analysis.buffers import Sizes, bytes_of, root_of
+from bascule.dialect.analysis.buffers import Sizes, bytes_of, root_of, strides
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
 from bascule.dialect.ir.functions import MUTATES, RESULTS, functions, graph_functions, is_extern, kernel_op
@@ -16,18 +17,20 @@ from bascule.dialect.mlir import ir
 
 from .aten_calls import AtenFunction, number_text
 from .expressions import python_of
-from .launches import Calls, Launcher, Plans, Runs
-from .places import ARENA, MEMORY, Places
+from .launches import LARGE, WIDTH, Calls, Launcher, Plans, Runs
+from .places import ARENA, MEMORY, Kept, Places
 from .signature import Signature
 from .source import Source
 
 # Names that a generated module uses itself.
 RESERVED = (
-    *("args", "call", "constants", "current_stream", "empty", "functional", "give_arena", "i32", "i64", "kernel"),
-    *("laid_out", "plan", "ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads"),
-    *("torch", "view"),
+    *("args", "call", "constants", "current_stream", "empty", "empty_kept", "free", "functional", "give_arena", "i32", "i64"),
+    *("kept", "kept_layouts", "kernel", "laid_out", "lay_out", "layout", "over", "plan", "ptr", "realigned", "size"),
+    *("slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
 )
 HOST_OUTPUTS = "bascule.host_outputs"
+OVER = "bascule.over"
+KEEPS = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
 
 
 def to_python(module: ir.Module, plans: Plans | None = None) -> str:
@@ -94,6 +97,8 @@ class Program:
             if number in last_uses:
                 self._delete(last_uses[number])
         self._return(ops[-1])
+        if self.places.kept is not None:
+            self._lay_out(self.places.kept)
         self.launcher.end()
         line()
         line()
@@ -125,6 +130,8 @@ class Program:
         line("import torch")
         if any(MUTATES in f.attributes for f in externs):
             line("from bascule.runtime.functional import functional")
+        if any(OVER in op.operation.attributes for op in self.block.operations):
+            line("from bascule.runtime.spare_memory import over")
         for text in self.launcher.imports():
             line(text)
 
@@ -176,17 +183,32 @@ class Program:
         line, places = self.source.line, self.places
         match op.name:
             case "memref.alloc" if ARENA in op.attributes:
-                self.launcher.make_room(self._size_of(op.results[0]))
+                size = self._size_of(op.results[0])
+                self.launcher.make_room(size)
                 graph = "" if self.plans is None or self.plans.on_host else f', "{self.plans.graph}"'
-                line(f"    arena = take_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)}{graph})")
+                taken = f"take_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)}{graph})"
                 places.own(op.results[0], "arena")
+                if self.plans is not None and not self.plans.on_host and size is not None and size <= KEEPS:
+                    line("    free = kept(stream)")
+                    line(f"    layout = free.pop() if free else lay_out({taken})")
+                    places.kept = Kept(len(self.source.lines))
+                else:
+                    line(f"    arena = {taken}")
             case "memref.alloc":
-                self.launcher.make_room(self._size_of(op.results[0]))
+                size = self._size_of(op.results[0])
+                self.launcher.make_room(size)
                 if self.plans is None:
                     self.comment(op)
                 dtype = scalar_type_of(op.results[0].type.element_type)
-                name = self._own(op.results[0])
-                line(f"    {name} = empty({places.layout(op.results[0])}, torch.{dtype})")
+                name, layout = self._own(op.results[0]), places.layout(op.results[0])
+                if OVER in op.attributes:
+                    argument = places.tensors[self.block.arguments[op.attributes[OVER].value]]
+                    line(f"    {name} = over({argument}, {layout}, torch.{dtype})")
+                elif self.plans is None and (size is None or size >= LARGE):
+                    width = python_of(bytes_of(op.results[0].type, places.sizes.of(op.results[0])), self.symbols)
+                    line(f"    {name} = empty_kept({layout}, torch.{dtype}, {width})")
+                else:
+                    line(f"    {name} = empty({layout}, torch.{dtype})")
             case "memref.dealloc":
                 self._delete([op.operands[0]])
             case "memref.view" | "memref.reinterpret_cast" | "bascule.view":
@@ -218,7 +240,7 @@ class Program:
     def _call(self, op: ir.Operation) -> None:
         name, places = op.attributes["callee"].value, self.places
         extern = self.externs[name]
-        tensors = [places.tensor(operand) for operand in op.operands]
+        tensors = self._product_of(op, extern) or [places.tensor(operand) for operand in op.operands]
         if extern.writes_out:
             for value in list(op.operands)[-extern.outs :]:
                 self._writes(value)
@@ -240,6 +262,22 @@ class Program:
                 continue  # where nothing reads a result, an operator may give None
             name = places.tensors[result]
             self.source.line(f"    {name} = laid_out({name}, {places.layout(result)})", where)
+
+    def _product_of(self, op: ir.Operation, extern: AtenFunction) -> list[str] | None:
+        """The tensors of `out = x @ w.t()` as `out.t() = w @ x.t()`, where `w` is an input, of which no view is needed then, and what holds
+        `out` is kept between calls. cuBLAS is asked for the same either way: its matrices have columns where torch's have rows."""
+        if extern.operator != "aten.mm.out" or self.places.kept is None:
+            return None
+        places = self.places
+        x, weight, out = op.operands
+        root = root_of(weight)
+        if root not in self.signature.tensors or weight in places.tensors or places.known[out].base != "arena":
+            return None
+        if constant(places.known[weight].offset) != 0 or places.sizes.of(weight) != places.sizes.of(root)[::-1]:
+            return None
+        if strides(weight.type) != strides(root.type)[::-1]:
+            return None
+        return [places.tensors[root], places.transposed(x), places.transposed(out)]
 
     def _own(self, value: ir.Value) -> str:
         name = f"buf{self.buffers}"
@@ -291,7 +329,27 @@ class Program:
             outputs = [f"{text}.cpu()" if number in host else text for number, text in enumerate(outputs)]
         elif "arena" in self.places.derived:
             self.source.line("    give_arena(arena)")
+        if self.places.kept is not None:
+            self.source.line("    free.append(layout)")
         self.source.line(f"    return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
+
+    def _lay_out(self, kept: Kept) -> None:
+        """Writes what is made once with an arena that is kept, and unpacks it where the arena is taken."""
+        line = self.source.line
+        names = wrap(f"{', '.join(['arena', *kept.made.values()])},", WIDTH)
+        self.source.insert(kept.mark, ["    (", *[f"        {text}" for text in names], "    ) = layout"])
+        line()
+        line()
+        line("def lay_out(arena):")
+        for text, name in kept.made.items():
+            line(f"    {name} = {text}")
+        line("    return (")
+        for text in names:
+            line(f"        {text}")
+        line("    )")
+        line()
+        line()
+        line("kept = kept_layouts()")
 
     def _results(self, op: ir.Operation) -> list[str]:
         """The names of what the function returns; two results are two tensors, even where they lie in one place."""

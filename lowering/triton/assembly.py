@@ -1,7 +1,12 @@
-"""What Triton's assembler gets wrong, written another way before it sees it. Seen on the ptxas of CUDA 12.8, which Triton 3.6 brings."""
+"""PTX that is changed before the assembler sees it: what the assembler gets wrong, and clusters, which Triton does not know of.
+
+The former was seen on the ptxas of CUDA 12.8, which Triton 3.6 brings.
+"""
 
 import re
 from typing import Any
+
+from .clusters import in_clusters
 
 # In a loop, ptxas -O1 and above lets go of the constant 3 in `add.s16x2 d, x, 3` and adds 0: gradients of a pooling were lost so.
 _PACKED = re.compile(r"add\.[su]16x2\s+(%\w+), (%\w+), (%\w+);")
@@ -16,11 +21,12 @@ def without_packed_additions(ptx: str) -> str:
     return _PACKED.sub(lambda found: _APART.format(*found.groups()), ptx)
 
 
-def reassemble(compiled: Any, target: Any, options: dict[str, Any]) -> None:
-    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong."""
+def reassemble(compiled: Any, target: Any, options: dict[str, Any], cluster: int = 1) -> None:
+    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong, or its programs
+    come in clusters of `cluster`."""
     from triton.compiler.compiler import make_backend
 
-    ptx = without_packed_additions(compiled.asm["ptx"])
+    ptx = in_clusters(without_packed_additions(compiled.asm["ptx"]), cluster)
     if ptx == compiled.asm["ptx"]:
         return
     backend = make_backend(target)

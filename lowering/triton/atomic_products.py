@@ -37,10 +37,11 @@ def multiply(b: Builder, pointers: ir.Value, content: ir.Value, inside: ir.Value
         seen = swap(b.select(waiting, believed, zero), b.select(waiting, product, zero))
         return seen, b.same("arith.andi", waiting, b.compare("ne", seen, believed))
 
-    b.repeat([zero, inside], lambda values: _some(b, values[1]), lambda values: list(step(*values)))
+    types = [zero.type, inside.type]
+    b.repeat([zero, inside], types, lambda values: [some(b, values[1]), *values], lambda values: list(step(*values)))
 
 
-def _some(b: Builder, lanes: ir.Value) -> ir.Value:
+def some(b: Builder, lanes: ir.Value) -> ir.Value:
     """Whether any of `lanes` is set, an i1."""
     if not isinstance(lanes.type, ir.RankedTensorType):
         return lanes

@@ -176,16 +176,19 @@ class Builder:
     def repeat(
         self,
         carried: Sequence[ir.Value],
-        condition: Callable[[list[ir.Value]], ir.Value],
+        passed: Sequence[ir.Type],
+        condition: Callable[[list[ir.Value]], Sequence[ir.Value]],
         body: Callable[[list[ir.Value]], Sequence[ir.Value]],
     ) -> list[ir.Value]:
-        """`scf.while`: `body` of the carried values as long as `condition` of them, an i1, holds; returns the carried values after it."""
-        types = [value.type for value in carried]
-        made = self.op("scf.while", types, carried, regions=2)
-        before, after = (region.blocks.append(*types, arg_locs=[self.location] * len(types)) for region in made.regions)
+        """`scf.while`: `condition` of the carried values gives an i1 and values of the types `passed`; as long as that holds, `body` of
+        these gives the next carried values. Returns the values that came with the last i1."""
+        made = self.op("scf.while", passed, carried, regions=2)
+        before, after = (
+            region.blocks.append(*types, arg_locs=[self.location] * len(types))
+            for region, types in zip(made.regions, ([value.type for value in carried], list(passed)))
+        )
         with self.inside(before):
-            values = list(before.arguments)
-            self.op("scf.condition", [], [condition(values), *values])
+            self.op("scf.condition", [], condition(list(before.arguments)))
         with self.inside(after):
             self.op("scf.yield", [], body(list(after.arguments)))
         return list(made.results)

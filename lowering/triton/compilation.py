@@ -19,11 +19,12 @@ from bascule.dialect.mlir import ir
 
 from ..refusals import Refuse, reraise
 from ..threads import start
+from . import assembler
 from .assembly import reassemble
-from .kernel import GRID, STAGES, WARPS
+from .kernel import CLUSTER, GRID, STAGES, WARPS
 from .kernel_cache import KernelCache, MachineCode, key_of
 
-LAUNCH = (GRID, WARPS, STAGES)
+LAUNCH = (GRID, WARPS, STAGES, CLUSTER)
 # Environment variables that change what Triton compiles, or that it is to compile, and not only where it keeps files.
 CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
 PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
@@ -32,7 +33,7 @@ PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
 @dataclass(frozen=True)
 class TritonKernel:
     """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols, None where only machine
-    code is wanted; `location` is the user's line, or empty."""
+    code is wanted; `location` is the user's line, or empty; `cluster`: so many neighbouring programs are started together."""
 
     name: str
     ttir: str = field(repr=False)
@@ -40,6 +41,7 @@ class TritonKernel:
     warps: int
     stages: int
     location: str = ""
+    cluster: int = 1
 
     @property
     def title(self) -> str:
@@ -57,12 +59,12 @@ def triton_kernels(module: ir.Module) -> list[TritonKernel]:
                 continue
             alone = ir.Module.create()
             copy = function.clone(ir.InsertionPoint(alone.body))
-            grid, warps, stages = (function.attributes[name].value for name in LAUNCH)
+            grid, warps, stages, cluster = (function.attributes[name].value for name in LAUNCH)
             for name in LAUNCH:
                 del copy.attributes[name]
             text = alone.operation.get_asm(enable_debug_info=True)
             name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
-            kernels.append(TritonKernel(name, text, grid, warps, stages, location))
+            kernels.append(TritonKernel(name, text, grid, warps, stages, location, cluster))
     return kernels
 
 
@@ -72,15 +74,15 @@ def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
     Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk. Raises `CompilerError` that names the kernel
     and the user's line, and `UserError` for an architecture that Triton does not know.
     """
+    if not assembler.knows(capability):
+        raise UserError(
+            f"Triton {triton_version()} does not compile for sm_{capability}",
+            location=kernel.location or None,
+            hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
+        )
     try:
         return _compile(kernel, capability)
     except Exception as error:
-        if "is not defined for option 'gpu-name'" in str(error):
-            raise UserError(
-                f"Triton {triton_version()} does not compile for sm_{capability}",
-                location=kernel.location or None,
-                hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
-            ) from error
         raise CompilerError(
             f"Triton does not compile {kernel.title} for sm_{capability}: {type(error).__name__}: {error}"
         ) from error
@@ -99,7 +101,7 @@ def _compile(kernel: TritonKernel, capability: int) -> Any:
         except OSError:  # its cache cannot be written
             with _private_cache():
                 compiled = triton.compile(str(path), target=target, options=_options(kernel))
-    reassemble(compiled, target, _options(kernel))
+    reassemble(compiled, target, _options(kernel), kernel.cluster)
     return compiled
 
 
@@ -181,7 +183,7 @@ def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: Ker
     """`compile_kernels`, which does not wait for Triton."""
     cache = KernelCache.default() if cache is None else cache
     conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
-    keys = {kernel.name: key_of(kernel.ttir, **conditions, **_options(kernel)) for kernel in kernels}
+    keys = {k.name: key_of(k.ttir, **conditions, **_options(k), cluster=k.cluster) for k in kernels}
     found = {key: code for key in keys.values() if (code := cache.get(key)) is not None}
     missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}
     return Compiling(kernels, keys, found, start(partial(_all_made, missing, capability, cache)) if missing else None)

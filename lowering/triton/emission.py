@@ -1,16 +1,14 @@
 """`bascule-opt --to-triton --emit=...`: what Triton makes of the kernels of a module, as text. Found through `bascule.emitters`."""
 
 import re
-import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.dialect.mlir import ir
 
+from . import assembler
 from .compilation import TritonKernel, compile_kernel, triton_kernels
 
 DEFAULT_TARGET = "sm_90"
@@ -56,7 +54,7 @@ def _each(module: ir.Module, target: str, text_of: Callable[[TritonKernel, Any, 
 
 
 def _report(kernel: TritonKernel, compiled: Any, capability: int) -> str:
-    log = _assembler_log(compiled.asm["ptx"], capability)
+    log = assembler.log(compiled.asm["ptx"], capability)
     registers, spills = REGISTERS.search(log), SPILLS.search(log)
     if registers is None or spills is None:
         raise CompilerError(f"NVIDIA's assembler said nothing about {kernel.title}: {log}")
@@ -71,19 +69,3 @@ def _report(kernel: TritonKernel, compiled: Any, capability: int) -> str:
             *(f"  {count:5} {opcode}" for opcode, count in sorted(notable.items())),
         ]
     )
-
-
-def _assembler_log(text: str, capability: int) -> str:
-    """What the assembler that Triton brings says of PTX, with `-v`."""
-    from triton import knobs
-
-    tool = knobs.nvidia.ptxas_blackwell if capability >= 100 else knobs.nvidia.ptxas
-    architecture = re.search(r"\.target\s+(\w+)", text)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.ptx"
-        path.write_text(text)
-        command = [tool.path, "-v", f"--gpu-name={architecture[1]}", str(path), "-o", f"{folder}/kernel.cubin"]  # type: ignore[index]
-        result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        raise CompilerError(f"NVIDIA's assembler fails: {result.stderr}")
-    return result.stderr

@@ -7,6 +7,7 @@ programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch n
     bascule.grid    affine_map<()[s0, ...] -> (programs)>
     bascule.warps   warps of a program
     bascule.stages  stages of a pipelined loop
+    bascule.cluster neighbouring programs that are started together
 """
 
 from contextlib import ExitStack
@@ -19,8 +20,8 @@ from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
-from . import random  # noqa: F401  (importing registers its rule)
-from .body import unsupported
+from . import clusters, random, repetition  # noqa: F401  (importing registers their rules)
+from .body import Share, unsupported
 from .builder import Builder
 from .equal_parts import choose
 from .expressions import ACCESSES, Expr, Expressions, stored
@@ -30,7 +31,7 @@ from .schedule import DomainSchedule, schedule_of
 from .tiles import Axis, Tile
 
 UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any
-GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
+GRID, WARPS, STAGES, CLUSTER = "bascule.grid", "bascule.warps", "bascule.stages", "bascule.cluster"
 DIVISIBILITY = 16  # bytes
 
 
@@ -144,6 +145,7 @@ class KernelFunction:
         grid = expr(0)
         for part in self.parts:
             grid = expr(grid + part.programs)
+        grid = expr(grid * self.schedule.cluster)
         i32 = ir.IntegerType.get_signless(32)
         aligned, plain = _divisible(DIVISIBILITY), ir.DictAttr.get({})
         kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
@@ -159,6 +161,7 @@ class KernelFunction:
             GRID: ir.AffineMapAttr.get(size_map([grid])),
             WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
             STAGES: ir.IntegerAttr.get(i32, self.schedule.stages),
+            CLUSTER: ir.IntegerAttr.get(i32, self.schedule.cluster),
         }
         location = self.kernel.location
         function = ir.Operation.create(
@@ -176,7 +179,13 @@ class KernelFunction:
         emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
-        self._emit_parts(emitter, Tile(program))
+        at = Tile(program)
+        if schedule.cluster > 1:
+            clusters.begin(b)
+            size = ix.number(schedule.cluster)
+            emitter.share = Share(schedule.cluster, ix.op("arith.remui", at, size))
+            at = ix.op("arith.divui", at, size)
+        self._emit_parts(emitter, at)
         b.op("tt.return")
         return function
 

@@ -38,10 +38,16 @@ class Precision:
             return not is_narrow(user.operands[1].type.element_type)
         if name == "arith.truncf" and is_narrow(user.results[0].type):
             return False
-        if name in STEPS or (name == "bascule.reduce" and user.attributes["kind"].value in POSITIONS):
+        if (
+            name in ("scf.while", "scf.condition")
+            or name in STEPS
+            or (name == "bascule.reduce" and user.attributes["kind"].value in POSITIONS)
+        ):
             return True
         if name in ("bascule.yield", "scf.yield"):
             parent = user.parent.operation
+            if parent.name == "scf.while":
+                return True
             if "kind" in parent.attributes and parent.attributes["kind"].value in POSITIONS:
                 return True
             results = [parent.results[number]] if name == "scf.yield" else list(parent.results)

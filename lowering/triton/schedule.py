@@ -10,8 +10,11 @@ from bascule.dialect.errors import UserError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
+from .clusters import CAPABILITY as CLUSTERS
+from .clusters import MOST_PROGRAMS
+
 MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
-MOST_TILES = 16  # that a loop is held as: its body is emitted for each
+MOST_TILES = 16  # that a program holds of a loop: its body is emitted for each
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class DomainSchedule:
 @dataclass(frozen=True)
 class Schedule:
     """`domains`: the kernel's own, or (`group`) one for each top-level foreach. `narrow`: where indices of 64 bits are not always needed,
-    expressions that say when."""
+    expressions that say when. `cluster`: programs that have a tile of the domain together."""
 
     domains: tuple[DomainSchedule, ...]
     group: bool
@@ -53,6 +56,7 @@ class Schedule:
     index_bits: int
     capability: int
     narrow: ir.AffineMap | None = None
+    cluster: int = 1
 
 
 def schedule_of(kernel: ir.Operation) -> Schedule:
@@ -63,7 +67,8 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
     target = config["target"].value if "target" in config else None
     if target != "cuda":
         _refuse(kernel, f"the kernel's schedule is for target '{target}'")
-    reader = _Reader(kernel)
+    cluster = config["cluster"].value if "cluster" in config else 1
+    reader = _Reader(kernel, cluster)
     group = "parts" in config
     if group:
         loops = inner_loops(kernel)
@@ -82,7 +87,26 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
     narrow = config["narrow"].value if "narrow" in config else None
     if narrow is not None and index_bits != 64:
         _refuse(kernel, f"the schedule has 'narrow' and indices of {index_bits} bits")
-    return Schedule(domains, group, warps, stages, index_bits, capability, narrow)
+    if cluster > 1:
+        _check_cluster(kernel, cluster, group, domains[0], capability)
+    return Schedule(domains, group, warps, stages, index_bits, capability, narrow, cluster)
+
+
+def _check_cluster(kernel: ir.Operation, cluster: int, group: bool, domain: DomainSchedule, capability: int) -> None:
+    """Every loop of several points is held, in parts, and programs meet after each that reduces."""
+    if not _power_of_two(cluster) or cluster > MOST_PROGRAMS or capability < CLUSTERS:
+        _refuse(kernel, f"the schedule has clusters of {cluster} programs for sm_{capability}")
+    loops = list(zip(inner_loops(kernel), domain.loops))
+    plain = all(loop.name != "bascule.scan" and not inner_loops(loop) for loop, _ in loops)
+    reduces = any(loop.name == "bascule.reduce" and plan.step > 1 for loop, plan in loops)
+    held = all(
+        (points := iterations(sizes_of(loop))) is not None
+        and points <= (MOST_TILES if plan.held else 1) * cluster * plan.step
+        for loop, plan in loops
+        if plan.step > 1
+    )
+    if group or max(domain.tile, default=1) > 1 or not (plain and reduces and held):
+        _refuse(kernel, "the schedule has clusters of programs, whose loops are not one row held in parts")
 
 
 def _refuse(kernel: ir.Operation, what: str) -> NoReturn:
@@ -104,8 +128,8 @@ def _longest(loops: Sequence[LoopSchedule]) -> int:
 class _Reader:
     """Reads keys, and refuses what does not fit the kernel."""
 
-    def __init__(self, kernel: ir.Operation):
-        self.kernel = kernel
+    def __init__(self, kernel: ir.Operation, cluster: int):
+        self.kernel, self.cluster = kernel, cluster
 
     def domain(self, config: dict[str, ir.Attribute], op: ir.Operation) -> DomainSchedule:
         order, axes, tile = (self.numbers(config, name) for name in ("order", "axes", "tile"))
@@ -144,7 +168,7 @@ class _Reader:
             _refuse(self.kernel, f"the schedule folds {fold} neighbours of a step of {step}")
         held = self.flag(config, "held")
         points = iterations(sizes_of(op))
-        if held and (fold or points is None or points > MOST_TILES * step):
+        if held and (fold or points is None or points > MOST_TILES * step * self.cluster):
             _refuse(self.kernel, f"the schedule holds {points} points in tiles of {step}, more than {MOST_TILES} tiles")
         return LoopSchedule(order, step, walk, evict, along, fold, held, self.loops(config, op))
 

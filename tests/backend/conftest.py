@@ -19,3 +19,11 @@ def folder(tmp_path, monkeypatch):
     path = tmp_path / "cache"
     monkeypatch.setenv("BASCULE_CACHE_DIR", str(path))
     return path
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """CPU tensors pass for ones on cuda:0; stand-ins for PyTorch's trees of CUDA graphs, which are returned, record them."""
+    from stand_in_trees import as_if_on_a_gpu
+
+    return as_if_on_a_gpu(monkeypatch)

@@ -52,3 +52,27 @@ def test_dynamic_sizes_are_told_in_symbols():
     (graph,) = explanation.graphs
     (kernel,) = graph.kernels
     assert kernel.domain == "s0"
+
+
+def test_graph_breaks_are_told_with_the_users_line():
+    def function(x):
+        y = torch.sin(x)
+        if y.sum() > 0:
+            y = y + 1
+        return torch.cos(y)
+
+    explanation = bascule.explain(function, torch.ones(5))
+    assert len(explanation.graphs) == 2
+    (told,) = explanation.breaks
+    line = function.__code__.co_firstlineno + 2
+    assert told.startswith(f"{__file__}:{line}: ")
+    assert "1 graph break of Dynamo's" in str(explanation)
+    assert f"test_explain.py:{line}: " in str(explanation)
+
+
+def test_a_second_time_it_comes_from_the_disk(folder):
+    first, second = (bascule.explain(lambda x: torch.sin(x) * 3, torch.ones(5)) for _ in range(2))
+    assert not first.graphs[0].loaded and ": 4 nodes, compiled in " in str(first)
+    assert bascule.counters()["cache"] == {"miss": 1, "stored": 1, "hit": 1}
+    assert second.graphs[0].loaded and ": 4 nodes, loaded from the disk cache in " in str(second)
+    assert first.breaks == second.breaks == ()

@@ -167,6 +167,20 @@ def test_no_operators():
     assert torch.equal(out[0], inputs[1]) and torch.equal(out[1], inputs[0]) and out[2] == 5
 
 
+def ours(function):
+    return torch.compile(function, backend=lambda gm, inputs: compile_fx(gm, inputs, config_patches=RAISE))
+
+
+@pytest.mark.parametrize("front", [ours, with_inductor])
+def test_graphs_that_operators_call(front):
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin() * 2, lambda x: x.cos() + 1, (x,))
+
+    call = front(f)
+    for x in (torch.ones(3), -torch.ones(3)):
+        torch.testing.assert_close(call(x), f(x))
+
+
 def test_gradients_through_compile_fx():
     gm, (x,) = traced(lambda x: (torch.tanh(x) * x,), torch.randn(5, requires_grad=True))
     (out,) = compile_fx(gm, [x], config_patches=RAISE)(x)

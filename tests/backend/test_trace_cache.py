@@ -50,6 +50,15 @@ def test_training_step(folder):
     torch.testing.assert_close(found[1], wanted)
 
 
+def test_a_loaded_backward_takes_zeros_without_memory(folder):
+    """The gradient of `sgn`, as autograd passes it on."""
+    for _ in range(2):
+        x = torch.randn(4, requires_grad=True)
+        torch.sgn(run(torch.sin, x)).sum().backward()
+        assert torch.equal(x.grad, torch.zeros(4))
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
 def test_without_a_backward_nothing_is_kept_of_a_training_step(folder):
     x, w = (t.requires_grad_() for t in inputs())
     run(gated, x, w)

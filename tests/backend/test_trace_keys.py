@@ -147,7 +147,6 @@ BYPASSED = {
         {"post_grad_custom_pre_pass": lambda graph: None},
         "the option 'post_grad_custom_pre_pass'",
     ),
-    "CUDA graphs": (torch.sin, {"cudagraphs": True}, "the option 'cudagraphs' is on"),
     "the interpreter": (torch.sin, {"target": "interpret"}, "the target 'interpret'"),
 }
 
@@ -183,6 +182,16 @@ def test_a_pass_that_tells_itself_from_others_is_a_part_of_the_key(folder):
             got = run(torch.sin, x, post_grad_custom_pre_pass=Exp(target))
             torch.testing.assert_close(got, function(x))
     assert counted()["hit"] == 2 and counted()["miss"] == 2
+
+
+def test_a_pass_over_the_joint_graph_runs_on_a_training_step_too(folder):
+    for _ in range(2):
+        x = torch.randn(5, requires_grad=True)
+        out = run(torch.sin, x, joint_custom_pre_pass=Exp(torch.ops.aten.exp.default))
+        out.sum().backward()
+        torch.testing.assert_close(out, x.exp())
+        torch.testing.assert_close(x.grad, x.cos())  # the joint graph has the derivative of the sine already
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
 
 
 def test_bypassed_for_an_operator_of_the_users_own(folder):

@@ -1,5 +1,7 @@
 """Compiled graphs that are called past AOTAutograd's wrappers: which are, and that nobody sees a difference."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from bascule.frontend import direct_calls
@@ -198,13 +200,69 @@ def test_inputs_that_do_not_arrive_as_given_are_not_passed_by(found):
     assert found and not any(found)
 
 
-def test_autocast_is_left_to_the_wrappers(found):
-    call = compiled(lambda x, w: torch.nn.functional.linear(x, w))
-    x, w = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True)
+@needs_version
+def test_autocast(found):
+    """What was cast when it was traced is not cast again, whatever holds when the backward runs."""
+
+    def function(x, w):
+        y = torch.nn.functional.linear(x, w)
+        return y, torch.linalg.vector_norm(y.double(), dim=-1) @ torch.ones(4, dtype=torch.float64)
+
+    call = compiled(function)
+    x, w = torch.randn(4, 8), torch.randn(8, 8)
+    for inside in (False, True, False, True):
+        results = []
+        for called in (call, function):
+            weights = w.clone().requires_grad_()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y, norm = called(x, weights)
+                if inside:
+                    norm.backward()
+            if not inside:
+                norm.backward()
+            results.append((y.detach(), norm.detach(), weights.grad))
+        assert results[0][0].dtype == torch.bfloat16
+        torch.testing.assert_close(*results)
+    with torch.no_grad():
+        for _ in range(3):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                torch.testing.assert_close(call(x, w), function(x, w))
+    assert found == [True, True]
+
+
+@needs_version
+@pytest.mark.parametrize("enabled", [False, True])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_loss_of_some_outputs(found, enabled, layout):
+    """The others have no gradient, of which the backward is given zeros; under compiled autograd too."""
+
+    def function(x, y):
+        z = (x.sin() * y).contiguous(memory_format=layout)
+        return z, (z * z).sum(), z.exp() * 1
+
+    call = compiled(function)
+    for used in ((1,), (1,), (1,), (0, 1), (2,), (0, 1, 2)):
+        inputs = leaves((2, 3, 4, 5), (2, 3, 4, 5))
+        want = torch.autograd.grad(sum(function(*inputs)[i].sum() for i in used), inputs)
+        outs = call(*inputs)
+        loss = sum(outs[i].sum() for i in used)
+        backend = torch._dynamo.compiled_autograd._enable(lambda gm: torch.compile(gm, backend="bascule"))
+        with backend if enabled else nullcontext():
+            loss.backward()
+        torch.testing.assert_close([x.grad for x in inputs], list(want))
+    assert found == [True]
+
+
+@needs_version
+def test_a_kept_graph_with_a_loss_of_some_outputs(found):
+    call = compiled(lambda x: (x.sin(), (x * x).sum()))
     for _ in range(3):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert call(x, w).dtype == torch.bfloat16
-    assert not any(found)
+        (x,) = leaves((5,))
+        y, loss = call(x)
+        for n in range(1, 4):
+            (got,) = torch.autograd.grad(loss if n < 3 else y.sum(), x, retain_graph=True)
+            torch.testing.assert_close(got, (2 * x if n < 3 else x.cos()).detach())
+    assert found == [True]
 
 
 def test_other_versions_call_through_the_wrappers(found, monkeypatch):

@@ -114,6 +114,16 @@ def fill(out: torch.Tensor, sources: list[torch.Tensor]) -> None:
     out.copy_(sources[0])
 
 
+@torch.library.custom_op("bascule_test::fill_if_given", mutates_args={"out"})
+def fill_if_given(out: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
+    if out is not None:
+        out.copy_(x)
+    return x * 2
+
+
+fill_if_given.register_fake(lambda out, x: torch.empty_like(x))
+
+
 def mutating(x, y):
     doubled = x * 2
     total = accumulate(doubled[1:], y[1:], x)
@@ -123,6 +133,11 @@ def mutating(x, y):
 
 OPERATORS = {"bascule_test.accumulate.default", "bascule_test.fill.default"}
 GRAPHS["custom operators that mutate"] = (mutating, [(3, 4), (3, 4)], OPERATORS)
+GRAPHS["a custom operator that mutates, given nothing to write"] = (
+    lambda x, y: fill_if_given(None, x + y) + fill_if_given(y, x),
+    [(3, 4), (3, 4)],
+    {"bascule_test.fill_if_given.default"},
+)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

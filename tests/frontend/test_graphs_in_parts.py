@@ -170,7 +170,7 @@ def test_what_cuts_a_graph_is_told_and_counted():
     assert cut.startswith("aten.index.Tensor: sizes and numbers that it makes are only known when it has run")
     assert "test_graphs_in_parts.py" in cut
     assert len(parts) == 2 and all(part.kernels for part in parts)
-    assert cut in str(explanation)
+    assert cut.rsplit(" (", 1)[0] in str(explanation)
     assert "torch.ops.aten.index.Tensor(" in whole.wrapper
     assert list(counters()["cuts"].values()) == [1] and not counters()["fallbacks"]
 

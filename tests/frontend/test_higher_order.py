@@ -47,6 +47,20 @@ def dropped(x):
     return torch.nn.functional.dropout(x.sin() * 2, 0.5)
 
 
+def scanned_along_columns(c, x):
+    """The body was traced with a tensor of its own, and is called with one whose strides are those of `x`."""
+    return scan(lambda c, x: (c * 0.5 + x, c - x), c, x, dim=1)
+
+
+def mapped_transposed(x):
+    return map_over(lambda row: row.sin() * torch.arange(4.0)[:, None], x.permute(2, 1, 0))
+
+
+def counted(x):
+    """A condition on a number, which is not a tensor."""
+    return while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, x.sin()), (0, x))
+
+
 class Branch(torch.nn.Module):
     """Parameters inside of a branch."""
 
@@ -67,6 +81,9 @@ FUNCTIONS = {
     "while_loop": (looped, [[torch.tensor(i), torch.randn(3)] for i in (0, 3, 9)], "while_loop"),
     "while_loop with gradients": (looped, [[torch.tensor(2), leaf(3)]], "while_loop"),
     "scan": (scanned, [[leaf(3), leaf(5, 3)]], "scan"),
+    "scan along columns": (scanned_along_columns, [[leaf(2, 3), leaf(2, 5, 3)]], "scan"),
+    "while_loop over a number": (counted, [[torch.randn(3)]], "while_loop"),
+    "map over a permuted tensor": (mapped_transposed, [[torch.randn(3, 4, 5)]], "map_impl"),
     "map": (lambda x, y: map_over(lambda x, y: (x + y).sin(), x, y), [[leaf(5, 3), leaf(3)]], "map_impl"),
     "region": (lambda x, v, w: region(region(x, v), w), [[leaf(4, 4), leaf(4, 4), leaf(4, 4)]], "invoke_subgraph"),
 }
@@ -93,6 +110,51 @@ def test_a_region_that_is_called_twice_is_compiled_once():
     records = check(function, arguments)
     names = [record.name for record in records if "fw_subgraph" in record.name]
     assert len(names) == 1
+
+
+def branches_that_write(x):
+    def positive(a):
+        a.add_(1)
+        return a * 2
+
+    def negative(a):
+        a.mul_(3)
+        return a - 1
+
+    y = x.clone()
+    return torch.cond(x.sum() > 0, positive, negative, (y,)), y
+
+
+def loop_that_writes(x, y):
+    def body(i, x):
+        y.add_(x)
+        return i + 1, x.sin()
+
+    return while_loop(lambda i, x: i < 3, body, (torch.tensor(0), x)), y
+
+
+@nested_compile_region
+def region_that_writes(x, y):
+    y.add_(1)
+    return x + y
+
+
+WRITING = {
+    "cond": (branches_that_write, [[torch.randn(4) + s] for s in (-9, 9)]),
+    "while_loop": (loop_that_writes, [[torch.randn(4), torch.randn(4)]]),
+    "invoke_subgraph": (
+        lambda x, y: region_that_writes(region_that_writes(x, y), y),
+        [[torch.randn(4), torch.randn(4)]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_graphs_that_write_to_what_they_are_given(name):
+    function, calls = WRITING[name]
+    with torch.no_grad():
+        records = check(function, *calls)
+    assert "higher_order.auto_functionalized_v2" in cut_at(records)
 
 
 def test_associative_scan():
@@ -133,6 +195,84 @@ def test_flex_attention(name):
     (inside,) = [record for record in records if record.name.endswith("flex_attention")]
     softmax = [k for k in inside.summary.kernels if "aten._safe_softmax.default" in k.operators]
     assert len(softmax) == 1  # scores, their change, the mask and the softmax are one kernel
+
+
+def blocks(mask, rows, keys, batches=None, heads=None, size=128):
+    return create_block_mask(mask, batches, heads, rows, keys, device="cpu", BLOCK_SIZE=size)
+
+
+DOCUMENTS = torch.arange(300) // 70
+WINDOW = blocks(lambda b, h, i, j: (i >= j) & (i - j < 40), 300, 300, size=32)
+BY_HEAD = blocks(lambda b, h, i, j: (i + 50 * h >= j) & (b + i > 5), 300, 400, 2, 4, size=64)
+SAME_DOCUMENT = blocks(lambda b, h, i, j: DOCUMENTS[i] == DOCUMENTS[j], 300, 300, size=32)
+LATE = blocks(lambda b, h, i, j: (i >= 100) & (i < 200) & (j == 299), 300, 300, size=32)  # many rows have no key at all
+SHARED = blocks(lambda b, h, i, j: i + b >= j, 300, 300, batches=3, size=64)
+LONG = {
+    "a window": (lambda q, k, v: flex_attention(q, k, v, block_mask=WINDOW), heads(2, 2, 300, 16)),
+    "no mask of blocks": (
+        lambda q, k, v, c: flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s * c[h] - (i - j).abs() * 0.1),
+        [*heads(1, 2, 300, 16), torch.randn(2)],
+    ),
+    "masks of batches and heads, grouped heads": (
+        lambda q, k, v: flex_attention(q, k, v, block_mask=BY_HEAD, enable_gqa=True, return_lse=True),
+        [torch.randn(2, 4, 300, 16), torch.randn(2, 2, 400, 16), torch.randn(2, 2, 400, 8)],
+    ),
+    "documents, one tensor": (
+        lambda q: flex_attention(q, q, q, block_mask=SAME_DOCUMENT, scale=0.3),
+        heads(1, 2, 300, 16)[:1],
+    ),
+    "rows without keys": (
+        lambda q, k, v: flex_attention(q, k, v, block_mask=LATE, return_lse=True),
+        heads(1, 2, 300, 16),
+    ),
+    "transposed heads of f64": (
+        lambda q, k, v: flex_attention(*(x.transpose(1, 2) for x in (q, k, v)), block_mask=WINDOW),
+        [x.double() for x in heads(1, 300, 2, 16)],
+    ),
+    "low precision": (
+        lambda q, k, v: flex_attention(q, k, v, block_mask=WINDOW),
+        [x.bfloat16() for x in heads(1, 2, 300, 16)],
+    ),
+    "keys and values for all batches": (
+        lambda q, k, v: flex_attention(q, k, v, block_mask=SHARED),
+        [torch.randn(3, 2, 300, 16), *heads(1, 2, 300, 16)[1:]],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("name", LONG)
+def test_flex_attention_by_chunks_of_rows(name):
+    function, arguments = LONG[name]
+    tolerance = 2e-2 if arguments[0].dtype == torch.bfloat16 else 1e-5
+    records = check(function, arguments, rtol=tolerance, atol=tolerance)
+    assert cut_at(records) == ["higher_order.flex_attention"]
+    (inside,) = [record for record in records if record.name.endswith("flex_attention")]
+    assert ".size(2)" in inside.wrapper  # how many keys a chunk needs
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_a_chunk_reads_no_more_keys_than_its_mask_lists():
+    """Keys that no block of the mask has are not a number, and nobody sees it."""
+    q, k, v = heads(1, 2, 512, 16)
+    mask = blocks(lambda b, h, i, j: (i >= j) & (i - j < 32), 512, 512, size=64)
+    compiled = torch.compile(
+        lambda q, k, v: flex_attention(q, k, v, block_mask=mask), backend="bascule", options={"on_error": "raise"}
+    )
+    want = compiled(q, k, v)
+    k[:, :, 256:], v[:, :, 256:] = float("nan"), float("nan")
+    torch.testing.assert_close(compiled(q, k, v)[:, :, :256], want[:, :, :256])
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_of_dynamic_sizes():
+    check(
+        lambda q, k, v: flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.where(i >= j, s, -1e9)),
+        *(heads(1, 2, size, 16) for size in (300, 400, 17)),
+        dynamic=True,
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

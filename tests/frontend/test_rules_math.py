@@ -44,6 +44,16 @@ def test_round_to_decimals(decimals):
     check(lambda x: aten.round.decimals(x, decimals=decimals), torch.randn(50) * 1000)
 
 
+@pytest.mark.parametrize("operator", [torch.asinh, torch.acosh])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_inverse_hyperbolic_functions_of_numbers_whose_square_is_infinite(operator, dtype):
+    largest = math.log10(torch.finfo(dtype).max)
+    x = torch.logspace(0, largest - 0.1, 500, dtype=torch.float64).to(dtype)
+    compiled = torch.compile(operator, backend="bascule", options={"on_error": "raise"})
+    for given in (x, -x, torch.tensor([math.inf, -math.inf, math.nan], dtype=dtype)):
+        assert_close(compiled(given), operator(given), equal_nan=True)
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_at_infinity_is_that_of_higher_precision(approximate):
     x = specials(torch.float32)

@@ -110,3 +110,24 @@ def test_schedules_are_measured(monkeypatch, tmp_path):
     assert all("schedules)" in str(one) for one in told)
     call = torch.compile(f, backend="bascule", options={"max_autotune": True, "on_error": "raise"})
     torch.testing.assert_close(call(x, y), f(x, y), rtol=1e-4, atol=1e-4)
+
+
+def test_small_arenas_on_two_streams():
+    """Each stream has an arena of its own, kept between calls."""
+
+    def function(x, w, v):
+        return torch.softmax(torch.relu(x @ w.t()) @ v.t(), -1)
+
+    w, v = torch.randn(512, 256, device="cuda"), torch.randn(256, 512, device="cuda")
+    compiled = torch.compile(function, backend="bascule", dynamic=False)
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    given = [torch.randn(3, 256, device="cuda") for _ in range(64)]
+    compiled(given[0], w, v)
+    torch.cuda.synchronize()
+    got = []
+    for number, x in enumerate(given):
+        with torch.cuda.stream(streams[number % 2]):
+            got.append(compiled(x, w, v))
+    torch.cuda.synchronize()
+    for mine, x in zip(got, given, strict=True):
+        torch.testing.assert_close(mine, function(x, w, v), rtol=1e-3, atol=1e-5)

@@ -8,6 +8,7 @@ from target_cases import gpt2, training_step
 from torch.nn import functional as F
 
 import bascule
+from bascule.counting import reset_counters
 from bascule.errors import ReplayWarning
 
 STEPS = 5  # the first warms up, the second records, the others replay
@@ -91,6 +92,29 @@ def test_training_with_an_optimizer_and_running_statistics():
         torch.testing.assert_close(got, want, rtol=2e-3, atol=2e-4)
     assert model.norm.num_batches_tracked.item() == 8
     assert bascule.counters()["cudagraphs"]["graphs"] == 2 and recordings() <= 4
+
+
+def test_a_second_process_replays_what_it_loads(tmp_path, monkeypatch):
+    """As in one: nothing is traced or compiled."""
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
+    for hits in (False, True):
+        torch.compiler.reset()
+        model = Block().cuda()
+        call = compiled(model, dynamic=False)
+        reset_counters()
+        if hits:
+            monkeypatch.setattr("bascule.directions.compile_direction", None)
+        for _ in range(STEPS):
+            x, results = randn(32, 48), []
+            for function in (call, model):
+                model.zero_grad(set_to_none=True)
+                model.norm.reset_running_stats()
+                out = function(x)
+                out.square().sum().backward()
+                results.append((out.detach().clone(), model.first.weight.grad.clone(), model.norm.running_var.clone()))
+            torch.testing.assert_close(*results, rtol=2e-3, atol=2e-3)
+        assert bascule.counters()["traces"] == ({"hit": 1} if hits else {"miss": 1, "stored": 1})
+        assert bascule.counters()["cudagraphs"]["graphs"] == 2 and 2 <= recordings() <= 4
 
 
 def test_a_compiled_optimizer():
@@ -265,6 +289,19 @@ def test_memory_does_not_grow():
     for _ in range(50):
         step()
     assert torch.cuda.memory_allocated() <= before and recordings() <= 4
+
+
+def test_ten_thousand_replays_keep_no_memory():
+    call, w = compiled(lambda x, w: torch.softmax(x @ w, -1)), randn(32, 32)
+
+    def calls(number):
+        for _ in range(number):
+            call(randn(16, 32), w)
+        torch.cuda.synchronize()
+        return torch.cuda.memory_allocated()
+
+    before = calls(10)
+    assert calls(10_000) <= before and recordings() == 1
 
 
 def test_explained():

@@ -183,6 +183,75 @@ def test_guard_by_data():
     check(kernel("%x: memref<100xf32>, %y: memref<1xf32>, %o: memref<100xf32>", body, "100", "%i"))
 
 
+@pytest.mark.parametrize("type_", ["i64", "i8"])
+def test_steps_as_long_as_data_says(type_: str):
+    """Lanes end at different steps; a remainder by what is 0 in the lanes that have ended."""
+    body = f"""%zero = arith.constant 0 : {type_}
+        %a = memref.load %x[%i, %j] : memref<9x57x{type_}>
+        %b = memref.load %y[%i, %j] : memref<9x57x{type_}>
+        %d:2 = scf.while (%p = %a, %q = %b) : ({type_}, {type_}) -> ({type_}, {type_}) {{
+          %more = arith.cmpi ne, %p, %zero : {type_}
+          scf.condition(%more) %q, %p : {type_}, {type_}
+        }} do {{
+        ^bb0(%q: {type_}, %p: {type_}):
+          %r = arith.remui %q, %p : {type_}
+          scf.yield %r, %p : {type_}, {type_}
+        }}
+        {stored("%d#0", type_, "%o", "%i, %j", f"9x57x{type_}")}"""
+    dtype = {"i64": torch.int64, "i8": torch.int8}[type_]
+    x, y = (torch.randint(0, 100, (9, 57)).to(dtype) for _ in range(2))
+    arguments = ", ".join(f"%{name}: memref<9x57x{type_}>" for name in "xyo")
+    for bits in runnable_widths():
+        check(kernel(arguments, body, "9, 57", "%i, %j"), bits=bits, inputs=[x, y, torch.zeros_like(x)])
+
+
+@pytest.mark.parametrize("ranges", ["9, 57", "57, 9"])
+def test_steps_inside_of_a_reduction(ranges: str):
+    """The lanes are those of the reduction, or those of the rows; how long a row steps is one number for all of it."""
+    rows, columns = ranges.split(", ")
+    x = f"{rows}x{columns}xf32"
+    body = f"""%limit = memref.load %y[%i] : memref<{rows}xf32>
+        %s = "bascule.reduce"() ({{
+        ^bb0(%k: index):
+          %a = memref.load %x[%i, %k] : memref<{x}>
+          %big = scf.while (%p = %a) : (f32) -> f32 {{
+            %more = arith.cmpf olt, %p, %limit : f32
+            scf.condition(%more) %p : f32
+          }} do {{
+          ^bb0(%p: f32):
+            %b = memref.load %x[%i, %k] : memref<{x}>
+            %q = arith.addf %p, %b : f32
+            scf.yield %q : f32
+          }}
+          "bascule.yield"(%big) : (f32) -> ()
+        }}) {{kind = "sum", ranges = affine_map<() -> ({columns})>}} : () -> f32
+        {stored("%s", "f32", "%o", "%i", f"{rows}xf32")}"""
+    text = kernel(f"%x: memref<{x}>, %y: memref<{rows}xf32>, %o: memref<{rows}xf32>", body, rows, "%i")
+    inputs = [torch.rand(int(rows), int(columns)) + 0.1, torch.rand(int(rows)) * 9, torch.zeros(int(rows))]
+    for bits in runnable_widths():
+        check(text, bits=bits, inputs=inputs)
+
+
+def test_gather_at_what_steps_lead_to():
+    """The place depends on the indices by way of the values that the loop uses, none of which it carries."""
+    body = f"""%zero = arith.constant 0 : i64
+        %one = arith.constant 1 : i64
+        %limit = memref.load %x[%i] : memref<100xi64>
+        %n = scf.while (%k = %zero) : (i64) -> i64 {{
+          %more = arith.cmpi slt, %k, %limit : i64
+          scf.condition(%more) %k : i64
+        }} do {{
+        ^bb0(%k: i64):
+          %next = arith.addi %k, %one : i64
+          scf.yield %next : i64
+        }}
+        %p = arith.index_cast %n : i64 to index
+        %v = memref.load %y[%p] : memref<20xf32>
+        {stored("%v", "f32", "%o", "%i", "100xf32")}"""
+    text = kernel("%x: memref<100xi64>, %y: memref<20xf32>, %o: memref<100xf32>", body, "100", "%i")
+    check(text, inputs=[torch.randint(0, 20, (100,)), torch.randn(20), torch.zeros(100)])
+
+
 @pytest.mark.parametrize("type_", ["f32", "bf16", "i8"])
 def test_gather(type_: str):
     body = f"""%n = memref.load %index[%i] : memref<60xi64>

@@ -292,8 +292,36 @@ def softmax(p: Program) -> ir.Value | None:
     return p.compute(sizes, f32, lambda i: arith.divf(builders.read(powers, i), builders.read(total, first(i))))
 
 
+def repeated(p: Program) -> ir.Value | None:
+    """A value with another, in as many steps as integers say, at each point its own; the other is read in each step."""
+    times = p.pick(("i64",))
+    if times is None:
+        return None
+    sizes = shape_of(times)
+    x = p.choose([v for v in p.values if shape_of(v) == sizes])
+    element = x.type.element_type
+    body = scalars.BINARY[name_of(element)]
+    emit = body[p.choose(body)]
+
+    def at_point(at):
+        first, zero = p.read(x, at), scalars.constant(0, times.type.element_type)
+        limit = arith.andi(builders.read(times, at), scalars.constant(7, zero.type))
+        types = [first.type, zero.type]
+        loop = scf.WhileOp(types, [first, zero])
+        before, after = (loop.regions[i].blocks.append(*types) for i in range(2))
+        with ir.InsertionPoint(before):
+            more = arith.cmpi(2, before.arguments[1], limit)
+            scf.ConditionOp(more, before.arguments)
+        with ir.InsertionPoint(after):
+            value, count = after.arguments
+            scf.YieldOp([emit(value, p.read(x, at)), arith.addi(count, scalars.constant(1, count.type))])
+        return loop.results[0]
+
+    return p.compute(sizes, element, at_point)
+
+
 STEPS = (unary, unary, binary, binary, reduce, reduce, view, view, convert, concatenate, gather, scan, scatter)
-STEPS += (extern, random, softmax)
+STEPS += (extern, random, softmax, repeated)
 
 
 # -- whole programs ------------------------------------------------------------------------------------------------------

@@ -63,6 +63,16 @@ def tangent(make):
     return run
 
 
+def zeros_without_memory(compile_):
+    """The gradient of `sgn`, as autograd passes it on, from the first backward on and after others."""
+    call, found = compile_(lambda x: torch.sin(x) * 2), []
+    for after in (torch.sgn, torch.abs, torch.sgn, torch.sgn):
+        x = r(4, 6, grad=True)
+        after(call(x)).sum().backward()
+        found.append(x.grad)
+    return found
+
+
 def lazy_backward(compile_):
     function = compile_(lambda x: torch.sin(x) * x)
     kept = []
@@ -219,6 +229,8 @@ PROGRAMS = [
     Program("a tangent with an offset", tangent(lambda out: r(8, 6)[3:7])),
     Program("a tangent with gaps", tangent(lambda out: r(4, 12)[:, ::2])),
     Program("a tangent of zeros", tangent(torch.zeros_like)),
+    Program("tangents of zeros without memory", zeros_without_memory),
+    Program("tangents of zeros without memory, dynamic sizes", zeros_without_memory, dynamic=True),
     Program("backwards compiled late, in another order", lazy_backward),
     Program("a backward run twice", retained),
     Program("a freed graph", freed_twice),

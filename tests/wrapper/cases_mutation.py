@@ -179,6 +179,12 @@ def resize_intermediate(x):
     return y + 1
 
 
+def resize_input(x, y):
+    x.resize_(3, 4)
+    x.copy_(y)
+    return x * 2
+
+
 def under_no_grad_inside(x, w):
     with torch.no_grad():
         x.add_(1)
@@ -272,6 +278,7 @@ CASES = [
     Case("set_ to an intermediate", set_to_fresh, lambda: [r(4, 5)], fullgraph=False),
     Case("set_, then written", set_then_mutate, lambda: [r(4, 5), r(4, 5)], fullgraph=False),
     Case("resize_ of an intermediate", resize_intermediate, lambda: [r(4, 5)], fullgraph=False),
+    Case("resize_ of an input", resize_input, lambda: [r(2), r(3, 4)], fullgraph=False),
     Case("given twice", add_in_place, lambda: pair(r(4, 5))),
     Case("given twice, only read", lambda x, y: x * y + 1, lambda: pair(r(4, 5))),
     Case("overlaps another input", lambda x, y: x.add_(1).sum() + y, overlapping_halves),

@@ -3,10 +3,14 @@
 import gc
 import os
 import threading
+from contextlib import nullcontext
 
 import torch
+from bascule.frontend.torch_versions import running
 from bascule.runtime import release_arenas
 from harness import OPTIONS, compiled
+
+GROWTH = 4 << 20  # bytes that the allocator may take in the meantime
 
 
 def resident() -> int:
@@ -31,7 +35,7 @@ def test_ten_thousand_calls_keep_no_memory():
         return resident()
 
     before = calls(2000)
-    assert calls(10_000) - before < 4 << 20
+    assert calls(10_000) - before < GROWTH
 
 
 def test_training_calls_keep_no_memory():
@@ -46,7 +50,48 @@ def test_training_calls_keep_no_memory():
         return resident()
 
     before = calls(300)
-    assert calls(1500) - before < 4 << 20
+    assert calls(1500) - before < GROWTH
+
+
+def test_calls_of_many_sizes_keep_no_memory():
+    torch._dynamo.reset()
+    function, w = compiled(layer, dynamic=True), torch.randn(16, 16)
+
+    def calls(number):
+        for n in range(number):
+            function(torch.randn(2 + 7 * n % 61, 16), w)
+        gc.collect()
+        return resident()
+
+    before = calls(2000)
+    assert calls(10_000) - before < GROWTH
+
+
+def test_calls_of_four_threads_keep_no_memory():
+    torch._dynamo.reset()
+    function = compiled(layer)
+    x, w = torch.randn(32, 32), torch.randn(32, 32)
+    wanted = function(x, w).clone()
+    failures = []
+
+    def calls(number):
+        def work():
+            for _ in range(number):
+                if not torch.equal(function(x, w), wanted):
+                    failures.append("other values")
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        gc.collect()
+        return resident()
+
+    before = calls(500)
+    after = [calls(500) for _ in range(5)]
+    assert not failures
+    assert after[-1] - before < GROWTH
 
 
 def test_twenty_threads_compile_and_call():
@@ -54,6 +99,8 @@ def test_twenty_threads_compile_and_call():
     release_arenas()
     torch._dynamo.lookup_backend("bascule")  # PyTorch's look-up by name is not for several threads
     failures = []
+    # Dynamo of 2.11 crashes the process where several threads compile at once, whatever the backend.
+    alone = threading.Lock() if running() < (2, 12) else nullcontext()
 
     def work(number):
         try:
@@ -63,9 +110,11 @@ def test_twenty_threads_compile_and_call():
 
             function = torch.compile(scaled, backend="bascule", options=OPTIONS)
             generator = torch.Generator().manual_seed(number)
-            for _ in range(5):
+            for call in range(5):
                 x, w = (torch.randn(8, 8, generator=generator) for _ in range(2))
-                if not torch.allclose(function(x, w), scaled(x, w), atol=1e-5):
+                with alone if call == 0 else nullcontext():
+                    got = function(x, w)
+                if not torch.allclose(got, scaled(x, w), atol=1e-5):
                     failures.append(f"thread {number}: other values")
         except Exception as error:  # handed to the main thread, which fails the test
             failures.append(error)

@@ -10,6 +10,7 @@ from bascule.dialect.interpreter.scalars import DIVISIONS, SCALARS
 from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
+from .. import clusters
 from ..approximations import INSTRUCTIONS
 from ..builder import element
 from ..libdevice import LIBDEVICE
@@ -100,11 +101,22 @@ def _extern(machine, op, *operands):
     return scalar(op, name, operands)
 
 
-def _instruction(machine, op, x):
-    text = op.attributes["asm_string"].value
+def _instruction(machine, op, *operands):
+    text, x = op.attributes["asm_string"].value, operands[0]
+    if text == clusters.BEGUN:
+        return [x]
+    if (programs := clusters.told_by(text)) is not None:
+        if not machine.active.all():
+            raise error(op, "is where programs of a cluster meet, which not all of them reach")
+        return [part for value in operands for part in _told(value.expand(machine.programs), programs)]
     if text not in INSTRUCTIONS:
         raise error(op, f"is the instruction '{text}', which the interpreter lacks")
     return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])
+
+
+def _told(value: torch.Tensor, programs: int) -> list[torch.Tensor]:
+    """What each of the `programs` of a cluster has, for all of them."""
+    return [own.repeat_interleave(programs) for own in value.reshape(-1, programs).unbind(1)]
 
 
 def _reduce(machine, op, *state):
@@ -154,18 +166,18 @@ def _if(machine, op, condition):
 
 
 def _while(machine, op, *carried):
-    """Programs that are done keep what they carried."""
+    """Programs that are done keep what they passed on last."""
     before, after = (region.blocks[0] for region in op.regions)
-    outer, values = machine.active, list(carried)
+    outer, values, passed = machine.active, list(carried), None
     while True:
         condition, *found = machine.block(before, values)
-        values = [_either(machine.active, new, old) for new, old in zip(found, values)]
+        passed = found if passed is None else [_either(machine.active, new, old) for new, old in zip(found, passed)]
         machine.active = machine.active & condition
         if not machine.active.any():
             break
-        values = [_either(machine.active, new, old) for new, old in zip(machine.block(after, values), values)]
+        values = [_either(machine.active, new, old) for new, old in zip(machine.block(after, passed), values)]
     machine.active = outer
-    return values
+    return passed
 
 
 def _select(machine, op, condition, a, b):

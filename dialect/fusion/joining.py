@@ -1,0 +1,70 @@
+"""Several kernels as one that has no ranges: a foreach, a parallel domain, for each of them."""
+
+from collections.abc import Sequence
+
+from ..ir.definition import build
+from ..ir.shapes import size_map
+from ..ir.structure import KernelOp, YieldOp
+from ..mlir import func, ir
+from .kernel_functions import OPERATORS
+
+
+def joined(
+    graph: ir.Operation,
+    table: ir.SymbolTable,
+    members: Sequence[tuple[ir.Operation, Sequence[int]]],
+    type_: ir.FunctionType,
+    name: str,
+) -> str:
+    """Makes a kernel function of `type_` before `graph`, of the bodies of kernel functions; gives its name, which is like `name`.
+
+    `members`: the kernel functions, none of which has symbols, each with the numbers of the new function's arguments that are its own. The
+    results are theirs, in order.
+    """
+    locations = list({str(kernel.location): kernel.location for kernel, _ in members}.values())
+    with ir.InsertionPoint(graph), locations[0] if len(locations) == 1 else ir.Location.fused(locations):
+        function = func.FuncOp(name, type_, visibility="private")
+        _write(members, function.add_entry_block())
+    made = function.operation
+    operators = [o for kernel, _ in members if OPERATORS in kernel.attributes for o in kernel.attributes[OPERATORS]]
+    if operators:
+        made.attributes[OPERATORS] = ir.ArrayAttr.get(list(dict.fromkeys(operators)))
+    table.insert(made)
+    return made.attributes["sym_name"].value
+
+
+def _write(members: Sequence[tuple[ir.Operation, Sequence[int]]], entry: ir.Block) -> None:
+    """The bodies of `members` as parallel domains of one kernel."""
+    returned: list[ir.Value] = []
+    with ir.InsertionPoint(entry):
+        whole = build(KernelOp, attributes={"ranges": ir.AffineMapAttr.get(size_map([]))}).operation
+        inside = ir.Block.create_at_start(whole.regions[0], [], [])
+        with ir.InsertionPoint(inside):
+            end = build(YieldOp).operation
+    for kernel, numbers in members:
+        copy = kernel.clone()
+        block = copy.regions[0].blocks[0]
+        for argument, number in zip(block.arguments, numbers, strict=True):
+            argument.replace_all_uses_with(entry.arguments[number])
+        for view in list(block.operations):
+            op = view.operation
+            if op.name == "func.return":
+                returned += list(op.operands)
+                op.erase()
+            elif op.name == "bascule.kernel":
+                part = ir.Operation.create(
+                    "bascule.foreach",
+                    [],
+                    [],
+                    {"ranges": op.attributes["ranges"]},
+                    regions=1,
+                    loc=op.location,
+                    ip=ir.InsertionPoint(end),
+                )
+                op.regions[0].blocks[0].append_to(part.regions[0])
+                op.erase()
+            else:
+                op.move_before(whole)
+        copy.erase()
+    with ir.InsertionPoint(entry):
+        func.ReturnOp(returned)

@@ -1,0 +1,214 @@
+"""The command line of `bascule-opt`, taken apart: `mlir-opt`'s habits, over our passes and MLIR's."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from .. import passes
+from ..errors import UserError
+from ..passes.pipeline import Observer
+from . import emitters
+from .emitters import Emitter
+from .instrument import PrintIR, Statistics, Timing
+
+USAGE = """usage: bascule-opt [input.mlir | -] [options] [--<pass>[=option=value,...]]...
+
+passes
+  --pass-pipeline=TEXT          run this pipeline: 'builtin.module(a,b{option=value})'
+  --<pass>[=k=v[,k=v]]          run one pass, of Bascule or of MLIR; several run in the order given
+  --load-pass=MODULE:CLASS      add a pass of yours; then it can be named like any other
+  --dump-pass-pipeline          print the pipeline that is run, as text that --pass-pipeline takes
+  --list-passes                 print the passes, their options and what they do
+  --show-dialects               print the dialects that can be parsed
+input and output
+  -o FILE                       write there (default: standard output)
+  --split-input-file            treat the parts between '// -----' lines one by one
+  --verify-diagnostics          check the diagnostics against 'expected-error @+1 {{text}}' comments; print no IR
+  --verify-each[=true|false]    verify after each pass (default: true)
+  --verify-roundtrip            check that what is printed of the input parses to the same
+  --allow-unregistered-dialect  accept operations of dialects that are not loaded
+  --emit=ttgir|ptx|sass-report  print what Triton makes of the kernels that --to-triton left; sass-report: registers, shared memory, spills
+  --target=ARCH                 for this GPU (default: sm_90); none is needed
+how IR is printed
+  --mlir-print-op-generic, --mlir-print-debuginfo, --mlir-pretty-debuginfo, --mlir-print-local-scope, --mlir-print-skip-regions,
+  --mlir-print-assume-verified, --mlir-use-nameloc-as-prefix
+  --mlir-elide-elementsattrs-if-larger=N, --mlir-elide-resource-strings-if-larger=N
+looking inside
+  --mlir-print-ir-before-all, --mlir-print-ir-after-all
+  --mlir-print-ir-before=PASS[,PASS], --mlir-print-ir-after=PASS[,PASS]
+  --mlir-print-ir-after-change  print only after passes that changed the IR
+  --mlir-print-ir-after-failure print the IR that a pass that failed left
+  --mlir-timing                 the time of each pass
+  --mlir-pass-statistics        how many operations there are after each pass, by name, where that changed
+  --mlir-disable-threading      run MLIR's own passes on one thread
+  --remarks                     what passes decided against, and why
+  --version"""
+
+FLAGS = {
+    *("split-input-file", "verify-diagnostics", "verify-roundtrip", "allow-unregistered-dialect"),
+    *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks"),
+    *("dump-pass-pipeline", "list-passes", "show-dialects", "version"),
+}
+# How IR is printed: the flag, and the parameter of the bindings' printer that it sets.
+PRINTING = {
+    "mlir-print-op-generic": "print_generic_op_form",
+    "mlir-print-debuginfo": "enable_debug_info",
+    "mlir-pretty-debuginfo": "pretty_debug_info",
+    "mlir-print-local-scope": "use_local_scope",
+    "mlir-print-skip-regions": "skip_regions",
+    "mlir-print-assume-verified": "assume_verified",
+    "mlir-use-nameloc-as-prefix": "use_name_loc_as_prefix",
+}
+LIMITS = {
+    "mlir-elide-elementsattrs-if-larger": "large_elements_limit",
+    "mlir-elide-resource-strings-if-larger": "large_resource_limit",
+}
+MOMENTS = {
+    "mlir-print-ir-before-all": "before",
+    "mlir-print-ir-after-all": "after",
+    "mlir-print-ir-after-change": "change",
+    "mlir-print-ir-after-failure": "failure",
+}
+MOMENTS_OF_PASSES = {"mlir-print-ir-before": "before", "mlir-print-ir-after": "after"}
+WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, "emit", "target", "load-pass", "pass-pipeline"}
+SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
+
+
+@dataclass
+class Arguments:
+    """The command line, taken apart."""
+
+    path: str = "-"
+    output: str = "-"
+    stages: list[tuple[str, str]] = field(default_factory=list)  # pipeline texts in order, and the flags they came by
+    observers: list[Observer] = field(default_factory=list)
+    reports: list[Timing | Statistics] = field(default_factory=list)  # the observers that are printed at the end
+    emitter: Emitter | None = None  # prints the result; None prints IR
+    target: str = ""
+    verify_each: bool = True
+    flags: set[str] = field(default_factory=set)
+    printing: dict[str, Any] = field(default_factory=dict)  # parameters of the printer
+
+    def pipelines(self) -> list[passes.Pipeline]:
+        """The passes to run. Raises `UserError` for what is no pass, by the flag that names it."""
+        return [_parsed(text, flag) for text, flag in self.stages]
+
+
+def parse_arguments(argv: list[str]) -> Arguments:
+    """Raises `UserError` for a flag that is neither an option nor a pass."""
+    arguments, inputs, moments = Arguments(), [], []
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or word == "-":
+            inputs.append(word)
+        elif name == "o":
+            arguments.output = value if equals else next(words, "")
+            if not arguments.output:
+                raise UserError("-o needs a file name")
+        elif name in WITH_VALUE:
+            value = value if equals else next(words, None)
+            if value is None:
+                raise UserError("a value is missing", location=f"--{name}", hint=f"--{name}=...")
+            if name in MOMENTS_OF_PASSES:
+                moments.append((name, value))
+            else:
+                _option(arguments, name, value)
+        elif name in SWITCHES:
+            _switch(arguments, name, value)
+        else:
+            options = " ".join(part for part in re.split(r"[,\s]+", value) if part)
+            arguments.stages.append((f"{name}{{{options}}}" if options else name, f"--{name}"))
+    if len(inputs) > 1:
+        raise UserError(f"one input file, got {len(inputs)}: {' '.join(inputs)}")
+    arguments.path = inputs[0] if inputs else "-"
+    arguments.pipelines()  # an unknown pass is refused before anything is read, and after all are loaded
+    for name, value in moments:
+        arguments.observers.append(PrintIR(MOMENTS_OF_PASSES[name], _pass_names(name, value), arguments.printing))
+    if arguments.target and arguments.emitter is None:
+        raise UserError("there is nothing to emit for a target", location="--target", hint="give --emit too")
+    for name, report in (("mlir-timing", Timing), ("mlir-pass-statistics", Statistics)):
+        if name in arguments.flags:
+            arguments.reports.append(report())
+    arguments.observers += arguments.reports
+    return arguments
+
+
+def _option(arguments: Arguments, name: str, value: str) -> None:
+    if name == "emit":
+        arguments.emitter = emitters.find(value)
+    elif name == "target":
+        arguments.target = value
+    elif name == "load-pass":
+        passes.load(value)
+    elif name == "pass-pipeline":
+        arguments.stages.append((value, ""))
+    elif value.isdigit():
+        arguments.printing[LIMITS[name]] = int(value)
+    else:
+        raise UserError(f"'{value}' is not a number of elements", location=f"--{name}")
+
+
+def _switch(arguments: Arguments, name: str, value: str) -> None:
+    values = {"": True, "true": True, "1": True, "false": False, "0": False}
+    if value not in values:
+        raise UserError(f"'{value}' is neither true nor false", location=f"--{name}")
+    on = values[value]
+    if name == "verify-each":
+        arguments.verify_each = on
+    elif name in PRINTING:
+        arguments.printing[PRINTING[name]] = on
+    elif name in MOMENTS:
+        arguments.observers += [PrintIR(MOMENTS[name], None, arguments.printing)] if on else []
+    else:
+        arguments.flags |= {name} if on else set()
+
+
+def _pass_names(flag: str, value: str) -> list[str]:
+    names = value.split(",")
+    for name in names:
+        if not passes.is_known(name):
+            raise UserError(f"'{name}' is not a pass", location=f"--{flag}", hint=f"{_alike(name)}--list-passes")
+    return names
+
+
+def _parsed(text: str, flag: str) -> passes.Pipeline:
+    try:
+        return passes.Pipeline.parse(text)
+    except UserError as error:
+        name = flag.lstrip("-")
+        if not flag:
+            raise
+        if passes.is_known(name):
+            raise UserError(error.message, location=flag, hint=error.hint) from None
+        hint = f"{_alike(name)}-h prints the options, --list-passes the passes"
+        raise UserError(f"'{flag}' is neither an option nor a pass of Bascule or of MLIR", hint=hint) from None
+
+
+def _alike(name: str) -> str:
+    known = [*passes.names(), "canonicalize", "cse", *SWITCHES, *WITH_VALUE]
+    found = get_close_matches(name, known, n=1)
+    return f"did you mean --{found[0]}? " if found else ""
+
+
+def pass_list() -> Iterator[str]:
+    """Lines: each pass with its options, and the first sentence of what it does."""
+    for name in passes.names():
+        try:
+            cls = passes.find(name)
+        except UserError as error:  # of another package: the others are listed all the same
+            yield f"  --{name}\n      {error}"
+            continue
+        if cls is not None:
+            options = ",".join(f"{key}={_spelled(default)}" for key, default in cls.option_defaults().items())
+            yield f"  --{name}={options}" if options else f"  --{name}"
+            sentence = re.split(r"(?<=\.)\s|\n\s*\n", inspect.cleandoc(cls.__doc__ or ""))[0]
+            yield textwrap.fill(sentence, 120, initial_indent=" " * 6, subsequent_indent=" " * 6)
+
+
+def _spelled(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else "..." if value is MISSING else str(value)

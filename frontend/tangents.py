@@ -1,0 +1,31 @@
+"""Gradients that a compiled backward is given: autograd passes some on as tensors of zeros that have no memory (the gradient of `sgn`)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+
+
+def tangents_of(graph: torch.fx.Graph) -> tuple[int, ...]:
+    """The numbers of the inputs of a backward that are gradients: the partitioner calls them `tangents_1`, ..."""
+    inputs = graph.find_nodes(op="placeholder")
+    return tuple(number for number, node in enumerate(inputs) if node.name.startswith("tangents_"))
+
+
+def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
+    """`call`, whose inputs of numbers `tangents` have memory: kernels take addresses."""
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        for number in tangents:
+            x = args[number]
+            if x._is_zerotensor():
+                args[number] = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).zero_()
+        return call(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    finished = getattr(call, "finished", None)
+    if finished is not None:  # for who calls what is finished without what waited for it
+        run.finished = lambda: with_memory(finished(), tangents)  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,34 @@
+"""What PyTorch's tracer knows: the context of the trace at hand, its fake tensors, the numbers that symbols were seen with.
+
+Names private modules of PyTorch; checked on torch 2.11 to 2.14.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.utils import detect_fake_mode
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensorMode
+
+__all__ = ["context_at_hand", "context_for", "fake_mode_of", "hint", "tracing"]
+
+
+def context_at_hand() -> TracingContext | None:
+    """The context of the trace that is being made, if one is."""
+    return TracingContext.try_get()
+
+
+def context_for(values: Sequence[Any]) -> TracingContext:
+    """The context of the trace that is being made; a new one where there is none: a graph that Dynamo did not hand over."""
+    return context_at_hand() or TracingContext(fake_mode_of(values))
+
+
+def fake_mode_of(values: Sequence[Any]) -> FakeTensorMode:
+    """The mode of the trace that is being made, or of the fake tensors among `values`; else a new one, which takes real tensors too."""
+    return detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def hint(number: Any) -> Any:
+    """A symbolic number as the one that it was seen with; None where that is not known. Others as they are."""
+    return number.node.hint if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) else number

@@ -1,0 +1,103 @@
+"""CUDA graphs without a GPU: what stands in for PyTorch's trees of them, and functions whose CPU tensors pass for ones on a GPU (the fixture
+`on_cpu`)."""
+
+from collections import Counter
+
+import torch
+
+from bascule import recordings, replay, unrecordable
+
+
+class Trees:
+    """Runs what it is to record: a first call as warm-up, a second as a recording; `again` records at each."""
+
+    def __init__(self):
+        self.made, self.now, self.held, self.again, self.told = [], False, 0, False, []
+
+    def record(self, call, what):
+        self.made.append(what)
+        calls = 0
+
+        def run(args):
+            nonlocal calls
+            calls += 1
+            self.now = calls == 2 or (self.again and calls > 1)
+            try:
+                return call(args)
+            finally:
+                self.now = False
+
+        return run
+
+    def capturing(self):
+        return self.now
+
+    def held_bytes(self, device):
+        return self.held
+
+    def total_bytes(self, device):
+        return 1000
+
+    def unavailable(self):
+        return None
+
+    def running_backward(self, device):
+        self.told.append(device)
+
+
+class Log:
+    def __init__(self):
+        self.counts, self.reasons, self.moved = Counter(), [], []
+
+    def recorded(self):
+        self.counts["recorded"] += 1
+
+    def recorded_again(self, moved):
+        self.moved.append([x.name for x in moved])
+
+    def stopped(self, why):
+        self.reasons.append(why)
+
+
+def boxed(function):
+    def call(args):
+        given = list(args)
+        args.clear()
+        return function(*given)
+
+    return call
+
+
+def as_if_on_a_gpu(monkeypatch):
+    """CPU tensors pass for ones on cuda:0; `Trees` stand for PyTorch's."""
+    trees = Trees()
+
+    def devices(graph):
+        return {torch.device("cuda:0"): next(iter(graph.nodes))}
+
+    for module in (recordings, unrecordable):
+        monkeypatch.setattr(module, "on_gpu", lambda x: True)
+    for module in (recordings, replay):
+        monkeypatch.setattr(module, "devices_of", devices)
+    made = replay.Replays.of
+    monkeypatch.setattr(replay.Replays, "of", staticmethod(lambda gm, options: _with(made(gm, options), trees)))
+    return trees
+
+
+def _with(replays, trees):
+    replays.recorder = trees
+    return replays
+
+
+def compiled(function, **options):
+    options = {"on_error": "raise", "cudagraphs": True, **options}
+    return torch.compile(function, backend="bascule", options=options)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6)
+
+    def forward(self, x, y):
+        return torch.relu(self.norm(self.linear(x))) * y
