@@ -45,8 +45,11 @@ def aot_compile(
     that were exported as dynamic stay so; buffers and inputs that the program writes are written at each call. `options` are those of
     `torch.compile`; with `freezing`, weights that the program does not write cannot be changed later. A package is for this machine's
     processor, or for GPUs of the architecture of this one, under the same number.
-    Raises `UnsupportedError` for a program that cannot be compiled as one graph, and `UserError` for other `weights` and options.
+    Raises `UnsupportedError` for a program that cannot be compiled as one graph, and `UserError` for other arguments and options.
     """
+    if not isinstance(program, ExportedProgram):
+        hint = "torch.export.export(model, inputs) makes an ExportedProgram"
+        raise UserError(f"is a {type(program).__name__}", location="parameter 'program'", hint=hint)
     if weights not in ("inside", "reference"):
         raise UserError(
             f"has no value {weights!r}", location="parameter 'weights'", hint="known: 'inside', 'reference'"

@@ -1,5 +1,6 @@
 """What a user can choose: `torch.compile(f, backend="bascule", mode="...", options={...})`."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -88,12 +89,16 @@ class Options:
                     f"has no value '{value}'", location=f"option '{f.name}'", hint=f"known: {', '.join(choices)}"
                 )
         if self.dump is not None:
-            try:
-                Path(self.dump).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UserError(
-                    f"cannot make the directory '{self.dump}': {error.strerror}", location="option 'dump'"
-                ) from None
+            _check_writable(self.dump)
+
+
+def _check_writable(directory: str) -> None:
+    """Raises `UserError` for a directory that cannot be made, or written into. It is made where something is written."""
+    path = Path(directory).absolute()
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        why = "cannot be written into" if existing.is_dir() else "is no directory"
+        raise UserError(f"cannot make the directory '{directory}': '{existing}' {why}", location="option 'dump'")
 
 
 _NAMES = {type(None): "None", Callable: "a function"}

@@ -28,7 +28,7 @@ from .direct_calls import called_directly, made, making
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
 from .normalized_masks import recompute_masks
-from .opaque_gradients import mark_operators, opaque_gradients
+from .opaque_gradients import mark_operators, opaque_gradients, register_fake
 from .padded_products import pad_products
 from .pooling_indices import narrow_pooling_indices
 from .repeats import expand_repeats
@@ -201,6 +201,7 @@ def with_values(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list
     if all("val" in node.meta for node in nodes):
         return [node.meta["val"] for node in placeholders]
     mode = fake_mode_of(example_inputs)
+    register_fake()
     FakeTensorProp(gm, mode).propagate(*example_inputs)
     return [node.meta["val"] for node in placeholders]
 

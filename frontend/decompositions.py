@@ -98,5 +98,6 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
     found = {
         operator: function for operator, function in table.items() if str(operator) not in rules or operator in _ALWAYS
     }
+    # Which of them stays whole depends on its operands.
     found[batch_norms.BATCH_NORM] = batch_norms.kept_whole(table[batch_norms.BATCH_NORM])
     return found

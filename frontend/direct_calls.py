@@ -274,9 +274,9 @@ def _function(base: Any, amp: bool) -> type[torch.autograd.Function]:
         grads = given[0] if boxed else list(given)
         backward_graph = base.compiled_bw
         if several and len(grads) == outputs:
-            for (i, format_), output in zip(expected, ctx.bascule_outputs, strict=True):
+            for (i, format_), (sizes, dtype, device) in zip(expected, ctx.bascule_outputs, strict=True):
                 if grads[i] is None:  # the loss does not depend on it
-                    grads[i] = _zeros(*output, format_)
+                    grads[i] = _zeros(sizes, dtype, device, format_)
             given = (grads,) if boxed else tuple(grads)
         if (
             backward_graph is None

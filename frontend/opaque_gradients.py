@@ -128,6 +128,7 @@ def opaque_gradients() -> Iterator[None]:
                 definition._setup_context_fn,
             ):
                 continue
+            register_fake()
             definition._backward_fn = Formula(operator, definition._backward_fn)
             definition._setup_context_fn = Setup(definition._setup_context_fn)
     try:
@@ -179,7 +180,13 @@ def _gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[i
     return results
 
 
-@torch.library.register_fake("bascule::gradient_of", lib=_library)
+@cache
+def register_fake() -> None:
+    """Lets `gradient_of` be traced. Not done when this module is imported: PyTorch looks up the line that does it, among the files of all
+    modules that are loaded."""
+    torch.library.register_fake("bascule::gradient_of", _fake_gradient_of, lib=_library)
+
+
 def _fake_gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[int]) -> list[torch.Tensor]:
     return [
         torch.empty_strided(size, stride, dtype=dtype, device=tensors[0].device)

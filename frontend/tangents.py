@@ -9,9 +9,10 @@ Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
 def tangents_of(graph: torch.fx.Graph) -> tuple[int, ...]:
-    """The numbers of the inputs of a backward that are gradients: the partitioner calls them `tangents_1`, ..."""
-    inputs = graph.find_nodes(op="placeholder")
-    return tuple(number for number, node in enumerate(inputs) if node.name.startswith("tangents_"))
+    """The numbers of the inputs of a backward that are gradients: the partitioner calls them `tangents_1`, ..., and among them what subclasses
+    of tensors hold beside tensors."""
+    inputs = enumerate(graph.find_nodes(op="placeholder"))
+    return tuple(n for n, x in inputs if x.name.startswith("tangents_") and isinstance(x.meta.get("val"), torch.Tensor))
 
 
 def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:

@@ -5,7 +5,7 @@ next block of a size lie elsewhere. So results wander through memory that is in 
 every 4 KiB. Here a block is a storage that stays when a result dies; as long as anything else refers to the storage (a tensor, a view, an
 array of NumPy's), it is not given again. It is an ordinary storage: it can be resized, shared between processes, or saved.
 
-PyTorch's private count of a storage's users is named here and nowhere else. Checked on torch 2.11 to 2.14.
+PyTorch's private count of a storage's users is named here and nowhere else. Checked on torch 2.13.
 """
 
 import threading
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from sys import getrefcount
 
 import torch
+from torch import is_inference_mode_enabled as inference
 from torch._C import _storage_Use_Count as users_of
 
 from .tensors import empty, view
@@ -27,20 +28,17 @@ Key = tuple[int, torch.dtype, bool]  # bytes, dtype, whether made in inference m
 class Block:
     """`tensor` holds the memory and is never handed out. `taken`: when the memory was last given."""
 
-    def __init__(self, key: Key, tensor: torch.Tensor, taken: int):
-        self.key, self.tensor, self.taken = key, tensor, taken
-        self.storage = tensor.untyped_storage()  # the one object by which Python knows it: who has that is not counted apart
-        self.alone = self._users()
+    __slots__ = ("address", "key", "references", "storage", "storage_object", "taken", "tensor", "users")
 
-    def _users(self) -> tuple[int, int, int]:
-        """Tensors that share the storage, references to it in Python, and where the memory is: it moves when it is resized, or shared with
-        another process, which may then still have it."""
-        return users_of(self.storage._cdata), getrefcount(self.storage), self.tensor.data_ptr()
-
-    @property
-    def free(self) -> bool:
-        """Whether nobody has it."""
-        return self._users() == self.alone
+    def __init__(self, key: Key, taken: int):
+        self.key, self.taken = key, taken
+        self.tensor = empty((key[0] // key[1].itemsize,), (1,), key[1])
+        self.storage_object = (
+            self.tensor.untyped_storage()
+        )  # the one by which Python knows it: who has that is not counted apart
+        self.storage = self.storage_object._cdata
+        self.address = self.tensor.data_ptr()
+        self.users, self.references = users_of(self.storage), getrefcount(self.storage_object)
 
 
 _blocks: list[Block] = []
@@ -50,40 +48,40 @@ _busy = threading.Lock()  # never waited for: a fork may copy it locked
 
 def empty_kept(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype, size: int) -> torch.Tensor:
     """A tensor of unspecified contents, which has at most `size` bytes from its first element to its last."""
+    global _clock
     if not LEAST <= size <= LIMIT or not _busy.acquire(False):
         return empty(sizes, strides, dtype)
     try:
-        key = (size, dtype, torch.is_inference_mode_enabled())
-        block = _taken(key) or _made(key)
-        return empty(sizes, strides, dtype) if block is None else view(block.tensor, sizes, strides, 0)
+        _clock += 1
+        key = (size, dtype, inference())
+        for block in _blocks:  # always the same one of several: the likeliest to be in a cache
+            if (
+                block.key == key
+                and users_of(block.storage) == block.users
+                and getrefcount(block.storage_object) == block.references
+                # Resized, or shared with another process, which may still have it.
+                and block.tensor.data_ptr() == block.address
+            ):
+                block.taken = _clock
+                return view(block.tensor, sizes, strides, 0)
+        if not _made_room(size):
+            return empty(sizes, strides, dtype)
+        block = Block(key, _clock)
+        _blocks.append(block)
+        return view(block.tensor, sizes, strides, 0)
     finally:
         _busy.release()
 
 
-def _taken(key: Key) -> Block | None:
-    """A block that is free; always the same one of several, which is the likeliest to be in a cache."""
-    global _clock
-    _clock += 1
-    for block in _blocks:
-        if block.key == key and block.free:
-            block.taken = _clock
-            return block
-    return None
-
-
-def _made(key: Key) -> Block | None:
-    """A new block, if there is room for it."""
+def _made_room(size: int) -> bool:
+    """Whether another block may be kept; for it those are given up that were not taken for long."""
     room = LIMIT - sum(block.key[0] for block in _blocks)
     for block in sorted(_blocks, key=lambda block: block.taken):
-        if room >= key[0] or _clock - block.taken <= PATIENCE:
+        if room >= size or _clock - block.taken <= PATIENCE:
             break
         _blocks.remove(block)
         room += block.key[0]
-    if room < key[0]:
-        return None
-    block = Block(key, empty((key[0] // key[1].itemsize,), (1,), key[1]), _clock)
-    _blocks.append(block)
-    return block
+    return room >= size
 
 
 def release_blocks() -> None:

@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from bascule.dialect.ir import context
+from bascule.dialect.tools.output import write
 from bascule.errors import BasculeError, UserError
 from bascule.frontend.aot import compile_with_autograd
 from bascule.frontend.decompositions import decomposition_table
@@ -33,7 +34,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "a function `example_inputs()` of its file: a list or tuple of tensors, or a callable that returns one.",
     )
     parser.add_argument("function", help="file.py:name")
-    parser.add_argument("--stage", choices=list(STAGES), default="torch", help="the stage to print (default: torch)")
+    parser.add_argument(
+        "--stage",
+        choices=list(STAGES),
+        default="torch",
+        help="the stage to print (default: torch); tensor: as torch-to-bascule leaves it, before fusion",
+    )
     parser.add_argument("--inputs", metavar="TYPES", help="seeded random tensors, like f32[4,8],i64[3]")
     parser.add_argument("--grad", action="store_true", help="the graphs of a training step: forward, then backward")
     parser.add_argument("--dynamic", action="store_true", help="sizes as symbols")
@@ -141,10 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             function, inputs, stage=args.stage, options=options, grad=args.grad, dynamic=args.dynamic
         )
         text = "\n// -----\n".join(m.operation.get_asm(enable_debug_info=args.print_debuginfo) for m in modules)
-        if args.o == "-":
-            print(text)
-        else:
-            Path(args.o).write_text(f"{text}\n")
+        write(f"{text}\n", args.o)
     except (BasculeError, OSError) as error:
         print(f"bascule-import: error: {error}", file=sys.stderr)
         return 1

@@ -10,7 +10,16 @@ PRODUCERS = ("bascule.compute", "bascule.scan", "bascule.scatter")
 
 # What one scalar op costs where vector code runs it, in units of an addition. Ops that are not listed cost 1.
 FREE = frozenset(
-    ("tensor.extract", "affine.apply", "arith.constant", "arith.index_cast", "bascule.yield", "scf.yield", "scf.if", "scf.condition")
+    (
+        "tensor.extract",
+        "affine.apply",
+        "arith.constant",
+        "arith.index_cast",
+        "bascule.yield",
+        "scf.yield",
+        "scf.if",
+        "scf.condition",
+    )
     + ("builtin.unrealized_conversion_cast", "arith.extf", "arith.bitcast", "bascule.store", "bascule.reduce")
 )
 COSTS = {

@@ -285,7 +285,7 @@ class Planner:
                 c = node.address.get(lane, 0)
                 if c == 0 and node.name != "bascule.store":
                     total += UNIFORM
-                elif c == 1:
+                elif c == 1 or (c == -1 and node.results):
                     total += ACCESS * registers
                 else:
                     total += (GATHER if node.results else SCATTER) * lanes

@@ -19,7 +19,8 @@ POSITIONS = ("argmax", "argmin")
 
 @dataclass
 class DomainSchedule:
-    """Of one parallel domain, see `schedule-kernels`. `stages`: steps of its walks in flight; `cluster`: programs that have a tile together."""
+    """Of one parallel domain, see `schedule-kernels`. `stages`: steps of its walks in flight; `cluster`: programs that have a tile together;
+    `resident`: of a multiprocessor, that registers leave room for (0: as it comes)."""
 
     kind: str
     order: list[int]
@@ -28,6 +29,7 @@ class DomainSchedule:
     warps: int
     stages: int = 1
     cluster: int = 1
+    resident: int = 0
     loops: list[InnerLoop] = field(default_factory=list)
 
     def attributes(self) -> dict[str, ir.Attribute]:

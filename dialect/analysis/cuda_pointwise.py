@@ -14,20 +14,23 @@ SHARED_FILL = 32  # ... and where it reads as much for all rows as for some of t
 WASTE = 1.15  # points of programs over points of the domain, where a flat domain is the alternative
 RAGGED_EACH = 32  # elements of a thread of rows whose loops are as long as data says: a row waits for load after load, so many are under way
 RAGGED_WASTE = 1.34  # the same of rows whose loops are as long as data says
+REPEATED_EACH = 2  # elements of a thread that repeats steps until its whole program is done; one warp, whose threads need not wait for others
 
 
 def pointwise(domain: Domain) -> DomainSchedule:
     order = domain.order(domain.indices, domain.sizes)
-    if _ragged(domain):
+    if _has(domain, "scf.for"):
         return _segments(domain, order)
+    if _has(domain, "scf.while"):
+        return flat(domain, "pointwise", order, WARP, REPEATED_EACH)
     return _transposed(domain, order) or _broadcast(domain, order) or flat(domain, "pointwise", order)
 
 
-def flat(domain: Domain, kind: str, order: list[int]) -> DomainSchedule:
-    """One axis: 16 bytes of the narrowest elements a thread, fewer points a program where that leaves multiprocessors idle."""
+def flat(domain: Domain, kind: str, order: list[int], threads: int = FLAT, each: int = 0) -> DomainSchedule:
+    """One axis: `each` elements a thread (0: 16 bytes of the narrowest), fewer points a program where that leaves multiprocessors idle."""
     points = domain.points if domain.points is not None else LARGE
-    each = _each(domain)
-    block = FLAT * each
+    each = each or _each(domain)
+    block = threads * each
     while block > WARP * each and points < 2 * domain.machine.sm_count * block:
         block //= 2
     block = min(block, max(WARP, power_of_two(points)))
@@ -41,9 +44,9 @@ def _each(domain: Domain) -> int:
     return min(16, max(8, VECTOR // min(widths, default=4)))
 
 
-def _ragged(domain: Domain) -> bool:
-    """Whether a loop at a point is as long as data says."""
-    return any(op.name == "scf.for" for op in ops_in(domain.op))
+def _has(domain: Domain, loop: str) -> bool:
+    """Whether there is a `loop`, as long as data says, at a point."""
+    return any(op.name == loop for op in ops_in(domain.op))
 
 
 def _segments(domain: Domain, order: list[int]) -> DomainSchedule:

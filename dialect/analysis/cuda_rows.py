@@ -99,7 +99,10 @@ def _own_rows(domain: Domain) -> DomainSchedule:
         elements = block * max(longest, SCANNED if walked else 1)
         warps = warps_of(elements, HELD if walked or riding or elements > SHORT else HELD_SHORT)
     schedule = DomainSchedule("scan" if scans else "row", order, axes, tile, warps, loops=loops)
-    schedule.stages = _stages(domain, scans, max(1, BESIDE // warps))
+    together = max(1, BESIDE // warps)
+    schedule.stages = _stages(domain, scans, together)
+    if riding and points > domain.machine.sm_count:
+        schedule.resident = min(together, -(-points // domain.machine.sm_count))
     return schedule
 
 

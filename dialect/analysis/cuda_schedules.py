@@ -34,6 +34,7 @@ def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing
             "stages": i64(min(schedule.stages for schedule in schedules)),
             **_indices(kernel, indexing),
             **({"cluster": i64(schedules[0].cluster)} if schedules[0].cluster > 1 else {}),
+            **({"resident": i64(resident)} if (resident := min(s.resident for s in schedules)) else {}),
             "capability": i64(machine.capability),
         }
     )

@@ -46,7 +46,8 @@ def _length(domain: Domain) -> int | None:
     lengths = {iterations(sizes_of(loop)) for loop in domain.inner} - {1}
     (length,) = lengths if len(lengths) == 1 else (None,)
     reduces = [loop for loop in domain.inner if loop.name == "bascule.reduce"]
-    once = bool(reduces) and not any(needs(loop, reduces) for loop in reduces)
+    online = any(loop.attributes["kind"].value == "softmax" for loop in reduces)  # two exponentials an element
+    once = bool(reduces) and not online and not any(needs(loop, reduces) for loop in reduces)
     again = len(reduces) < len(domain.inner) and domain.points is not None and read_again(domain)
     return length if once and again else None
 

@@ -6,11 +6,12 @@ tensor by one index of size A * B. It can be collapsed where nothing but `i * B 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..ir.shapes import constant, layout_of
 from ..mlir import ir
 from .accesses import coefficients
-from .bodies import Body, indices_of, tensor_bytes
+from .bodies import Body, indices_of, sizes_of, tensor_bytes
 from .indexing import Indexing
 
 Fold = tuple[int, int]
@@ -104,6 +105,16 @@ class Walker:
 
     def reduces_along(self, index: ir.Value) -> bool:
         return self.loops[index][0] != self.body.op
+
+
+def with_folds(bodies: Sequence[Body]) -> list[Body]:
+    """The computes with indices of sizes that make a fold: two neighbours of sizes A and B, or one of size A * B where there are such. What
+    the others make of their indices need not be looked at."""
+    sizes = [[list(map(constant, sizes_of(loop))) for loop in (body.op, *body.loops)] for body in bodies]
+    products = [{a * b for loop in loops for a, b in pairwise(loop) if a and b and 1 not in (a, b)} for loops in sizes]
+    singles = [{size for loop in loops for size in loop} for loops in sizes]
+    folds = set[int | None]().union(*products) & set[int | None]().union(*singles)
+    return [body for body, two, one in zip(bodies, products, singles) if not folds.isdisjoint(two | one)]
 
 
 def to_collapse(walkers: Sequence[Walker], collapsible: set[ir.Value]) -> dict[Fold, list[tuple[Walker, list[Pair]]]]:

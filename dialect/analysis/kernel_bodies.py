@@ -15,6 +15,8 @@ from .bodies import sizes_of
 
 ACCUMULATORS = {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}  # of a kind of reduction, where not one
 
+ZERO = -1  # the number of an index that is 0
+
 # loop index (value number) -> coefficient; None where the dependence is not linear with a constant coefficient
 Dependence = dict[int, int | None]
 
@@ -25,7 +27,7 @@ class Node:
 
     name: str
     op: ir.Operation
-    operands: list[int]
+    operands: list[int]  # of a read or store: where a quotient meets its remainder, ZERO and what was divided
     results: list[int]
     types: list[ir.Type]  # of the results
     blocks: list["Block"]
@@ -64,7 +66,7 @@ class Body:
 def decode(kernel: ir.Operation, arguments: list[ir.Value]) -> Body:
     """Decodes the region of `kernel`; `arguments` are the enclosing function's."""
     numbers: dict[ir.Value, int] = {}
-    types: dict[int, ir.Type] = {}
+    types: dict[int, ir.Type] = {ZERO: ir.IndexType.get(kernel.context)}
 
     def number(value: ir.Value) -> int:
         known = numbers.get(value)
@@ -115,6 +117,8 @@ class _Dependences:
     def __init__(self, body: Body):
         self.body = body
         self.known = body.dependence
+        # Quotients and remainders -> what is divided, by how much, whether this is the quotient.
+        self.digits: dict[int, tuple[int, int, bool]] = {}
 
     def of(self, value: int) -> Dependence:
         return self.known.get(value, {})
@@ -126,12 +130,15 @@ class _Dependences:
                 map_ = node.op.attributes["map"].value
                 dims = [self.of(v) for v in node.operands[: map_.n_dims]]
                 self.known[node.results[0]] = self.affine(map_.results[0], dims)
+                self.divide(node, map_.results[0])
                 continue
             if node.name in READS:
+                node.operands[1:] = self.met(node.operands[0], node.operands[1:])
                 node.address = self.address(node.operands[0], node.operands[1:])
                 self.known[node.results[0]] = dict.fromkeys({**node.address, **self.of(node.operands[0])})
                 continue
             if node.name == "bascule.store":
+                node.operands[2:] = self.met(node.operands[1], node.operands[2:])
                 node.address = self.address(node.operands[1], node.operands[2:])
                 continue
             if node.name == "bascule.random":
@@ -170,6 +177,29 @@ class _Dependences:
             if found.keys() == inside.keys():
                 return found
             inside = found
+
+    def divide(self, node: Node, e: ir.AffineExpr) -> None:
+        """Notes an index that is the quotient or the remainder of another by a constant."""
+        if isinstance(e, ir.AffineFloorDivExpr | ir.AffineModExpr) and isinstance(e.lhs, ir.AffineDimExpr):
+            by = constant(e.rhs)
+            if by is not None and by > 0:
+                self.digits[node.results[0]] = (node.operands[e.lhs.position], by, isinstance(e, ir.AffineFloorDivExpr))
+
+    def met(self, base: int, indices: list[int]) -> list[int]:
+        """The indices of an access: where the steps of a quotient and its remainder make what was divided, that, and no quotient."""
+        quotients = [i for i, v in enumerate(indices) if self.digits.get(v, (0, 0, False))[2]]
+        if not quotients:
+            return indices
+        layout, indices = layout_of(self.body.types[base]), list(indices)
+        steps = self.affine(layout.results[0], [{i: 1} for i in range(len(indices))])
+        for i in quotients:
+            divided, by, _ = self.digits[indices[i]]
+            for j, value in enumerate(indices):
+                step = steps.get(j)
+                if self.digits.get(value) == (divided, by, False) and step is not None and steps.get(i) == by * step:
+                    indices[i], indices[j] = ZERO, divided
+                    break
+        return indices
 
     def address(self, base: int, indices: list[int]) -> Dependence:
         type_ = self.body.types[base]

@@ -132,6 +132,8 @@ def read(op: ir.Operation, source, indices: list[torch.Tensor], scope: Scope) ->
     data = signed(data)
     narrow = data.is_floating_point() and data.element_size() == 1  # torch has no indexing of f8
     picked = (data.view(torch.uint8) if narrow else data)[(*indices, *own)]
+    if not data.dim():  # no index: a view of the memory, which a later store would change
+        picked = picked.clone()
     return picked.view(data.dtype) if narrow else picked
 
 

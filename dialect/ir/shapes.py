@@ -100,7 +100,19 @@ def layout_of(type_: ir.RankedTensorType | ir.MemRefType) -> ir.AffineMap:
     elif len(type_.affine_map.results) == 1:
         return type_.affine_map
     assert not any(map(type_.is_dynamic_dim, range(1, type_.rank))), f"{type_} is dynamic and has no layout"
-    return strided(row_major(type_.shape))
+    return _row_major_map(type_.shape)
+
+
+def _row_major_map(shape: Sequence[int]) -> ir.AffineMap:
+    """`strided(row_major(shape))`, in numbers; the first size is not looked at."""
+    steps, step = list[int](), 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    total: ir.AffineExpr = ir.AffineExpr.get_constant(0)
+    for dim, step in enumerate(reversed(steps)):
+        total = total + ir.AffineExpr.get_dim(dim) * step
+    return ir.AffineMap.get(len(shape), 0, [total])
 
 
 def shape_of(value: ir.Value) -> list[ir.AffineExpr]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ..analysis.bodies import Body, sizes_of, summarize
 from ..analysis.buffers import memref_type, strides
-from ..analysis.folds import Fold, Pair, Walker, to_collapse
+from ..analysis.folds import Fold, Pair, Walker, to_collapse, with_folds
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..ir import builders
@@ -46,7 +46,8 @@ def _collapse(graph: ir.Operation) -> bool:
     """Collapses what can be, of all folds that do not meet; whether there was any."""
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
     ops = [view.operation for view in graph.regions[0].blocks[0].operations]
-    walkers = [Walker(summarize(op), indexing) for op in ops if op.name == "bascule.compute"]
+    bodies = [summarize(op) for op in ops if op.name == "bascule.compute"]
+    walkers = [Walker(body, indexing) for body in with_folds(bodies)]
     found = to_collapse(walkers, {w.body.result for w in walkers if _may_move(w.body)})
     done: set[Walker] = set()
     for fold, chosen in found.items():

@@ -14,7 +14,7 @@ from ..mlir import func, ir
 from .base import VALUES, Pass, check_target
 
 SMALL = 1 << 18  # bytes that a kernel reads and writes, up to which its launch takes longer than its work
-LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.scan", "bascule.compute", "scf.for")
+LOOPS = ("bascule.reduce", "bascule.scan", "bascule.compute", "scf.for")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ Our passes are run by this module; what stands between two of them is handed to 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ..errors import UserError
 from ..mlir import ir, passmanager
@@ -123,41 +124,43 @@ def _stage(text: str, column: int) -> Stage:
         return cls.from_options(_options(match[2] or "", location), location)
     if not text:
         raise UserError("a pass name is missing", location=location)
-    try:
-        with ir.Context():
-            passmanager.PassManager.parse(f"builtin.module({text})")
-    except (ValueError, ir.MLIRError) as error:
+    refusal = _refusal(text)
+    if refusal is not None:
         name = match[1] if match else text
         if match and match[2] is not None and is_known(name):
-            raise UserError(f"the pass '{name}' of MLIR does not take '{match[2]}'", location=location) from None
+            raise UserError(f"the pass '{name}' of MLIR does not take '{match[2]}'", location=location)
         if match and "(" not in text:
             raise UserError(
                 f"'{name}' is not a pass of Bascule or of MLIR",
                 location=location,
                 hint=f"passes of Bascule: {', '.join(registry.names())}",
-            ) from None
+            )
         for word in re.finditer(r"[\w.\-]+", text):
             if registry.find(word[0]) is not None:
                 raise UserError(
                     f"the pass '{word[0]}' takes a whole module",
                     location=f"pipeline:{column + word.start() + 1}",
                     hint=f"it stands beside, not inside, what is nested: {word[0]},func.func(cse)",
-                ) from None
-        said = str(error).partition("error: ")[2].partition("\n")[0]
-        raise UserError(f"'{text}' does not parse: {said or error}", location=location) from None
+                )
+        said = refusal.partition("error: ")[2].partition("\n")[0]
+        raise UserError(f"'{text}' does not parse: {said or refusal}", location=location)
     return UpstreamPass(text)
+
+
+@cache
+def _refusal(text: str) -> str | None:
+    """What MLIR says of a pipeline that is none of its own; None for one that is. Asking takes a context, which takes 6 ms."""
+    try:
+        with ir.Context():
+            passmanager.PassManager.parse(f"builtin.module({text})")
+    except (ValueError, ir.MLIRError) as error:
+        return str(error)
+    return None
 
 
 def is_known(name: str) -> bool:
     """Whether Bascule or MLIR has a pass `name`."""
-    if registry.find(name) is not None:
-        return True
-    try:
-        with ir.Context():
-            passmanager.PassManager.parse(f"builtin.module({name})")
-    except (ValueError, ir.MLIRError):
-        return False
-    return True
+    return registry.find(name) is not None or _refusal(name) is None
 
 
 def _options(text: str, location: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from ..ir.functions import remarks
 from ..mlir import ir
 from .command_line import USAGE, Arguments, parse_arguments, pass_list
 from .diagnostics import Collector, verify
+from .output import write
 from .parsing import parse
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
@@ -81,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
             print(version())
             return 0
         if "list-passes" in arguments.flags:
-            print(*pass_list(), sep="\n")
+            write("".join(f"{line}\n" for line in pass_list()))
             return 0
         if "show-dialects" in arguments.flags:
             ctx = context()
@@ -145,10 +146,7 @@ def _process(text: str, arguments: Arguments) -> int:
         print(*arguments.reports, sep="\n", file=sys.stderr)
     if not checking and not (failed and not printed):
         result = "\n// -----\n\n".join(text.rstrip("\n") + "\n" for text in printed)
-        if arguments.output == "-":
-            sys.stdout.write(result)
-        else:
-            Path(arguments.output).write_text(result)
+        write(result, arguments.output)
     return int(failed)
 
 

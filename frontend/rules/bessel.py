@@ -1,15 +1,14 @@
 """Modified Bessel functions of order 0 and 1, computed in f64: power series, asymptotic series, and a Chebyshev series between.
 
 Formulas by their numbers in Abramowitz and Stegun, "Handbook of Mathematical Functions". The coefficients are computed here, from
-the formulas. Bessel functions J and Y, whose zeros need more care, have no rule.
+the formulas. Those that oscillate are in `oscillating.py`.
 """
 
 import math
-from collections.abc import Callable
 from functools import cache, partial
 
-from ..conversion import rule
-from .operands import elementwise
+from .operands import Emit
+from .pointwise import register_unary
 from .scalars import Scalar, polynomial, select
 from .special import in_double
 
@@ -103,7 +102,7 @@ def unscaled_k(order: int, x: Scalar) -> Scalar:
     return scaled_k(order, x) * (-x).exp()
 
 
-FUNCTIONS: dict[str, Callable[[Scalar], Scalar]] = {
+FUNCTIONS: dict[str, Emit] = {
     "i0": partial(unscaled_i, 0),
     "special_i0e": partial(scaled_i, 0),
     "special_i1": partial(unscaled_i, 1),
@@ -115,11 +114,4 @@ FUNCTIONS: dict[str, Callable[[Scalar], Scalar]] = {
     "special_scaled_modified_bessel_k0": partial(scaled_k, 0),
     "special_scaled_modified_bessel_k1": partial(scaled_k, 1),
 }
-
-
-def _bessel(emit: Callable, c, x):
-    return elementwise(c, emit, x)
-
-
-for _name, _function in FUNCTIONS.items():
-    rule(f"aten.{_name}.default")(partial(_bessel, in_double(_function)))
+register_unary({name: in_double(function) for name, function in FUNCTIONS.items()})

@@ -2,8 +2,7 @@
 
 import torch
 
-from ..conversion import rule
-from .operands import elementwise
+from .pointwise import register_binary
 from .repetition import repeat
 from .scalars import Scalar, is_signed, select
 
@@ -68,11 +67,4 @@ def lcm(a: Scalar, b: Scalar) -> Scalar:
     return (quotient * second).to(dtype).abs()
 
 
-@rule("aten.gcd.default")
-def gcd_rule(c, a, b):
-    return elementwise(c, gcd, a, b)
-
-
-@rule("aten.lcm.default")
-def lcm_rule(c, a, b):
-    return elementwise(c, lcm, a, b)
+register_binary({"gcd.default": gcd, "lcm.default": lcm})

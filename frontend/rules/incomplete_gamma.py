@@ -120,8 +120,10 @@ def fraction_of_q(front: Scalar, a: Scalar, x: Scalar, wanted: Scalar, epsilon: 
         term = -(term * numerator * inverse * after)
         return [term, total + term, after, n + 1.0]
 
+    def goes_on(term: Scalar, total: Scalar, inverse: Scalar, n: Scalar) -> Scalar:
+        return wanted & (term.abs() > total * epsilon)
+
     first = 1.0 / start
-    goes_on = lambda term, total, *rest: wanted & (term.abs() > total * epsilon)  # noqa: E731
     return front * a * repeat([first, first, first, x.like(1.0)], goes_on, step)[1]
 
 

@@ -12,8 +12,8 @@ from functools import partial
 
 import torch
 
-from ..conversion import rule
-from .operands import elementwise
+from .operands import Emit
+from .pointwise import register_binary
 from .repetition import repeat
 from .scalars import Scalar, select
 
@@ -170,7 +170,7 @@ def legendre(x: Scalar, n: Scalar) -> Scalar:
     return select(end & (degree.number >= 0.0), at_end, member(x, degree, x, step, ~end))
 
 
-POLYNOMIALS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
+POLYNOMIALS: dict[str, Emit] = {
     "hermite_polynomial_h": partial(hermite, True),
     "hermite_polynomial_he": partial(hermite, False),
     "laguerre_polynomial_l": laguerre,
@@ -179,11 +179,4 @@ POLYNOMIALS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
 for _letter, _kind in KINDS.items():
     POLYNOMIALS[f"chebyshev_polynomial_{_letter}"] = partial(chebyshev, _kind, False)
     POLYNOMIALS[f"shifted_chebyshev_polynomial_{_letter}"] = partial(chebyshev, _kind, True)
-
-
-def _polynomial(emit: Callable[[Scalar, Scalar], Scalar], c, x, n):
-    return elementwise(c, emit, x, n)
-
-
-for _name, _emit in POLYNOMIALS.items():
-    rule(*(f"aten.special_{_name}.{overload}" for overload in OVERLOADS))(partial(_polynomial, _emit))
+register_binary({f"special_{name}.{kind}": emit for name, emit in POLYNOMIALS.items() for kind in OVERLOADS})

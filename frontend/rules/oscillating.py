@@ -5,13 +5,12 @@ value around; eager's, whose denominators lack their leading 1, to 1e-6 between 
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 
-from ..conversion import rule
 from . import bessel_tables as tables
 from .bessel_tables import Rational
-from .operands import elementwise
+from .operands import Emit
+from .pointwise import register_unary
 from .scalars import Scalar, polynomial, select
 from .special import in_double
 
@@ -62,9 +61,8 @@ def bessel_y(order: int, x: Scalar) -> Scalar:
     logarithm = near_j(order, x) * x.log()
     rest = quotient(x * x, NEAR_Y[order])
     if order:
-        near = rest * x + (logarithm - 1.0 / x) * (2.0 / math.pi)
-    else:
-        near = rest + logarithm * (2.0 / math.pi)
+        rest, logarithm = rest * x, logarithm - 1.0 / x
+    near = rest + logarithm * (2.0 / math.pi)
     value = select(x <= NEAR, near, far(order, x)[1])
     return select(x.eq(0.0), -math.inf, select(x < 0.0, math.nan, value))
 
@@ -98,18 +96,11 @@ def airy_ai(x: Scalar) -> Scalar:
     return select(x.isinf(), math.nan, value)
 
 
-FUNCTIONS: dict[str, Callable[[Scalar], Scalar]] = {
+FUNCTIONS: dict[str, Emit] = {
     "special_bessel_j0": partial(bessel_j, 0),
     "special_bessel_j1": partial(bessel_j, 1),
     "special_bessel_y0": partial(bessel_y, 0),
     "special_bessel_y1": partial(bessel_y, 1),
     "special_airy_ai": airy_ai,
 }
-
-
-def _oscillating(emit: Callable, c, x):
-    return elementwise(c, emit, x)
-
-
-for _name, _function in FUNCTIONS.items():
-    rule(f"aten.{_name}.default")(partial(_oscillating, in_double(_function)))
+register_unary({name: in_double(function) for name, function in FUNCTIONS.items()})

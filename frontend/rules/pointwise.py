@@ -98,7 +98,8 @@ UNARY: dict[str, Emit] = {
 }
 
 
-def _register_unary(table: dict[str, Emit]) -> None:
+def register_unary(table: dict[str, Emit]) -> None:
+    """A rule for each `aten.<name>.default` of one operand whose value `emit` gives."""
     for name, emit in table.items():
         rule(f"aten.{name}.default")(partial(_unary, emit))
 
@@ -107,7 +108,7 @@ def _unary(emit: Emit, c: Conversion, x, *_):
     return elementwise(c, emit, x)
 
 
-_register_unary(UNARY)
+register_unary(UNARY)
 
 
 @rule("aten.round.decimals")

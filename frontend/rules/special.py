@@ -4,12 +4,11 @@ Formulas by their numbers in Abramowitz and Stegun, "Handbook of Mathematical Fu
 """
 
 import math
-from functools import partial
 
 import torch
 
-from ..conversion import Conversion, rule
-from .operands import Emit, elementwise
+from .operands import Emit
+from .pointwise import register_unary
 from .scalars import Scalar, polynomial, select
 
 SQRT_HALF = math.sqrt(0.5)
@@ -180,12 +179,4 @@ IN_DOUBLE: dict[str, Emit] = {
     "special_ndtr": ndtr,
     "special_spherical_bessel_j0": spherical_bessel_j0,
 }
-
-
-def _special(emit: Emit, c: Conversion, x):
-    return elementwise(c, emit, x)
-
-
-for _name, _emit in IN_DOUBLE.items():
-    rule(f"aten.{_name}.default")(partial(_special, in_double(_emit)))
-rule("aten.special_entr.default")(partial(_special, entr))
+register_unary({name: in_double(emit) for name, emit in IN_DOUBLE.items()} | {"special_entr": entr})

@@ -9,6 +9,7 @@ from functools import cache, partial
 
 from ..conversion import rule
 from .operands import elementwise
+from .pointwise import register_binary
 from .repetition import repeat
 from .scalars import Scalar, select
 from .special import digamma, in_double, trigamma
@@ -23,7 +24,7 @@ def bernoulli_ratios() -> tuple[float, ...]:
     """B_2k / (2k)!, k from 1."""
     numbers = [Fraction(1)]
     for m in range(1, 2 * CORRECTIONS + 1):
-        numbers.append(-sum(math.comb(m + 1, k) * numbers[k] for k in range(m)) / (m + 1))
+        numbers.append(-sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), Fraction(0)) / (m + 1))
     return tuple(float(numbers[2 * k] / math.factorial(2 * k)) for k in range(1, CORRECTIONS + 1))
 
 
@@ -68,9 +69,7 @@ def polygamma(n: int, x: Scalar) -> Scalar:
     return zeta(x.like(n + 1.0), x) * (factorial if n % 2 else -factorial)
 
 
-@rule("aten.special_zeta.default", "aten.special_zeta.self_scalar", "aten.special_zeta.other_scalar")
-def zeta_rule(c, s, a):
-    return elementwise(c, in_double(zeta), s, a)
+register_binary({f"special_zeta.{kind}": in_double(zeta) for kind in ("default", "self_scalar", "other_scalar")})
 
 
 @rule("aten.polygamma.default")

@@ -110,3 +110,46 @@ func.func private @total(%x: memref<100000xf32>, %o: memref<f32>) {
   }) {ranges = affine_map<() -> ()>} : () -> ()
   return
 }
+
+// -----
+
+// Lanes that lie one before the other are loaded in the order of memory and turned around. No gather.
+// CHECK-LABEL: func.func private @turned__part0
+// CHECK-NOT:     vector.gather
+// CHECK:         %[[V:.*]] = vector.load %{{.*}} : memref<?xf32>, vector<[[W:[0-9]+]]xf32>
+// CHECK:         %[[T:.*]] = vector.shuffle %[[V]], %[[V]]
+// CHECK:         vector.store %[[T]]
+func.func private @turned(%x: memref<30x640xf32>, %o: memref<30x640xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index, %j: index):
+    %b = affine.apply affine_map<(d0) -> (639 - d0)>(%j)
+    %a = memref.load %x[%i, %b] : memref<30x640xf32>
+    "bascule.store"(%a, %o, %i, %j) : (f32, memref<30x640xf32>, index, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (30, 640)>} : () -> ()
+  return
+}
+
+// -----
+
+// A quotient and its remainder whose steps make what was divided are that: neighbours are loaded together. (The quotient that is left
+// over is nobody's.)
+// CHECK-LABEL: func.func private @together__part0
+// CHECK-NOT:     vector.gather
+// CHECK:         vector.load %{{.*}} : memref<?xf32>, vector<64xf32>
+// CHECK:         arith.addf {{.*}} : vector<64xf32>
+func.func private @together(%x: memref<30x20x32xf32>, %o: memref<30xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %s = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %q = affine.apply affine_map<(d0) -> (d0 floordiv 32)>(%k)
+      %r = affine.apply affine_map<(d0) -> (d0 mod 32)>(%k)
+      %a = memref.load %x[%i, %q, %r] : memref<30x20x32xf32>
+      "bascule.yield"(%a) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (640)>} : () -> f32
+    "bascule.store"(%s, %o, %i) : (f32, memref<30xf32>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (30)>} : () -> ()
+  return
+}

@@ -3,7 +3,7 @@
 // RUN: not bascule-opt %s --split-input-file --fold-views 2>&1 | filecheck %s
 // A place is one in the file, whatever part it is in.
 // CHECK: signatures.mlir:9:1: error: argument 0 of @layout
-// CHECK-NEXT: signatures.mlir:16:1: error: argument 1 of @no_layout
+// CHECK: signatures.mlir:16:1: error: argument 1 of @no_layout
 
 // expected-error @+1 {{argument 0 of @layout, tensor<4x4xf32, #bascule.layout<affine_map<(d0) -> (d0)>>>, has a layout of 1 dims and 1 results: 2 and 1 are needed}}
 func.func @layout(%x: tensor<4x4xf32, #bascule.layout<affine_map<(d0) -> (d0)>>>) attributes {bascule.graph} {

@@ -103,7 +103,7 @@ func.func @columns(%x: tensor<4096x16384xf32>) -> tensor<16384xf32> attributes {
 
 // A row that is read twice and too long to hold: the programs of a cluster hold it together. Where there are no clusters, a program has a
 // multiprocessor to itself, so that the row is still in the cache. Each thread has one state for all it loads in a step.
-// CHECK: cluster = 4 : i64, {{.*}}held = true, {{.*}}step = 16384 : i64, walk = 0 : i64}, {{.*}}held = true, {{.*}}walk = 1 : i64}], {{.*}}warps = 16 : i64
+// CHECK: cluster = 4 : i64, {{.*}}held = true, {{.*}}step = 16384 : i64, walk = 0 : i64}, {{.*}}held = true, {{.*}}walk = 1 : i64}], {{.*}}warps = 8 : i64
 // ALONE: evict = "last", fold = 4 : i64, {{.*}}step = 16384 : i64, walk = 0 : i64}, {{.*}}evict = "first", fold = 4 : i64, {{.*}}walk = 1 : i64}], {{.*}}warps = 32 : i64
 func.func @walked(%x: tensor<4096x65536xf32>) -> tensor<4096x65536xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({

@@ -1,4 +1,8 @@
 // RUN: bascule-opt %s --schedule-kernels=target=cuda --to-triton --split-input-file | filecheck %s
+// RUN: bascule-opt %s --schedule-kernels=target=cuda | filecheck %s --check-prefix=SCHEDULE
+
+// One warp a program: it waits for the slowest of its lanes only.
+// SCHEDULE: tile = array<i64: 64>, warps = 1
 
 // As many steps as the longest of a program's lanes takes; lanes that are done keep what they carry, and what is at no point never starts.
 // CHECK-LABEL: "tt.func"

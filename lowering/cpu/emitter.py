@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bascule.dialect.analysis.accesses import READS
-from bascule.dialect.analysis.kernel_bodies import Block, Body, Node
+from bascule.dialect.analysis.kernel_bodies import ZERO, Block, Body, Node
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.mlir import ir
 
@@ -52,7 +52,7 @@ class Emitter:
         self.b, self.body, self.loops, self.target, self.functions = builder, body, loops, target, functions
         self.ix = Indexing(builder)
         self.memory = Memory(builder, self.ix)
-        self.env: dict[int, Item] = {}
+        self.env: dict[int, Item] = {ZERO: Index()}
         self.buffers: dict[int, Buffer] = {}
         self.symbols: list[Index] = []
         self.allocated: list[ir.Value] = []  # heap memory, to be freed where the function ends

@@ -11,6 +11,7 @@ from bascule.dialect.mlir import ir
 
 from .builder import Builder, Index, Scalar
 from .indexing import Indexing
+from .registers import shuffle
 from .scalars import Scalars
 
 LINE = 64  # bytes of a cache line
@@ -72,12 +73,26 @@ class Memory:
             else:
                 zero = b.constant(vector, 0)
                 value = b.value("vector.maskedload", vector, [*operands, self.mask.value, zero], None, level)
+        elif place.vector is None and place.stride == -1:
+            value = self._backwards(buffer, place, vector, level)
         else:
             base, offsets = self._split(place)
             mask = self._mask()
             operands = [buffer.memref, base, offsets, mask, b.constant(vector, 0)]
             value = b.value("vector.gather", vector, operands, None, level)
         return Scalar(self._from_memory(value, buffer.element, level), True, level)
+
+    def _backwards(self, buffer: Buffer, place: Index, vector: ir.Type, level: int) -> ir.Value:
+        """Lanes that lie one before the other, read in the order of memory and turned around."""
+        b, s, last = self.b, self.s.at(level), self.ix.width - 1
+        turned = list(range(last, -1, -1))
+        operands = [buffer.memref, self.ix.scalar(replace(place, stride=0, offset=place.offset - last))]
+        if self.mask is None:
+            value = b.value("vector.load", vector, operands, None, level)
+        else:
+            mask = shuffle(s, self.mask.value, self.mask.value, turned)
+            value = b.value("vector.maskedload", vector, [*operands, mask, b.constant(vector, 0)], None, level)
+        return shuffle(s, value, value, turned)
 
     def loaded(self, buffer: Buffer, value: ir.Value) -> Scalar:
         """Lanes of `buffer` as they stand in memory, read already."""

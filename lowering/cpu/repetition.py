@@ -16,7 +16,9 @@ from .scalars import Scalars
 def _while(e: Emitter, node: Node) -> None:
     b = e.b
     if any(isinstance(value.type, ir.IndexType) for value in [*node.op.operands, *node.op.results]):
-        raise UnsupportedError("the CPU lowering has no loop that carries an index", location=source_of(node.op.location))
+        raise UnsupportedError(
+            "the CPU lowering has no loop that carries an index", location=source_of(node.op.location)
+        )
     lanes = e.lanes > 1 and any(map(e.varies, node.results))
     before, after = node.blocks
     memory, outer, floor, sparse = e.memory, e.memory.mask, e.memory.floor, e.memory.sparse

@@ -24,7 +24,19 @@ from .source import Source
 
 # Names that a generated module uses itself.
 RESERVED = (
-    *("args", "call", "constants", "current_stream", "empty", "empty_kept", "free", "functional", "give_arena", "i32", "i64"),
+    *(
+        "args",
+        "call",
+        "constants",
+        "current_stream",
+        "empty",
+        "empty_kept",
+        "free",
+        "functional",
+        "give_arena",
+        "i32",
+        "i64",
+    ),
     *("kept", "kept_layouts", "kernel", "laid_out", "lay_out", "layout", "over", "plan", "ptr", "realigned", "size"),
     *("slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
 )

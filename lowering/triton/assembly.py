@@ -1,12 +1,10 @@
-"""PTX that is changed before the assembler sees it: what the assembler gets wrong, and clusters, which Triton does not know of.
+"""PTX that is changed before the assembler sees it: what the assembler gets wrong, and directives that Triton does not write.
 
 The former was seen on the ptxas of CUDA 12.8, which Triton 3.6 brings.
 """
 
 import re
 from typing import Any
-
-from .clusters import in_clusters
 
 # In a loop, ptxas -O1 and above lets go of the constant 3 in `add.s16x2 d, x, 3` and adds 0: gradients of a pooling were lost so.
 _PACKED = re.compile(r"add\.[su]16x2\s+(%\w+), (%\w+), (%\w+);")
@@ -21,12 +19,21 @@ def without_packed_additions(ptx: str) -> str:
     return _PACKED.sub(lambda found: _APART.format(*found.groups()), ptx)
 
 
-def reassemble(compiled: Any, target: Any, options: dict[str, Any], cluster: int = 1) -> None:
-    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong, or its programs
-    come in clusters of `cluster`."""
+ENTRY = re.compile(r"^(\.reqntid [^\n]*\n)", re.MULTILINE)
+
+
+def with_directives(ptx: str, cluster: int, resident: int) -> str:
+    """A kernel's PTX, to be launched as clusters of so many programs, with registers left for so many of them on a multiprocessor (0: any)."""
+    directives = f".explicitcluster\n.reqnctapercluster {cluster}, 1, 1\n" if cluster > 1 else ""
+    directives += f".minnctapersm {resident}\n" if resident else ""
+    return ENTRY.sub(rf"\1{directives}", ptx) if directives else ptx
+
+
+def reassemble(compiled: Any, target: Any, options: dict[str, Any], cluster: int = 1, resident: int = 0) -> None:
+    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong, or wants directives."""
     from triton.compiler.compiler import make_backend
 
-    ptx = in_clusters(without_packed_additions(compiled.asm["ptx"]), cluster)
+    ptx = with_directives(without_packed_additions(compiled.asm["ptx"]), cluster, resident)
     if ptx == compiled.asm["ptx"]:
         return
     backend = make_backend(target)

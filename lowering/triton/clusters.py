@@ -14,7 +14,6 @@ from .builder import Builder, element
 
 MOST_PROGRAMS = 8  # that every GPU with clusters starts together
 CAPABILITY = 90
-ENTRY = re.compile(r"^(\.reqntid [^\n]*\n)", re.MULTILINE)
 TOLD = re.compile(r"// each of (\d+) programs tells the others: ([\d ]+) bits\n")
 # That a program has begun, which is waited for before its shared memory is written to.
 BEGUN = "barrier.cluster.arrive.relaxed.aligned; mov.b32 $0, $1;"
@@ -94,10 +93,3 @@ def told_by(text: str) -> int | None:
     """The programs of a cluster that `text`, an instruction of `tell`, is run by together; None: it is another."""
     found = TOLD.match(text)
     return int(found[1]) if found else None
-
-
-def in_clusters(ptx: str, programs: int) -> str:
-    """A kernel's PTX, to be launched as clusters of so many programs."""
-    if programs == 1:
-        return ptx
-    return ENTRY.sub(rf"\1.explicitcluster\n.reqnctapercluster {programs}, 1, 1\n", ptx)

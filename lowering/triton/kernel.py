@@ -8,6 +8,7 @@ programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch n
     bascule.warps   warps of a program
     bascule.stages  stages of a pipelined loop
     bascule.cluster neighbouring programs that are started together
+    bascule.resident programs of a multiprocessor that registers leave room for; 0: as it comes
 """
 
 from contextlib import ExitStack
@@ -31,7 +32,8 @@ from .schedule import DomainSchedule, schedule_of
 from .tiles import Axis, Tile
 
 UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any
-GRID, WARPS, STAGES, CLUSTER = "bascule.grid", "bascule.warps", "bascule.stages", "bascule.cluster"
+GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
+CLUSTER, RESIDENT = "bascule.cluster", "bascule.resident"
 DIVISIBILITY = 16  # bytes
 
 
@@ -162,6 +164,7 @@ class KernelFunction:
             WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
             STAGES: ir.IntegerAttr.get(i32, self.schedule.stages),
             CLUSTER: ir.IntegerAttr.get(i32, self.schedule.cluster),
+            RESIDENT: ir.IntegerAttr.get(i32, self.schedule.resident),
         }
         location = self.kernel.location
         function = ir.Operation.create(

@@ -14,6 +14,7 @@ from .clusters import CAPABILITY as CLUSTERS
 from .clusters import MOST_PROGRAMS
 
 MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
+MOST_RESIDENT = 64  # warps of a multiprocessor
 MOST_TILES = 16  # that a program holds of a loop: its body is emitted for each
 
 
@@ -47,7 +48,8 @@ class DomainSchedule:
 @dataclass(frozen=True)
 class Schedule:
     """`domains`: the kernel's own, or (`group`) one for each top-level foreach. `narrow`: where indices of 64 bits are not always needed,
-    expressions that say when. `cluster`: programs that have a tile of the domain together."""
+    expressions that say when. `cluster`: programs that have a tile of the domain together; `resident`: of a
+    multiprocessor, that registers leave room for (0: as it comes)."""
 
     domains: tuple[DomainSchedule, ...]
     group: bool
@@ -57,6 +59,7 @@ class Schedule:
     capability: int
     narrow: ir.AffineMap | None = None
     cluster: int = 1
+    resident: int = 0
 
 
 def schedule_of(kernel: ir.Operation) -> Schedule:
@@ -87,9 +90,12 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
     narrow = config["narrow"].value if "narrow" in config else None
     if narrow is not None and index_bits != 64:
         _refuse(kernel, f"the schedule has 'narrow' and indices of {index_bits} bits")
+    resident = config["resident"].value if "resident" in config else 0
+    if not 0 <= resident * warps <= MOST_RESIDENT:
+        _refuse(kernel, f"the schedule has {resident} programs of {warps} warps on a multiprocessor")
     if cluster > 1:
         _check_cluster(kernel, cluster, group, domains[0], capability)
-    return Schedule(domains, group, warps, stages, index_bits, capability, narrow, cluster)
+    return Schedule(domains, group, warps, stages, index_bits, capability, narrow, cluster, resident)
 
 
 def _check_cluster(kernel: ir.Operation, cluster: int, group: bool, domain: DomainSchedule, capability: int) -> None:

@@ -157,6 +157,11 @@ def test_other_places_for_weights_are_refused(tmp_path):
         bascule.aot_compile(export(Model(), example()), tmp_path / "program", weights="elsewhere")
 
 
+def test_what_is_no_exported_program_is_refused(tmp_path):
+    with pytest.raises(bascule.UserError, match=r"'program': is a Model\n.*torch\.export\.export"):
+        bascule.aot_compile(Model(), tmp_path / "program")
+
+
 def test_weights_are_bound_without_a_copy(tmp_path):
     module, args = Model(), example()
     program = bascule.aot_load(saved(tmp_path, module, args))

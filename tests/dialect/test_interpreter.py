@@ -319,6 +319,32 @@ def test_loops_run_for_each_point_as_long_as_it_needs():
     assert run(LOOPS, x)[0].tolist() == [next(p for p in (v * 2**k for k in range(20)) if p >= 100) for v in want]
 
 
+IN_PLACE = """
+func.func private @twice(%x: memref<i64>, %first: memref<i64>, %second: memref<i64>) {
+  "bascule.kernel"() ({
+    %e = memref.load %x[] : memref<i64>
+    %ten = arith.constant 10 : i64
+    %s = arith.addi %e, %ten : i64
+    "bascule.store"(%s, %first) : (i64, memref<i64>) -> ()
+    %t = arith.muli %e, %ten : i64
+    "bascule.store"(%t, %second) : (i64, memref<i64>) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> ()>} : () -> ()
+  return
+}
+func.func @main(%x: memref<i64>, %y: memref<i64>) {
+  func.call @twice(%x, %x, %y) : (memref<i64>, memref<i64>, memref<i64>) -> ()
+  return
+}"""
+
+
+def test_what_was_read_stays_when_its_memory_is_written():
+    x, y = torch.tensor(5), torch.tensor(0)
+    with context() as ctx:
+        interpret(ir.Module.parse(IN_PLACE, ctx), [x, y])
+    assert (x.item(), y.item()) == (15, 50)
+
+
 SCATTER = """
 func.func @main(%x: tensor<3xf32>, %at: tensor<2x4xi64>, %v: tensor<2x4xf32>) -> tensor<3xf32> attributes {bascule.graph} {
   %0 = "bascule.scatter"(%x) ({

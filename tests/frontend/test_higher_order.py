@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from against_eager import check, cut_at, leaf
+from bascule.frontend.torch_versions import running
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
@@ -152,6 +153,8 @@ WRITING = {
 @pytest.mark.parametrize("name", WRITING)
 def test_graphs_that_write_to_what_they_are_given(name):
     function, calls = WRITING[name]
+    if name != "invoke_subgraph" and running() < (2, 13):
+        pytest.skip("Dynamo refuses it")
     with torch.no_grad():
         records = check(function, *calls)
     assert "higher_order.auto_functionalized_v2" in cut_at(records)

@@ -131,3 +131,28 @@ def test_small_arenas_on_two_streams():
     torch.cuda.synchronize()
     for mine, x in zip(got, given, strict=True):
         torch.testing.assert_close(mine, function(x, w, v), rtol=1e-3, atol=1e-5)
+
+
+def test_one_token():
+    """Small products of weights, a kernel between them and attention; calls after the first, in the same arena."""
+
+    def rotate(x, cos, sin):
+        half = x.shape[-1] // 2
+        return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+    def function(x, wq, wk, wv, cos, sin):
+        q, k, v = (x @ w.t() for w in (wq, wk, wv))
+        q = rotate(q.view(1, 8, 1, 64), cos, sin)
+        k = rotate(k.view(1, 4, 1, 64), cos, sin)
+        k, v = (y[:, :, None].expand(1, 4, 2, 1, 64).reshape(1, 8, 1, 64) for y in (k, v.view(1, 4, 1, 64)))
+        return nn.functional.scaled_dot_product_attention(q, k, v)
+
+    weights = [torch.randn(rows, 256, device="cuda", dtype=torch.bfloat16) / 16 for rows in (512, 256, 256)]
+    compiled = torch.compile(function, backend="bascule", dynamic=False)
+    with torch.no_grad():
+        for _ in range(5):
+            x = torch.randn(1, 256, device="cuda", dtype=torch.bfloat16)
+            angles = [torch.randn(1, 1, 1, 64, device="cuda", dtype=torch.bfloat16) for _ in range(2)]
+            got = compiled(x, *weights, *angles)
+            wide = [t.float() for t in (x, *weights, *angles)]
+            torch.testing.assert_close(got.float(), function(*wide), rtol=5e-2, atol=5e-2)

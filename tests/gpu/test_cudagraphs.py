@@ -5,6 +5,7 @@ import warnings
 import pytest
 import torch
 from target_cases import gpt2, training_step
+from torch._dynamo import compiled_autograd
 from torch.nn import functional as F
 
 import bascule
@@ -272,6 +273,18 @@ def test_a_graph_break_between_two_recordings():
         x = randn(30, 70)
         torch.testing.assert_close(call(x), f(x))
     assert recordings() == 2
+
+
+def test_compiled_autograd_moves_numbers_of_the_cpu():
+    """PyTorch moves them to the GPU in the captured backward, which could not be recorded else."""
+    scale = torch.tensor(1.5)
+    for _ in range(STEPS):
+        x = randn(30, 8, requires_grad=True)
+        loss = (torch.sin(x) * scale).sum()
+        with compiled_autograd._enable(lambda gm: compiled(gm)):
+            loss.backward()
+        torch.testing.assert_close(x.grad, torch.cos(x.detach()) * scale)
+    assert recordings() == 1
 
 
 def test_memory_does_not_grow():

@@ -420,3 +420,35 @@ def test_equal_loops_of_one_launch_share_their_code():
     ]  # fmt: skip
     arguments = ", ".join(f"%{v}{k}: memref<{n}xf32>" for v in "xy" for k in range(6))
     check(kernel(arguments, "\n".join(loops), ""))
+
+
+@pytest.mark.parametrize("bits", runnable_widths())
+@pytest.mark.parametrize("type_", ["f32", "bf16", "i64", "i1"])
+@pytest.mark.parametrize("columns", [7, 64, 333])
+def test_lanes_that_run_backwards(type_: str, columns: int, bits: int):
+    body = f"""%b = affine.apply affine_map<(d0) -> ({columns - 1} - d0)>(%j)
+        %a = memref.load %x[%i, %b] : memref<30x{columns}x{type_}>
+        {stored("%a", type_, "%o", "%i, %j", f"30x{columns}x{type_}")}"""
+    arguments = f"%x: memref<30x{columns}x{type_}>, %o: memref<30x{columns}x{type_}>"
+    check(kernel(arguments, body, f"30, {columns}", "%i, %j"), bits=bits)
+
+
+@pytest.mark.parametrize("bits", runnable_widths())
+@pytest.mark.parametrize("by", [8, 12, 32])
+def test_a_quotient_meets_its_remainder(by: int, bits: int):
+    """Read as one index, and stored as one; where the steps do not fit, or the divisors differ, it stays two."""
+    text = kernel(
+        f"%x: memref<30x20x{by}xf32>, %y: memref<30x{by}x20xf32>, %z: memref<30x{20 * by}x5xf32>, %o: memref<30x20x{by}xf32>",
+        f"""%q = affine.apply affine_map<(d0) -> (d0 floordiv {by})>(%j)
+        %r = affine.apply affine_map<(d0) -> (d0 mod {by})>(%j)
+        %s = affine.apply affine_map<(d0) -> (d0 mod 5)>(%j)
+        %a = memref.load %x[%i, %q, %r] : memref<30x20x{by}xf32>
+        %b = memref.load %y[%i, %r, %q] : memref<30x{by}x20xf32>
+        %c = memref.load %z[%i, %q, %s] : memref<30x{20 * by}x5xf32>
+        %d = arith.mulf %a, %b : f32
+        %e = arith.addf %d, %c : f32
+        "bascule.store"(%e, %o, %i, %q, %r) : (f32, memref<30x20x{by}xf32>, index, index, index) -> ()""",
+        f"30, {20 * by}",
+        "%i, %j",
+    )
+    check(text, bits=bits)

@@ -1,6 +1,7 @@
 """Schedules change how a kernel runs, never what it computes: any edit of one is either run rightly or refused."""
 
 from dataclasses import replace
+from itertools import count
 from random import Random
 
 import pytest
@@ -239,6 +240,44 @@ def test_an_edited_kernel_does_not_take_the_old_schedule():
             compile_kernels(module)
         ScheduleKernels().run(module)
         compile_kernels(module)
+
+
+def stacked(tensors: int) -> str:
+    """A kernel whose rows come from one of `tensors` each, found by bisection."""
+    names = count()
+
+    def row(first: int, end: int) -> tuple[str, str]:
+        name = f"%v{next(names)}"
+        if end - first == 1:
+            return f"{name} = memref.load %x{first}[%j] : memref<64xf32>", name
+        half = (first + end) // 2
+        (below, low), (above, high) = row(first, half), row(half, end)
+        text = f"""{name}_k = arith.constant {half} : index
+        {name}_c = arith.cmpi slt, %i, {name}_k : index
+        {name} = scf.if {name}_c -> (f32) {{
+          {below}
+          scf.yield {low} : f32
+        }} else {{
+          {above}
+          scf.yield {high} : f32
+        }}"""
+        return text, name
+
+    text, value = row(0, tensors)
+    sizes = f"{tensors}x64xf32"
+    arguments = ", ".join(f"%x{i}: memref<64xf32>" for i in range(tensors))
+    store = f'"bascule.store"({value}, %o, %i, %j) : (f32, memref<{sizes}>, index, index) -> ()'
+    return kernel(f"{arguments}, %o: memref<{sizes}>", f"{text}\n{store}", f"{tensors}, 64", "%i, %j")
+
+
+def test_lanes_that_take_one_branch_pay_for_one():
+    """Else lanes would run across the tensors of a long stack: one scalar at a time, in a branch for each lane and tensor."""
+    with context():
+        module = ir.Module.parse(stacked(100))
+        ScheduleKernels().run(module)
+        (function,) = functions(module)
+        domain = from_attribute(kernel_op(function)).domain
+    assert domain.groups[domain.vector] == (1,)
 
 
 def walk(module: ir.Module) -> list[ir.Operation]:

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from bascule.dialect.interpreter.errors import InterpreterError
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.lowering.triton import TritonKernel, compile_kernel
-from bascule.lowering.triton.clusters import BEGUN, in_clusters, told_by
+from bascule.lowering.triton.assembly import with_directives
+from bascule.lowering.triton.clusters import BEGUN, told_by
 from bascule.lowering.triton.interpreter import Memory, run_kernel
 from triton_check import TOLERANCE, lowered, program, run
 
@@ -23,25 +24,31 @@ def seed():
     torch.manual_seed(0)
 
 
-def shared(function, *inputs, programs: int | None = None, tolerance: dict | None = None) -> TritonKernel:
-    """`function` is one kernel of clusters that reads each row once, and gives what eager gives, which computes in f64."""
-    module = program(function, *inputs, registers=FEW)
+def by_largest(x):
+    return x / x.abs().amax(1, keepdim=True)
+
+
+def compared(module, function, *inputs, tolerance: dict | None = None) -> TritonKernel:
+    """The program is one kernel of clusters that reads each row once, and gives what eager gives."""
     (kernel,) = lowered(module).values()
     assert kernel.cluster > 1 and "scf.for" not in kernel.ttir
-    assert programs is None or kernel.cluster == programs
     want = function(*inputs)
     for got, w in zip(run(module, list(inputs)), want if isinstance(want, tuple) else (want,), strict=True):
         torch.testing.assert_close(got, w, equal_nan=True, **(tolerance or TOLERANCE.get(w.dtype, {})))
     return kernel
 
 
+def shared(function, *inputs, tolerance: dict | None = None) -> TritonKernel:
+    return compared(program(function, *inputs, registers=FEW), function, *inputs, tolerance=tolerance)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_softmax(length, dtype):
+def test_rows_over_their_largest(length, dtype):
     x = torch.randn(40, length).to(dtype)
     x[1, :9000] = -torch.inf
     x[2, 70] = torch.nan
-    shared(lambda x: F.softmax(x, -1), x, programs=8 if length > 20480 else 4)
+    assert shared(by_largest, x).cluster == (8 if length > 20480 else 4)
 
 
 def test_normalized_rows():
@@ -65,26 +72,17 @@ def test_results_of_a_row_are_written_beside_it():
     shared(function, x)
 
 
-def test_reductions_that_wait_for_each_other():
-    x = torch.randn(40, LENGTHS[0])
-
-    def function(x):
-        x = x - x.mean(1, keepdim=True)
-        x = x / x.abs().amax(1, keepdim=True)
-        return x * x.square().sum(1, keepdim=True)
-
-    shared(function, x, tolerance={"rtol": 1e-4, "atol": 1e-4})
-
-
 @pytest.mark.parametrize(
     "function",
     [
         lambda x: x.logsumexp(1),
         lambda x: (x.sum(1), x.amax(1)),
+        lambda x: F.softmax(x, -1),
+        lambda x: by_largest(x - x.mean(1, keepdim=True)),
         lambda x: x.cumsum(1) - x.amax(1, keepdim=True),
         lambda x: x[:, :8000] - x[:, :8000].amax(1, keepdim=True),
     ],
-    ids=["only reduced", "read once", "a scan", "short"],
+    ids=["only reduced", "read once", "a softmax", "reduced twice", "a scan", "short"],
 )
 def test_rows_that_are_not_shared(function):
     kernels = lowered(program(function, torch.randn(40, LENGTHS[0]), registers=FEW))
@@ -94,36 +92,69 @@ def test_rows_that_are_not_shared(function):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_gpu_without_clusters_and_rows_of_any_length(dynamic):
     mode = {"tracing_mode": "symbolic"} if dynamic else {"capability": 80}
-    (kernel,) = lowered(program(lambda x: F.softmax(x, -1), torch.randn(40, 20011), registers=FEW, **mode)).values()
+    (kernel,) = lowered(program(by_largest, torch.randn(40, 20011), registers=FEW, **mode)).values()
     assert kernel.cluster == 1 and "scf.for" in kernel.ttir
 
 
 def test_few_rows_have_more_programs():
-    assert [shared(lambda x: F.softmax(x, -1), torch.randn(n, 20480)).cluster for n in (40, 80)] == [4, 4]
-    module = program(lambda x: F.softmax(x, -1), torch.empty(40, 65536, device="meta"))
+    assert [shared(by_largest, torch.randn(n, 20480)).cluster for n in (40, 80)] == [4, 4]
+    module = program(by_largest, torch.empty(40, 65536, device="meta"))
     assert next(iter(lowered(module).values())).cluster == 8
 
 
 @pytest.mark.parametrize("capability", [90, 100])
 def test_machine_code(capability):
     x = torch.empty(4096, 131072, device="meta", dtype=torch.bfloat16)
-    (kernel,) = lowered(program(lambda x: F.softmax(x, -1), x, capability=capability)).values()
+    (kernel,) = lowered(program(by_largest, x, capability=capability)).values()
     assert kernel.cluster == 8
     asm = compile_kernel(kernel, capability).asm
     assert ".explicitcluster\n.reqnctapercluster 8, 1, 1\n" in asm["ptx"]
-    assert len(re.findall(r"\bld\.global\S*v4", asm["ptx"])) == 4  # 32 elements a thread, once
+    assert len(re.findall(r"\bld\.global\S*v4", asm["ptx"])) == 8  # 64 elements a thread, once
     assert "UCGABAR" in asm["sass"]
 
 
-def scheduled(**numbers):
-    module = program(lambda x: F.softmax(x, -1), torch.randn(40, 20480), registers=FEW)
+def scheduled(function=by_largest, **numbers):
+    module = program(function, torch.randn(40, 20480), registers=FEW)
     with module.context:
         (kernel,) = filter(None, map(kernel_op, functions(module)))
         text = str(kernel.attributes["schedule"])
         for name, number in numbers.items():
-            text = re.sub(rf"\b{name} = [\w<>:, ]*?(?=[,}}] \w|}})", f"{name} = {number}", text, count=1)
+            text = re.sub(rf"\b{name} = [\w<>:, ]*?(?=[,}}] \w|}})", f"{name} = {number}", text)
         kernel.attributes["schedule"] = type(kernel.attributes["schedule"]).parse(text)
     return module
+
+
+def held_by_hand(function, x):
+    """The program of `function`, whose rows of 20480 are held by clusters of four in tiles of 1024."""
+    module = program(function, x, registers=FEW)
+    with module.context:
+        (kernel,) = filter(None, map(kernel_op, functions(module)))
+        text = str(kernel.attributes["schedule"])
+        assert "cluster" not in text
+        text = re.sub(r"fold = \d+", "fold = 0", re.sub(r"step = \d+", "held = true, step = 1024", text))
+        text = text.replace("capability = 90", "capability = 90, cluster = 4")
+        kernel.attributes["schedule"] = type(kernel.attributes["schedule"]).parse(text)
+    return module
+
+
+def test_reductions_that_wait_for_each_other():
+    """The programs meet three times."""
+    x = torch.randn(40, LENGTHS[0])
+
+    def function(x):
+        x = x - x.mean(1, keepdim=True)
+        x = x / x.abs().amax(1, keepdim=True)
+        return x * x.square().sum(1, keepdim=True)
+
+    compared(held_by_hand(function, x), function, x, tolerance={"rtol": 1e-4, "atol": 1e-4})
+
+
+def test_a_state_of_two_numbers():
+    """A maximum and the sum of exponentials about it, from one walk."""
+    x = torch.randn(40, LENGTHS[0])
+    x[1, :9000] = -torch.inf
+    kernel = compared(held_by_hand(lambda x: F.softmax(x, -1), x), lambda x: F.softmax(x, -1), x)
+    assert kernel.ttir.count("tells the others: 32 32 bits") == 1
 
 
 @pytest.mark.parametrize(
@@ -159,12 +190,12 @@ def kernel(body: str, programs: int) -> TritonKernel:
 def test_programs_that_do_not_all_meet_are_refused():
     text = next(
         match
-        for k in lowered(program(lambda x: F.softmax(x, -1), torch.randn(40, 20480), registers=FEW)).values()
+        for k in lowered(scheduled()).values()
         for match in re.findall(r'asm_string = "((?:[^"\\]|\\.)*)"', k.ttir)
         if "tells" in match
     )
     told = f'asm_string = "{text}", constraints = ""'
-    body = f'''
+    body = f"""
       %zero = "arith.constant"() <{{value = 0 : i32}}> : () -> i32
       %first = "arith.cmpi"(%p, %zero) <{{predicate = 0 : i64}}> : (i32, i32) -> i1
       "scf.if"(%first) ({{
@@ -172,7 +203,7 @@ def test_programs_that_do_not_all_meet_are_refused():
           : (i32) -> (i32, i32, i32, i32)
         "scf.yield"() : () -> ()
       }}, {{
-      }}) : (i1) -> ()'''
+      }}) : (i1) -> ()"""
     buffers = [Memory(torch.zeros(8, dtype=torch.int32)) for _ in range(2)]
     with pytest.raises(InterpreterError, match="not all of them reach"):
         run_kernel(kernel(body, 8), buffers)
@@ -180,5 +211,7 @@ def test_programs_that_do_not_all_meet_are_refused():
 
 def test_texts():
     assert told_by(BEGUN) is None and told_by("ex2.approx.ftz.f32 $0, $1;") is None
-    assert in_clusters(".reqntid 128\n{", 1) == ".reqntid 128\n{"
-    assert in_clusters(".reqntid 128\n{", 2) == ".reqntid 128\n.explicitcluster\n.reqnctapercluster 2, 1, 1\n{"
+    entry = ".reqntid 128\n{"
+    assert with_directives(entry, 1, 0) == entry
+    assert with_directives(entry, 2, 0) == ".reqntid 128\n.explicitcluster\n.reqnctapercluster 2, 1, 1\n{"
+    assert with_directives(entry, 1, 3) == ".reqntid 128\n.minnctapersm 3\n{"

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 import torch
-
 from bascule.runtime import kept_blocks, release_arenas
 from bascule.runtime.kept_blocks import LEAST, LIMIT, PATIENCE, empty_kept
 
@@ -158,7 +157,7 @@ def test_results_of_a_compiled_function():
 def test_gradients_of_a_training_step_are_right_when_memory_comes_again():
     function = torch.compile(lambda x, w: (x * w).sin() * w, backend="bascule", options={"on_error": "raise"})
     w = torch.randn(1024, requires_grad=True)
-    for step in range(4):
+    for _ in range(4):
         x = torch.randn(512, 1024, requires_grad=True)
         out = function(x, w)
         first = torch.autograd.grad(out, (x, w), torch.ones_like(out), retain_graph=True)

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
-from benchmarks.memory import peak_bytes
+from bascule.runtime import release_arenas
 from harness import compiled
+
+from benchmarks.memory import peak_bytes
 
 SIZE = 200 * 300 * 4  # bytes of a parameter
 
@@ -22,6 +24,7 @@ def test_no_copy_of_parameters_and_states(kind, form):
     step = compiled(optimizer.step, fullgraph=False)
     for _ in range(4):
         step()
+    release_arenas()  # what is kept between calls is counted in the step that allocates it
     assert peak_bytes(step) < SIZE
     places = [x.data_ptr() for state in optimizer.state.values() for x in state.values()]
     step()
