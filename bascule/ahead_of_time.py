@@ -23,7 +23,7 @@ from .devices import placement_of
 from .dialect.ir import context
 from .errors import UnsupportedError, UserError
 from .freezing import freeze
-from .options import make_options
+from .options import Options, make_options
 from .pipelines import pipeline_for
 from .record import Record
 from .targets import target_for
@@ -47,18 +47,7 @@ def aot_compile(
     processor, or for GPUs of the architecture of this one, under the same number.
     Raises `UnsupportedError` for a program that cannot be compiled as one graph, and `UserError` for other arguments and options.
     """
-    if not isinstance(program, ExportedProgram):
-        hint = "torch.export.export(model, inputs) makes an ExportedProgram"
-        raise UserError(f"is a {type(program).__name__}", location="parameter 'program'", hint=hint)
-    if weights not in ("inside", "reference"):
-        raise UserError(
-            f"has no value {weights!r}", location="parameter 'weights'", hint="known: 'inside', 'reference'"
-        )
-    checked = make_options(None, options)
-    if checked.freezing and weights == "reference":
-        raise UserError(
-            "needs the values of weights, which a package by reference does not have", location="option 'freezing'"
-        )
+    checked = _checked(program, weights, options)
     program = program.run_decompositions(decomposition_table())
     tensors = {**program.state_dict, **program.constants}
     interface = _interface(program)
@@ -92,6 +81,23 @@ def aot_compile(
     blobs |= {f"kernels/{name}": blob for name, blob in kernels.items()}
     blobs |= {f"weights/{name}": bytes_of(value) for name, value in {**inside, **constants}.items()}
     Path(path).write_bytes(pack(description, blobs))
+
+
+def _checked(program: Any, weights: str, options: Mapping[str, Any] | None) -> Options:
+    """The options, if the arguments go together."""
+    if not isinstance(program, ExportedProgram):
+        hint = "torch.export.export(model, inputs) makes an ExportedProgram"
+        raise UserError(f"is a {type(program).__name__}", location="parameter 'program'", hint=hint)
+    if weights not in ("inside", "reference"):
+        raise UserError(
+            f"has no value {weights!r}", location="parameter 'weights'", hint="known: 'inside', 'reference'"
+        )
+    checked = make_options(None, options)
+    if checked.freezing and weights == "reference":
+        raise UserError(
+            "needs the values of weights, which a package by reference does not have", location="option 'freezing'"
+        )
+    return checked
 
 
 @dataclass

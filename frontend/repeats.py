@@ -31,6 +31,7 @@ def expand_repeats(graph: Graph) -> None:
             ):
                 options = {"memory_format": torch.contiguous_format} if operator is aten.clone.default else {}
                 last = call_like(graph, node, operator, last, *arguments, **options)
+        last.meta["val"] = value  # views of the result share its memory
         node.replace_all_uses_with(last)
         graph.erase_node(node)
 

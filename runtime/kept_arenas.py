@@ -15,15 +15,16 @@ _apart = 0  # how many calls in this process run under recordings
 
 
 def kept_layouts() -> Callable[[int], list[Any]]:
-    """The layouts of one program that are free: a function from a stream, which work on them is in the order of, to a list.
+    """The layouts of one program that are free: a function from a stream, which work on them is in the order of, to a list. What is made in
+    inference mode serves there alone: operators write to such tensors nowhere else.
 
     Who takes one pops it and appends it when its last work is on the stream; one that is not appended (the call raised) is freed. While a CUDA
     graph is recorded the list is one that nobody else sees: a recording has memory of its own.
     """
-    free: defaultdict[int, list[Any]] = defaultdict(list)
+    free: defaultdict[tuple[int, bool], list[Any]] = defaultdict(list)
 
     def kept(stream: int) -> list[Any]:
-        return [] if _apart or _capturing() else free[stream]
+        return [] if _apart or _capturing() else free[stream, torch.is_inference_mode_enabled()]
 
     return kept
 

@@ -19,8 +19,8 @@ POSITIONS = ("argmax", "argmin")
 
 @dataclass
 class DomainSchedule:
-    """Of one parallel domain, see `schedule-kernels`. `stages`: steps of its walks in flight; `cluster`: programs that have a tile together;
-    `resident`: of a multiprocessor, that registers leave room for (0: as it comes)."""
+    """Of one parallel domain, see `schedule-kernels`. `stages`: steps of its walks in flight; `resident`: programs of a
+    multiprocessor that registers leave room for (0: as it comes)."""
 
     kind: str
     order: list[int]
@@ -28,7 +28,6 @@ class DomainSchedule:
     tile: list[int]
     warps: int
     stages: int = 1
-    cluster: int = 1
     resident: int = 0
     loops: list[InnerLoop] = field(default_factory=list)
 
@@ -43,11 +42,10 @@ class DomainSchedule:
 
 
 class Domain:
-    """A parallel domain, a kernel's or that of one top-level foreach, with what runs at each of its points. `alone`: no other one shares the
-    launch."""
+    """A parallel domain, a kernel's or that of one top-level foreach, with what runs at each of its points."""
 
-    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing, alone: bool = True):
-        self.op, self.machine, self.alone = op, machine, alone
+    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing):
+        self.op, self.machine = op, machine
         block = op.regions[0].blocks[0]
         self.indices, self.sizes = list(block.arguments), sizes_of(op)
         self.inner = inner_loops(op)

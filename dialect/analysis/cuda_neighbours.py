@@ -11,11 +11,9 @@ from math import prod
 
 from ..ir.attributes import ScheduleAttr
 from ..mlir import ir
-from .bodies import sizes_of
 from .cuda_machine import WARP
-from .cuda_shared_rows import MOST_PROGRAMS
 from .cuda_walks import i64, walks
-from .nested_loops import inner_loops, iterations
+from .nested_loops import inner_loops
 
 MOST_WARPS, MOST_STAGES = 32, 4
 MOST_ELEMENTS = 1 << 15  # of a program's tile at a step of its loops: 32 a thread of 32 warps
@@ -42,20 +40,12 @@ def neighbours(kernel: ir.Operation) -> list[Neighbour]:
 def _near(kernel: ir.Operation, config: Config) -> Iterator[tuple[str, Config]]:
     warps, stages = config["warps"].value, config["stages"].value
     most = max(map(_elements, map(_entries, config["parts"]) if "parts" in config else [config]))
-    if "cluster" in config:
-        most = max(most, _share(kernel, config["cluster"].value))
     for other in (2 * warps, warps // 2):
         if 1 <= other <= MOST_WARPS and (other > warps or most <= MOST_HELD * WARP * other):
-            yield f"warps {warps} -> {other}", config | {"warps": i64(other)}
+            yield f"warps {warps} -> {other}", config | _warps(config, other)
     wider = _each_domain(kernel, config, partial(_steps, double=True))
     if wider is not None and 2 * warps <= MOST_WARPS:
-        yield f"warps {warps} -> {2 * warps}, steps x 2", wider | {"warps": i64(2 * warps)}
-    if "cluster" in config:
-        cluster = config["cluster"].value
-        for programs in (2 * cluster, cluster // 2):
-            if 2 <= programs <= MOST_PROGRAMS and -(-most * cluster // programs) <= MOST_HELD * WARP * warps:
-                yield f"programs of a row {cluster} -> {programs}", config | {"cluster": i64(programs)}
-        return
+        yield f"warps {warps} -> {2 * warps}, steps x 2", wider | _warps(config, 2 * warps)
     for double in (True, False):
         tiled = _each_domain(kernel, config, partial(_tile, double=double))
         if tiled is not None:
@@ -70,6 +60,14 @@ def _near(kernel: ir.Operation, config: Config) -> Iterator[tuple[str, Config]]:
                 yield f"stages {stages} -> {other}", config | {"stages": i64(other)}
 
 
+def _warps(config: Config, warps: int) -> Config:
+    """The keys of programs of `warps`: as many of those warps as before have room on a multiprocessor."""
+    keys: Config = {"warps": i64(warps)}
+    if "resident" in config:
+        keys["resident"] = i64(max(1, config["resident"].value * config["warps"].value // warps))
+    return keys
+
+
 def _each_domain(
     kernel: ir.Operation, config: Config, change: Callable[[ir.Operation, Config], Config | None]
 ) -> Config | None:
@@ -82,11 +80,6 @@ def _each_domain(
         return None
     kept = [ir.DictAttr.get(new or old) for new, old in zip(changed, parts)]
     return config | {"parts": ir.ArrayAttr.get(kept)}
-
-
-def _share(kernel: ir.Operation, programs: int) -> int:
-    """The elements that each of the `programs` of a cluster holds of a row."""
-    return max(-(-(iterations(sizes_of(loop)) or 1) // programs) for loop in inner_loops(kernel))
 
 
 def _fitting(before: Config, after: Config | None) -> Config | None:

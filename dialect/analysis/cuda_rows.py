@@ -6,17 +6,15 @@ from ..mlir import ir
 from .accesses import Access
 from .bodies import sizes_of
 from .cuda_domains import Domain, DomainSchedule
-from .cuda_held import FILLED, padded, read_again, tile_of
 from .cuda_machine import LARGE, MOST_WARPS, VECTOR, WARP, power_of_two, warps_of, waste
-from .cuda_shared_rows import shared_rows
 from .cuda_walks import InnerLoop
-from .nested_loops import inner_loops, iterations
+from .nested_loops import inner_loops, iterations, needs
 
 HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take ...
 CROWDED = 15 / 16  # ... and as several tiles, beside loops around them
 LONGEST = 1 << 14  # elements of a row that is held: of a longer one a program leaves no room for another
 HELD = 16  # elements of a row that a thread has in a tile ...
-HELD_SHORT, SHORT = 32, 4096  # ... and of rows up to `SHORT`
+HELD_MORE, SHORT = 32, 4096  # ... and of rows up to `SHORT`, and of those whose threads meet once
 ROW, RIDDEN = 2048, 1024  # elements of a program of short rows; where sums of columns go along
 SCANNED = 4096  # elements of a step of a scan, 16 a thread
 # Bytes of shared memory for steps that are read ahead: of a program of scans, two of which share a multiprocessor; of all programs that do,
@@ -28,7 +26,10 @@ LATENCY = 64  # bytes of a row that a thread has in flight
 FULL, PART = 32, 8  # warps that leave a multiprocessor to one program, and to several
 # Bytes of rows that are read again, of all programs of a multiprocessor: half of its share of the L2 cache.
 UNDER_WAY = 208 << 10
-RIDING_FILLED = 0.7  # as `FILLED`, where sums of columns go along, of rows longer than `SHORT`
+# Rows held as several tiles: halvings and elements of one, and their points over those of one tile, at most; where sums of columns
+# go along, the latter of rows longer than `SHORT`.
+FINER, SMALLEST = 3, 128
+FILLED, RIDING_FILLED = 0.8, 0.7
 IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL` warps run
 
 
@@ -45,20 +46,13 @@ class _Step:
 
 
 def rows(domain: Domain) -> DomainSchedule:
-    schedule = _own_rows(domain)
-    walked = any(plan.walks(loop) for loop, plan in domain.plans.items())
-    return (shared_rows(domain) if walked else None) or schedule
-
-
-def _own_rows(domain: Domain) -> DomainSchedule:
-    """A program has whole rows."""
     values = max(1, _held(domain))
     limit, room = int(domain.machine.registers * HOLDABLE) // values, int(domain.machine.registers * CROWDED) // values
     if not any(inner_loops(loop) for loop in domain.inner):
         limit, room = min(limit, LONGEST), 0
 
     def fits(length: int) -> bool:
-        return power_of_two(length) <= limit or padded(length, tile_of(length, FILLED)) <= room
+        return power_of_two(length) <= limit or _padded(length, _tile(length, FILLED)) <= room
 
     longest = max((power_of_two(n) for n in domain.lengths if n is not None and fits(n)), default=1)
     walked = [n for n in domain.lengths if n is None or not fits(n)]
@@ -74,7 +68,7 @@ def _own_rows(domain: Domain) -> DomainSchedule:
     if not walked and not scans and (not riding or longest > SHORT):
         filled = RIDING_FILLED if riding and longest <= limit else FILLED
         tiles = {
-            loop: tile_of(length, filled) for loop, length in zip(domain.lanes, domain.lengths) if length is not None
+            loop: _tile(length, filled) for loop, length in zip(domain.lanes, domain.lengths) if length is not None
         }
         held = {loop: tile for loop, tile in tiles.items() if tile < steps[loop]}
     if held:
@@ -93,17 +87,38 @@ def _own_rows(domain: Domain) -> DomainSchedule:
         warps = max(step.warps, warps_of(longest, HELD))
     elif held:
         least = min(held.values())
-        elements = block * max(padded(length, least) for length in domain.lengths if length is not None)
+        elements = block * max(_padded(length, least) for length in domain.lengths if length is not None)
         warps = _warps(elements, block * least, 2 * HELD if riding or elements <= SHORT else HELD)
     else:
         elements = block * max(longest, SCANNED if walked else 1)
-        warps = warps_of(elements, HELD if walked or riding or elements > SHORT else HELD_SHORT)
+        warps = warps_of(
+            elements, HELD if walked or riding or (elements > SHORT and not _meet_once(domain)) else HELD_MORE
+        )
     schedule = DomainSchedule("scan" if scans else "row", order, axes, tile, warps, loops=loops)
     together = max(1, BESIDE // warps)
     schedule.stages = _stages(domain, scans, together)
     if riding and points > domain.machine.sm_count:
         schedule.resident = min(together, -(-points // domain.machine.sm_count))
     return schedule
+
+
+def _meet_once(domain: Domain) -> bool:
+    """Whether no reduction of a row waits for another."""
+    reduces = [loop for loop in domain.inner if loop.name == "bascule.reduce"]
+    return not any(needs(loop, reduces) for loop in reduces)
+
+
+def _tile(length: int, filled: float) -> int:
+    """Elements of a tile of a row that is held: all of it, or, where several tiles have at most `filled` of its points, of one of those."""
+    most = power_of_two(length)
+    tiles = [most >> n for n in range(FINER + 1) if most >> n >= SMALLEST]
+    best = min(tiles, key=lambda tile: (_padded(length, tile), -tile), default=most)
+    return best if _padded(length, best) <= filled * most else most
+
+
+def _padded(length: int, tile: int) -> int:
+    """The points of as many tiles as hold `length`."""
+    return -(-length // tile) * tile
 
 
 def _warps(elements: int, tile: int, each: int) -> int:
@@ -123,7 +138,7 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     _, aligned = domain.neighbours(index)
     if points <= sm_count:
         return _Step(FULL, 32 if aligned and shortest >= 1 << 18 else 16)
-    again = sum(read_again(domain).values())
+    again = _read_again(domain)
     if len(domain.lanes) > 1 and again:
         idle = -(-points // sm_count) * sm_count / points
         warps = FULL if idle <= IDLE else FULL // 2
@@ -136,6 +151,24 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     while step.each > 8 and shortest < 4 * step.elements:
         step = _Step(step.warps, step.each // 2)
     return step
+
+
+def _read_again(domain: Domain) -> int:
+    """Bytes of a row of the buffers that two loops along it read."""
+    seen: set[ir.Value] = set()
+    again: dict[ir.Value, int] = {}
+    for loop, length in zip(domain.lanes, domain.lengths):
+        read = {a.buffer: a.width for a in domain.accesses if not a.stores and loop in a.loops and _streams(domain, a)}
+        again.update(
+            (buffer, width * (LARGE if length is None else length)) for buffer, width in read.items() if buffer in seen
+        )
+        seen |= read.keys()
+    return sum(again.values())
+
+
+def _streams(domain: Domain, access: Access) -> bool:
+    """Whether an access is another at each point of the domain."""
+    return any(access.varies(index) for index in domain.indices) or not domain.indices
 
 
 def _indices(loop: ir.Operation) -> list[ir.Value]:

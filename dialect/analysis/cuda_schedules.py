@@ -18,7 +18,7 @@ NARROW = (1 << 31) - (1 << 20)  # indices below have 32 bits: the last program's
 def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> ir.DictAttr:
     """The schedule of one `bascule.kernel`."""
     if _is_group(kernel):
-        schedules = [_schedule(Domain(op, machine, indexing, alone=False)) for op in inner_loops(kernel)]
+        schedules = [_schedule(Domain(op, machine, indexing)) for op in inner_loops(kernel)]
         keys: dict[str, ir.Attribute] = {
             "kind": ir.StringAttr.get("group"),
             "parts": ir.ArrayAttr.get([ir.DictAttr.get(schedule.attributes()) for schedule in schedules]),
@@ -33,7 +33,6 @@ def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing
             "warps": i64(max(schedule.warps for schedule in schedules)),
             "stages": i64(min(schedule.stages for schedule in schedules)),
             **_indices(kernel, indexing),
-            **({"cluster": i64(schedules[0].cluster)} if schedules[0].cluster > 1 else {}),
             **({"resident": i64(resident)} if (resident := min(s.resident for s in schedules)) else {}),
             "capability": i64(machine.capability),
         }
@@ -53,7 +52,7 @@ def _indices(kernel: ir.Operation, indexing: Indexing) -> dict[str, ir.Attribute
 def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> set[ir.Operation]:
     """The loops of a kernel that are longer than what its program holds at once."""
     group = _is_group(kernel)
-    domains = [Domain(op, machine, indexing, not group) for op in (inner_loops(kernel) if group else [kernel])]
+    domains = [Domain(op, machine, indexing) for op in (inner_loops(kernel) if group else [kernel])]
     for domain in domains:
         _schedule(domain)
     return {loop for domain in domains for loop, plan in domain.plans.items() if plan.walks(loop)}

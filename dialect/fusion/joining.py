@@ -1,12 +1,27 @@
 """Several kernels as one that has no ranges: a foreach, a parallel domain, for each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from ..ir.definition import build
+from ..ir.functions import functions, kernel_op
+from ..ir.regions import ops_in
 from ..ir.shapes import size_map
 from ..ir.structure import KernelOp, YieldOp
 from ..mlir import func, ir
 from .kernel_functions import OPERATORS
+
+
+@contextmanager
+def joining(module: ir.Module) -> Iterator[tuple[ir.SymbolTable, dict[str, ir.Operation]]]:
+    """The symbols and the kernel functions, by name, of a module. Those that nothing calls at the end go."""
+    table = ir.SymbolTable(module.operation)
+    kernels = {f.attributes["sym_name"].value: f for f in functions(module) if kernel_op(f) is not None}
+    yield table, kernels
+    called = {op.attributes["callee"].value for op in ops_in(module.operation) if op.name == "func.call"}
+    for name, function in kernels.items():
+        if name not in called and name in table:
+            table.erase(function)
 
 
 def joined(

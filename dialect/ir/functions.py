@@ -23,7 +23,7 @@ from typing import Any
 
 from ..mlir import func, ir
 
-GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPE, SHAPES, REASON, OUT, EFFECTS, STORAGES, DIES, SPARE, ANY_STRIDES = (
+GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPE, SHAPES, REASON, OUT, EFFECTS, STORAGES, DIES, SPARE, OVER, ANY_STRIDES = (
     f"bascule.{name}"
     for name in (
         "graph",
@@ -39,6 +39,7 @@ GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPE, SHAPES, REASON, OUT, EFFECTS,
         "storages",
         "dies",
         "spare",
+        "over",
         "any_strides",
     )
 )

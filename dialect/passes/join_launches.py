@@ -7,8 +7,8 @@ from typing import ClassVar
 from ..analysis.bodies import tensor_bytes
 from ..analysis.buffers import ALIASES, root_of
 from ..analysis.cuda_machine import PARAMETERS
-from ..fusion.joining import joined
-from ..ir.functions import functions, graph_functions, kernel_op
+from ..fusion.joining import joined, joining
+from ..ir.functions import graph_functions, kernel_op
 from ..ir.regions import ops_in
 from ..mlir import func, ir
 from .base import VALUES, Pass, check_target
@@ -36,15 +36,9 @@ class JoinLaunches(Pass):
         check_target(self.name, self.target)
         if self.target == "cpu":
             return
-        with module.context:
-            table = ir.SymbolTable(module.operation)
-            kernels = {f.attributes["sym_name"].value: f for f in functions(module) if kernel_op(f) is not None}
+        with module.context, joining(module) as (table, kernels):
             for graph in graph_functions(module):
                 _Graph(graph, table, kernels, self.most).run()
-            called = {op.attributes["callee"].value for op in ops_in(module.operation) if op.name == "func.call"}
-            for name, function in kernels.items():
-                if name not in called and name in table:
-                    table.erase(function)
 
 
 @dataclass

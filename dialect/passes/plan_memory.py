@@ -10,13 +10,12 @@ from ..analysis.in_place import InPlace
 from ..analysis.liveness import Buffer, buffers_of
 from ..analysis.placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
 from ..ir import builders
-from ..ir.functions import DIES, EXTERN, graph_functions, is_extern, kernel_op
+from ..ir.functions import DIES, EXTERN, OVER, graph_functions, is_extern, kernel_op
 from ..ir.shapes import constant, expr, row_major, size_map, symbol_count
 from ..ir.types import byte_width
 from ..mlir import arith, ir, memref
 from .base import BUFFERS, Pass, check_target
 from .choose_products import LINEAR
-from .spare_arguments import OVER
 
 ARENA, MEMORY = "bascule.arena", "bascule.memory"
 SYMBOL = 64  # the size assumed of a symbol: only what is allocated apart depends on it

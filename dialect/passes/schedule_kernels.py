@@ -60,8 +60,6 @@ class ScheduleKernels(Pass):
                       neighbours. 0: each place in a step has a state of its own
         parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each
         warps       warps of a program
-        cluster     so many neighbouring programs, a power of two, have a tile together, which is one point. Of each loop that is held a
-                    program has every `cluster`-th tile, and reductions are combined of what each has. Left out: 1. Not with `parts`
         resident    registers leave room for so many programs on a multiprocessor. Left out: as it comes
         index_bits  32 or 64
         narrow      with 64, where sizes are dynamic: indices of 32 bits do as long as all these are below 2**31 - 2**20

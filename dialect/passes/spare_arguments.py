@@ -7,12 +7,11 @@ from typing import ClassVar
 from ..analysis.buffers import Sizes, bytes_of, root_of
 from ..analysis.in_place import InPlace
 from ..analysis.liveness import Buffer, buffers_of
-from ..ir.functions import SPARE, graph_functions, kernel_op
+from ..ir.functions import OVER, SPARE, graph_functions, kernel_op
 from ..ir.shapes import constant
 from ..mlir import ir
 from .base import BUFFERS, Pass
 
-OVER = "bascule.over"  # on a `memref.alloc`: the number of the graph function's argument in whose memory it may be
 LARGE = 1 << 20  # bytes from which it is worth looking, at each call, whether it may
 
 

@@ -1,5 +1,4 @@
 // RUN: bascule-opt %s --split-input-file --form-kernels --schedule-kernels=target=cuda | filecheck %s
-// RUN: bascule-opt %s --split-input-file --form-kernels '--pass-pipeline=builtin.module(schedule-kernels{target=cuda capability=80})' | filecheck %s --check-prefix=ALONE
 // RUN: not bascule-opt %s --split-input-file --form-kernels '--pass-pipeline=builtin.module(schedule-kernels{target=cuda sm-count=0})' 2>&1 | filecheck %s --check-prefix=BAD
 
 // BAD: option 'sm-count' cannot be 0
@@ -101,10 +100,9 @@ func.func @columns(%x: tensor<4096x16384xf32>) -> tensor<16384xf32> attributes {
 
 // -----
 
-// A row that is read twice and too long to hold: the programs of a cluster hold it together. Where there are no clusters, a program has a
-// multiprocessor to itself, so that the row is still in the cache. Each thread has one state for all it loads in a step.
-// CHECK: cluster = 4 : i64, {{.*}}held = true, {{.*}}step = 16384 : i64, walk = 0 : i64}, {{.*}}held = true, {{.*}}walk = 1 : i64}], {{.*}}warps = 8 : i64
-// ALONE: evict = "last", fold = 4 : i64, {{.*}}step = 16384 : i64, walk = 0 : i64}, {{.*}}evict = "first", fold = 4 : i64, {{.*}}walk = 1 : i64}], {{.*}}warps = 32 : i64
+// A row that is read twice and too long to hold: a program has a multiprocessor to itself, so that the row is still in the cache. Each
+// thread has one state for all it loads in a step.
+// CHECK: evict = "last", fold = 4 : i64, {{.*}}step = 16384 : i64, walk = 0 : i64}, {{.*}}evict = "first", fold = 4 : i64, {{.*}}walk = 1 : i64}], {{.*}}warps = 32 : i64
 func.func @walked(%x: tensor<4096x65536xf32>) -> tensor<4096x65536xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index, %u: index):

@@ -36,6 +36,9 @@ class Index:
     level: int = 0
     multiple: int = 0
     vector: ir.Value | None = None
+    pattern: "tuple[Index, tuple[int, ...]] | None" = (
+        None  # of a vector: what all lanes have in common, and what each adds
+    )
 
     @property
     def lanes(self) -> bool:

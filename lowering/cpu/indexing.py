@@ -1,6 +1,7 @@
 """Arithmetic on `Index`: affine expressions over lanes, kept as base + offset + stride * lane as long as they are that."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd
 
 from bascule.dialect.mlir import ir
@@ -80,6 +81,27 @@ class Indexing:
             return Index(vector=scalar.value, level=scalar.level)
         return Index(base=scalar.value, level=scalar.level, multiple=1)
 
+    def patterned(self, common: Index, steps: Sequence[int]) -> Index:
+        """What all lanes have in common, and what each adds to it."""
+        b, type_ = self.b, self.vector_type()
+
+        def make() -> ir.Value:
+            values = [ir.IntegerAttr.get(b.index, step) for step in steps]
+            return b.value("arith.constant", type_, [], {"value": ir.DenseElementsAttr.get(values, type_)}, 0)
+
+        apart = b.cached(0, ("steps", tuple(steps)), make)
+        splat = b.value("vector.broadcast", type_, [self.scalar(common)], None, common.level)
+        vector = b.value("arith.addi", type_, [splat, apart], None, common.level)
+        return Index(vector=vector, level=common.level, pattern=(common, tuple(steps)))
+
+    def _steps(self, x: Index) -> tuple[Index, Sequence[int]] | None:
+        """What all lanes of `x` have in common and what each adds, if that is known."""
+        if x.pattern is not None:
+            return x.pattern if len(x.pattern[1]) == self.width else None
+        if x.vector is not None:
+            return None
+        return replace(x, stride=0), [x.stride * lane for lane in range(self.width)]
+
     # Arithmetic
 
     def _elementwise(self, name: str, x: Index, y: Index) -> Index:
@@ -94,6 +116,10 @@ class Indexing:
         if x.vector is not None or y.vector is not None:
             if x.constant == 0 or y.constant == 0:
                 return y if x.constant == 0 else x
+            known = self._steps(x), self._steps(y)
+            if known[0] is not None and known[1] is not None:
+                (first, mine), (second, others) = known[0], known[1]
+                return self.patterned(self.add(first, second), [a + c for a, c in zip(mine, others)])
             return self._elementwise("arith.addi", x, y)
         level = max(x.level, y.level)
         base, offset = x.base, x.offset + y.offset
@@ -110,6 +136,9 @@ class Indexing:
         if factor == 0:
             return Index()
         if x.vector is not None:
+            if x.pattern is not None:
+                common, steps = x.pattern
+                return self.patterned(self.scale(common, factor), [step * factor for step in steps])
             return self._elementwise("arith.muli", x, Index(offset=factor))
         base = x.base
         if base is not None:
@@ -137,7 +166,17 @@ class Indexing:
                 if x.base is None:
                     return Index(offset=x.offset // divisor)
                 return self._elementwise("arith.floordivsi", Index(x.base, x.offset, 0, x.level, x.multiple), y)
+            if self._in_step(x, divisor):
+                common = Index(offset=0)
+                if x.base is not None:
+                    base = self._elementwise("arith.floordivsi", Index(x.base, 0, 0, x.level, x.multiple), y)
+                    common = replace(base, multiple=x.multiple // divisor)
+                return self.patterned(common, [(x.offset + x.stride * lane) // divisor for lane in range(self.width)])
         return self._elementwise("arith.floordivsi", x, y)
+
+    def _in_step(self, x: Index, divisor: int) -> bool:
+        """Whether the lanes of `x` differ, and begin at a multiple of `divisor` but for a constant."""
+        return x.vector is None and x.stride != 0 and (x.base is None or x.multiple % divisor == 0)
 
     def mod(self, x: Index, y: Index) -> Index:
         """The affine remainder: of a positive divisor, never negative."""

@@ -75,6 +75,8 @@ class Memory:
                 value = b.value("vector.maskedload", vector, [*operands, self.mask.value, zero], None, level)
         elif place.vector is None and place.stride == -1:
             value = self._backwards(buffer, place, vector, level)
+        elif self.mask is None and place.pattern is not None and _is_run(place.pattern[1]):
+            value = self._repeated(buffer, place.pattern, stored, level)
         else:
             base, offsets = self._split(place)
             mask = self._mask()
@@ -93,6 +95,17 @@ class Memory:
             mask = shuffle(s, self.mask.value, self.mask.value, turned)
             value = b.value("vector.maskedload", vector, [*operands, mask, b.constant(vector, 0)], None, level)
         return shuffle(s, value, value, turned)
+
+    def _repeated(
+        self, buffer: Buffer, pattern: tuple[Index, tuple[int, ...]], stored: ir.Type, level: int
+    ) -> ir.Value:
+        """Lanes that have the elements of a run, some of them the same one: read once, and put in their places."""
+        common, steps = pattern
+        first = min(steps)
+        run = ir.VectorType.get([max(steps) - first + 1], stored)
+        at = self.ix.scalar(replace(common, offset=common.offset + first))
+        value = self.b.value("vector.load", run, [buffer.memref, at], None, level)
+        return shuffle(self.s.at(level), value, value, [step - first for step in steps])
 
     def loaded(self, buffer: Buffer, value: ir.Value) -> Scalar:
         """Lanes of `buffer` as they stand in memory, read already."""
@@ -159,3 +172,9 @@ class Memory:
         if element != self.b.i1:
             return value
         return self.s.at(level).compare("ne", value, self.b.constant(value.type, 0))
+
+
+def _is_run(steps: Sequence[int]) -> bool:
+    """Whether all that is between the least and the most is as long as a vector can be, and worth to be read."""
+    length = max(steps) - min(steps) + 1
+    return 2 <= length <= len(steps) and length & (length - 1) == 0

@@ -9,7 +9,7 @@ from textwrap import wrap
 from bascule.dialect.analysis.buffers import Sizes, bytes_of, root_of, strides
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import MUTATES, RESULTS, functions, graph_functions, is_extern, kernel_op
+from bascule.dialect.ir.functions import MUTATES, OVER, RESULTS, functions, graph_functions, is_extern, kernel_op
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import constant
@@ -41,7 +41,6 @@ RESERVED = (
     *("slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
 )
 HOST_OUTPUTS = "bascule.host_outputs"
-OVER = "bascule.over"
 KEEPS = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
 
 

@@ -1,4 +1,4 @@
-"""PTX that is changed before the assembler sees it: what the assembler gets wrong, and directives that Triton does not write.
+"""PTX that is changed before the assembler sees it: what the assembler gets wrong, and a directive that Triton does not write.
 
 The former was seen on the ptxas of CUDA 12.8, which Triton 3.6 brings.
 """
@@ -14,26 +14,25 @@ _APART = (
 )
 
 
+_THREADS = re.compile(r"^(\.reqntid [^\n]*\n)", re.MULTILINE)  # of a kernel, among its directives
+
+
 def without_packed_additions(ptx: str) -> str:
     """The same, with every addition of two pairs of 16-bit integers as two additions."""
     return _PACKED.sub(lambda found: _APART.format(*found.groups()), ptx)
 
 
-ENTRY = re.compile(r"^(\.reqntid [^\n]*\n)", re.MULTILINE)
+def with_room(ptx: str, resident: int) -> str:
+    """A kernel's PTX, with registers left for so many programs on a multiprocessor (0: as it comes)."""
+    return _THREADS.sub(rf"\1.minnctapersm {resident}\n", ptx) if resident else ptx
 
 
-def with_directives(ptx: str, cluster: int, resident: int) -> str:
-    """A kernel's PTX, to be launched as clusters of so many programs, with registers left for so many of them on a multiprocessor (0: any)."""
-    directives = f".explicitcluster\n.reqnctapercluster {cluster}, 1, 1\n" if cluster > 1 else ""
-    directives += f".minnctapersm {resident}\n" if resident else ""
-    return ENTRY.sub(rf"\1{directives}", ptx) if directives else ptx
-
-
-def reassemble(compiled: Any, target: Any, options: dict[str, Any], cluster: int = 1, resident: int = 0) -> None:
-    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong, or wants directives."""
+def reassemble(compiled: Any, target: Any, options: dict[str, Any], resident: int = 0) -> None:
+    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong, or room is to be left
+    for `resident` programs."""
     from triton.compiler.compiler import make_backend
 
-    ptx = with_directives(without_packed_additions(compiled.asm["ptx"]), cluster, resident)
+    ptx = with_room(without_packed_additions(compiled.asm["ptx"]), resident)
     if ptx == compiled.asm["ptx"]:
         return
     backend = make_backend(target)

@@ -27,20 +27,11 @@ def unsupported(op: ir.Operation, what: str) -> UnsupportedError:
     return UnsupportedError(f"{what}: no Triton lowering yet", operator=operator, location=source_of(op.location))
 
 
-@dataclass(frozen=True)
-class Share:
-    """What a program does of what `programs` of a cluster do together: of each row's tiles number `rank`, `rank` + `programs`, ..."""
-
-    programs: int
-    rank: Tile
-
-
 @dataclass(eq=False)
 class Loop:
     """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`: held, as one tile or
     several) or some in each step; None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`:
-    how many there are, if known; `number`: of the tile at hand, of what is held; `share`: the part of it
-    that the program has, if it has not all."""
+    how many there are, if known; `number`: of the tile at hand, of what is held."""
 
     ops: list[ir.Operation]
     order: tuple[int, ...]
@@ -51,20 +42,11 @@ class Loop:
     points: int | None = None
     fold: int = 0
     number: int = 0
-    share: "Share | None" = None
 
     @property
     def tiles(self) -> int:
-        """Of what is held, by each program."""
-        parts = 1 if self.share is None else self.share.programs
-        return -(-(self.points or 1) // (parts * self.axis.extent)) if self.axis is not None else 1
-
-    @property
-    def own(self) -> int | None:
-        """The points that each program has, if known."""
-        if self.share is None or self.points is None or self.axis is None:
-            return self.points
-        return None if self.points % (self.share.programs * self.axis.extent) else self.points // self.share.programs
+        """Of what is held."""
+        return -(-(self.points or 1) // self.axis.extent) if self.axis is not None else 1
 
 
 @dataclass(frozen=True)
@@ -102,7 +84,6 @@ class Body:
         self.domain: set[int] = set()  # the atoms of the domain's indices
         self.axes: tuple[Axis, ...] = ()  # in force
         self.loop: Loop | None = None
-        self.share: Share | None = None
 
     # Blocks and scalars
 
@@ -200,22 +181,11 @@ class Body:
         offset = self.ix.address(self.expressions.address(op))
         mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
         base = self.buffers[dest]
-        if self.share is not None and (
-            self.loop is None or self.loop.share is None
-        ):  # what all would do, the first one does
-            first = Tile(self.b.compare("eq", self.share.rank.value, self.ix.number(0).value))
-            with self.under(first, True):
-                self._put(op, base, offset, value, mode)
-            return
-        self._put(op, base, offset, value, mode)
-
-    def _put(self, op: ir.Operation, base: ir.Value, offset: Tile, value: Tile, mode: str) -> None:
         if mode == "set":
             again = self.loop is not None and self.loop.evict == "first"  # not to take the place of what is read again
             self.memory.store(base, offset, value, EVICTIONS["first" if again else "normal"])
             return
-        scalar = scalar_type(op.operands[1].type.element_type)
-        refused = self.memory.atomic(base, offset, value, mode, self.axes, scalar)
+        refused = self.memory.atomic(base, offset, value, mode, self.axes, scalar_type(dest.type.element_type))
         if refused:
             raise unsupported(op, refused)
 

@@ -21,10 +21,10 @@ from ..refusals import Refuse, reraise
 from ..threads import start
 from . import assembler
 from .assembly import reassemble
-from .kernel import CLUSTER, GRID, RESIDENT, STAGES, WARPS
+from .kernel import GRID, RESIDENT, STAGES, WARPS
 from .kernel_cache import KernelCache, MachineCode, key_of
 
-LAUNCH = (GRID, WARPS, STAGES, CLUSTER, RESIDENT)
+LAUNCH = (GRID, WARPS, STAGES, RESIDENT)
 # Environment variables that change what Triton compiles, or that it is to compile, and not only where it keeps files.
 CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
 PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
@@ -33,8 +33,8 @@ PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
 @dataclass(frozen=True)
 class TritonKernel:
     """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols, None where only machine
-    code is wanted; `location` is the user's line, or empty; `cluster`: so many neighbouring programs are started together;
-    `resident`: registers leave room for so many on a multiprocessor (0: as it comes)."""
+    code is wanted; `location` is the user's line, or empty; `resident`: registers leave room for so
+    many programs on a multiprocessor (0: as it comes)."""
 
     name: str
     ttir: str = field(repr=False)
@@ -42,7 +42,6 @@ class TritonKernel:
     warps: int
     stages: int
     location: str = ""
-    cluster: int = 1
     resident: int = 0
 
     @property
@@ -61,12 +60,12 @@ def triton_kernels(module: ir.Module) -> list[TritonKernel]:
                 continue
             alone = ir.Module.create()
             copy = function.clone(ir.InsertionPoint(alone.body))
-            grid, warps, stages, cluster, resident = (function.attributes[name].value for name in LAUNCH)
+            grid, warps, stages, resident = (function.attributes[name].value for name in LAUNCH)
             for name in LAUNCH:
                 del copy.attributes[name]
             text = alone.operation.get_asm(enable_debug_info=True)
             name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
-            kernels.append(TritonKernel(name, text, grid, warps, stages, location, cluster, resident))
+            kernels.append(TritonKernel(name, text, grid, warps, stages, location, resident))
     return kernels
 
 
@@ -103,7 +102,7 @@ def _compile(kernel: TritonKernel, capability: int) -> Any:
         except OSError:  # its cache cannot be written
             with _private_cache():
                 compiled = triton.compile(str(path), target=target, options=_options(kernel))
-    reassemble(compiled, target, _options(kernel), kernel.cluster, kernel.resident)
+    reassemble(compiled, target, _options(kernel), kernel.resident)
     return compiled
 
 
@@ -185,7 +184,7 @@ def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: Ker
     """`compile_kernels`, which does not wait for Triton."""
     cache = KernelCache.default() if cache is None else cache
     conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
-    keys = {k.name: key_of(k.ttir, **conditions, **_options(k), cluster=k.cluster, resident=k.resident) for k in kernels}
+    keys = {k.name: key_of(k.ttir, **conditions, **_options(k), resident=k.resident) for k in kernels}
     found = {key: code for key in keys.values() if (code := cache.get(key)) is not None}
     missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}
     return Compiling(kernels, keys, found, start(partial(_all_made, missing, capability, cache)) if missing else None)

@@ -7,7 +7,6 @@ programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch n
     bascule.grid    affine_map<()[s0, ...] -> (programs)>
     bascule.warps   warps of a program
     bascule.stages  stages of a pipelined loop
-    bascule.cluster neighbouring programs that are started together
     bascule.resident programs of a multiprocessor that registers leave room for; 0: as it comes
 """
 
@@ -21,8 +20,8 @@ from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
-from . import clusters, random, repetition  # noqa: F401  (importing registers their rules)
-from .body import Share, unsupported
+from . import random, repetition  # noqa: F401  (importing registers their rules)
+from .body import unsupported
 from .builder import Builder
 from .equal_parts import choose
 from .expressions import ACCESSES, Expr, Expressions, stored
@@ -32,8 +31,7 @@ from .schedule import DomainSchedule, schedule_of
 from .tiles import Axis, Tile
 
 UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any
-GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
-CLUSTER, RESIDENT = "bascule.cluster", "bascule.resident"
+GRID, WARPS, STAGES, RESIDENT = "bascule.grid", "bascule.warps", "bascule.stages", "bascule.resident"
 DIVISIBILITY = 16  # bytes
 
 
@@ -147,7 +145,6 @@ class KernelFunction:
         grid = expr(0)
         for part in self.parts:
             grid = expr(grid + part.programs)
-        grid = expr(grid * self.schedule.cluster)
         i32 = ir.IntegerType.get_signless(32)
         aligned, plain = _divisible(DIVISIBILITY), ir.DictAttr.get({})
         kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
@@ -163,7 +160,6 @@ class KernelFunction:
             GRID: ir.AffineMapAttr.get(size_map([grid])),
             WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
             STAGES: ir.IntegerAttr.get(i32, self.schedule.stages),
-            CLUSTER: ir.IntegerAttr.get(i32, self.schedule.cluster),
             RESIDENT: ir.IntegerAttr.get(i32, self.schedule.resident),
         }
         location = self.kernel.location
@@ -182,13 +178,7 @@ class KernelFunction:
         emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
-        at = Tile(program)
-        if schedule.cluster > 1:
-            clusters.begin(b)
-            size = ix.number(schedule.cluster)
-            emitter.share = Share(schedule.cluster, ix.op("arith.remui", at, size))
-            at = ix.op("arith.divui", at, size)
-        self._emit_parts(emitter, at)
+        self._emit_parts(emitter, Tile(program))
         b.op("tt.return")
         return function
 

@@ -3,19 +3,17 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
 
 from bascule.dialect.analysis.accesses import dims_of
 from bascule.dialect.analysis.nested_loops import inner_loops
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 
-from .body import RULES, Body, Loop, Share, unsupported
-from .clusters import tell
+from .body import RULES, Body, Loop, unsupported
 from .reductions import Values
 from .schedule import LoopSchedule
 from .tiles import Axis, Tile, elementwise, union
-from .walkers import WALKERS, ColumnsWalker, ReduceWalker, Walker, join_states
+from .walkers import WALKERS, ColumnsWalker, Walker, join_states
 
 INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
 
@@ -28,7 +26,6 @@ class Emitter(Body):
         self.plan: dict[ir.Operation, LoopSchedule] = {}
         self._learn(op, loops)
         self.done: set[ir.Operation] = set()
-        self.told = False  # whether the programs of a cluster have met
         self.domain = {self.expressions.of(index).position for index in op.regions[0].blocks[0].arguments}
 
     def _learn(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
@@ -39,9 +36,8 @@ class Emitter(Body):
     def bounded(self, position: Tile, size: ir.AffineExpr, extent: int) -> Tile | None:
         """`position` < `size`, unless whole steps of `extent` make it always so."""
         known = constant(size)
-        return None if extent == 1 or (known and known % extent == 0) else self._below(position, size)
-
-    def _below(self, position: Tile, size: ir.AffineExpr) -> Tile:
+        if extent == 1 or (known and known % extent == 0):
+            return None
         return elementwise(self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))])
 
     def _loop(self, op: ir.Operation) -> None:
@@ -88,21 +84,11 @@ class Emitter(Body):
         finally:
             self.axes, self.loop = before
 
-    def _tile_at(self, loop: Loop, number: int) -> Tile:
-        """The position of the first point of tile `number` of what is held."""
-        extent = loop.axis.extent if loop.axis is not None else 1
-        if loop.share is None:
-            return self.ix.number(number * extent)
-        tile = self.ix.op("arith.addi", self.ix.number(number * loop.share.programs), loop.share.rank)
-        return self.ix.op("arith.muli", tile, self.ix.number(extent))
-
-    def _bound(
-        self, position: Tile, size: ir.AffineExpr, number: int, extent: int, share: Share | None = None
-    ) -> Tile | None:
+    def _bound(self, position: Tile, size: ir.AffineExpr, number: int, extent: int) -> Tile | None:
         """What of tile `number` is inside, None: all."""
-        known, programs = constant(size), 1 if share is None else share.programs
-        inside = known is not None and (number + 1) * programs * extent <= known
-        return None if inside else self._below(position, size)
+        known = constant(size)
+        inside = known is not None and (number + 1) * extent <= known
+        return None if inside else self.bounded(position, size, extent)
 
     def prefix(self, op: ir.Operation) -> None:
         """Emits what the region of `op` computes before its loops and without them."""
@@ -119,13 +105,11 @@ class Emitter(Body):
         for extent in sizes:
             size = expr(size * extent)
         known = constant(size)
-        programs = 1 if self.share is None else self.share.programs
-        whole = known is not None and (known <= schedule.step * programs or schedule.held)
+        whole = known is not None and (known <= schedule.step or schedule.held)
         tiled = schedule.step > 1 and known != 1 and not any(axis.order == INNER for axis in self.axes)
         axis = Axis(INNER, schedule.step) if tiled else None
         outer_axes, outer_loop = self.axes, self.loop
         loop = Loop(list(ops), schedule.order, axis, whole and tiled, schedule.evict, points=known, fold=schedule.fold)
-        loop.share = self.share if loop.whole else None
         walkers: list[Walker] = [WALKERS[op.name](self, op, loop) for op in ops]
         walkers = [walker for walker in walkers if walker.walks()]
         groups = [self.groups_of(walker.op, schedule.order) for walker in walkers]
@@ -142,7 +126,7 @@ class Emitter(Body):
             elif number is None:
                 bound = self.bounded(position, size, axis.extent)
             else:
-                bound = self._bound(position, size, number, axis.extent, loop.share)
+                bound = self._bound(position, size, number, axis.extent)
             carried: Values = []
             with self.under(bound, False):
                 for walker, its_groups in zip(walkers, groups):
@@ -168,7 +152,7 @@ class Emitter(Body):
         elif loop.whole:
             for number in range(loop.tiles):
                 loop.number = number
-                states.append(at(ix.range(axis, self._tile_at(loop, number)), [], number))  # type: ignore[arg-type]
+                states.append(at(ix.range(axis, ix.number(number * axis.extent)), [], number))  # type: ignore[arg-type, union-attr]
         else:
             stride = axis.extent if axis is not None else 1
             bounds = ix.number(0).value, ix.evaluate(size).value, ix.number(stride).value
@@ -184,23 +168,9 @@ class Emitter(Body):
             walker.finish([state[: walker.width] for state in states])
             states = [state[walker.width :] for state in states]
         join_states(b, walkers, len(self.axes) - 1)
-        if loop.share is not None:
-            self._tell(walkers, loop.share)
         self.axes, self.loop = outer_axes, outer_loop
         for walker in walkers:
             walker.leave()
-
-    def _tell(self, walkers: Sequence[Walker], share: Share) -> None:
-        """Combines what each program of a cluster has of the reductions of a walk, in their order."""
-        reducing = [walker for walker in walkers if isinstance(walker, ReduceWalker)]
-        if not reducing:
-            return
-        values = [value for walker in reducing for value in walker.state]
-        told = tell(self.b, values, share.programs, first=not self.told)
-        self.told = True
-        for walker in reducing:
-            own, told = told[: len(walker.state)], told[len(walker.state) :]
-            walker.state = reduce(partial(walker.reduction.combine, self.b), map(list, zip(*own)))
 
     def groups_of(self, op: ir.Operation, order: Sequence[int]) -> list[tuple[list[int], ir.AffineExpr]]:
         arguments = list(op.regions[0].blocks[0].arguments)

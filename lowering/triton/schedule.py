@@ -10,12 +10,9 @@ from bascule.dialect.errors import UserError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
-from .clusters import CAPABILITY as CLUSTERS
-from .clusters import MOST_PROGRAMS
-
 MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
 MOST_RESIDENT = 64  # warps of a multiprocessor
-MOST_TILES = 16  # that a program holds of a loop: its body is emitted for each
+MOST_TILES = 16  # that a loop is held as: its body is emitted for each
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,8 @@ class DomainSchedule:
 @dataclass(frozen=True)
 class Schedule:
     """`domains`: the kernel's own, or (`group`) one for each top-level foreach. `narrow`: where indices of 64 bits are not always needed,
-    expressions that say when. `cluster`: programs that have a tile of the domain together; `resident`: of a
-    multiprocessor, that registers leave room for (0: as it comes)."""
+    expressions that say when. `resident`: programs of a multiprocessor
+    that registers leave room for (0: as it comes)."""
 
     domains: tuple[DomainSchedule, ...]
     group: bool
@@ -58,7 +55,6 @@ class Schedule:
     index_bits: int
     capability: int
     narrow: ir.AffineMap | None = None
-    cluster: int = 1
     resident: int = 0
 
 
@@ -70,8 +66,7 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
     target = config["target"].value if "target" in config else None
     if target != "cuda":
         _refuse(kernel, f"the kernel's schedule is for target '{target}'")
-    cluster = config["cluster"].value if "cluster" in config else 1
-    reader = _Reader(kernel, cluster)
+    reader = _Reader(kernel)
     group = "parts" in config
     if group:
         loops = inner_loops(kernel)
@@ -93,26 +88,7 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
     resident = config["resident"].value if "resident" in config else 0
     if not 0 <= resident * warps <= MOST_RESIDENT:
         _refuse(kernel, f"the schedule has {resident} programs of {warps} warps on a multiprocessor")
-    if cluster > 1:
-        _check_cluster(kernel, cluster, group, domains[0], capability)
-    return Schedule(domains, group, warps, stages, index_bits, capability, narrow, cluster, resident)
-
-
-def _check_cluster(kernel: ir.Operation, cluster: int, group: bool, domain: DomainSchedule, capability: int) -> None:
-    """Every loop of several points is held, in parts, and programs meet after each that reduces."""
-    if not _power_of_two(cluster) or cluster > MOST_PROGRAMS or capability < CLUSTERS:
-        _refuse(kernel, f"the schedule has clusters of {cluster} programs for sm_{capability}")
-    loops = list(zip(inner_loops(kernel), domain.loops))
-    plain = all(loop.name != "bascule.scan" and not inner_loops(loop) for loop, _ in loops)
-    reduces = any(loop.name == "bascule.reduce" and plan.step > 1 for loop, plan in loops)
-    held = all(
-        (points := iterations(sizes_of(loop))) is not None
-        and points <= (MOST_TILES if plan.held else 1) * cluster * plan.step
-        for loop, plan in loops
-        if plan.step > 1
-    )
-    if group or max(domain.tile, default=1) > 1 or not (plain and reduces and held):
-        _refuse(kernel, "the schedule has clusters of programs, whose loops are not one row held in parts")
+    return Schedule(domains, group, warps, stages, index_bits, capability, narrow, resident)
 
 
 def _refuse(kernel: ir.Operation, what: str) -> NoReturn:
@@ -134,8 +110,8 @@ def _longest(loops: Sequence[LoopSchedule]) -> int:
 class _Reader:
     """Reads keys, and refuses what does not fit the kernel."""
 
-    def __init__(self, kernel: ir.Operation, cluster: int):
-        self.kernel, self.cluster = kernel, cluster
+    def __init__(self, kernel: ir.Operation):
+        self.kernel = kernel
 
     def domain(self, config: dict[str, ir.Attribute], op: ir.Operation) -> DomainSchedule:
         order, axes, tile = (self.numbers(config, name) for name in ("order", "axes", "tile"))
@@ -174,7 +150,7 @@ class _Reader:
             _refuse(self.kernel, f"the schedule folds {fold} neighbours of a step of {step}")
         held = self.flag(config, "held")
         points = iterations(sizes_of(op))
-        if held and (fold or points is None or points > MOST_TILES * step * self.cluster):
+        if held and (fold or points is None or points > MOST_TILES * step):
             _refuse(self.kernel, f"the schedule holds {points} points in tiles of {step}, more than {MOST_TILES} tiles")
         return LoopSchedule(order, step, walk, evict, along, fold, held, self.loops(config, op))
 

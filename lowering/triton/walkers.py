@@ -126,7 +126,7 @@ class ReduceWalker(Walker):
             (self.state,) = states
         elif self.reduction.collapse is not None:
             axis = len(self.e.axes) - 1
-            self.state = self.reduction.collapse(self.e.b, states, axis, self.loop.own, self.exact)
+            self.state = self.reduction.collapse(self.e.b, states, axis, self.loop.points, self.exact)
         else:
             self.state = reduce(partial(self.reduction.combine, self.e.b), states)
             self.apart = True

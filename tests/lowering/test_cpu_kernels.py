@@ -452,3 +452,18 @@ def test_a_quotient_meets_its_remainder(by: int, bits: int):
         "%i, %j",
     )
     check(text, bits=bits)
+
+
+@pytest.mark.parametrize("bits", runnable_widths())
+@pytest.mark.parametrize("type_", ["f32", "bf16", "i1"])
+@pytest.mark.parametrize(
+    "index", ["d0 floordiv 2", "d0 floordiv 4", "(d0 + 1) floordiv 2", "d0 floordiv 3", "(d0 floordiv 2) * 3"]
+)
+@pytest.mark.parametrize("columns", [11, 128, 250])
+def test_neighbours_that_read_one_element(index: str, columns: int, type_: str, bits: int):
+    body = f"""%q = affine.apply affine_map<(d0) -> ({index})>(%j)
+        %p = affine.apply affine_map<(d0) -> (d0 floordiv 2)>(%i)
+        %a = memref.load %x[%p, %q] : memref<15x400x{type_}>
+        {stored("%a", type_, "%o", "%i, %j", f"30x{columns}x{type_}")}"""
+    text = kernel(f"%x: memref<15x400x{type_}>, %o: memref<30x{columns}x{type_}>", body, f"30, {columns}", "%i, %j")
+    check(text, bits=bits)

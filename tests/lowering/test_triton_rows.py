@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
+from bascule.dialect.analysis.cuda_neighbours import neighbours
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.frontend.decompositions import decomposition_table
@@ -12,7 +13,7 @@ from bascule.frontend.importer import import_graph
 from bascule.lowering.triton import compile_kernel
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from triton_check import check, cubins, lowered, program
+from triton_check import check, cubins, edit, lowered, program
 
 import bascule
 from bascule.options import Options
@@ -31,6 +32,10 @@ def schedules(function, *inputs) -> str:
 
 def layer_norm(x, w, b):
     return F.layer_norm(x, x.shape[-1:], w, b)
+
+
+def layer_norm_alone(x):
+    return F.layer_norm(x, x.shape[-1:])
 
 
 def train(function, *inputs: torch.Tensor, **options) -> list[torch.Tensor]:
@@ -147,3 +152,46 @@ def test_a_mask_has_the_arrangement_of_what_it_masks():
 def test_rows_of_several_tiles_compile():
     x, w = torch.empty(999, 768, device="meta", dtype=torch.bfloat16), torch.empty(768, device="meta")
     assert cubins(layer_norm, x, w, w)
+
+
+@pytest.mark.parametrize(
+    ("function", "warps"),
+    [(lambda x: x / x.abs().amax(-1, keepdim=True), 8), (layer_norm_alone, 8), (lambda x: F.softmax(x, -1), 16)],
+    ids=["quotients", "layer norm", "softmax"],
+)
+def test_rows_whose_threads_meet_once_have_fewer(function, warps):
+    assert f"warps = {warps} : i64" in schedules(function, torch.empty(4096, 8192, device="meta", dtype=torch.bfloat16))
+
+
+def test_registers_leave_room_for_programs_beside_columns():
+    """Of the backward of a layer norm, two programs of 8 warps share a multiprocessor."""
+
+    def backward(g, x, mean, rstd, w):
+        return torch.ops.aten.native_layer_norm_backward(g, x, [4096], mean, rstd, w, None, [True, True, False])[:2]
+
+    x = torch.empty(16384, 4096, device="meta", dtype=torch.bfloat16)
+    row, w = torch.empty(16384, 1, device="meta"), torch.empty(4096, device="meta", dtype=torch.bfloat16)
+    gm = make_fx(backward, tracing_mode="fake", decomposition_table=decomposition_table())(x, x, row, row, w)
+    module = import_graph(
+        gm, [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"], context=context()
+    ).module
+    pipeline_for(Options(), {"target": "cuda"}).run(module)
+    (kernel,) = (kernel for kernel in lowered(module).values() if kernel.stages > 1)
+    assert (kernel.warps, kernel.resident) == (8, 2)
+    assert ".reqntid 256\n.minnctapersm 2\n" in compile_kernel(kernel, 90).asm["ptx"]
+
+
+def test_more_programs_than_a_multiprocessor_has_warps_for_are_refused():
+    module = program(lambda x: x.sum(-1), torch.randn(9, 64))
+    edit(module, resident=65)
+    with pytest.raises(bascule.UserError, match="65 programs of 1 warps on a multiprocessor"):
+        lowered(module)
+
+
+def test_neighbours_of_a_schedule_keep_the_warps_that_have_room():
+    module = program(lambda x: x.sum(-1), torch.randn(9, 4096))
+    edit(module, resident=4, warps=4)
+    with module.context:
+        (kernel,) = filter(None, map(kernel_op, functions(module)))
+        found = {near.change: str(near.schedule) for near in neighbours(kernel)}
+    assert "resident = 2 : i64" in found["warps 4 -> 8"] and "resident = 8 : i64" in found["warps 4 -> 2"]

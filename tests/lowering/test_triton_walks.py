@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from triton_check import TOLERANCE, cubins, lowered, program, run
 
-FEW = 16384  # registers: rows of more than 12288 elements are walked, on a GPU without clusters
-WALKING = 80
+FEW = 16384  # registers: rows of more than 12288 elements are walked
 LONG = 20011
 
 
@@ -27,7 +26,7 @@ def walked(function, *inputs, walks: int, loads: int, tolerance: dict | None = N
     """`function` is one kernel of so many walks and loads, and gives what eager gives."""
     want = function(*inputs)
     want = list(want) if isinstance(want, tuple | list) else [want]
-    module = program(function, *inputs, registers=FEW, capability=WALKING)
+    module = program(function, *inputs, registers=FEW)
     (kernel,) = lowered(module).values()
     assert (kernel.ttir.count("scf.for"), kernel.ttir.count('"tt.load"')) == (walks, loads)
     for got, w in zip(run(module, list(inputs)), want, strict=True):

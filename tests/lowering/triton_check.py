@@ -28,19 +28,14 @@ TOLERANCE = {torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-3}, torch.float16: {"rt
 
 
 def program(
-    function: Callable,
-    *inputs: torch.Tensor,
-    tracing_mode: str = "fake",
-    registers: int = 65536,
-    capability: int = 90,
-    **schedule: int,
+    function: Callable, *inputs: torch.Tensor, tracing_mode: str = "fake", registers: int = 65536, **schedule: int
 ) -> ir.Module:
-    """The program stage of `function`, for multiprocessors of `registers`, of sm_`capability`; `schedule` changes every kernel's schedule, see `edit`."""
+    """The program stage of `function`, for multiprocessors of `registers`; `schedule` changes every kernel's schedule, see `edit`."""
     gm = make_fx(function, tracing_mode=tracing_mode, decomposition_table=decomposition_table())(*inputs)
     fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
     module = import_graph(gm, fake, context=context()).module
     convert_module(module, fallback="error", eager_rounding=False)
-    Pipeline.parse(PASSES.format(machine=f"{{target=cuda registers={registers} capability={capability}}}")).run(module)
+    Pipeline.parse(PASSES.format(machine=f"{{target=cuda registers={registers}}}")).run(module)
     if schedule:
         edit(module, **schedule)
     return module
@@ -129,5 +124,5 @@ def check(function: Callable, *inputs: torch.Tensor, tolerance: dict | None = No
 
 
 def cubins(function: Callable, *inputs: torch.Tensor, capability: int = 90, **schedule: int) -> list[bytes]:
-    kernels = lowered(program(function, *inputs, capability=capability, **schedule))
+    kernels = lowered(program(function, *inputs, **schedule))
     return [compile_kernel(kernel, capability).asm["cubin"] for kernel in kernels.values()]

@@ -112,6 +112,17 @@ def test_each_stream_and_each_call_at_work_has_its_own(no_capture):
     assert kept(1).pop() == "a" and kept(1) == [], "a second call finds none, and makes one"
 
 
+def test_inference_mode_and_none(no_capture):
+    """Outside of it nothing may be written to a tensor that was made in it."""
+    _, names = program_of(two_layers, *inputs())
+    for mode in (True, False, True, False):
+        given = inputs()
+        with torch.inference_mode(mode), torch.no_grad():
+            got, want = names["call"](list(given)), two_layers(*given)
+        for mine, theirs in zip(got, want, strict=True):
+            torch.testing.assert_close(mine, theirs)
+
+
 def test_recordings_have_memory_of_their_own(monkeypatch):
     kept, capturing = kept_arenas.kept_layouts(), False
     monkeypatch.setattr(kept_arenas, "_capturing", lambda: capturing)

@@ -10,7 +10,6 @@ from bascule.dialect.interpreter.scalars import DIVISIONS, SCALARS
 from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
-from .. import clusters
 from ..approximations import INSTRUCTIONS
 from ..builder import element
 from ..libdevice import LIBDEVICE
@@ -101,22 +100,11 @@ def _extern(machine, op, *operands):
     return scalar(op, name, operands)
 
 
-def _instruction(machine, op, *operands):
-    text, x = op.attributes["asm_string"].value, operands[0]
-    if text == clusters.BEGUN:
-        return [x]
-    if (programs := clusters.told_by(text)) is not None:
-        if not machine.active.all():
-            raise error(op, "is where programs of a cluster meet, which not all of them reach")
-        return [part for value in operands for part in _told(value.expand(machine.programs), programs)]
+def _instruction(machine, op, x):
+    text = op.attributes["asm_string"].value
     if text not in INSTRUCTIONS:
         raise error(op, f"is the instruction '{text}', which the interpreter lacks")
     return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])
-
-
-def _told(value: torch.Tensor, programs: int) -> list[torch.Tensor]:
-    """What each of the `programs` of a cluster has, for all of them."""
-    return [own.repeat_interleave(programs) for own in value.reshape(-1, programs).unbind(1)]
 
 
 def _reduce(machine, op, *state):
