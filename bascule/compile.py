@@ -29,6 +29,7 @@ from .pipelines import pipeline_for
 from .record import Record
 from .replay import Replay
 from .reproducer import Snapshot, compiler_error
+from .returned_views import returned_views
 from .summary import count_summary
 from .targets import Compiled, target_for
 
@@ -68,7 +69,8 @@ def compile_graph(
 
     record, parts = new_record(gm, name), list[Record]()
     finish = replay.of if replay is not None else _as_it_is
-    apart = {**host_work(gm.graph, replayed=replay is not None), **(replay.apart(gm) if replay is not None else {})}
+    apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=replay is not None)}
+    apart |= replay.apart(gm) if replay is not None else {}
 
     def in_parts(error: UnsupportedError | None) -> tuple[Boxed, list[Record]] | None:
         return compile_in_parts(gm, record, error, compile_part, compile_body, apart, finish)

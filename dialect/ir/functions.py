@@ -23,26 +23,21 @@ from typing import Any
 
 from ..mlir import func, ir
 
-GRAPH, EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPE, SHAPES, REASON, OUT, EFFECTS, STORAGES, DIES, SPARE, OVER, ANY_STRIDES = (
-    f"bascule.{name}"
-    for name in (
-        "graph",
-        "extern",
-        "arguments",
-        "results",
-        "mutates",
-        "shape",
-        "shapes",
-        "reason",
-        "out",
-        "effects",
-        "storages",
-        "dies",
-        "spare",
-        "over",
-        "any_strides",
-    )
-)
+GRAPH = "bascule.graph"
+EXTERN = "bascule.extern"
+ARGUMENTS = "bascule.arguments"
+RESULTS = "bascule.results"
+MUTATES = "bascule.mutates"
+SHAPE = "bascule.shape"
+SHAPES = "bascule.shapes"
+REASON = "bascule.reason"
+OUT = "bascule.out"
+EFFECTS = "bascule.effects"
+STORAGES = "bascule.storages"
+DIES = "bascule.dies"
+SPARE = "bascule.spare"
+OVER = "bascule.over"
+ANY_STRIDES = "bascule.any_strides"
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:

@@ -93,6 +93,13 @@ def saved_for_a_written_input(x):
 
 
 CASES = [
+    Case("gaps flattened, dynamic", lambda x: x[..., ::2].reshape(-1)[1:], lambda: [r(4, 6)], dynamic=True),
+    Case(
+        "rows and gaps flattened, in training, dynamic",
+        lambda x: (x[1:][..., ::2].flatten()[1:], x * 2),
+        lambda: [r(4, 6, grad=True)],
+        dynamic=True,
+    ),
     Case("a view of an input", lambda x: (x.t(), x + 1), lambda: [r(4, 5)]),
     Case("a slice of an input", lambda x: x[1:, 2], lambda: [r(4, 5)]),
     Case("an input", lambda x: (x, x * 2), lambda: [r(4, 5)]),

@@ -1,0 +1,47 @@
+"""Views of inputs that a graph returns and the IR cannot tell to be views: they run by themselves."""
+
+import sympy
+import torch
+from torch.fx import Graph, Node
+from torch.multiprocessing.reductions import StorageWeakRef
+
+aten = torch.ops.aten
+REASON = "a view of an input that is returned, of sizes that are only known when it runs"
+
+
+def returned_views(graph: Graph) -> dict[Node, str]:
+    """The nodes between an input and a result that shares its memory, where one of them reshapes a tensor with gaps of dynamic sizes, with the
+    reason. AOTAutograd takes strides and offset of the result as it is given it: a copy would be read from the wrong place."""
+    found: dict[Node, str] = {}
+    inputs = {_storage(node) for node in graph.find_nodes(op="placeholder")} - {None}
+    for node in graph.output_node().all_input_nodes:
+        chain: list[Node] = []
+        while node.op == "call_function" and _storage(node) in inputs and node.all_input_nodes:
+            chain.append(node)
+            node = node.all_input_nodes[0]
+        if any(_reshapes_gaps(link) for link in chain):
+            found |= {link: REASON for link in chain}
+    return {node: found[node] for node in graph.nodes if node in found}
+
+
+def _reshapes_gaps(node: Node) -> bool:
+    if node.target not in (aten.view.default, aten._unsafe_view.default, aten.reshape.default):
+        return False
+    source, row_major = node.all_input_nodes[0].meta["val"], sympy.Integer(1)
+    if not any(isinstance(size, torch.SymInt) for size in source.shape):
+        return False
+    for size, stride in zip(reversed(source.shape), reversed(source.stride())):
+        if _expression(stride) != row_major:
+            return True
+        row_major *= _expression(size)
+    return False
+
+
+def _expression(size: int | torch.SymInt) -> sympy.Expr:
+    """A size without asking its environment, which would guard on the answer."""
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+def _storage(node: Node) -> StorageWeakRef | None:
+    value = node.meta.get("val")
+    return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None
