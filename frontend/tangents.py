@@ -20,13 +20,16 @@ def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
 
     def run(args: list[Any]) -> Sequence[Any]:
         for number in tangents:
-            x = args[number]
-            if x._is_zerotensor():
-                args[number] = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).zero_()
-        return call(args)
+            if args[number]._is_zerotensor():
+                args[number] = _zeros_like(args[number])
+        return call(args)  # nothing here holds an input: it is freed after its last use
 
     run._boxed_call = True  # type: ignore[attr-defined]
     finished = getattr(call, "finished", None)
     if finished is not None:  # for who calls what is finished without what waited for it
         run.finished = lambda: with_memory(finished(), tangents)  # type: ignore[attr-defined]
     return run
+
+
+def _zeros_like(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).zero_()

@@ -1,0 +1,32 @@
+"""Gradients that a compiled backward is given."""
+
+import weakref
+
+import torch
+from bascule.frontend.tangents import tangents_of, with_memory
+
+
+def test_an_input_is_freed_after_its_last_use():
+    """The wrapper holds none while the backward runs: it would add to the peak."""
+
+    def backward(args):
+        given = [weakref.ref(x) for x in args]
+        args.clear()
+        assert [x() for x in given] == [None, None]
+        return ["done"]
+
+    assert with_memory(backward, (0, 1))([torch.ones(3), torch.ones(4)]) == ["done"]
+
+
+def test_zeros_without_memory_have_it():
+    seen = []
+    run = with_memory(lambda args: seen.extend(args) or [], (1,))
+    run([torch.ones(2), torch._efficientzerotensor((3, 4))])
+    assert not seen[1]._is_zerotensor() and seen[1].stride() == (4, 1) and torch.equal(seen[1], torch.zeros(3, 4))
+
+
+def test_tangents_are_known_by_name():
+    graph = torch.fx.Graph()
+    for name, value in (("primals_1", torch.ones(1)), ("tangents_1", torch.ones(1)), ("tangents_2", 3)):
+        graph.placeholder(name).meta["val"] = value
+    assert tangents_of(graph) == (1,)
