@@ -17,30 +17,19 @@ from bascule.dialect.mlir import ir
 
 from .aten_calls import AtenFunction, number_text
 from .expressions import python_of
-from .launches import LARGE, WIDTH, Calls, Launcher, Plans, Runs
+from .launches import WIDTH, Calls, Launcher, Plans, Runs
 from .places import ARENA, MEMORY, Kept, Places
 from .signature import Signature
 from .source import Source
 
 # Names that a generated module uses itself.
 RESERVED = (
-    *(
-        "args",
-        "call",
-        "constants",
-        "current_stream",
-        "empty",
-        "empty_kept",
-        "free",
-        "functional",
-        "give_arena",
-        "i32",
-        "i64",
-    ),
-    *("kept", "kept_layouts", "kernel", "laid_out", "lay_out", "layout", "over", "plan", "ptr", "realigned", "size"),
-    *("slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
+    *("args", "call", "constants", "current_stream", "empty", "empty_kept", "free", "functional", "give_arena", "i32"),
+    *("i64", "kept", "kept_layouts", "kernel", "laid_out", "lay_out", "layout", "over", "plan", "ptr", "realigned"),
+    *("size", "slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
 )
 HOST_OUTPUTS = "bascule.host_outputs"
+REUSED = 1 << 20  # bytes from which `runtime/kept_blocks.py` is asked whether a result on a CPU lies where another did
 KEEPS = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
 
 
@@ -215,7 +204,7 @@ class Program:
                 if OVER in op.attributes:
                     argument = places.tensors[self.block.arguments[op.attributes[OVER].value]]
                     line(f"    {name} = over({argument}, {layout}, torch.{dtype})")
-                elif self.plans is None and (size is None or size >= LARGE):
+                elif self.plans is None and (size is None or size >= REUSED):
                     width = python_of(bytes_of(op.results[0].type, places.sizes.of(op.results[0])), self.symbols)
                     line(f"    {name} = empty_kept({layout}, torch.{dtype}, {width})")
                 else:

@@ -19,6 +19,19 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def grown(call, first, then):
+    """Bytes that the process takes in `then` calls after `first` ones. `call` is given the number of the call."""
+
+    def calls(number):
+        for n in range(number):
+            call(n)
+        gc.collect()
+        return resident()
+
+    before = calls(first)
+    return calls(then) - before
+
+
 def layer(x, w):
     return torch.softmax((x @ w).sin() @ w, -1)
 
@@ -27,44 +40,20 @@ def test_ten_thousand_calls_keep_no_memory():
     torch._dynamo.reset()
     function = compiled(layer)
     x, w = torch.randn(64, 64), torch.randn(64, 64)
-
-    def calls(number):
-        for _ in range(number):
-            function(x, w)
-        gc.collect()
-        return resident()
-
-    before = calls(2000)
-    assert calls(10_000) - before < GROWTH
+    assert grown(lambda _: function(x, w), 2000, 10_000) < GROWTH
 
 
 def test_training_calls_keep_no_memory():
     torch._dynamo.reset()
     function = compiled(layer)
     x, w = torch.randn(64, 64, requires_grad=True), torch.randn(64, 64, requires_grad=True)
-
-    def calls(number):
-        for _ in range(number):
-            torch.autograd.grad(function(x, w).square().sum(), (x, w))
-        gc.collect()
-        return resident()
-
-    before = calls(300)
-    assert calls(1500) - before < GROWTH
+    assert grown(lambda _: torch.autograd.grad(function(x, w).square().sum(), (x, w)), 300, 1500) < GROWTH
 
 
 def test_calls_of_many_sizes_keep_no_memory():
     torch._dynamo.reset()
     function, w = compiled(layer, dynamic=True), torch.randn(16, 16)
-
-    def calls(number):
-        for n in range(number):
-            function(torch.randn(2 + 7 * n % 61, 16), w)
-        gc.collect()
-        return resident()
-
-    before = calls(2000)
-    assert calls(10_000) - before < GROWTH
+    assert grown(lambda n: function(torch.randn(2 + 7 * n % 61, 16), w), 2000, 10_000) < GROWTH
 
 
 def test_calls_of_four_threads_keep_no_memory():
