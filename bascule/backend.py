@@ -16,6 +16,7 @@ from .counting import count as counted
 from .dynamo_errors import raised_as_is
 from .garbage import collections_paused
 from .graph_passes import apply, partition
+from .kept_parts import NotKept, kept_of
 from .options import PRE_GRAD, Options, options_for
 from .output_code import CompiledGraph
 from .record import Record
@@ -90,10 +91,11 @@ def _compile_or_load(
         from .directions import compile_direction
 
         call = compile_direction(name, options, on_record, gm, example_inputs, replays=replays, **direction)
-        kept = getattr(call, "kept", None)
-        if kept is None:
-            traces.refuse("a graph that the disk cache does not have as one")
-        return CompiledGraph(call, kept)
+        try:
+            return CompiledGraph(call, kept_of(call))
+        except NotKept as reason:
+            traces.refuse(str(reason))
+            return CompiledGraph(call)
 
     return compile_with_autograd(gm, example_inputs, compiler, {}, partition(options), traces)
 

@@ -26,7 +26,8 @@ class Called:
 
 
 class Chain:
-    """`source` defines `call(args)`, with the boxed calling convention. It expects `constants`: what `constants` here names, in that order."""
+    """`source` defines `call(args)`, with the boxed calling convention. It expects `constants`: what `constants` here names, in that order.
+    `locations`: number of a line of it -> the user's line."""
 
     def __init__(self, gm: torch.fx.GraphModule, steps: Sequence[Step]):
         self.gm, self.steps = gm, steps
@@ -64,7 +65,7 @@ class Chain:
         ]
         first = len(self.lines)
         self.locations = {first + number: where for number, where in self.locations.items()}
-        self.lines += [*body, "", "", "call._boxed_call = True", f"LOCATIONS = {self.locations!r}", ""]
+        self.lines += [*body, "", "", "call._boxed_call = True", ""]
         return "\n".join(self.lines)
 
     def _body(self, inputs: list[torch.fx.Node], output: torch.fx.Node) -> list[str]:

@@ -18,6 +18,7 @@ from .dynamo_errors import raised_as_is
 from .freezing import Compiler, freezing
 from .garbage import collections_paused
 from .graph_passes import apply
+from .kept_parts import NotKept
 from .options import JOINT, POST_GRAD, Options
 from .record import Record
 from .replay import Replays
@@ -79,5 +80,5 @@ def compile_direction(
 def _given_memory(call: Callable[[list[Any]], Sequence[Any]], tangents: Sequence[int]) -> Callable:
     found, kept = with_memory(call, tangents), getattr(call, "kept", None)
     if kept is not None:
-        found.kept = replace(kept, tangents=tangents)  # type: ignore[attr-defined]
+        found.kept = kept if isinstance(kept, NotKept) else replace(kept, tangents=tangents)  # type: ignore[attr-defined]
     return found

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from bascule.dialect.ir.functions import INPUTS, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
 from bascule.frontend.importer import ImportedGraph
 
 from .dialect.ir import OperandAttr
@@ -16,13 +17,13 @@ def arguments_of(imported: ImportedGraph, values: Sequence[Any]) -> list[Any]:
     """The arguments of the function: symbols, tensors, constants; `values` are those of the placeholders."""
     (graph,) = graph_functions(imported.module)
     attributes = graph.attributes
-    symbols: list[int] = [0] * len(attributes["bascule.symbols"])
-    for entry, value in zip(attributes["bascule.inputs"], values):
+    symbols: list[int] = [0] * len(attributes[SYMBOLS])
+    for entry, value in zip(attributes[INPUTS], values):
         kind, _, number = entry.value.partition(" ")
         if kind == "symbol":
             symbols[int(number)] = value
-    if "bascule.symbol_sources" in attributes:
-        symbols = [_found(source, values) for source in attributes["bascule.symbol_sources"]]
+    if SYMBOL_SOURCES in attributes:
+        symbols = [_found(source, values) for source in attributes[SYMBOL_SOURCES]]
     return [*symbols, *(value for value in values if isinstance(value, torch.Tensor)), *imported.constants]
 
 
@@ -36,7 +37,7 @@ def results_of(module: ir.Module, outputs: Sequence[Any]) -> list[torch.Tensor]:
     """The results of the function, from the outputs of the FX graph."""
     (graph,) = graph_functions(module)
     found: dict[int, torch.Tensor] = {}
-    for entry, output in zip(graph.attributes["bascule.outputs"], outputs):
+    for entry, output in zip(graph.attributes[OUTPUTS], outputs):
         if isinstance(entry, OperandAttr):
             found[ir.IntegerAttr(entry.index).value] = output
     return [found[number] for number in range(len(found))]

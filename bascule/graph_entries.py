@@ -88,6 +88,9 @@ def read(directory: Directory, key: str, places: Sequence[str], target: str, dev
     except (Refused, PackageError, ObjectCodeError) as reason:
         count("cache", f"refused: {reason}")
         return None
+    except Exception as reason:  # what is no entry of ours, or what the driver does not take: the graph can be compiled
+        count("cache", f"refused: {type(reason).__name__}: {reason}")
+        return None
     count("cache", "hit")
     record_graph(key, content)
     return entry

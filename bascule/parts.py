@@ -1,25 +1,28 @@
 """Graphs that are compiled in parts, because some of their operators have to run by themselves."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from operator import itemgetter
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
+from torch.utils._pytree import treespec_dumps
 
-from bascule.frontend.cuts import cut_at, known_cuts, refused
+from bascule.frontend.cut_operators import cut_at
+from bascule.frontend.cuts import known_cuts, refused
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.dense_forms import dense_form
 from bascule.frontend.importer import RESTRIDED
 from bascule.frontend.partition import Part, Step, partition, writes_input
 from bascule.frontend.query_chunks import query_chunks
-from bascule.runtime import load
-from bascule.runtime.higher_order import below_autograd, structured
-from bascule.runtime.query_chunks import in_chunks
+from bascule.runtime.higher_order import below_autograd
+from bascule.runtime.stored_tensors import told_of
 
 from .chain_source import Called, Chain
+from .chains import ROLES, chained, located
 from .counting import count
 from .errors import UnsupportedError
+from .first_call import FinishedAtFirstCall
+from .kept_parts import KeptChain, KeptConstant, NotKept, kept_object, kept_of
 from .record import Record
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
@@ -88,40 +91,88 @@ def _chain(
 ) -> Boxed:
     """The function that runs `steps`."""
     chain = Chain(gm, steps)
-    record.wrapper = chain.source
+    record.wrapper = located(chain.source, chain.locations)
     file = record.dump("wrapper.py", record.wrapper)
-    constants = []
+    constants, given = [], list[_InRole | Any]()
     for name, needed in chain.constants.items():
         match needed:
             case Part():
-                constants.append(parts[needed])
+                needed = _InRole("part", parts[needed], name)
             case torch.fx.GraphModule() if chain.callers[name] in _COMPILED_BODIES:
-                constants.append(_body(needed, name, compile_body))
+                needed = _body(needed, name, compile_body)
             case torch.fx.Node():
-                constants.append(_dense(gm, needed, name, compile_body))
+                needed = _dense(gm, needed, name, compile_body)
+        given.append(needed)
+        match needed:
+            case _InRole():
+                constants.append(ROLES[needed.role](needed.graph, **needed.settings))
             case Called():
                 constants.append(below_autograd(needed.operator))
             case _:
                 constants.append(needed)
-    return load(chain.source, _NoKernels(), constants, file=file)
+    run = _all_finished(chained(record.wrapper, constants, file=file), given)
+    run.kept = _kept(chain, given, record)  # type: ignore[attr-defined]
+    return run
 
 
-def _body(gm: torch.fx.GraphModule, name: str, compile_body: CompileBody) -> Callable[..., Any]:
-    """A graph that a higher-order operator calls, compiled; it returns what the graph does, a tuple or one value."""
-    inputs = _given(gm)
+def _all_finished(run: Boxed, given: Sequence[Any]) -> Boxed:
+    """`run`, at whose first call all its graphs are finished, those too that nothing may ever call: the disk cache has it with all."""
+    later = [x.graph for x in given if isinstance(x, _InRole) and isinstance(x.graph, FinishedAtFirstCall)]
+
+    def finish() -> Boxed:
+        for graph in later:
+            graph.finished()
+        return run
+
+    return FinishedAtFirstCall(finish) if later else run
+
+
+@dataclass(frozen=True)
+class _InRole:
+    """A compiled graph that the chain calls; `name`: what it adds to the name of the whole."""
+
+    role: str
+    graph: Boxed
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def kept(self) -> KeptConstant:
+        return KeptConstant(self.role, self.name, self.settings, graph=kept_of(self.graph))
+
+
+def _kept(chain: Chain, given: Sequence[Any], record: Record) -> KeptChain | NotKept:
+    """What the disk cache has of the chain; or why it does not."""
+    constants = []
+    try:
+        for needed in given:
+            match needed:
+                case _InRole():
+                    constants.append(needed.kept())
+                case Called():
+                    constants.append(kept_object(needed.operator, called=True))
+                case _:
+                    constants.append(kept_object(needed, called=False))
+    except NotKept as reason:
+        return reason
+    return KeptChain(chain.source, chain.locations, record.cuts, constants, record.nodes)
+
+
+def _body(gm: torch.fx.GraphModule, name: str, compile_body: CompileBody) -> _InRole:
+    """A graph that a higher-order operator calls, compiled."""
     single = not isinstance(gm.graph.output_node().args[0], list | tuple)
-    return structured(compile_body(gm, inputs, name), itemgetter(0) if single else tuple)
+    return _InRole("body", compile_body(gm, _given(gm), name), name, {"single": single})
 
 
-def _dense(gm: torch.fx.GraphModule, node: torch.fx.Node, name: str, compile_body: CompileBody) -> Callable[..., Any]:
-    """The dense form of a higher-order operator, compiled; it takes the operands and returns what the operator does."""
+def _dense(gm: torch.fx.GraphModule, node: torch.fx.Node, name: str, compile_body: CompileBody) -> _InRole:
+    """The dense form of a higher-order operator, compiled."""
     chunks = query_chunks(gm, node, decomposition_table())
     if chunks is not None:
-        chunk = structured(compile_body(chunks.graph, _given(chunks.graph), name), tuple)
-        settings = {field.name: getattr(chunks, field.name) for field in fields(chunks) if field.name != "graph"}
-        return in_chunks(chunk, **settings)
+        settings = {x.name: getattr(chunks, x.name) for x in fields(chunks) if x.name != "graph"}
+        settings["results"] = [told_of(x) for x in chunks.results]
+        return _InRole("chunks", compile_body(chunks.graph, _given(chunks.graph), name), name, settings)
     traced, structure = dense_form(gm, node, decomposition_table())
-    return structured(compile_body(traced, _given(traced), name), structure.unflatten)
+    settings = {"structure": treespec_dumps(structure)}
+    return _InRole("dense", compile_body(traced, _given(traced), name), name, settings)
 
 
 def _given(gm: torch.fx.GraphModule) -> list[Any]:
@@ -130,9 +181,3 @@ def _given(gm: torch.fx.GraphModule) -> list[Any]:
     for node in nodes:
         node.meta[RESTRIDED] = not any(map(writes_input, node.users))
     return [node.meta["val"] for node in nodes]
-
-
-class _NoKernels:
-    """A chain calls none itself."""
-
-    addresses: dict[str, int] = {}

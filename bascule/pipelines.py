@@ -13,6 +13,7 @@ from .options import Options
 DEFAULT = (
     # the imported graph -> the tensor stage
     "torch-to-bascule",
+    "expand-products",  # while the transposition of a weight is a view that is read through
     "fold-views",
     "simplify-indexing",
     "inline-producers",

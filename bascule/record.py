@@ -13,7 +13,7 @@ from .summary import Summary
 from .traces import output_code, trace
 
 if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs neither MLIR nor the importer
-    from bascule.frontend.cuts import Cut
+    from bascule.frontend.cut_operators import Cut
 
     from .dialect.mlir import ir
     from .pools import Pool

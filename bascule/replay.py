@@ -20,6 +20,7 @@ from bascule.runtime.replay import Boxed, Direction, Input, Limits, Recorder, Re
 from .counting import count
 from .errors import ReplayWarning
 from .first_call import FinishedAtFirstCall
+from .kept_parts import NotKept
 from .kept_replays import KeptReplay
 from .options import Options
 from .pools import Pool, pool_of
@@ -29,6 +30,7 @@ from .unrecordable import unrecordable
 
 log = logging.getLogger("bascule")
 UNFOLLOWED = Refusal("its forward is not replayed")
+_HERE = "this process cannot record CUDA graphs"
 NAMED = 3  # tensors that one message names
 _LOCAL = re.compile(r"L\['(\w+)'\]")
 _REGISTERED = re.compile(r"\._(?:parameters|buffers|modules)\['(\w+)'\]")
@@ -92,9 +94,9 @@ class Replays:
         """For the same graphs, of which nothing is replayed yet."""
         return replace(self, forward=ForwardDevice(), saved=set())
 
-    def restored(self, call: Boxed, kept: KeptReplay | None, direction: Direction, record: Record) -> Boxed:
-        """`call`, a graph that was compiled elsewhere, as `kept` says; to be asked for the forward first. `record` is told."""
-        found = None if kept is None else kept.what
+    def restored(self, call: Boxed, kept: KeptReplay, direction: Direction, record: Record) -> Boxed:
+        """`call`, a graph or a part of one that was compiled elsewhere, as `kept` says; to be asked for the forward first. `record` is told."""
+        found = kept.what
         if isinstance(found, Recording):
             reason = self.trees().unavailable()
             if direction == "backward" and self.forward.value is None:
@@ -102,12 +104,19 @@ class Replays:
             elif reason is not None:
                 found = Refusal(reason)
         if isinstance(found, Recording):
-            assert kept is not None and kept.pool is not None
+            assert kept.pool is not None
             return self.replayed(call, found, kept.pool, record)
-        if found is not None:
-            self.told_of(found, record)
+        self.told_of(found, record)
+        return call
+
+    def followed(self, call: Boxed, direction: Direction, *, replayed: bool) -> Boxed:
+        """`call`, a compiled direction; a backward of which nothing is `replayed` tells the tree of its forward that it runs."""
         device = self.forward.value
-        return call if direction != "backward" or device is None else telling_backward(call, self.trees(), device)
+        if direction != "backward" or device is None or replayed:
+            return call
+        telling = telling_backward(call, self.trees(), device)
+        telling.kept = getattr(call, "kept", None)  # type: ignore[attr-defined]
+        return telling
 
     def replayed(
         self,
@@ -173,7 +182,7 @@ class Replay:
             self.shared.told_of(what, record)
             if kept is not None:  # what only this process cannot do is no part of what is kept
                 here = self.recorder.unavailable() is not None
-                call.kept = None if here else replace(kept, replay=KeptReplay(what))  # type: ignore[attr-defined]
+                call.kept = NotKept(_HERE) if here else replace(kept, replay=KeptReplay(what))  # type: ignore[attr-defined]
         return call
 
     def _refused(self, call: Boxed, record: Record, made: set[str]) -> str | None:
@@ -213,13 +222,8 @@ class Replay:
         return recording_of(gm, record.name, self.direction, tuple(getattr(call, "constants", ())))
 
     def finished(self, call: Boxed) -> Boxed:
-        """The compiled direction; a backward of which nothing is replayed tells the tree that its forward is recorded in that it runs."""
-        device = self.shared.forward.value
-        if self.direction == "backward" and device is not None and not self.replayed:
-            telling = telling_backward(call, self.recorder, device)
-            telling.kept = getattr(call, "kept", None)  # type: ignore[attr-defined]
-            return telling
-        return call
+        """The compiled direction: see `Replays.followed`."""
+        return self.shared.followed(call, self.direction, replayed=self.replayed > 0)
 
 
 @dataclass

@@ -7,11 +7,21 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 aten = torch.ops.aten
 REASON = "a view of an input that is returned, of sizes that are only known when it runs"
+WRITTEN = "an input's new value, of a view of which the place in memory is returned"
+# Their results lie in memory as their first operands do, though fake ones begin at 0.
+_LIKE_FIRST = (
+    aten.slice_scatter.default,
+    aten.select_scatter.default,
+    aten.diagonal_scatter.default,
+    aten.as_strided_scatter.default,
+)
 
 
 def returned_views(graph: Graph) -> dict[Node, str]:
     """The nodes between an input and a result that shares its memory, where one of them reshapes a tensor with gaps of dynamic sizes, with the
-    reason. AOTAutograd takes strides and offset of the result as it is given it: a copy would be read from the wrong place."""
+    reason; and those of dynamic sizes between a result and an operator whose own result does not begin where its memory does (`slice_scatter`
+    into an input that does not). AOTAutograd takes strides and offset of the result as it is given it: a copy would be read from the wrong
+    place."""
     found: dict[Node, str] = {}
     inputs = {_storage(node) for node in graph.find_nodes(op="placeholder")} - {None}
     for node in graph.output_node().all_input_nodes:
@@ -21,7 +31,24 @@ def returned_views(graph: Graph) -> dict[Node, str]:
             node = node.all_input_nodes[0]
         if any(_reshapes_gaps(link) for link in chain):
             found |= {link: REASON for link in chain}
+        found |= dict.fromkeys(_begins_elsewhere(node, inputs), WRITTEN)
     return {node: found[node] for node in graph.nodes if node in found}
+
+
+def _begins_elsewhere(node: Node, inputs: set[StorageWeakRef | None]) -> list[Node]:
+    """A result, what it is a view of, and so on to the operator that makes their memory, if its own result begins elsewhere in it."""
+    storage, chain = _storage(node), [node]
+    if node.op != "call_function" or storage is None or storage in inputs:
+        return []
+    while (near := chain[-1].all_input_nodes) and near[0].op == "call_function" and _storage(near[0]) in {storage}:
+        chain.append(near[0])
+    while chain[-1].target in _LIKE_FIRST and chain[-1].all_input_nodes[0].target in _LIKE_FIRST:
+        chain.append(chain[-1].all_input_nodes[0])
+    first = chain[-1]
+    values = [x.meta["val"] for x in (node, first, *(first.all_input_nodes[:1] if first.target in _LIKE_FIRST else ()))]
+    numbers = [n for x in values for n in (*x.shape, *x.stride(), x.storage_offset())]
+    dynamic = any(isinstance(n, torch.SymInt) for n in numbers)
+    return chain if dynamic and any(_expression(x.storage_offset()) != 0 for x in values[1:]) else []
 
 
 def _reshapes_gaps(node: Node) -> bool:

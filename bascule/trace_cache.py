@@ -1,6 +1,6 @@
 """The disk cache of traces: a graph of Dynamo's whose like was compiled before is neither traced nor compiled again.
 
-An entry is a package: what AOTAutograd came to, the keys of the compiled graphs (which `graph_entries.py` loads), their constants. A key has
+An entry is a package: what AOTAutograd came to, the keys of the compiled graphs (which `kept_graphs.py` loads), their constants. A key has
 several entries where the guards on symbols differ. What happened is counted among `traces`: `hit`, `miss`, `stored`, `bypass: reason` and
 `refused: reason`. Nothing here needs a compiler.
 """
@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import count as numbers
 from typing import Any
 
 import torch
@@ -18,31 +17,27 @@ from torch.fx import GraphModule, Node
 from bascule.frontend import autograd_cache
 from bascule.frontend.autograd_cache import Result
 from bascule.frontend.graph_key import NotKeyed, nodes_of
-from bascule.frontend.stack_traces import location, location_of
 from bascule.frontend.tangents import with_memory
-from bascule.runtime import load
 from bascule.runtime.packages import PackageError, pack, unpack
 from bascule.runtime.replay import Direction
-from bascule.runtime.stored_tensors import bytes_of, tensor_of, told_of
 
 from .cache_artifacts import record_trace
-from .cache_directory import GRAPHS, TRACES, Directory, Refused, root, trim_now_and_then
+from .cache_directory import TRACES, Directory, Refused, root, trim_now_and_then
 from .counting import count
-from .device_warnings import warn_about
-from .graph_entries import Kept, bypassed, read
+from .graph_entries import bypassed
+from .kept_graphs import Lines, MissingGraph, Reader, Writer
+from .kept_parts import NotKept
 from .options import Options
 from .record import Record
 from .replay import Replays
-from .summary import count_summary
 from .versions import versions
 
-FORMAT = 3  # of entries, and of what a key covers
+FORMAT = 4  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
 # Options that change nothing of what is traced or compiled, or that leave this cache unused.
 UNSEEN = ("on_error", "dump", "verify", "cache", "cudagraph_shapes", "cudagraph_bytes")
 RAN = "pre_grad_custom_pass"  # has run on the graph that is looked up
 DIRECTIONS: dict[int, tuple[Direction, ...]] = {1: ("inference",), 2: ("forward", "backward")}
-Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
 def unused(options: Options) -> str | None:
@@ -72,9 +67,7 @@ class Traces:
     replays: Replays | None = None
     key: str = field(default="", init=False)
     variant: int = field(default=0, init=False)  # where the entry belongs
-    lines: dict[str, int] = field(
-        default_factory=dict, init=False
-    )  # a line of the user's, or a stack trace -> the first node that has it
+    lines: Lines = field(init=False)  # those of the graph, once nothing was found for it
 
     def decompositions(self) -> dict:
         return self.table()
@@ -95,11 +88,7 @@ class Traces:
         except Exception as reason:  # whatever restoring meets, the graph can be traced
             count("traces", f"refused: {type(reason).__name__}: {reason}")
         if found is None:
-            for number, node in enumerate(nodes):
-                self.lines.setdefault(_line(node), number)
-                if self.replays is not None:
-                    for text in filter(None, (location_of(node), node.meta.get("stack_trace"))):
-                        self.lines.setdefault(text, number)
+            self.lines = Lines(nodes, traces=self.replays is not None)
         return found
 
     def _key_of(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
@@ -136,57 +125,30 @@ class Traces:
     def _restore(
         self, description: Any, blobs: dict[str, bytes], nodes: list[Node], args: Sequence[Any], aot_config: Any
     ) -> Callable[..., Any] | None:
-        calls, records = [], []
-        for told, direction in zip(description["graphs"], DIRECTIONS[len(description["graphs"])]):
-            record = Record(f"{self.name}_{direction}", self.options, told["nodes"], target=told["target"])
-            with record.stage("cache"):
-                places = [_line(nodes[number]) for number in told["places"]]
-                entry = read(Directory(root() / GRAPHS), told["key"], places, told["target"], told["device"])
-            if entry is None:
-                return None
-            with record.stage("load"):
-                constants = [tensor_of(x, blobs[x["blob"]]) for x in told["constants"]]
-                call = load(entry.wrapper, entry.kernels, constants)
-            warn_about(told["subjects"], torch.device("cuda" if told["target"] == "cuda" else "cpu", told["device"]))
-            record.wrapper, record.summary = entry.wrapper, entry.summary
-            records.append(record)
-            calls.append(call)
-        calls = self._replayed(calls, description, nodes, records)
+        graphs = description["graphs"]
+        reader = Reader(self.options, nodes, blobs, self.replays and self.replays.anew())
+        try:
+            calls = [
+                reader.direction(told, f"{self.name}_{direction}", direction)
+                for told, direction in zip(graphs, DIRECTIONS[len(graphs)])
+            ]
+        except MissingGraph:
+            return None
         if len(calls) > 1:
-            calls[1] = with_memory(calls[1], description["graphs"][1]["tangents"])
-        with records[0].stage("restore"):
+            calls[1] = with_memory(calls[1], graphs[1]["tangents"])
+        with reader.records[0].stage("restore"):
             found = autograd_cache.restored(blobs["result"], calls, args, aot_config)
-        for record in records:
-            record.finished()
-            count_summary(record.summary)
-            if self.on_record is not None:
-                self.on_record(record)
-        return found
-
-    def _replayed(self, calls: list[Boxed], description: Any, nodes: list[Node], records: list[Record]) -> list[Boxed]:
-        """`calls`, replayed as CUDA graphs if that is asked for and as their entries say."""
-        if self.replays is None:
-            return calls
-        from .kept_replays import KeptReplay
-
-        replays, found = self.replays.anew(), list[Boxed]()
-        for call, told, record, direction in zip(calls, description["graphs"], records, DIRECTIONS[len(calls)]):
-            kept = told["replay"]
-            if kept is not None:
-                kept = KeptReplay.of(kept, record.name, direction, nodes, getattr(call, "constants", ()))
-            found.append(replays.restored(call, kept, direction, record))
+        reader.finished(self.on_record)
         return found
 
     def save(self, result: Result) -> None:
-        blobs, graphs, blob = {"result": result.content}, [], numbers()
-        for kept in result.keys:
-            told = [told_of(x) | {"blob": f"constants/{next(blob)}"} for x in kept.constants]
-            blobs |= {x["blob"]: bytes_of(value) for x, value in zip(told, kept.constants)}
-            graphs.append(self._told(kept) | {"constants": told})
-        if any(place is None for graph in graphs for place in graph["places"]):
-            self.refuse("a line of the source that no operator of the graph has")
+        writer = Writer(self.lines, {"result": result.content})
+        try:
+            graphs = [writer.graph(kept) for kept in result.keys]
+        except NotKept as reason:
+            self.refuse(str(reason))
             return
-        content = pack({"key": self._file, "guards": result.guards, "graphs": graphs}, blobs)
+        content = pack({"key": self._file, "guards": result.guards, "graphs": graphs}, writer.blobs)
         try:
             _directory().write(self._file, content)
         except Refused as reason:
@@ -195,16 +157,6 @@ class Traces:
         count("traces", "stored")
         record_trace(self._file, content)
         trim_now_and_then()
-
-    def _told(self, kept: Kept) -> dict[str, Any]:
-        places = [self.lines.get(place) for place in kept.places]
-        told = {"key": kept.key, "places": places, "target": kept.target, "device": kept.device, "nodes": kept.nodes}
-        replay = kept.replay and kept.replay.told(self._number)
-        return told | {"subjects": list(kept.subjects), "replay": replay, "tangents": list(kept.tangents)}
-
-    def _number(self, text: str) -> int | None:
-        """The first node with a line, or with a stack trace; if there is none, with a stack trace that ends in the same line."""
-        return self.lines.get(text, self.lines.get(location(text) or text))
 
 
 def _uuid(function: Any) -> str | None:
@@ -216,12 +168,6 @@ def _uuid(function: Any) -> str | None:
 
 def _directory() -> Directory:
     return Directory(root() / TRACES)
-
-
-def _line(node: Node) -> str:
-    """The user's line, as the IR's locations have it."""
-    line = location_of(node)
-    return f"{line}:0" if line else ""
 
 
 def _gpus(args: Sequence[Any]) -> list[Any]:

@@ -1,22 +1,32 @@
 """Whole models on a GPU: step time, first call and peak memory of eager, Inductor and Bascule; losses or outputs compared with eager in f32.
 
-python -m benchmarks.models --device cuda [--only NAME] [--json FILE] [--backends eager,aot_eager,inductor,bascule] [--limit S]
+python -m benchmarks.models --device cuda [--only NAME] [--json FILE] [--backends eager,aot_eager,inductor,bascule] [--limit S] [--fill]
+
+With `--fill` other processes fill the compilers' disk caches first, several at a time: the first calls are then warm ones (`warm_s`), and ten
+models with three backends take minutes less. `inductor-max-autotune` measures its products and kernels, without CUDA graphs.
 """
 
+import atexit
+import os
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 
 from .cuda_model_cases import CASES, CudaModelCase
-from .measure import print_ratios, print_table, save
+from .measure import FILLING, print_ratios, print_table, save
 
 BACKENDS = ["eager", "inductor", "inductor-cudagraphs", "bascule", "bascule-cudagraphs"]
+UNCACHED = ("eager", "aot_eager")
 REPEATS = 20
 
 
@@ -28,6 +38,8 @@ def compiled(model: torch.nn.Module, backend: str) -> Any:
             return torch.compile(model, backend="inductor", dynamic=False)
         case "inductor-cudagraphs":
             return torch.compile(model, backend="inductor", mode="reduce-overhead", dynamic=False)
+        case "inductor-max-autotune":
+            return torch.compile(model, backend="inductor", mode="max-autotune-no-cudagraphs", dynamic=False)
         case "aot_eager":
             return torch.compile(model, backend="aot_eager", dynamic=False)
     options = {"on_error": "raise", "cudagraphs": backend == "bascule-cudagraphs"}
@@ -43,7 +55,8 @@ def step_of(case: CudaModelCase, model: torch.nn.Module, call: Callable, target:
     """One step of `target`, which is `model` or what it was compiled to."""
 
     def step() -> torch.Tensor:
-        model.zero_grad(set_to_none=True)
+        if case.training:
+            model.zero_grad(set_to_none=True)
         autocast = torch.autocast("cuda", torch.bfloat16) if case.autocast else nullcontext()
         with autocast, torch.set_grad_enabled(case.training):
             result = call(target)
@@ -77,7 +90,19 @@ def distance(got: torch.Tensor, want: torch.Tensor) -> float:
     return ((got.float() - want).norm() / want.norm().clamp_min(1e-30)).item()
 
 
-def measure(case: CudaModelCase, backends: list[str], partly: Callable[[dict], None]) -> dict[str, Any]:
+def fill(names: list[str], backends: list[str]) -> None:
+    """Lets other processes fill the compilers' disk caches, in a folder of this process's own."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ |= {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "BASCULE_CACHE_DIR": f"{folder}/bascule"}
+    command = [sys.executable, "-m", "benchmarks.models", "--device", "cuda", "--what", "first", "--child"]
+    pairs = [[name, "--backends", backend] for name in names for backend in backends if backend not in UNCACHED]
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // FILLING)) as threads:
+        list(threads.map(lambda pair: subprocess.run([*command, *pair], stdout=subprocess.DEVNULL), pairs))
+
+
+def measure(case: CudaModelCase, backends: list[str], first: str, partly: Callable[[dict], None]) -> dict[str, Any]:
+    """`first`: the name of the seconds of the first call."""
     row: dict[str, Any] = {"model": case.name}
     torch.manual_seed(0)
     model, call = case.make()
@@ -93,7 +118,7 @@ def measure(case: CudaModelCase, backends: list[str], partly: Callable[[dict], N
             start = time.perf_counter()
             result = step()
             torch.cuda.synchronize()
-            found = {"first_s": time.perf_counter() - start}
+            found = {first: time.perf_counter() - start}
             found |= {"error": distance(result, want), "gradient_error": distance(gradient(case, model), want_gradient)}
             del result
             for _ in range(3):
@@ -119,16 +144,22 @@ def measure(case: CudaModelCase, backends: list[str], partly: Callable[[dict], N
     return row
 
 
-def run(only: str | None, json: str | None, backends: list[str], limit: float) -> None:
-    """Measures the models whose names contain one of `only`, parted by commas; starts no further one after `limit` seconds."""
+def run(only: str | None, json: str | None, backends: list[str], limit: float, filled: bool) -> None:
+    """Measures the models whose names contain one of `only`, parted by commas; starts no further one after `limit` seconds. `filled`: with warm
+    disk caches."""
     end = time.perf_counter() + limit
     torch.set_float32_matmul_precision("high")
     rows: list[dict[str, Any]] = []
-    for case in CASES:
-        if (only and not any(part in case.name for part in only.split(","))) or time.perf_counter() > end:
-            continue
+    cases = [case for case in CASES if not only or any(part in case.name for part in only.split(","))]
+    first = "first_s"
+    if filled:
+        fill([case.name for case in cases], backends)
+        first = "warm_s"
+    for case in cases:
+        if time.perf_counter() > end:
+            break
         try:
-            row = measure(case, backends, lambda row: save("models on a GPU", [*rows, row], json))
+            row = measure(case, backends, first, lambda row: save("models on a GPU", [*rows, row], json))
         except Exception as error:  # the other models are still to be measured
             traceback.print_exc()
             row = {"model": case.name, "failed": f"{type(error).__name__}: {error}"[:800]}
@@ -136,21 +167,24 @@ def run(only: str | None, json: str | None, backends: list[str], limit: float) -
         print(row, file=sys.stderr, flush=True)
         save("models on a GPU", rows, json)
         torch.cuda.empty_cache()
-    show(rows, backends)
+    show(rows, backends, first)
 
 
-def show(rows: list[dict[str, Any]], backends: list[str]) -> None:
+def show(rows: list[dict[str, Any]], backends: list[str], first: str) -> None:
     def cell(found: dict[str, Any]) -> list[str]:
         if "ms" not in found:
             return ["failed", "", "", ""]
         errors = f"{found['error']:.1e} {found['gradient_error']:.1e}"
-        return [f"{found['ms']:.2f}", f"{found['first_s']:.1f}", f"{found['peak_mib']:.0f}", errors]
+        return [f"{found['ms']:.2f}", f"{found[first]:.1f}", f"{found['peak_mib']:.0f}", errors]
 
-    header = ["model", *(f"{b} {what}" for b in backends for what in ("ms", "first s", "peak MiB", "errors"))]
+    header = [
+        "model",
+        *(f"{b} {what}" for b in backends for what in ("ms", first.replace("_", " "), "peak MiB", "errors")),
+    ]
     print_table(header, [[row["model"], *(text for b in backends for text in cell(row.get(b, {})))] for row in rows])
-    print_ratios(rows, ("ms", "first_s", "peak_mib"))
+    print_ratios(rows, ("ms", first, "peak_mib"))
     for row in rows:
-        first = [row.get(b, {}).get("first_s") for b in ("aot_eager", "inductor", "bascule")]
-        if None not in first:
-            aot, inductor, ours = first
+        cold = [row.get(b, {}).get("first_s") for b in ("aot_eager", "inductor", "bascule")]
+        if None not in cold:
+            aot, inductor, ours = cold
             print(f"{row['model']}: first call beyond aot_eager {ours - aot:.1f} s, Inductor's {inductor - aot:.1f} s")

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+FILLING = 2  # processors a process that fills a compiler's disk cache
+
 
 def interleaved(
     variants: dict[str, Callable[[], Any]], seconds: float = 1.0, least: int = 7, turn: int = 1

@@ -5,7 +5,7 @@ python -m benchmarks.models --what first      seconds of the first step in a fre
 python -m benchmarks.models --what warm       the same where another process has filled the caches, over tracing by Dynamo alone
 python -m benchmarks.models --what memory     MiB that a step allocates at its peak, gradients included
     [--only NAME,NAME] [--seconds S] [--repeats N] [--backends A,B] [--json FILE] [--clock cpu]
-python -m benchmarks.models --device cuda [--only NAME,NAME] [--limit S] [--json FILE] [--backends eager,inductor,bascule]
+python -m benchmarks.models --device cuda [--only NAME,NAME] [--limit S] [--json FILE] [--backends eager,inductor,bascule] [--fill]
 python -m benchmarks.models --device cuda --what first|warm [--only NAME,NAME] [--repeats N] [--backends A,B] [--json FILE]
 
 `bascule-cached` and `inductor-cached` among the backends are these in a process that finds their disk caches filled (on a GPU also
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .measure import geometric_mean, interleaved, print_table, save
+from .measure import FILLING, geometric_mean, interleaved, print_table, save
 from .memory import peak_bytes
 
 CACHED = {
@@ -53,7 +53,6 @@ TABLES = {
 
 
 STARTS = ("first", "warm")  # tables of first steps
-FILLING = 2  # processors a process that fills a cache
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
@@ -204,11 +203,12 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=1e9, help="on a GPU: start no further model after so many seconds"
     )
+    parser.add_argument("--fill", action="store_true", help="on a GPU: fill the disk caches first, in parallel")
     args = parser.parse_args()
     if args.device == "cuda" and args.what not in STARTS:
         from .cuda_models import BACKENDS, run
 
-        run(args.only, args.json, args.backends.split(",") if args.backends else BACKENDS, args.limit)
+        run(args.only, args.json, args.backends.split(",") if args.backends else BACKENDS, args.limit, args.fill)
         return
     if args.child and args.device == "cuda":
         child_on_gpu(args.child, args.backends, CLOCKS[args.clock])

@@ -6,7 +6,7 @@ Checked on torch-mlir 20261001.
 
 from pathlib import Path
 
-from torch_mlir import ir, passmanager, rewrite
+from torch_mlir import ir, passmanager
 from torch_mlir._mlir_libs import _mlir
 from torch_mlir.dialects import (
     affine,
@@ -15,13 +15,10 @@ from torch_mlir.dialects import (
     builtin,
     ext,
     func,
-    irdl,
-    llvm,
     math,
     memref,
     scf,
     tensor,
-    vector,
 )
 from torch_mlir.dialects import torch as torch_dialect
 
@@ -52,14 +49,10 @@ __all__ = [
     "func",
     "fx_importer",
     "ir",
-    "irdl",
-    "llvm",
     "math",
     "memref",
     "passmanager",
-    "rewrite",
     "scf",
     "tensor",
     "torch_dialect",
-    "vector",
 ]

@@ -20,6 +20,7 @@ from torch.fx.graph import CodeGen, _PyTreeCodeGen
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.traceback import preserve_node_meta
 
+from .attention_masks import simplify_masks
 from .autograd_cache import Lookup, looking_up, serializable
 from .batch_norms import open_batch_norms
 from .convolution_biases import peel_biases
@@ -98,6 +99,8 @@ def compile_with_autograd(
         )
         return flatten_graph_inputs(gm, example_inputs, again)
 
+    if isinstance(gm, torch.fx.GraphModule):
+        simplify_masks(gm)
     forward = partial(compiler, is_backward=False, is_inference=False)
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:

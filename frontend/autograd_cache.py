@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from inspect import signature
 from time import time_ns
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import torch
@@ -114,6 +115,8 @@ class _Key(str):
     lookup: Lookup
 
 
+# Higher-order operators that PyTorch's own cache does not take.
+CONTROL = ("cond", "while_loop", "scan", "map_impl", "associative_scan")
 KEPT = "_fx_graph_cache_key"  # what a compiled graph has to have to be kept
 _lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
@@ -208,6 +211,9 @@ def _save(lookup: Lookup, entry: Any) -> None:
     for name in _SHOWN:
         if hasattr(kept, name):
             setattr(kept, name, None)
+    if _calls_graphs(entry.serialized_bw_module):
+        lookup.refuse("its backward calls graphs, and PyTorch cannot read it again for compiled autograd")
+        return
     with _disable_current_modes():
         try:
             content = pickle.dumps(kept)
@@ -218,10 +224,15 @@ def _save(lookup: Lookup, entry: Any) -> None:
     counters["aot_autograd"]["autograd_cache_saved"] += 1
 
 
+def _calls_graphs(module: Any) -> bool:
+    """Of a backward as PyTorch wrote it down. To be a graph again it is traced, which operators that call graphs do not take."""
+    return module is not None and any(isinstance(x, GraphModule) for x in module.args[0].get("_modules", {}).values())
+
+
 def key_text(gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
     """All that tracing `gm` depends on. Raises `NotKeyed`."""
     try:
-        check_cacheable(gm)
+        check_cacheable(_doubtful(gm))
     except BypassAOTAutogradCache as reason:
         raise NotKeyed(str(reason).splitlines()[0]) from reason
     except AttributeError as reason:  # it asks every function for its module: `x.data = y` calls one that has none
@@ -239,6 +250,18 @@ def key_text(gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
         (config.save_config(), symbols_config.save_config()),
     ]
     return "\n".join([repr(told), state_text(), inputs_text(args), graph_text(gm)])
+
+
+def _doubtful(gm: GraphModule) -> Any:
+    """`gm` as far as PyTorch is asked whether it can be kept: without operators that only call graphs, which are in the key."""
+    nodes = [
+        node for node in gm.graph.nodes if node.op != "call_function" or _name_of_operator(node.target) not in CONTROL
+    ]
+    return SimpleNamespace(graph=SimpleNamespace(nodes=nodes))
+
+
+def _name_of_operator(target: Any) -> str | None:
+    return target.name() if isinstance(target, torch._ops.HigherOrderOperator) else None
 
 
 def _name(source: Any) -> str:

@@ -4,7 +4,6 @@ A graph is cut at such a node: it runs by itself, between the compiled parts bef
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import getitem
 from types import MappingProxyType
 
@@ -13,6 +12,7 @@ from bascule.dialect.errors import UnsupportedError
 from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
+from .cut_operators import operator_of
 from .graph_numbers import is_number
 from .nodes import TAKEN, TOKENS, auto_functionalized, with_effects
 from .stack_traces import location_of
@@ -29,29 +29,6 @@ _OTHERS = {
 }
 _ORDER = "the graph is cut, and the order of effects goes through all of it"
 _SIZES = "sizes and numbers that it makes are only known when it has run"
-
-
-@dataclass(frozen=True)
-class Cut:
-    """An operator that runs between compiled parts."""
-
-    operator: str  # "higher_order.cond"
-    reason: str
-    location: str | None  # "model.py:12"
-
-    def __str__(self) -> str:
-        return f"{self.operator}: {self.reason}" + (f" ({self.location})" if self.location else "")
-
-
-def operator_of(node: Node) -> str:
-    """`aten.nonzero.default`, `higher_order.cond`."""
-    if isinstance(node.target, torch._ops.HigherOrderOperator):
-        return f"higher_order.{node.target.name()}"
-    return str(node.target)
-
-
-def cut_at(node: Node, reason: str) -> Cut:
-    return Cut(operator_of(node), reason, location_of(node))
 
 
 def is_check(node: Node) -> bool:

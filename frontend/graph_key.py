@@ -44,6 +44,8 @@ def graph_text(gm: GraphModule) -> str:
             continue
         if module.meta.get("_checkpoint_context_fn") is not None:
             raise NotKeyed("a function says what a checkpoint saves")
+        if module.meta.get("nested_region_config") is not None:
+            raise NotKeyed("a region says how it is compiled")
         lines.append(f"graph {name}")
         lines += (_node(module, node) for node in module.graph.nodes)
     if hasattr(gm, "saved_tensors_hooks_pack_0"):

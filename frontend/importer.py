@@ -12,7 +12,19 @@ from typing import Any
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import ANY_STRIDES, DIES, GRAPH, SHAPE, SPARE, STORAGES
+from bascule.dialect.ir.functions import (
+    ANY_STRIDES,
+    CONSTANT,
+    DIES,
+    GRAPH,
+    INPUTS,
+    OUTPUTS,
+    SHAPE,
+    SPARE,
+    STORAGES,
+    SYMBOL_SOURCES,
+    SYMBOLS,
+)
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
 from torch.fx import GraphModule, Node
@@ -31,7 +43,6 @@ DYING = "bascule_dying_input"  # metadata of a placeholder: nobody but the graph
 ZEROS = "bascule_maybe_zeros"  # metadata of a placeholder: it may be zeros that were made for the call
 # Metadata of a placeholder: what gives the tensor, an operator that runs by itself, may give it other strides than it told the tracer.
 RESTRIDED = "bascule_restrided_input"
-CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
 
 
 @dataclass(frozen=True)
@@ -89,12 +100,12 @@ class _GraphImporter(base.FxImporter):
             + [_argument_attributes(types, value, node, node in constants) for node, value in tensors]
         )
         function.attributes[GRAPH] = ir.UnitAttr.get()
-        function.attributes["bascule.symbols"] = _strings(symbols.names)
-        function.attributes["bascule.inputs"] = _strings(_inputs(values, symbols))
-        function.attributes["bascule.outputs"] = ir.ArrayAttr.get(results.outputs)
+        function.attributes[SYMBOLS] = _strings(symbols.names)
+        function.attributes[INPUTS] = _strings(_inputs(values, symbols))
+        function.attributes[OUTPUTS] = ir.ArrayAttr.get(results.outputs)
         function.attributes[STORAGES] = _storages([value for _, value in tensors], results)
         if (found := symbols.attribute()) is not None:
-            function.attributes["bascule.symbol_sources"] = found
+            function.attributes[SYMBOL_SOURCES] = found
         return ImportedGraph(self.module, tuple(constants.values()))
 
     def _return(self, node: Node, importer: NodeImporter, block: ir.Block) -> "_Results":

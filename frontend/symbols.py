@@ -15,6 +15,7 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.computed import Tree, leaf_of, tree_of
 from bascule.dialect.ir.shapes import Size, expr
 from bascule.dialect.mlir import ir
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy.functions import (
     CeilDiv,
     CeilToInt,
@@ -38,19 +39,28 @@ from torch.utils._sympy.functions import (
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .computed_sizes import is_condition, tree_for
+from .tracing import hint
 
 Expr: TypeAlias = ir.AffineExpr
 Number = int | torch.SymInt | torch.SymBool
 
 
 def sympy_of(number: Number) -> int | sympy.Expr:
-    """The expression of a symbolic integer; an int for one that is constant."""
+    """The expression of a symbolic integer; an int for one that is constant.
+
+    An expression that a guard fixes at 1 (`s0 // 2`) stays one to PyTorch, and yet is a size that is repeated where it meets another: here it
+    is 1.
+    """
     if isinstance(number, int):
         return number
     found = number.node.expr
     if found in (sympy.true, sympy.false):
         return int(bool(found))
-    return int(found) if found.is_Integer else found
+    if found.is_Integer:
+        return int(found)
+    if found.args and isinstance(number, torch.SymInt) and hint(number) == 1 and statically_known_true(number == 1):
+        return 1
+    return found
 
 
 @dataclass(frozen=True)

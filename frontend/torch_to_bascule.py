@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bascule.dialect.errors import UserError
+from bascule.dialect.ir.functions import graph_functions
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pass
+from bascule.dialect.passes.stages import check_copies
 
 from .conversion import convert_module
 
@@ -39,3 +41,6 @@ class TorchToBascule(Pass):
         convert_module(
             module, fallback=self.fallback, eager_rounding=self.numerics == "eager", deterministic=self.deterministic
         )
+        with module.context:
+            for graph in graph_functions(module):
+                check_copies(graph)

@@ -4,14 +4,13 @@ import torch
 
 from bascule.dialect.interpreter import choose
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import functions, graph_functions
+from bascule.dialect.ir.functions import CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, functions, graph_functions
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.schedule_kernels import ScheduleKernels
 from bascule.lowering.cpu import compile_kernels, host
 from bascule.lowering.program import to_python
 from bascule.runtime import load
 
-CONSTANT = "bascule.constant"
 Inputs = list[torch.Tensor | int]
 
 
@@ -37,18 +36,18 @@ def run_compiled(module: ir.Module, inputs: Inputs) -> list[torch.Tensor]:
 def placeholders(graph: ir.Operation, values: Inputs) -> Inputs:
     """What a caller of the compiled graph gives, in the order of `bascule.inputs`, from the function's arguments."""
     attributes = graph.attributes
-    if "bascule.inputs" not in attributes:
+    if INPUTS not in attributes:
         return list(values)
     symbols = [value for value in values if not isinstance(value, torch.Tensor)]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    count = sum(entry.value.startswith("tensor ") for entry in attributes["bascule.inputs"])
+    count = sum(entry.value.startswith("tensor ") for entry in attributes[INPUTS])
     numbers = {}
-    if "bascule.symbol_sources" in attributes:
-        for symbol, source in zip(symbols, attributes["bascule.symbol_sources"]):
+    if SYMBOL_SOURCES in attributes:
+        for symbol, source in zip(symbols, attributes[SYMBOL_SOURCES]):
             if source["kind"].value == "value":
                 numbers[source["input"].value] = symbol * source["scale"].value + source["offset"].value
     placed = []
-    for position, entry in enumerate(attributes["bascule.inputs"]):
+    for position, entry in enumerate(attributes[INPUTS]):
         kind, _, number = entry.value.partition(" ")
         if kind == "tensor":
             placed.append(tensors[int(number)])
@@ -62,7 +61,7 @@ def placeholders(graph: ir.Operation, values: Inputs) -> Inputs:
 def returned(module: ir.Module, results: list[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors among the outputs of the graph (`bascule.outputs`), from the results of its function."""
     attributes = choose(module, None).attributes
-    if "bascule.outputs" not in attributes:
+    if OUTPUTS not in attributes:
         return results
-    numbers = [ir.IntegerAttr(e.index).value for e in attributes["bascule.outputs"] if isinstance(e, OperandAttr)]
+    numbers = [ir.IntegerAttr(e.index).value for e in attributes[OUTPUTS] if isinstance(e, OperandAttr)]
     return [results[number] for number in numbers]

@@ -33,7 +33,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--pipeline",
         metavar="PASSES",
-        help="the passes to check, in bascule-opt's spelling; default: what torch.compile runs",
+        help="the passes to check, in bascule-opt's spelling, or 'default': those that torch.compile runs",
     )
     parser.add_argument("--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know")
     parser.add_argument("--tolerance", type=float, help="largest relative error (default: by dtype)")

@@ -13,6 +13,8 @@ from ..mlir import ir
 from .kernel_loops import Groups
 
 SCRATCH, REGISTERS = "scratch", "registers"
+# Vectors of a row whose variance is the sum of squared distances from the mean of the first: at the worst it is off by as many roundings.
+SHORT = 32
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..mlir import ir
 from .accesses import LOOPS
-from .cpu_schedule_form import REGISTERS, KernelSchedule, LoopSchedule, Tasks, to_attribute
+from .cpu_schedule_form import REGISTERS, SHORT, KernelSchedule, LoopSchedule, Tasks, to_attribute
 from .kernel_bodies import ACCUMULATORS, Block, Body, Node, decode
 from .kernel_loops import Groups, colliding, group_ranges, length, moving_reads, reads_along
 from .sibling_reductions import Joins, join_siblings
@@ -113,7 +113,7 @@ class Planner:
                 self._ask_ahead(inner, around)
 
     def _ahead(self, block: Block, loop: LoopSchedule, around: int) -> int:
-        """How many bytes: of one tensor two pages, of several, which share the first cache with what is written, one each."""
+        """How many bytes: two pages. Of several tensors none: more streams than the processor follows by itself are slower asked for."""
         if loop.vector < 0 or len(loop.groups) != 1 or loop.tasks is not None:
             return 0
         (group,) = loop.groups
@@ -122,7 +122,7 @@ class Planner:
             step = (read.address or {}).get(around, 0)
             if step is None if row is None else step is not None and row <= step <= 2 * row:
                 tensors.add(read.operands[0])
-        return 0 if not tensors else 2 * PAGE if len(tensors) == 1 else PAGE
+        return 2 * PAGE if len(tensors) == 1 else 0
 
     # Tasks
 
@@ -233,7 +233,8 @@ class Planner:
                 width = self._column_lanes(block, groups[choice], width, tiles)
         elif node is not None and "welford" in node.kinds:
             size = length(self.body, block, groups[choice])
-            if size is not None and size % (2 * width) == 0 and width == 4 * self.register:
+            short = len(groups) == 1 and size is not None and size <= SHORT * width
+            if size is not None and size % (2 * width) == 0 and width == 4 * self.register and not short:
                 width *= 2  # its operations wait for each other once a vector
         return best / max(points, 1.0), LoopSchedule(groups, choice, width)
 

@@ -2,6 +2,7 @@
 
 from math import prod
 
+from ..mlir import ir
 from .bodies import sizes_of
 from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import LARGE, WARP, power_of_two, warps_of
@@ -15,6 +16,10 @@ FEWER = 16  # ... or, where they are read one by one or under masks, fewer of th
 MASKED = 2048  # elements of a step where whole ones do not make up a column and several values are carried: each of them costs selects then
 HELD = 1 << 14  # elements of a tile of columns that is read once and held
 WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
+AHEAD, STAGED = (
+    3,
+    64 << 10,
+)  # steps in flight of walks that read several buffers, and the bytes of shared memory that they may take
 SHORT = 16  # points of a loop that is run point by point
 
 
@@ -60,7 +65,23 @@ def columns(domain: Domain) -> DomainSchedule:
     tile = [1] * (len(runs) - 1) + [wide]
     axes = [len(run) for run in runs]
     rows = max((loop.step for loop in loops), default=1)
-    return DomainSchedule("scan" if scans else "column", order, axes, tile, warps_of(wide * rows, each), loops=loops)
+    schedule = DomainSchedule(
+        "scan" if scans else "column", order, axes, tile, warps_of(wide * rows, each), loops=loops
+    )
+    if aligned and not scans and programs >= sm_count:
+        schedule.stages = _stages(domain, wide)
+    return schedule
+
+
+def _stages(domain: Domain, wide: int) -> int:
+    """Steps that are read ahead, where walks read several buffers along the rows and the columns, and shared memory holds them."""
+    found: dict[ir.Value, int] = {}
+    for loop, plan in domain.plans.items():
+        if plan.walks(loop):
+            indices = list(loop.regions[0].blocks[0].arguments)
+            inside = [a for a in domain.accesses if loop in a.loops and not a.stores and any(map(a.varies, indices))]
+            found.update({a.buffer: a.width * plan.step * wide for a in inside})
+    return AHEAD if len(found) > 1 and AHEAD * sum(found.values()) <= STAGED else 1
 
 
 def _carries(domain: Domain) -> bool:

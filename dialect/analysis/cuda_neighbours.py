@@ -12,7 +12,7 @@ from math import prod
 from ..ir.attributes import ScheduleAttr
 from ..mlir import ir
 from .cuda_machine import WARP
-from .cuda_walks import i64, walks
+from .cuda_walks import MOST_KEPT, i64, walks
 from .nested_loops import inner_loops
 
 MOST_WARPS, MOST_STAGES = 32, 4
@@ -87,13 +87,18 @@ def _fitting(before: Config, after: Config | None) -> Config | None:
 
 
 def _elements(domain: Config) -> int:
-    """Of a program's tile at the longest step."""
+    """Of a program's tile at the longest step, or all the steps that it keeps."""
     return prod(domain["tile"]) * _longest(domain["loops"])
 
 
 def _longest(loops: ir.ArrayAttr) -> int:
     entries = [_entries(loop) for loop in loops]
-    return max([1, *(max(entry["step"].value, _longest(entry["loops"])) for entry in entries)])
+    return max([1, *(max(entry["step"].value * _kept(entry), _longest(entry["loops"])) for entry in entries)])
+
+
+def _kept(loop: Config) -> int:
+    """The steps of a loop that are in registers at once."""
+    return loop["kept"].value if "kept" in loop else 1
 
 
 def _tile(op: ir.Operation, domain: Config, double: bool) -> Config | None:
@@ -121,7 +126,8 @@ def _steps(op: ir.Operation, domain: Config, double: bool | None) -> Config | No
             step = step if double is None else 2 * step if double else step // 2
             if step < LEAST_STEP or not walks(loop, step):
                 return None
-        return inner | {"step": i64(step)}
+        kept = {"kept": i64(entry["kept"].value * entry["step"].value // step)} if "kept" in entry else {}
+        return None if kept and not 1 <= kept["kept"].value <= MOST_KEPT else inner | {"step": i64(step)} | kept
 
     def nested(loops: list[ir.Operation], entry: Config) -> Config | None:
         made = [stepped(loop, _entries(part)) for loop, part in zip(loops, entry["loops"])]

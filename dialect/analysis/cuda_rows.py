@@ -35,14 +35,20 @@ IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL
 
 @dataclass(frozen=True)
 class _Step:
-    """Of a walk: the warps, and the elements of a thread."""
+    """Of a walk: the warps, the elements of a thread, and the steps that are kept for later walks."""
 
     warps: int
     each: int
+    kept: int = 0
 
     @property
     def elements(self) -> int:
         return WARP * self.warps * self.each
+
+
+# Of rows of 16-bit numbers that are read again, so many bytes each, the L2 cache holds only a part of those under way: the first steps stay in
+# a quarter of a multiprocessor's registers.
+OVERFLOWING, NARROW, KEPT = 1 << 18, 2, _Step(FULL, 8, kept=4)
 
 
 def rows(domain: Domain) -> DomainSchedule:
@@ -73,11 +79,8 @@ def rows(domain: Domain) -> DomainSchedule:
         held = {loop: tile for loop, tile in tiles.items() if tile < steps[loop]}
     if held:
         loops = domain.plan(steps | held, held)
-    for loop in domain.lanes:
-        plan = domain.plans[loop]
-        if plan.walks(loop) and not scans:
-            plan.fold, aligned = domain.neighbours(_along(loop, plan))
-            plan.evict = plan.evict if aligned else "normal"  # a line is read by several instructions
+    if not scans:
+        _fold(domain, step.kept)
     block = 1 if walked else min(max(1, (RIDDEN if riding else ROW) // longest), power_of_two(points))
     while block > 1 and points < 2 * domain.machine.sm_count * block:
         block //= 2
@@ -100,6 +103,23 @@ def rows(domain: Domain) -> DomainSchedule:
     if riding and points > domain.machine.sm_count:
         schedule.resident = min(together, -(-points // domain.machine.sm_count))
     return schedule
+
+
+def _fold(domain: Domain, kept: int) -> None:
+    """What walks fold, evict and keep: of loops that walk together one thing, by the reductions among them, for nothing else folds."""
+    walked: dict[int, list[ir.Operation]] = {}
+    for loop in domain.lanes:
+        if domain.plans[loop].walks(loop):
+            walked.setdefault(domain.plans[loop].walk, []).append(loop)
+    for together in walked.values():
+        reduces = [loop for loop in together if loop.name == "bascule.reduce"] or together
+        found = [domain.neighbours(_along(loop, domain.plans[loop])) for loop in reduces]
+        for loop in together:
+            plan = domain.plans[loop]
+            plan.kept = kept
+            plan.fold = min(neighbours for neighbours, _ in found)
+            if not all(aligned for _, aligned in found):
+                plan.evict = "normal"  # a line is read by several instructions
 
 
 def _meet_once(domain: Domain) -> bool:
@@ -140,6 +160,8 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
         return _Step(FULL, 32 if aligned and shortest >= 1 << 18 else 16)
     again = _read_again(domain)
     if len(domain.lanes) > 1 and again:
+        if aligned and again >= OVERFLOWING and {*lengths} == {shortest} and again == NARROW * shortest:
+            return KEPT
         idle = -(-points // sm_count) * sm_count / points
         warps = FULL if idle <= IDLE else FULL // 2
         while aligned and warps > PART and UNDER_WAY * warps >= 2 * FULL * again:

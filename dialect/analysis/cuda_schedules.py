@@ -6,6 +6,7 @@ from .cuda_columns import columns
 from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import CudaMachine
 from .cuda_pointwise import pointwise
+from .cuda_products import products
 from .cuda_rows import rows
 from .cuda_walks import i64
 from .indexing import Indexing
@@ -64,6 +65,8 @@ def _schedule(domain: Domain) -> DomainSchedule:
         return pointwise(domain)
     inside = sum(map(domain.bytes_along, domain.lanes))
     across = sum(domain.along[index] for index in domain.indices)
+    if inside >= across and (schedule := products(domain)) is not None:
+        return schedule
     return rows(domain) if not domain.indices or inside >= across else columns(domain)
 
 

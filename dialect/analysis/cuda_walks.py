@@ -8,6 +8,8 @@ from .accesses import Access
 from .bodies import sizes_of
 from .nested_loops import follows, inner_loops, iterations, needs
 
+MOST_KEPT = 16  # steps of a walk: the loop's body is emitted for each
+
 
 def i64(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
@@ -30,6 +32,7 @@ class InnerLoop:
     evict: str = "normal"
     fold: int = 0
     held: bool = False
+    kept: int = 0
     loops: list["InnerLoop"] = field(default_factory=list)
 
     def walks(self, loop: ir.Operation) -> bool:
@@ -47,6 +50,7 @@ class InnerLoop:
                 "fold": i64(self.fold),
                 "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
                 **({"held": ir.BoolAttr.get(True)} if self.held else {}),
+                **({"kept": i64(self.kept)} if self.kept else {}),
             }
         )
 

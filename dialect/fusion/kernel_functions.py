@@ -10,7 +10,6 @@ from ..ir.shapes import index_map, shape_of, size_map, tensor_type
 from ..mlir import bufferization, func, ir, tensor
 
 OPERATORS = "bascule.operators"  # on a kernel function: the ATen operators its ops were made from
-REMARKS = "bascule.remarks"  # on a call of a kernel: why producers of what it reads are not in it
 _PLAIN = frozenset(
     ("view", "expand", "permute", "reshape", "clone", "unsqueeze", "squeeze", "t", "transpose", "_to_copy")
 )

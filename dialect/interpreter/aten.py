@@ -78,9 +78,15 @@ def call(
         overload(*positional, **named, **dict(zip(outs, destinations)))
         return []
     written = attributes[MUTATES] if MUTATES in attributes else ()
-    outputs = overload(*positional, **named)
+    try:
+        outputs = overload(*positional, **named)
+    except (TypeError, RuntimeError, IndexError) as reason:  # it does not take these arguments, or refuses the data
+        raise error(op, f"of '{name}': {reason}") from reason
     outputs = (_flat(outputs) if overload._schema.returns else []) + [tensors[k] for k in written]
-    results = [outputs[i] for i in attributes[RESULTS]]
+    positions = list(attributes[RESULTS])
+    if len(positions) != len(op.results) or any(not 0 <= i < len(outputs) for i in positions):
+        raise error(op, f"of '{name}', which returns {len(outputs)} values, asks for those at {positions}")
+    results = [outputs[i] for i in positions]
     return [_result(op, result, value, symbols) for result, value in zip(op.results, results)]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from ..ir.functions import SHAPES, functions, graph_functions, is_extern
-from ..ir.signatures import check
+from ..ir.functions import GRAPH, SHAPES, functions, graph_functions, is_extern
+from ..ir.signatures import check, check_extern
 from ..mlir import ir
 from . import aten, memory, random, structure  # noqa: F401  (importing registers the rules)
 from .errors import InterpreterError, error
@@ -29,13 +29,17 @@ def interpret(
 
 
 def choose(module: ir.Module, name: str | None) -> ir.Operation:
-    """The function called `name`, or the one that runs without a name. Raises `InterpreterError` if there is none, and `UserError` if its
-    signature leaves sizes or strides open."""
-    known = {f.attributes["sym_name"].value: f for f in functions(module) if not is_extern(f)}
+    """The function called `name`; without a name the module's only one, or only graph function, or "main". Raises `InterpreterError` if there is
+    none, and `UserError` if its signature leaves sizes or strides open."""
+    known = {f.attributes["sym_name"].value: f for f in functions(module) if len(f.regions[0].blocks)}
     if name is None:
         graphs = [f.attributes["sym_name"].value for f in graph_functions(module)]
-        candidates = graphs if len(graphs) == 1 else list(known) if len(known) == 1 else ["main"]
-        name = candidates[0]
+        marked = [graph for graph in graphs if GRAPH in known[graph].attributes]
+        name = next((names[0] for names in (marked, graphs, list(known)) if len(names) == 1), "main")
+        if name not in known and known:
+            raise InterpreterError(
+                "several functions could run", hint=f"name one of {', '.join(known)}, or call one main"
+            )
     if name not in known:
         raise InterpreterError(f"there is no function '{name}'", hint=f"functions: {', '.join(known) or 'none'}")
     check(known[name])
@@ -46,8 +50,9 @@ def _tensor(value: Any) -> Any:
     return value.tensor if isinstance(value, Buffer) else value
 
 
-def _call(module: ir.Module, function: ir.Operation, inputs: list) -> list:
-    block = function.regions[0].blocks[0]
+def _call(module: ir.Module, function: ir.Operation, inputs: list, around: tuple[str, ...] = ()) -> list:
+    """The results of `function`, which the functions `around` call, the innermost last."""
+    block, around = function.regions[0].blocks[0], (*around, function.attributes["sym_name"].value)
     if len(inputs) != len(block.arguments):
         raise error(function, f"takes {len(block.arguments)} arguments, got {len(inputs)}")
     symbols = []
@@ -56,7 +61,7 @@ def _call(module: ir.Module, function: ir.Operation, inputs: list) -> list:
             break
         symbols.append(int(value))
     shapes = function.attributes[SHAPES] if SHAPES in function.attributes else ()
-    frame = Frame(lambda op, operands: _call_op(module, op, operands, symbols), symbols, {}, [])
+    frame = Frame(lambda op, operands: _call_op(module, op, operands, symbols, around), symbols, {}, [])
     frame.sizes_of_results = [frame.sizes(shape.value) for shape in shapes]
     arguments = [_argument(function, i, a.type, v, symbols) for i, (a, v) in enumerate(zip(block.arguments, inputs))]
     _, results = frame.block(block, arguments, Scope())
@@ -88,13 +93,18 @@ def _argument(function: ir.Operation, number: int, type_: ir.Type, value: Any, s
     return value
 
 
-def _call_op(module: ir.Module, op: ir.Operation, operands: list, symbols: list[int]) -> list:
+def _call_op(module: ir.Module, op: ir.Operation, operands: list, symbols: list[int], around: tuple[str, ...]) -> list:
     name = op.attributes["callee"].value
     callee = next((f for f in functions(module) if f.attributes["sym_name"].value == name), None)
     if callee is None:
         raise error(op, f"calls '{name}', which is not in the module")
+    if name in around:
+        raise error(op, f"calls '{name}', which is running: a graph has no recursion")
     if not is_extern(callee):
-        return _call(module, callee, operands)
+        if not len(callee.regions[0].blocks):
+            raise error(op, f"calls '{name}', which is declared and not defined")
+        return _call(module, callee, operands, around)
+    check_extern(callee)
     return aten.call(op, callee, operands, symbols)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..mlir import ir
-from .errors import error
+from .errors import InterpreterError, error
 from .maps import evaluate
 from .races import Watch
 
@@ -118,7 +118,12 @@ class Frame:
             function = RULES.get(op.name)
             if function is None:
                 raise error(op, "is not an op of the tensor, kernel or program stage that the interpreter knows")
-            results = function(self, op, operands, scope) or ()
+            try:
+                results = function(self, op, operands, scope) or ()
+            except InterpreterError as reason:
+                if reason.location is not None:
+                    raise
+                raise error(op, reason.message) from None
             for result, value in zip(op.results, results):
                 self.values[result] = value
         raise error(block.owner.operation, "has a block without a terminator")

@@ -7,6 +7,7 @@ import torch
 
 from ..ir.attributes import OperandAttr
 from ..ir.computed import computed_value
+from ..ir.functions import INPUTS, OUTPUTS, SYMBOL_SOURCES
 from ..mlir import ir
 from .entry import choose, interpret
 from .maps import evaluate
@@ -21,21 +22,21 @@ def interpret_graph(module: ir.Module, inputs: Sequence[Any], constants: Sequenc
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         floats = [
             torch.tensor(value, dtype=torch.float64)
-            for entry, value in zip(attributes["bascule.inputs"], inputs)
+            for entry, value in zip(attributes[INPUTS], inputs)
             if entry.value.startswith("float ")
         ]
         results = interpret(module, [*symbols, *tensors, *floats, *constants])
-        return [_output(entry, inputs, results, symbols) for entry in attributes["bascule.outputs"]]
+        return [_output(entry, inputs, results, symbols) for entry in attributes[OUTPUTS]]
 
 
 def _symbols(attributes: ir.OpAttributeMap, inputs: Sequence[Any]) -> list[int]:
     """The value of each symbol: of the placeholder that is it, or solved from a size or a stride."""
-    if "bascule.symbol_sources" not in attributes:
-        places = [entry.value.split() for entry in attributes["bascule.inputs"]]
+    if SYMBOL_SOURCES not in attributes:
+        places = [entry.value.split() for entry in attributes[INPUTS]]
         known = {int(place[1]): value for place, value in zip(places, inputs) if place[0] == "symbol"}
         return [known[i] for i in range(len(known))]
     values: list[int] = []
-    for source in attributes["bascule.symbol_sources"]:
+    for source in attributes[SYMBOL_SOURCES]:
         if "value" in source:
             values.append(computed_value(source["value"], lambda e: int(evaluate(e, (), values))))
             continue

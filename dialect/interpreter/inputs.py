@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import torch
 
 from ..ir.computed import computed_value
-from ..ir.functions import SHAPE
+from ..ir.functions import SHAPE, SYMBOL_SOURCES, SYMBOLS
 from ..mlir import ir
 from .entry import choose
 from .errors import error
 from .maps import evaluate, sizes
 from .values import dtype_of, fresh, layout_strides
 
-RANGE, SYMBOLS, SOURCES = "bascule.range", "bascule.symbols", "bascule.symbol_sources"
+RANGE = "bascule.range"
 SYMBOL_SIZES = (5, 7, 3, 6, 4, 2)  # of symbols that nobody gives a size
 
 
@@ -44,7 +44,7 @@ def _symbols(op: ir.Operation, shapes: Mapping[str, int]) -> list[int]:
         raise error(op, f"has no symbol {', '.join(sorted(unknown))}", hint=f"symbols: {', '.join(given) or 'none'}")
     default = [SYMBOL_SIZES[i % len(SYMBOL_SIZES)] for i in range(count)]
     values = [shapes.get(g, shapes.get(n, d)) for g, n, d in zip(given, names, default)]
-    for number, source in enumerate(op.attributes[SOURCES] if SOURCES in op.attributes else []):
+    for number, source in enumerate(op.attributes[SYMBOL_SOURCES] if SYMBOL_SOURCES in op.attributes else []):
         if "value" in source:
             values[number] = computed_value(source["value"], lambda e: int(evaluate(e, (), values)))
     return values

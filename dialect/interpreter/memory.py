@@ -7,7 +7,7 @@ from ..mlir import ir
 from .errors import error
 from .frame import Frame, rule
 from .maps import evaluate
-from .structure import empty, read, write
+from .structure import checked, empty, read, write
 from .values import Buffer, dtype_of, fill_poison, fresh, layout_strides, same_strides, signed
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -20,6 +20,8 @@ def view(frame, op, operands, scope):
     sizes, map_ = frame.sizes(op.attributes["shape"].value), op.attributes["map"].value
     inner, dims = scope.inside(sizes)
     indices = [torch.as_tensor(evaluate(e, dims, frame.symbols)) for e in map_.results]
+    if 0 not in sizes:
+        checked(op, "reads", getattr(source, "tensor", source).shape, indices, inner)
     if isinstance(source, Buffer):
         return [Buffer(_alias(op, source.tensor, sizes, indices), source.origin)]
     result = empty(frame, op, op.results[0].type, sizes)

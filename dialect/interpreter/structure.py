@@ -225,6 +225,8 @@ def linearize(frame, op, operands, scope):
 
 
 def _scalar(frame, op, operands, scope):
+    if isinstance(op.results[0].type, ir.ShapedType) and op.operands:
+        raise error(op, "computes a whole tensor, which no stage has", hint="compute its elements in a bascule.compute")
     results = SCALARS[op.name](op, *operands)
     return results if isinstance(results, tuple) else (results,)
 

@@ -13,6 +13,7 @@ import torch
 from ..ir.scalar_types import SCALAR_TYPES
 from ..ir.types import byte_width
 from ..mlir import ir
+from .errors import InterpreterError
 from .maps import evaluate
 
 # Element or scalar type -> dtype. Unsigned elements have torch's unsigned dtypes in memory, and signed ones as scalars.
@@ -47,8 +48,11 @@ class Tile:
 
 
 def dtype_of(type_: ir.Type) -> torch.dtype:
-    """The torch dtype of an element or scalar type. Raises KeyError for a type torch lacks."""
-    return DTYPES[str(type_)]
+    """The torch dtype of an element or scalar type. Raises `InterpreterError`, without a place, for a type torch lacks."""
+    dtype = DTYPES.get(str(type_))
+    if dtype is None:
+        raise InterpreterError(f"has a value of type {type_}, which no dtype of PyTorch is")
+    return dtype
 
 
 def signed(tensor: torch.Tensor) -> torch.Tensor:

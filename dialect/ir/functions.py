@@ -14,6 +14,7 @@
   operator's outputs that the function returns; `bascule.mutates` (i64 array) the tensor operands that the operator writes: the function returns
   their new contents after those, and the caller's tensors stay as they are. `bascule.reason` says why the operator is not generated.
   An ATen function takes no symbols, and none of its results shares memory with an operand.
+
 Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic; and so have calls of it, as a function is found
 by its name in a table of all only. An argument of dynamic size has `bascule.shape`, its size map.
 """
@@ -38,6 +39,12 @@ DIES = "bascule.dies"
 SPARE = "bascule.spare"
 OVER = "bascule.over"
 ANY_STRIDES = "bascule.any_strides"
+CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
+SYMBOLS = "bascule.symbols"
+SYMBOL_SOURCES = "bascule.symbol_sources"
+INPUTS = "bascule.inputs"
+OUTPUTS = "bascule.outputs"
+REMARKS = "bascule.remarks"  # on a function, or a call of a kernel: what passes decided against
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
@@ -60,8 +67,8 @@ def kernel_op(function: ir.Operation) -> ir.Operation | None:
 
 
 def graph_functions(module: ir.Module) -> list[ir.Operation]:
-    """The functions that are neither kernels nor ATen operators."""
-    return [f for f in functions(module) if not is_extern(f) and kernel_op(f) is None]
+    """The functions with a body that are neither kernels nor ATen operators."""
+    return [f for f in functions(module) if len(f.regions[0].blocks) and not is_extern(f) and kernel_op(f) is None]
 
 
 def remarks(module: ir.Module) -> list[str]:
@@ -71,8 +78,8 @@ def remarks(module: ir.Module) -> list[str]:
         blocks = function.regions[0].blocks
         ops = [op.operation for op in blocks[0].operations] if len(blocks) else []
         for op in (function, *ops):
-            if "bascule.remarks" in op.attributes:
-                found += [remark.value for remark in op.attributes["bascule.remarks"]]
+            if REMARKS in op.attributes:
+                found += [remark.value for remark in op.attributes[REMARKS]]
     return found
 
 

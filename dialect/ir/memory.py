@@ -5,7 +5,7 @@ from typing import Any
 
 from ..mlir import ext, ir
 from .definition import Bascule, Writes, declare, fail
-from .structure import verify_body, verify_ranges, verify_size_map, verify_sizes
+from .structure import sign_hint, verify_body, verify_place, verify_ranges, verify_size_map, verify_sizes
 from .types import scalar_type
 
 # How a store combines with what is there. Absent on the op: "set". `minu`, `maxu` are unsigned; floats: NaN wins.
@@ -41,10 +41,10 @@ class StoreOp(Bascule.Operation, name="store", traits=[Writes]):
             return fail(self, f"has {len(self.indices)} indices for a destination of rank {type_.rank}")
         want = scalar_type(type_.element_type)
         if self.value.type != want:
-            return fail(self, f"stores {self.value.type} into elements of type {want}")
-        return self.mode in STORE_MODES or fail(
-            self, f"has the unknown mode '{self.mode}'; known: {', '.join(STORE_MODES)}"
-        )
+            return fail(self, f"stores {self.value.type} into elements of type {want}{sign_hint(self.value.type)}")
+        if self.mode not in STORE_MODES:
+            return fail(self, f"has the unknown mode '{self.mode}'; known: {', '.join(STORE_MODES)}")
+        return verify_place(self, "bascule.kernel", "bascule.foreach", "bascule.scatter")
 
 
 @declare
@@ -80,7 +80,8 @@ class ScatterOp(Bascule.Operation, name="scatter", traits=[ext.Pure]):
             return fail(self, f"scatters into a ranked tensor, got {source}")
         if (source.shape, source.element_type) != (result.shape, result.element_type):
             return fail(self, f"has a result of {result} for an init of {source}")
-        return verify_ranges(self) and verify_body(self, len(self.ranges.value.results), 0, [result])
+        rank = len(self.ranges.value.results)
+        return verify_ranges(self) and verify_body(self, rank, 0, [result]) and verify_place(self, "func.func")
 
 
 @declare
@@ -118,12 +119,15 @@ class ViewOp(Bascule.Operation, name="view", traits=[ext.Pure]):
             return fail(self, f"expects 'shape' to give {result.rank} sizes, got {shape}")
         if source.element_type != result.element_type:
             return fail(self, f"changes the element type {source.element_type} to {result.element_type}")
-        return verify_size_map(self, "shape") and verify_sizes(self, "size", shape.results)
+        if not (verify_size_map(self, "shape") and verify_sizes(self, "size", shape.results)):
+            return False
+        return verify_place(self, "func.func")
 
 
 @declare
 class CopyIntoOp(Bascule.Operation, name="copy_into", traits=[Writes]):
-    """A mutated input's final value, written back: every element of `value` into `dest`, an argument of the function.
+    """A mutated input's final value, written back: every element of `value` into `dest`, an argument of the function, which in the tensor
+    stage nothing below reads.
 
     ```mlir
     func.func @negated_in_place(%x: tensor<8xf32>) {
@@ -146,4 +150,6 @@ class CopyIntoOp(Bascule.Operation, name="copy_into", traits=[Writes]):
         value, dest = (operand.type for operand in self.operation.operands)
         if not (shaped(value) and shaped(dest)) or (value.shape, value.element_type) != (dest.shape, dest.element_type):
             return fail(self, f"copies {value} into {dest}: shapes and element types must be equal")
-        return True
+        if not isinstance(self.operation.operands[1].owner, ir.Block):
+            return fail(self, "writes to what is no argument of the function")
+        return verify_place(self, "func.func")

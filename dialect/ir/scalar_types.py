@@ -32,7 +32,8 @@ SCALAR_TYPES: dict[str, tuple[int, str]] = {
     "float4_e2m1fn_x2": (45, "f4E2M1FN"),
 }
 _NAMES = {number: name for name, (number, _) in SCALAR_TYPES.items()}
-_ELEMENTS = {element: name for name, (_, element) in SCALAR_TYPES.items()}
+# element type -> name in `torch`
+ELEMENTS = {element: name for name, (_, element) in SCALAR_TYPES.items()}
 
 
 def element_type(number: int) -> ir.Type:
@@ -47,9 +48,9 @@ def scalar_type_name(number: int) -> str:
 
 def scalar_type_number(element: ir.Type) -> int:
     """6 for `f32`: what an operator takes as the `dtype` of tensors with elements of type `element`."""
-    return SCALAR_TYPES[_ELEMENTS[str(element)]][0]
+    return SCALAR_TYPES[ELEMENTS[str(element)]][0]
 
 
 def scalar_type_of(element: ir.Type) -> str:
     """`float32` for `f32`: the dtype of tensors with elements of type `element`."""
-    return _ELEMENTS[str(element)]
+    return ELEMENTS[str(element)]

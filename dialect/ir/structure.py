@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..mlir import ext, ir
+from . import schedules
+from .attributes import LayoutAttr
 from .definition import Bascule, Writes, declare, fail
+from .functions import GRAPH
 from .regions import end_of
 from .types import scalar_type, symbols_among
 
@@ -52,14 +55,28 @@ def verify_body(op: Any, rank: int, yields: int, extra: Sequence[ir.Type] = ()) 
     return True
 
 
+def verify_place(op: Any, *around: str) -> bool:
+    """The innermost op around that is of this dialect, or the function, is one of `around`. One that stands in neither is anywhere."""
+    parent = op.operation.parent
+    while parent is not None and not parent.operation.name.startswith(("bascule.", "func.")):
+        parent = parent.operation.parent
+    if parent is None or parent.operation.name in around:
+        return True
+    places = ", ".join(f"'{place}'" for place in around[:-1]) + " or " * (len(around) > 1) + f"'{around[-1]}'"
+    return fail(op, f"stands in {places}, not in '{parent.operation.name}'")
+
+
 def verify_ranges(op: Any) -> bool:
-    """`ranges` is a size map, and a constant size is not negative."""
+    """`ranges` is a size map, a constant size is not negative, and 64 bits count the points."""
     if not verify_size_map(op, "ranges"):
         return False
+    points = 1
     for size in op.operation.attributes["ranges"].value.results:
-        if isinstance(size, ir.AffineConstantExpr) and size.value < 0:
-            return fail(op, f"has a negative range {size.value}")
-    return True
+        if isinstance(size, ir.AffineConstantExpr):
+            if size.value < 0:
+                return fail(op, f"has a negative range {size.value}")
+            points *= size.value
+    return points < 1 << 60 or fail(op, f"has {points} points: an address has fewer bits")
 
 
 def verify_size_map(op: Any, name: str) -> bool:
@@ -87,6 +104,9 @@ def _symbols_around(op: ir.Operation) -> int | None:
 def verify_sizes(op: Any, name: str, sizes: Sequence[ir.AffineExpr]) -> bool:
     """The result, a tensor or memref, has `sizes`, each of which is called `name` and its number."""
     type_ = op.operation.results[0].type
+    layout = type_.encoding if isinstance(type_, ir.RankedTensorType) else None
+    if isinstance(layout, LayoutAttr) and (n_dims := ir.AffineMapAttr(layout.map).value.n_dims) != type_.rank:
+        return fail(op, f"has a result of rank {type_.rank} with a layout of {n_dims} dims")
     for i, size in enumerate(sizes):
         constant = size.value if isinstance(size, ir.AffineConstantExpr) else None
         dim = None if type_.is_dynamic_dim(i) else type_.get_dim_size(i)
@@ -103,6 +123,13 @@ def verify_tensor_result(op: Any) -> bool:
     if type_.rank != len(ranges.results):
         return fail(op, f"has {len(ranges.results)} ranges but a result of rank {type_.rank}")
     return verify_sizes(op, "range", ranges.results)
+
+
+def sign_hint(type_: ir.Type) -> str:
+    """What to do about a scalar that has a sign, as elements in memory do; "" for others."""
+    if scalar_type(type_) == type_:
+        return ""
+    return f": 'builtin.unrealized_conversion_cast' makes it signless, {type_} to {scalar_type(type_)}"
 
 
 def yielded(op: Any) -> Sequence[ir.Value]:
@@ -152,7 +179,7 @@ class ComputeOp(Bascule.Operation, name="compute", traits=[ext.Pure]):
         if not (verify_ranges(self) and verify_body(self, rank, 1) and verify_tensor_result(self)):
             return False
         want, got = scalar_type(self.operation.results[0].type.element_type), yielded(self)[0].type
-        return want == got or fail(self, f"yields {got} for elements of type {want}")
+        return want == got or fail(self, f"yields {got} for elements of type {want}{sign_hint(got)}")
 
 
 @declare
@@ -198,7 +225,9 @@ class ReduceOp(Bascule.Operation, name="reduce", traits=[ext.Pure]):
             return fail(self, f"of kind '{kind}' takes f32 or f64, got {value}")
         if kind in ("any", "all") and value != ir.IntegerType.get_signless(1, context=value.context):
             return fail(self, f"of kind '{kind}' takes i1, got {value}")
-        return True
+        return verify_place(
+            self, *(f"bascule.{op}" for op in ("compute", "reduce", "scan", "scatter", "kernel", "foreach"))
+        )
 
 
 @declare
@@ -245,7 +274,12 @@ class ForeachOp(Bascule.Operation, name="foreach", traits=[Writes]):
     body: ir.Region
 
     def verify_invariants(self) -> bool:
-        return verify_ranges(self) and verify_body(self, len(self.ranges.value.results), 0)
+        rank = len(self.ranges.value.results)
+        return (
+            verify_ranges(self)
+            and verify_body(self, rank, 0)
+            and verify_place(self, "bascule.kernel", "bascule.foreach")
+        )
 
 
 @declare
@@ -284,4 +318,13 @@ class KernelOp(Bascule.Operation, name="kernel", traits=[Writes]):
     body: ir.Region
 
     def verify_invariants(self) -> bool:
-        return verify_ranges(self) and verify_body(self, len(self.ranges.value.results), 0)
+        rank = len(self.ranges.value.results)
+        if not (verify_ranges(self) and verify_body(self, rank, 0) and verify_place(self, "func.func")):
+            return False
+        wrong = schedules.complaint(self.attributes["schedule"]) if "schedule" in self.attributes else None
+        if wrong:
+            return fail(self, f"has a schedule that {wrong}")
+        around = self.operation.parent
+        if around is not None and GRAPH in around.operation.attributes:
+            return fail(self, "is the body of a kernel function, which a graph function calls, and not in one itself")
+        return True

@@ -1,7 +1,7 @@
 """Element types: how a value in memory relates to a scalar in a region.
 
 A tensor of unsigned integers has elements `ui8` .. `ui64`; scalars are always signless. Reading such a tensor is a `tensor.extract`
-followed by `builtin.unrealized_conversion_cast ui8 to i8` (`read` in `builders.py` makes both); storing takes the signless scalar.
+followed by `builtin.unrealized_conversion_cast ui8 to i8` (`read` in `ir/builders.py` makes both); storing takes the signless scalar.
 A boolean is `i1` as a scalar and one byte in memory.
 """
 
@@ -36,6 +36,11 @@ def is_float(type_: ir.Type) -> bool:
 def rounds_for_store(op: ir.Operation) -> bool:
     """Whether an op is a rounding of ours, for a value to be stored in fewer bits; one that the user's cast made has a rounding mode."""
     return op.name == "arith.truncf" and "roundingmode" not in op.attributes
+
+
+def to_nearest_even() -> ir.Attribute:
+    """The `roundingmode` of an `arith.truncf` that no pass removes."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
 
 
 def carried(element: ir.Type) -> ir.Type:

@@ -6,9 +6,8 @@ from typing import ClassVar
 from ..analysis.buffers import alloc, memref_type, root_of
 from ..analysis.destinations import Destination, Destinations, KernelCalls
 from ..errors import UserError
-from ..fusion.kernel_functions import REMARKS
 from ..ir import builders
-from ..ir.functions import OUT, RESULTS, SHAPE, SHAPES, functions, graph_functions, is_extern, kernel_op
+from ..ir.functions import OUT, REMARKS, RESULTS, SHAPE, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ..ir.locations import source_of
 from ..ir.regions import end_of
 from ..ir.shapes import expr, size_map
@@ -129,7 +128,9 @@ def _retype(op: ir.Operation) -> None:
             if op.name not in ("bascule.view", "func.call"):
                 where = source_of(op.location)
                 raise UserError(
-                    f"'{op.name}' makes a tensor; at the kernel stage only calls and views do", location=where
+                    f"'{op.name}' makes a tensor; at the kernel stage only calls and views do",
+                    location=where,
+                    hint="in a graph function tensors come from bascule.compute, scan, scatter, view and calls of ATen functions",
                 )
             result.set_type(memref_type(result.type))
 

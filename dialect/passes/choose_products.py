@@ -1,20 +1,20 @@
 """The pass `choose-products`: matrix products that another library does faster than the BLAS behind `aten.mm` become calls of it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from ..analysis.buffers import memref_type, strides
+from ..analysis.products import Product, is_row_major
 from ..ir import OperandAttr, builders
-from ..ir.functions import ARGUMENTS, EXTERN, SHAPES, Externs, functions, graph_functions, is_extern
-from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
+from ..ir.functions import EXTERN, SHAPES, Externs, functions, graph_functions, is_extern
+from ..ir.shapes import constant, index_map, shape_of, tensor_type
 from ..ir.types import byte_width
 from ..mlir import ir
 from .base import VALUES, Pass
 
 LINEAR = "mkldnn._linear_pointwise.default"
-PRODUCTS = {"aten.mm.default": (0, 1, None), "aten.addmm.default": (1, 2, 0)}  # positions of x, y and what is added
+PRODUCTS = ("aten.mm.default", "aten.addmm.default")
 REASON_TEXT = "a matrix product, which oneDNN does faster here than the BLAS library"
 ROWS = 8  # with fewer the product is bound by memory, and oneDNN would first copy `y` to its own layout
 PART = 16  # of the bytes a graph is given, how many a copy may take that oneDNN makes of a transposed `x`
@@ -64,7 +64,7 @@ class ChooseProducts(Pass):
         sizes = [SYMBOL if constant(size) is None else constant(size) for size in (rows, inner, columns)]
         if constant(inner) is None or sizes[0] < ROWS or prod(sizes) < self.least:
             return False
-        if not _row_major(x) and 4 * sizes[0] * sizes[1] > most:
+        if not is_row_major(x) and 4 * sizes[0] * sizes[1] > most:
             return False
         i64 = ir.IntegerType.get_signless(64)
         with ir.InsertionPoint(op), op.location:
@@ -92,33 +92,22 @@ def _bytes_given(graph: ir.Operation) -> int:
 
 def _operands(op: ir.Operation, function: ir.Operation) -> tuple[ir.Value, ir.Value, ir.Value | None] | None:
     """The matrices of a product `x @ y` and the row that is added; None if it is of another form."""
-    arguments = list(function.attributes[ARGUMENTS])
-    at = PRODUCTS[function.attributes[EXTERN].value]
-    x, y, row = (None if i is None else op.operands[ir.IntegerAttr(arguments[i].index).value] for i in at)
-    factors = [a for i, a in enumerate(arguments) if i not in at]
-    if any(not isinstance(a, ir.IntegerAttr | ir.FloatAttr) or a.value != 1 for a in factors):
+    product = Product.of(op, function)
+    if product is None or product.factor != 1 or product.added_factor != 1:
         return None
+    x, y, row = product.x, product.y, product.added
     values = [x, y, *op.results, *([] if row is None else [row])]
     if any(not isinstance(v.type.element_type, ir.F32Type) for v in values):
         return None
-    if not (_row_major(x) or _row_major(x, [1, 0])) or not (_row_major(y) or _row_major(y, [1, 0])):
+    if not any(is_row_major(x, order) for order in ([0, 1], [1, 0])):
         return None
-    if not _row_major(op.results[0]) or (row is not None and not (row.type.rank == 1 and _row_major(row))):
+    if not any(is_row_major(y, order) for order in ([0, 1], [1, 0])):
+        return None
+    if not is_row_major(op.results[0]) or (row is not None and not (row.type.rank == 1 and is_row_major(row))):
         return None
     if row is not None and shape_of(row) != [shape_of(y)[1]]:
         return None
     return x, y, row
-
-
-def _row_major(value: ir.Value, order: Sequence[int] | None = None) -> bool:
-    """Whether memory has the elements one after another, dims in this order."""
-    sizes, steps = shape_of(value), strides(memref_type(value.type))
-    step = expr(1)
-    for dim in reversed(range(len(sizes)) if order is None else order):
-        if constant(sizes[dim]) != 1 and steps[dim] != step:
-            return False
-        step = step * sizes[dim]
-    return True
 
 
 def _transposed(value: ir.Value) -> ir.Value:

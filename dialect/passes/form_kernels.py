@@ -11,10 +11,10 @@ from ..analysis.simplification import Simplifier
 from ..fusion.assembly import ALONE, Assembler
 from ..fusion.chunks import join_partials, write_chunked
 from ..fusion.groups import Group, Grouping
-from ..fusion.kernel_functions import REMARKS, KernelFunctions
+from ..fusion.kernel_functions import KernelFunctions
 from ..fusion.members import Member
 from ..ir import builders
-from ..ir.functions import graph_functions
+from ..ir.functions import REMARKS, graph_functions
 from ..ir.memory import CopyIntoOp
 from ..ir.regions import end_of
 from ..ir.shapes import shape_of

@@ -3,10 +3,16 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 from typing import ClassVar
 
 from ..analysis.bodies import tensor_bytes
-from ..analysis.cuda_machine import PARAMETERS
+from ..analysis.buffers import ALIASES
+from ..analysis.cuda_domains import Domain
+from ..analysis.cuda_machine import H200, PARAMETERS
+from ..analysis.indexing import Indexing
+from ..analysis.row_products import summed
+from ..analysis.simplification import Simplifier
 from ..errors import UserError
 from ..fusion.joining import joined, joining
 from ..ir.functions import graph_functions, kernel_op
@@ -18,15 +24,18 @@ SMALL = 1 << 16  # bytes of a result that may live longer than it must
 LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
 TINY = 1 << 10  # bytes of results of one program or so
 FEW = 4  # times more calls of those join: to choose among so many more addresses is cheaper than a launch
+ENDS = {CopyIntoOp.OPERATION_NAME, "func.return"}
 
 
 @dataclass(frozen=True)
 class GroupLaunches(Pass):
     """Takes the kernel stage before schedules; leaves one call of a kernel without ranges, a foreach a member, in place of up to `most` calls
-    of one kernel function that do not depend on each other. An optimizer's step over 128 tensors is a handful of launches.
+    of one kernel function that do not depend on each other. An optimizer's step over 128 tensors is a handful of launches. Products of a row by
+    matrices (queries, keys and values) join though they are of several sizes, if their sums are of one length.
 
-    Only calls whose results are written to arguments or returned, or are small: what is made earlier than it must be would take memory
-    longer. Calls with dynamic sizes stay as they are. For a CPU, where a launch costs little, nothing changes.
+    Only calls whose results are written to arguments or returned (what is made of arguments may be used before), or are small: what is made
+    earlier than it must be would take memory longer. Calls with dynamic sizes stay as they are. For a CPU, where a launch costs little,
+    nothing changes.
     """
 
     name: ClassVar[str] = "group-launches"
@@ -45,6 +54,15 @@ class GroupLaunches(Pass):
                 _Graph(graph, table, kernels, self.most).run()
 
 
+def _users(value: ir.Value) -> list[str]:
+    """The names of the ops that use a value, or a view of it."""
+    found: list[str] = []
+    for use in value.uses:
+        user = use.owner.operation
+        found += _users(user.results[0]) if user.name in ALIASES else [user.name]
+    return found
+
+
 class _Graph:
     """One graph function. Ops of one level do not depend on each other."""
 
@@ -52,7 +70,9 @@ class _Graph:
         self.graph, self.table, self.kernels, self.most = graph, table, kernels, most
         self.block = graph.regions[0].blocks[0]
         self.ops = [view.operation for view in self.block.operations]
-        self.merged: dict[tuple[ir.Operation, int], str] = {}
+        self.merged: dict[tuple[str, ...], str] = {}
+        self.families: dict[str, str | int] = {}
+        self.simplifier = Simplifier()
         self.readers: dict[ir.Value, list[int]] = defaultdict(list)  # the ops that use a value
 
     def run(self) -> None:
@@ -63,21 +83,27 @@ class _Graph:
         alike: dict[tuple, list[int]] = defaultdict(list)
         for number, op in enumerate(self.ops):
             if self._joins(op):
-                alike[levels[number], op.attributes["callee"].value].append(number)
+                alike[levels[number], self._family(op.attributes["callee"].value)].append(number)
         groups = []
-        for (_, callee), members in alike.items():
-            kernel = self.kernels[callee]
-            parameters = len(self.ops[members[0]].operands) + len(self.ops[members[0]].results)
+        for members in alike.values():
+            parameters = max(len(self.ops[n].operands) + len(self.ops[n].results) for n in members)
             tiny = all(tensor_bytes(result) <= TINY for result in self.ops[members[0]].results)
             most = max(1, min(self.most * FEW if tiny else self.most, PARAMETERS // parameters))
             pieces = -(-len(members) // most)
             size = -(-len(members) // pieces)
-            groups += [(kernel, members[i : i + size]) for i in range(0, len(members), size)]
-        groups = [(kernel, members) for kernel, members in groups if len(members) > 1]
+            groups += [members[i : i + size] for i in range(0, len(members), size)]
+        groups = [members for members in groups if len(members) > 1]
         if groups:
-            self._reorder(before, [members for _, members in groups])
-            for kernel, members in groups:
-                self._merge(kernel, [self.ops[n] for n in members])
+            self._reorder(before, groups)
+            for members in groups:
+                self._merge([self.ops[n] for n in members])
+
+    def _family(self, callee: str) -> str | int:
+        """What kernels that join have in common: the function, or the length of the sums of products of a row."""
+        if callee not in self.families:
+            domain = Domain(kernel_op(self.kernels[callee]), H200, Indexing([], self.simplifier))
+            self.families[callee] = summed(domain) or callee
+        return self.families[callee]
 
     def _dependencies(self) -> list[set[int]]:
         """For each op, the numbers of those that must come before it: what it uses, and of effects the one before, and of a copy into an
@@ -117,16 +143,20 @@ class _Graph:
         types = [value.type for value in (*op.operands, *op.results)]
         if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types):
             return False
-        return all(self._lasts(result) for result in op.results)
+        given = all(isinstance(operand.owner, ir.Block) for operand in op.operands)
+        return all(self._lasts(result, given) for result in op.results)
 
     @staticmethod
-    def _lasts(result: ir.Value) -> bool:
-        """Whether the value is small, or needed to the end anyway and not large."""
+    def _lasts(result: ir.Value, given: bool) -> bool:
+        """Whether the value is small, or needed to the end anyway and not large; what is used before, too, if it is made of arguments (`given`):
+        weights in another dtype, which a backward reads again."""
         size = tensor_bytes(result)
         if size <= SMALL:
             return True
-        users = [use.owner.operation.name for use in result.uses]
-        return size <= LARGE and all(name in (CopyIntoOp.OPERATION_NAME, "func.return") for name in users)
+        users = _users(result)
+        if size > LARGE or not users:
+            return size <= LARGE
+        return set(users) <= ENDS or (given and "func.return" in users)
 
     def _reorder(self, before: list[set[int]], groups: list[list[int]]) -> None:
         """Puts the members of each group next to each other, and else keeps the order as far as that allows."""
@@ -188,17 +218,18 @@ class _Graph:
                     )
         return found - set(members)
 
-    def _merge(self, kernel: ir.Operation, calls: list[ir.Operation]) -> None:
+    def _merge(self, calls: list[ir.Operation]) -> None:
         operands = [operand for call in calls for operand in call.operands]
         results = [result for call in calls for result in call.results]
         types = [value.type for value in results]
-        name = self.merged.get((kernel, len(calls)))
+        callees = tuple(call.attributes["callee"].value for call in calls)
+        name = self.merged.get(callees)
         if name is None:
             type_ = ir.FunctionType.get([value.type for value in operands], types)
-            wish = f"{kernel.attributes['sym_name'].value}_x{len(calls)}"
-            each = len(calls[0].operands)
-            members = [(kernel, range(n * each, (n + 1) * each)) for n in range(len(calls))]
-            name = self.merged[kernel, len(calls)] = joined(self.graph, self.table, members, type_, wish)
+            wish = f"{callees[0]}_x{len(calls)}" if len(set(callees)) == 1 else f"{callees[0]}_and_{len(calls) - 1}"
+            ends = list(accumulate(len(call.operands) for call in calls))
+            members = [(self.kernels[c], range(b, e)) for c, b, e in zip(callees, [0, *ends], ends)]
+            name = self.merged[callees] = joined(self.graph, self.table, members, type_, wish)
         with ir.InsertionPoint(calls[-1]), ir.Location.fused([call.location for call in calls]):
             call = func.CallOp(types, name, operands).operation
         for old, new in zip(results, call.results):

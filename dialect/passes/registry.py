@@ -11,6 +11,7 @@ from .base import Pass
 
 # name -> module of this package and class
 _OWN: dict[str, tuple[str, str]] = {
+    "expand-products": ("expand_products", "ExpandProducts"),
     "simplify-indexing": ("simplify_indexing", "SimplifyIndexing"),
     "fold-views": ("fold_views", "FoldViews"),
     "segment-scatters": ("segment_scatters", "SegmentScatters"),

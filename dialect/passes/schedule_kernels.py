@@ -51,6 +51,7 @@ class ScheduleKernels(Pass):
           order       its ranges as they are flattened
           step        points at once, a power of two. A loop that has no more is one tile, read once and held in registers
           held        true, or left out: all its tiles of `step` points are there at once, as one tile would be
+          kept        of a walk: what its first steps, so many, read stays in registers for later walks. Left out: nothing does
           walk        loops of one number are walked together; they have equal ranges and steps, and none needs another's result
           along       of a foreach that is held: the walk, point by point, of an earlier foreach over the ranges of its reductions.
                       They take in each of its points as it passes. -1: none

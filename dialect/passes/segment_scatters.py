@@ -5,10 +5,9 @@ from typing import ClassVar
 
 from ..analysis.row_scatters import ORDERED, RowScatter
 from ..errors import UnsupportedError
-from ..fusion.kernel_functions import REMARKS
 from ..fusion.segment_sums import Orders, SegmentSums
 from ..ir import builders
-from ..ir.functions import Externs, graph_functions
+from ..ir.functions import REMARKS, Externs, graph_functions
 from ..ir.locations import operators_of, source_of
 from ..mlir import ir
 from .base import VALUES, Pass, check_target

@@ -6,7 +6,7 @@ from typing import ClassVar
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..ir.builders import symbols_of
-from ..ir.functions import functions, is_extern
+from ..ir.functions import functions
 from ..ir.regions import ops_in
 from ..mlir import ir
 from .base import Pass
@@ -26,7 +26,7 @@ class SimplifyIndexing(Pass):
         with module.context:
             simplifier = Simplifier()
             for function in functions(module):
-                if not is_extern(function):
+                if len(function.regions[0].blocks):
                     simplify_indexing(function, simplifier)
 
 

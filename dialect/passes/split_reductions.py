@@ -12,11 +12,10 @@ from ..analysis.cuda_machine import H200
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..errors import UserError
-from ..fusion.kernel_functions import REMARKS
 from ..fusion.members import Member
 from ..fusion.partials import fills, is_splittable, refine, split
 from ..ir import builders
-from ..ir.functions import graph_functions
+from ..ir.functions import REMARKS, graph_functions
 from ..ir.locations import operators_of
 from ..ir.shapes import constant
 from ..mlir import ir

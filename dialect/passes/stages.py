@@ -2,12 +2,16 @@
 tensor and kernel stages) or of buffers (the program stage)."""
 
 from ..errors import UserError
-from ..ir.functions import GRAPH, functions, is_extern
+from ..ir.functions import EXTERN, GRAPH, functions, is_extern
 from ..ir.locations import source_of
-from ..ir.signatures import check
+from ..ir.memory import CopyIntoOp, ScatterOp
+from ..ir.regions import ops_in
+from ..ir.signatures import check, check_extern
+from ..ir.structure import ComputeOp, ScanOp
 from ..mlir import ir
 from .base import BUFFERS, VALUES, Pass
 
+_COMPUTES = (ComputeOp.OPERATION_NAME, ScanOp.OPERATION_NAME, ScatterOp.OPERATION_NAME)
 _NAMES = {
     VALUES: "the tensor or kernel stage, whose values are tensors",
     BUFFERS: "the program stage, whose values are buffers",
@@ -16,10 +20,51 @@ _WAYS = {VALUES: "run it before bufferize-kernels", BUFFERS: "run bufferize-kern
 
 
 def check_signatures(module: ir.Module) -> None:
-    """Raises `UserError` at the first function of ours whose signature leaves open what passes need."""
+    """Raises `UserError` at the first function of ours whose signature leaves open what passes need, and at a declaration beside such that
+    does not say what it is."""
+    ours, open_ = False, None
     for function in functions(module):
-        if _ours(function):
+        if is_extern(function):
+            check_extern(function)
+        elif not len(function.regions[0].blocks):
+            open_ = open_ or function
+        elif _ours(function):
+            ours = True
             check(function)
+            check_copies(function)
+    if ours and open_ is not None:
+        raise UserError(
+            f"@{open_.attributes['sym_name'].value} is declared and not defined",
+            location=source_of(open_.location),
+            hint=f"'{EXTERN}' says which ATen operator a declaration stands for",
+        )
+
+
+def check_copies(graph: ir.Operation) -> None:
+    """Raises `UserError` where the tensor stage reads an argument below the `bascule.copy_into` that writes its final value: values there are
+    read at any place, and written back at the end."""
+    written: dict[ir.Value, int] = {}  # an argument -> the number of its copy
+    below: list[tuple[ir.Operation, int]] = []  # ops, and how many copies stand above them
+    computes = False
+    for view in graph.regions[0].blocks[0].operations:
+        op = view.operation
+        computes = computes or op.name in _COMPUTES
+        if written and op.name != "func.return":
+            below.append((op, len(written)))
+        if op.name == CopyIntoOp.OPERATION_NAME:
+            written.setdefault(op.operands[1], len(written))
+    for op, above in below if computes else ():
+        read = (
+            list(op.operands)[:1]
+            if op.name == CopyIntoOp.OPERATION_NAME
+            else [v for o in ops_in(op) for v in o.operands]
+        )
+        if any(written.get(value, above) < above for value in read):
+            raise UserError(
+                f"'{op.name}' reads an argument below the copy into it",
+                location=source_of(op.location),
+                hint="copies come last: use the value that is written, or read the argument above",
+            )
 
 
 def require(stage: Pass, module: ir.Module) -> None:

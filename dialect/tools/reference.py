@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from .. import passes
-from ..ir import Bascule
+from ..ir import Bascule, functions, types
 from ..ir.memory import STORE_MODES
 from ..ir.random import DISTRIBUTIONS
 from ..ir.structure import REDUCE_KINDS, SCAN_KINDS
@@ -77,6 +77,14 @@ def reference() -> str:
         "",
         "Operations have MLIR's generic form only: IRDL, through which the Python bindings define them, has no assembly formats. Each example",
         "below is parsed, verified and run by the tests, and printed and parsed again.",
+        "",
+        "## Functions",
+        "",
+        inspect.cleandoc(functions.__doc__ or ""),
+        "",
+        "## Element types",
+        "",
+        inspect.cleandoc(types.__doc__ or "").partition("\n")[2].strip(),
         "",
         "## Operations",
         "",

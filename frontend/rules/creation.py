@@ -71,8 +71,11 @@ def arange_from(c, start, end, *_):
 
 @rule("aten.arange.start_step")
 def arange_with_step(c, start, end, step=1, *_):
-    """start + i * step, exact for whole numbers; else in f64, as eager accumulates on the CPU."""
+    """start + i * step, exact for whole numbers; else in f64, as eager accumulates on the CPU. Integers count from and by what is before
+    the point."""
     dtype = dtype_of_result(c)
+    if not dtype.is_floating_point:
+        start, step = _truncated(start), _truncated(step)
     whole = all(isinstance(x, ir.AffineExpr) or float(x).is_integer() for x in (start, step))
     inside = torch.int64 if whole else torch.float64
 
@@ -87,18 +90,27 @@ def arange_with_step(c, start, end, step=1, *_):
     return c.compute(body)
 
 
+def _truncated(x: Number | ir.AffineExpr) -> Number | ir.AffineExpr:
+    """A number without what is behind the point."""
+    return int(x) if isinstance(x, float) else x
+
+
 @rule("prims.iota.default")
 def iota(c, length, start, step, *_):
     return arange_with_step(c, start, None, step)
 
 
 def _spaced(c: Conversion, start, end, steps, base: float | None):
-    """`steps` numbers from `start` to `end`, each computed from the nearer end; as powers of `base` if there is one."""
+    """`steps` numbers from `start` to `end`, each computed from the nearer end; as powers of `base` if there is one. Integers lie between
+    ends that are integers."""
     dtype = dtype_of_result(c)
     inside = opmath(dtype) if dtype.is_floating_point else torch.float64
 
     def end_point(x) -> Scalar:
-        return read(x, []).to(inside) if isinstance(x, ir.Value) else number_scalar(c, x, inside)
+        if isinstance(x, ir.Value):
+            given = read(x, [])
+            return (given if dtype.is_floating_point else given.to(dtype)).to(inside)
+        return number_scalar(c, x if dtype.is_floating_point else _truncated(x), inside)
 
     def body(at):
         first, last = end_point(start), end_point(end)

@@ -43,7 +43,8 @@ def floor_divide(a: Scalar, b: Scalar) -> Scalar:
     floor = select((quotient - floor) > 0.5, floor + 1.0, floor)
     ratio = a / b
     floor = select(quotient.eq(0), a.like(0.0).copysign(ratio), floor)
-    return select(b.eq(0), ratio, floor)
+    overflow = ratio.isinf() & ~a.isinf()  # then the remainder may be NaN: so many steps that its loop gives up
+    return select(b.eq(0) | overflow, ratio, floor)
 
 
 def truncated_divide(a: Scalar, b: Scalar) -> Scalar:

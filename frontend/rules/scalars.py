@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from bascule.dialect.ir.types import to_nearest_even
 from bascule.dialect.mlir import ir
 
 Number = bool | int | float
@@ -60,7 +61,6 @@ UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
 _PREDICATES_FLOAT = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}  # ordered, but une
 _PREDICATES_SIGNED = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}
 _PREDICATES_UNSIGNED = {"eq": 0, "ne": 1, "lt": 6, "le": 7, "gt": 8, "ge": 9}
-TO_NEAREST_EVEN = 0  # of arith.roundingmode
 
 
 def dtype_of(element: ir.Type) -> torch.dtype | None:
@@ -292,7 +292,7 @@ class Scalar:
         type_ = scalar_type(dtype)
         if dtype.itemsize > self.dtype.itemsize:
             return Scalar(create("arith.extf", type_, self.value), dtype)
-        attributes = {"roundingmode": _rounding_attribute()} if rounding else {}
+        attributes = {"roundingmode": to_nearest_even()} if rounding else {}
         return Scalar(create("arith.truncf", type_, self.value, **attributes), dtype)
 
     def _float_to_integer(self, dtype: torch.dtype) -> Scalar:
@@ -305,10 +305,6 @@ class Scalar:
             return self.to(torch.int64).to(dtype)
         name = "arith.fptoui" if dtype in UNSIGNED else "arith.fptosi"
         return Scalar(create(name, scalar_type(dtype), self.value), dtype)
-
-
-def _rounding_attribute() -> ir.Attribute:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), TO_NEAREST_EVEN)
 
 
 def select(condition: Scalar, yes: Number | Scalar, no: Number | Scalar) -> Scalar:

@@ -77,8 +77,7 @@ def same(c, x, *_):
 def expand(c, x, *_):
     source, result = shape_of(x), c.result_sizes[0]
     lead = len(result) - len(source)
-    repeated = [constant(size) == 1 or not same_size(size, wide) for size, wide in zip(source, result[lead:])]
-    return view(c, x, [expr(0) if again else dim(lead + i) for i, again in enumerate(repeated)])
+    return view(c, x, [expr(0) if constant(size) == 1 else dim(lead + i) for i, size in enumerate(source)])
 
 
 @rule("aten.permute.default", "aten.permute_copy.default")

@@ -83,3 +83,16 @@ func.func @position(%s: i64) {
   %r = "bascule.random"(%s, %s) {distribution = "uniform"} : (i64, i64) -> f32
   return
 }
+
+// -----
+
+func.func @copy_into_a_value(%x: tensor<4xf32>) {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<4xf32>
+    "bascule.yield"(%e) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
+  // expected-error @+1 {{'bascule.copy_into' op writes to what is no argument of the function}}
+  "bascule.copy_into"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  return
+}

@@ -39,3 +39,115 @@ func.func @results(%n: index, %x: tensor<?xf32, #bascule.layout<affine_map<(d0) 
     -> tensor<?xf32, #bascule.layout<affine_map<(d0) -> (d0)>>> attributes {bascule.graph} {
   return %x : tensor<?xf32, #bascule.layout<affine_map<(d0) -> (d0)>>>
 }
+
+// -----
+
+// expected-error @+1 {{argument 0 of @number, f32, is no tensor of known rank: a function takes its symbols first, of type index, then tensors}}
+func.func @number(%a: f32) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{argument 1 of @late_symbol, index, is no tensor}}
+func.func @late_symbol(%x: tensor<4xf32>, %n: index) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{result 0 of @symbol_result, index, is no tensor}}
+func.func @symbol_result(%n: index) -> index attributes {bascule.graph} {
+  return %n : index
+}
+
+// -----
+
+// expected-error @+1 {{argument 0 of @elements, tensor<4xi7>, has elements of a type that no dtype of PyTorch is}}
+func.func @elements(%x: tensor<4xi7>) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{has an encoding that is no #bascule.layout}}
+func.func @encoding(%x: tensor<4xf32, "rows">) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{has a layout that is not strided: a sum of dims, each times its stride, which is not negative}}
+func.func @backwards(%x: tensor<4xf32, #bascule.layout<affine_map<(d0) -> (3 - d0)>>>) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{has a layout that is not strided}}
+func.func @wrapped(%x: tensor<4x4xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 * 2 + d1 mod 2)>>>) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+func.func @caller(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
+  %0 = call @unknown(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+// expected-error @+1 {{@unknown is declared and not defined}}
+func.func private @unknown(tensor<4xf32>) -> tensor<4xf32>
+
+// -----
+
+// expected-error @+1 {{the ATen function @aten.relu has no 'bascule.arguments' of type ArrayAttr}}
+func.func private @aten.relu(tensor<4xf32>) -> tensor<4xf32> attributes {bascule.extern = "aten.relu.default"}
+
+// -----
+
+// expected-error @+1 {{'bascule.arguments' of @aten.relu has operand 1 of 1}}
+func.func private @aten.relu(tensor<4xf32>) -> tensor<4xf32>
+    attributes {bascule.extern = "aten.relu.default", bascule.arguments = [#bascule.operand<1 : i64>], bascule.results = array<i64: 0>}
+
+// -----
+
+// expected-error @+1 {{'bascule.symbols' of @attributes is of another type than ArrayAttr}}
+func.func @attributes(%n: index) attributes {bascule.graph, bascule.symbols} {
+  return
+}
+
+// -----
+
+// A copy into an argument is its final value: what the tensor stage reads is above it.
+func.func @read_after(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<4xf32>
+    %f = math.sin %e : f32
+    "bascule.yield"(%f) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
+  "bascule.copy_into"(%0, %x) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  // expected-error @+1 {{'bascule.compute' reads an argument below the copy into it}}
+  %1 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<4xf32>
+    "bascule.yield"(%e) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// Of a copy below, what it writes counts, not what it replaces.
+func.func @copied_twice(%x: tensor<4xf32>, %y: tensor<4xf32>) attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %e = tensor.extract %x[%i] : tensor<4xf32>
+    "bascule.yield"(%e) : (f32) -> ()
+  }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
+  "bascule.copy_into"(%0, %x) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  "bascule.copy_into"(%0, %x) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  // expected-error @+1 {{'bascule.copy_into' reads an argument below the copy into it}}
+  "bascule.copy_into"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> ()
+  return
+}

@@ -104,3 +104,34 @@ func.func @late(%p: tensor<300x300xf32>, %q: tensor<300x300xf32>) -> (tensor<300
   "bascule.copy_into"(%0, %p) : (tensor<300x300xf32>, tensor<300x300xf32>) -> ()
   return %1, %2, %3 : tensor<300x300xf32>, tensor<300x300xf32>, tensor<300x300xf32>
 }
+
+// Weights made ready before they are used, since a backward reads them again; what is only used now is made where it is used.
+// CHECK-LABEL: func.func @layers(
+// CHECK-SAME: %[[X:.*]]: tensor<300x300xf32>, %[[V:.*]]: tensor<300x300xf32>, %[[W:.*]]: tensor<300x300xf32>
+// CHECK: %[[BOTH:.*]]:2 = call @double_x2(%[[V]], %[[W]])
+// CHECK: call @mm(%[[X]], %[[BOTH]]#0)
+// CHECK: call @mm(
+// CHECK: return
+// CHECK-LABEL: func.func @inference(
+// CHECK: call @double(
+// CHECK: call @mm(
+// CHECK: call @double(
+// CHECK: call @mm(
+func.func private @mm(tensor<300x300xf32>, tensor<300x300xf32>) -> tensor<300x300xf32> attributes {bascule.extern = "aten.mm.default", bascule.arguments = [#bascule.operand<0>, #bascule.operand<1>], bascule.results = array<i64: 0>}
+
+func.func @layers(%x: tensor<300x300xf32>, %v: tensor<300x300xf32>, %w: tensor<300x300xf32>)
+    -> (tensor<300x300xf32>, tensor<300x300xf32>, tensor<300x300xf32>) attributes {bascule.graph} {
+  %0 = call @double(%v) : (tensor<300x300xf32>) -> tensor<300x300xf32>
+  %1 = call @mm(%x, %0) : (tensor<300x300xf32>, tensor<300x300xf32>) -> tensor<300x300xf32>
+  %2 = call @double(%w) : (tensor<300x300xf32>) -> tensor<300x300xf32>
+  %3 = call @mm(%1, %2) : (tensor<300x300xf32>, tensor<300x300xf32>) -> tensor<300x300xf32>
+  return %3, %0, %2 : tensor<300x300xf32>, tensor<300x300xf32>, tensor<300x300xf32>
+}
+
+func.func @inference(%x: tensor<300x300xf32>, %v: tensor<300x300xf32>, %w: tensor<300x300xf32>) -> tensor<300x300xf32> attributes {bascule.graph} {
+  %0 = call @double(%v) : (tensor<300x300xf32>) -> tensor<300x300xf32>
+  %1 = call @mm(%x, %0) : (tensor<300x300xf32>, tensor<300x300xf32>) -> tensor<300x300xf32>
+  %2 = call @double(%w) : (tensor<300x300xf32>) -> tensor<300x300xf32>
+  %3 = call @mm(%1, %2) : (tensor<300x300xf32>, tensor<300x300xf32>) -> tensor<300x300xf32>
+  return %3 : tensor<300x300xf32>
+}

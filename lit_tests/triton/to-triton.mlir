@@ -63,12 +63,15 @@ func.func private @centre(%x: memref<100x40xf32>, %out: memref<100x40xf32>) {
   return
 }
 
-// A schedule for this target decides: here a row in steps, with an accumulator a lane, and one point a program.
+// A schedule for this target decides: here a row in steps, with an accumulator a lane, and one point a program. Masks are for what is left
+// of whole steps.
 // CHECK-LABEL: "tt.func"
 // CHECK: %[[SUMS:.*]] = scf.for %[[K:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<128xf32>)  : i32 {
 // CHECK: %[[NEXT:.*]] = arith.addf %[[ACC]], %{{.*}} : tensor<128xf32>
 // CHECK: scf.yield %[[NEXT]]
-// CHECK: "tt.reduce"(%[[SUMS]])
+// CHECK: %[[LEFT:.*]] = arith.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<128xi1>, tensor<128xf32>
+// CHECK: %[[ALL:.*]] = arith.addf %[[SUMS]], %[[LEFT]] : tensor<128xf32>
+// CHECK: "tt.reduce"(%[[ALL]])
 // CHECK: "tt.store"(%{{.*}}, %{{.*}}) {{.*}} : (!tt.ptr<f32>, f32) -> ()
 // CHECK: bascule.grid = #[[GRID:.*]], bascule.stages = 3 : i32, bascule.warps = 2 : i32
 // CHECK-SAME: sym_name = "walked"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from bascule.dialect.analysis.accesses import READS
 from bascule.dialect.analysis.kernel_bodies import ZERO, Block, Body, Node
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
 from .builder import Builder, Index, Scalar
@@ -124,7 +125,7 @@ def elementwise(e: Emitter, node: Node) -> None:
     """An op that computes each lane by itself, and that is the same op on vectors."""
     dialect = node.name.split(".", 1)[0]
     if dialect not in ("arith", "math") or len(node.results) != 1:
-        raise UnsupportedError(f"the CPU lowering has no rule for '{node.name}'", location=str(node.op.location))
+        raise UnsupportedError(f"the CPU lowering has no rule for '{node.name}'", location=source_of(node.op.location))
     if isinstance(node.types[0], ir.IndexType) and node.name in INDEX_RULES:
         x, y = (e.index(number) for number in node.operands)
         e.env[node.results[0]] = getattr(e.ix, INDEX_RULES[node.name])(x, y)

@@ -25,12 +25,14 @@ from .entry import entry
 from .families import Families, Family
 from .float8 import FLOAT8
 from .indexing import Indexing
-from .loops import Reducing
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, Plan, read_plan
+from .reducing import Reducing
 from .target import Target
 from .transcendental import Functions
 from .transposition import transposed
+
+AS_BITS = (ir.BF16Type, *FLOAT8)  # floats whose words are integers: LLVM does not move one of them on every processor
 
 
 @dataclass(eq=False)
@@ -214,8 +216,8 @@ class KernelFunction:
         if isinstance(type_, ir.IndexType):
             value = b.value("llvm.load", b.i64, [_word(b, data, word)])
             return Scalar(b.value("arith.index_cast", b.index, [value]), False, 0)
-        if isinstance(type_, FLOAT8):  # no type of LLVM's
-            value = b.value("llvm.load", b.i8, [_word(b, data, word)])
+        if isinstance(type_, AS_BITS):
+            value = b.value("llvm.load", ir.IntegerType.get_signless(type_.width), [_word(b, data, word)])
             return Scalar(b.value("arith.bitcast", type_, [value]), False, 0)
         return Scalar(b.value("llvm.load", type_, [_word(b, data, word)]), False, 0)
 
@@ -223,8 +225,8 @@ class KernelFunction:
         b, value = e.b, e.scalar(number).value
         if isinstance(value.type, ir.IndexType):
             value = b.value("arith.index_cast", b.i64, [value])
-        elif isinstance(value.type, FLOAT8):
-            value = b.value("arith.bitcast", b.i8, [value])
+        elif isinstance(value.type, AS_BITS):
+            value = b.value("arith.bitcast", ir.IntegerType.get_signless(value.type.width), [value])
         b.op("llvm.store", [], [value, _word(b, data, word)])
 
     def _foreach_tiles(self, e: Emitter, data: ir.Value, segment: Segment, bounds: tuple[ir.Value, ir.Value]) -> None:
@@ -305,7 +307,7 @@ class KernelFunction:
             return reducing.merge(state, parts)
 
         zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
-        reducing.define(b.loop(zero, count, one, reducing.start(), take))
+        reducing.define(b.loop(zero, count, one, reducing.folded(reducing.start()), take))
 
 
 def _domain(block: Block, loop: LoopPlan, tasks: Tasks) -> Domain:

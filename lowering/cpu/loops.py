@@ -1,10 +1,9 @@
-"""The loops inside a kernel: `reduce`, `foreach`, `compute` and `scan`, along lanes of their own or those of the loop around."""
+"""The loops inside a kernel: `foreach`, `compute` and `scan`, along lanes of their own or those of the loop around. `reduce`: `reducing.py`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import replace
 
-from bascule.dialect.analysis.kernel_bodies import ACCUMULATORS, Block, Node
+from bascule.dialect.analysis.kernel_bodies import Block, Node
 from bascule.dialect.analysis.kernel_loops import moving_reads
 from bascule.dialect.ir.shapes import row_major, strided
 from bascule.dialect.ir.types import carried
@@ -14,10 +13,7 @@ from .builder import Index, Scalar
 from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
-from .reductions import Kind, Reduction, Values
-from .registers import extract, halves
-from .scalars import NARROW, Scalars, element, like
-from .welford import Welford, WelfordOfLanes
+from .scalars import NARROW, Scalars, element
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
 UNROLLED = 2  # a loop of no more vectors is unrolled
@@ -110,8 +106,20 @@ def vector_loop(
     return carried
 
 
-def walk(e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step: Step) -> list[ir.Value]:
-    """All points of a loop, the vector group innermost; `step` emits the body and returns the next carried values."""
+def first_vector(e: Emitter, argument: int, width: int, carried: list[ir.Value], step: Step) -> list[ir.Value]:
+    """Lanes along `argument` from 0, once; all of them are there."""
+    lane, e.lane, e.ix.width = e.lane, argument, width
+    e.env[argument] = Index(stride=1)
+    results = list(step(carried))
+    e.lane, e.ix.width = lane, 1
+    return results
+
+
+def walk(
+    e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step: Step, first: Step | None = None
+) -> list[ir.Value]:
+    """All points of a loop, the vector group innermost; `step` emits the body and returns the next carried values. `first` stands for it
+    at the first vector of a loop that has no other groups."""
     clear(e, block)
     vector = plan.vector
     if plan.prefetch:
@@ -127,8 +135,10 @@ def walk(e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step
         if vector < 0:
             return step(values)
         group = plan.groups[vector]
-        bounds = (Index(), group_size(e, plan, group))
-        return vector_loop(e, block.arguments[group[-1]], bounds, plan.width, values, step)
+        argument, start = block.arguments[group[-1]], Index()
+        if first is not None:
+            values, start = first_vector(e, argument, plan.width, values, first), Index(offset=plan.width)
+        return vector_loop(e, argument, (start, group_size(e, plan, group)), plan.width, values, step)
 
     return list(nest(0, carried))
 
@@ -142,110 +152,6 @@ def _foreach(e: Emitter, node: Node) -> None:
         return values
 
     walk(e, block, e.loops[node], [], step)
-
-
-def position(e: Emitter, block: Block, plan: LoopPlan) -> Index:
-    """The row-major number of the point."""
-    total = Index()
-    for argument, size in zip(block.arguments, plan.sizes):
-        total = e.ix.add(e.ix.multiply(total, e.size(size)), e.index(argument))
-    return total
-
-
-@dataclass
-class Reducing:
-    """A `reduce` under way, of one or more kinds (joined by the schedule). Accumulators are scalars, or vectors of `lanes`: lanes of the
-    reduction's own, or those of the loop around."""
-
-    e: Emitter
-    node: Node
-    plan: LoopPlan
-
-    def __post_init__(self) -> None:
-        e, self.block = self.e, self.node.blocks[0]
-        self.kinds: list[Reduction] = [e.reductions[kind] for kind in self.node.kinds]
-        self.own = e.lanes == 1 and self.plan.vector >= 0
-        if self.own:
-            whole = _whole(self.plan)
-            self.kinds = [kind.of_all_lanes(whole) if isinstance(kind, Kind | Welford) else kind for kind in self.kinds]
-        varies = any(e.varies(number) for number in self.node.results)
-        self.lanes = self.plan.width if self.own else e.lanes if varies else 1
-
-    def _parts(self, state: Values) -> list[tuple[Reduction, Values]]:
-        """Each kind with its accumulators."""
-        parts, at = [], 0
-        for name, kind in zip(self.node.kinds, self.kinds):
-            count = ACCUMULATORS.get(name, 1)
-            parts.append((kind, state[at : at + count]))
-            at += count
-        return parts
-
-    def start(self) -> Values:
-        starts = []
-        for kind, number in zip(self.kinds, self.block.yielded):
-            type_ = self.e.body.types[number]
-            vector = ir.VectorType.get([self.lanes], type_) if self.lanes > 1 else type_
-            starts.append(kind.start(Scalars(self.e.b), vector))
-        self.widths = [len(start) for start in starts]
-        return [x for start in starts for x in start]
-
-    def _running(self, state: Values) -> list[tuple[Reduction, Values]]:
-        """Each kind with what it carries around the loop."""
-        ends = list(accumulate(self.widths))
-        return [(kind, state[end - width : end]) for kind, width, end in zip(self.kinds, self.widths, ends)]
-
-    def step(self, values: Values) -> Values:
-        e, state = self.e, list[ir.Value]()
-        e.emit(self.block)
-        # Lanes of the loop around that are out of force may accumulate what they like.
-        mask = e.memory.mask.value if self.own and e.memory.mask is not None else None
-        for (kind, part), number in zip(self._running(values), self.block.yielded):
-            x, place = e.scalar(number), None
-            if kind.positions:
-                at = e.ix.value(position(e, self.block, self.plan))
-                place = e.spread(at) if self.lanes > 1 else at.value
-                place = e.b.value("arith.index_cast", like(place.type, e.b.i64), [place])
-            state += kind.take(Scalars(e.b), part, e.spread(x) if self.lanes > 1 else x.value, mask, place)
-        return state
-
-    def folded(self, state: Values) -> Values:
-        """One set of accumulators from those of the reduction's own lanes."""
-        if not self.own:
-            return state
-        return [x for kind, part in self._running(state) for x in fold(Scalars(self.e.b), kind, part)]
-
-    def merge(self, x: Values, y: Values) -> Values:
-        pairs = zip(self._parts(x), self._parts(y))
-        return [value for (kind, a), (_, b) in pairs for value in kind.merge(Scalars(self.e.b), a, b)]
-
-    def define(self, state: Values) -> None:
-        e = self.e
-        results = [x for kind, part in self._parts(state) for x in kind.finish(Scalars(e.b), part)]
-        for number, value in zip(self.node.results, results):
-            e.env[number] = Scalar(value, self.lanes > 1 and not self.own, e.b.level)
-
-
-def _whole(plan: LoopPlan) -> bool:
-    """Whether the lanes' group is known to be so many whole vectors."""
-    lanes = length(tuple(plan.sizes[i] for i in plan.groups[plan.vector]))
-    return lanes is not None and lanes % plan.width == 0
-
-
-@rule("bascule.reduce")
-def _reduce(e: Emitter, node: Node) -> None:
-    reducing = Reducing(e, node, e.loops[node])
-    state = walk(e, reducing.block, reducing.plan, reducing.start(), reducing.step)
-    reducing.define(reducing.folded(state))
-
-
-def fold(s: Scalars, kind: Reduction, state: Values) -> Values:
-    """One set of accumulators from those of all lanes: halves are merged until one lane is left."""
-    if isinstance(kind, WelfordOfLanes):
-        return kind.fold(s, state)
-    while state[0].type.shape[0] > 1:
-        pairs = [halves(s, x) for x in state]
-        state = kind.merge(s, [low for low, _ in pairs], [high for _, high in pairs])
-    return [extract(s, x, 0) for x in state]
 
 
 def scratch(e: Emitter, node: Node, sizes: Sequence[ir.AffineExpr]) -> Buffer:

@@ -1,6 +1,7 @@
 """Reads and writes of elements: contiguous, broadcast, strided or gathered, each with or without a mask.
 
-A buffer is a flat memref; an element's place in it is one `Index`, from the buffer's layout. A boolean is a byte.
+A buffer is a flat memref; an element's place in it is one `Index`, from the buffer's layout. A boolean is a byte, a bf16 in memory its
+bits: LLVM has no instructions for a bf16 that is only moved where a processor has AVX512-BF16 ("Cannot select", and it ends the process).
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ NEAREST = 3  # a prefetch's hint: into the first cache
 
 @dataclass(frozen=True)
 class Buffer:
-    """`memref` is flat, of elements `stored` (an i1 is stored as i8); `layout` maps an index to an element offset.
+    """`memref` is flat, of elements `stored_type(element)`; `layout` maps an index to an element offset.
 
     `lanes`: of a scratch buffer made while lanes are in force, each element is a vector of that many.
     """
@@ -37,6 +38,8 @@ def stored_type(element: ir.Type) -> ir.Type:
     register = carried(element)
     if isinstance(register, ir.IntegerType) and register.width == 1:
         return ir.IntegerType.get_signless(8)
+    if isinstance(register, ir.BF16Type):
+        return ir.IntegerType.get_signless(16)
     return register
 
 
@@ -143,8 +146,8 @@ class Memory:
         b = self.b
         stored = buffer.memref.type.element_type
         content = value.value
-        if stored != buffer.element and buffer.element == b.i1:
-            content = self.s.convert("arith.extui", content, stored)
+        if stored != buffer.element:
+            content = self.s.convert("arith.extui" if buffer.element == b.i1 else "arith.bitcast", content, stored)
         if not place.lanes:
             b.op("memref.store", [], [content, buffer.memref, self.ix.scalar(place)])
         elif place.vector is None and place.stride == 1:
@@ -169,9 +172,12 @@ class Memory:
         return self.b.constant(ir.VectorType.get([self.ix.width], self.b.i1), -1)
 
     def _from_memory(self, value: ir.Value, element: ir.Type, level: int) -> ir.Value:
+        s = self.s.at(level)
+        if isinstance(element, ir.BF16Type):
+            return s.convert("arith.bitcast", value, element)
         if element != self.b.i1:
             return value
-        return self.s.at(level).compare("ne", value, self.b.constant(value.type, 0))
+        return s.compare("ne", value, self.b.constant(value.type, 0))
 
 
 def _is_run(steps: Sequence[int]) -> bool:

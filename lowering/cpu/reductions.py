@@ -49,8 +49,8 @@ class Kind:
             x = s.select(mask, x, s.constant(x.type, self.identity(x.type)))
         return [self.combine(s, state[0], x)]
 
-    def of_all_lanes(self, whole: bool) -> "Kind":
-        """The kind where all lanes become one result. `whole`: there are no masks."""
+    def of_all_lanes(self, whole: bool, vectors: int | None = None) -> "Kind":
+        """The kind where all lanes become one result. `whole`: there are no masks; `vectors`: how many there are, where that is known."""
         return self if self.together is None else replace(self, combine=self.together)
 
     def merge(self, s: Scalars, x: Values, y: Values) -> Values:

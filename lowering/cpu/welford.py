@@ -7,6 +7,7 @@ element at a time that is Welford's method.
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from bascule.dialect.analysis.cpu_schedule_form import SHORT
 from bascule.dialect.mlir import ir
 
 from .registers import extract, halves, pieces
@@ -17,24 +18,40 @@ Values: TypeAlias = list[ir.Value]
 
 @dataclass(frozen=True)
 class Welford:
-    """Element by element: scalars, or a set a lane, where all lanes have seen as many."""
+    """Element by element: scalars, or a set a lane, where all lanes have seen as many.
+
+    A fourth accumulator is the first element. Means are distances from it: far from zero the rounding of a mean itself, once an element,
+    would be as large as the distance between two of them. The fifth is by how much the mean is too large for its roundings, as in Kahan,
+    "Further remarks on reducing truncation errors" (1965).
+    """
 
     positions = False
 
-    def of_all_lanes(self, whole: bool) -> "Welford":
-        """The kind where all lanes become one result. `whole`: there are no masks."""
+    def of_all_lanes(self, whole: bool, vectors: int | None = None) -> "Welford":
+        """The kind where all lanes become one result. `whole`: there are no masks; `vectors`: how many there are, where that is known."""
+        if vectors is not None and 1 < vectors <= SHORT:
+            return ShiftedWelford(vectors)
         return WelfordOfLanes(whole)
 
     def start(self, s: Scalars, type_: ir.Type) -> Values:
-        return [s.constant(type_, 0.0)] * 3
+        return [s.constant(type_, 0.0)] * 5
 
     def take(self, s: Scalars, state: Values, x: ir.Value, mask: ir.Value | None, position: ir.Value | None) -> Values:
-        mean, squares, count = state
+        mean, squares, count, origin, excess = state
+        origin = s.select(s.compare("oeq", count, s.constant(x.type, 0.0)), x, origin)
         count = s.op("arith.addf", count, s.constant(x.type, 1.0))
+        x = s.op("arith.subf", x, origin)
         delta = s.op("arith.subf", x, mean)
-        mean = s.op("arith.addf", mean, self._share(s, delta, count))
+        step = s.op("arith.subf", self._share(s, delta, count), excess)
+        before, mean = mean, s.op("arith.addf", mean, step)
+        excess = s.op("arith.subf", s.op("arith.subf", mean, before), step)
         squares = s.op("arith.addf", squares, s.op("arith.mulf", delta, s.op("arith.subf", x, mean)))
-        return [mean, squares, count]
+        return [mean, squares, count, origin, excess]
+
+    def closed(self, s: Scalars, state: Values) -> Values:
+        """The mean, the squares and the count."""
+        mean, squares, count, origin, excess = state
+        return [s.op("arith.addf", origin, s.op("arith.subf", mean, excess)), squares, count]
 
     @staticmethod
     def _share(s: Scalars, delta: ir.Value, count: ir.Value) -> ir.Value:
@@ -62,8 +79,7 @@ class WelfordOfLanes(Welford):
     """Vector by vector, with a set for each lane of one register: the registers that a vector fills are a set of their own, whose
     mean and deviations need no division, and that is then put to the others. So operations wait for each other once a vector.
 
-    A fourth accumulator is the mean of the first such set, as it was rounded. Means are distances from it: far from zero the rounding of
-    a mean itself would be as large as the distance between two of them.
+    The fourth accumulator is the mean of the first such set, as it was rounded.
     """
 
     whole: bool = False  # all lanes see as many
@@ -115,6 +131,45 @@ class WelfordOfLanes(Welford):
         delta = s.op("arith.subf", means, spread(s, means.type, mean))
         cross = s.op("arith.mulf", counts, s.op("arith.mulf", delta, delta))
         return [s.op("arith.addf", origin, mean), _lanes_sum(s, s.op("arith.addf", squares, cross)), total]
+
+
+@dataclass(frozen=True)
+class ShiftedWelford(Welford):
+    """A few whole vectors: the sum of the distances from an origin and of their squares, for each lane. Three operations a register, which
+    wait for nobody.
+
+    The origin is the mean of the first vector. So it is no further from the mean than the elements it was made from are, and the squares are
+    at most `vectors` + 1 times those of the distances from the mean: what cancels is no more than that.
+    """
+
+    vectors: int
+
+    def first(self, s: Scalars, x: ir.Value) -> Values:
+        """The accumulators after the first vector: the origin, the sums, the squares."""
+        parts = pieces(s, x, min(x.type.shape[0], s.b.register // element(x.type).width))
+        share = s.constant(parts[0].type, 1 / x.type.shape[0])
+        middle = _lanes_sum(s, s.op("arith.mulf", _total(s, parts), share))
+        origin = spread(s, parts[0].type, middle)
+        sums = [s.op("arith.subf", part, origin) for part in parts]
+        return [middle, *sums, *(s.op("arith.mulf", d, d) for d in sums)]
+
+    def take(self, s: Scalars, state: Values, x: ir.Value, mask: ir.Value | None, position: ir.Value | None) -> Values:
+        middle, count = state[0], len(state) // 2
+        origin = spread(s, state[1].type, middle)
+        distances = [s.op("arith.subf", part, origin) for part in pieces(s, x, origin.type.shape[0])]
+        sums = [s.op("arith.addf", total, d) for total, d in zip(state[1 : 1 + count], distances)]
+        squares = [s.fma(d, d, total) for total, d in zip(state[1 + count :], distances)]
+        return [middle, *sums, *squares]
+
+    def fold(self, s: Scalars, state: Values) -> Values:
+        """One set from those of all lanes."""
+        middle, parts = state[0], len(state) // 2
+        count = self.vectors * parts * state[1].type.shape[0]
+        total = _lanes_sum(s, _total(s, state[1 : 1 + parts]))
+        squares = _lanes_sum(s, _total(s, state[1 + parts :]))
+        mean = s.op("arith.mulf", total, s.constant(middle.type, 1 / count))
+        within = s.op("arith.subf", squares, s.op("arith.mulf", total, mean))
+        return [s.op("arith.addf", middle, mean), within, s.constant(middle.type, count)]
 
 
 def spread(s: Scalars, type_: ir.Type, x: ir.Value) -> ir.Value:

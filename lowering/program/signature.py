@@ -4,14 +4,14 @@ from textwrap import wrap
 
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.computed import python_text
-from bascule.dialect.ir.functions import ANY_STRIDES
+from bascule.dialect.ir.functions import ANY_STRIDES, CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
 from bascule.dialect.mlir import ir
 
 from .expressions import python_of
 from .places import Places
 from .source import Source
 
-CONSTANT, HOST_INPUTS = "bascule.constant", "bascule.host_inputs"
+HOST_INPUTS = "bascule.host_inputs"
 
 
 class Signature:
@@ -21,15 +21,15 @@ class Signature:
         attributes = graph.attributes
         count = len(builders.symbols_of(graph))
         self.symbols = [f"s{i}" for i in range(count)]
-        if "bascule.symbols" in attributes:
-            self.symbols = [name.value for name in attributes["bascule.symbols"]]
+        if SYMBOLS in attributes:
+            self.symbols = [name.value for name in attributes[SYMBOLS]]
         arguments = list(graph.regions[0].blocks[0].arguments)[count:]
         kinds = list(attributes["arg_attrs"])[count:] if "arg_attrs" in attributes else [{}] * len(arguments)
         self.constants = [a for a, kind in zip(arguments, kinds) if CONSTANT in kind]
         self.tensors = [a for a, kind in zip(arguments, kinds) if CONSTANT not in kind]
         self.inputs = [f"symbol {i}" for i in range(count)] + [f"tensor {i}" for i in range(len(self.tensors))]
-        if "bascule.inputs" in attributes:
-            self.inputs = [entry.value for entry in attributes["bascule.inputs"]]
+        if INPUTS in attributes:
+            self.inputs = [entry.value for entry in attributes[INPUTS]]
         self.restrided = {a for a, kind in zip(arguments, kinds) if ANY_STRIDES in kind}
         floats = sum(entry.startswith("float ") for entry in self.inputs)  # numbers that become tensors of rank 0
         self.floats = self.tensors[len(self.tensors) - floats :]
@@ -38,9 +38,9 @@ class Signature:
         host = list(attributes[HOST_INPUTS]) if HOST_INPUTS in attributes else []
         # CPU tensors among the inputs of a graph on another device.
         self.host_inputs = [f"in{number}" for number in host]
-        outputs = list(attributes["bascule.outputs"]) if "bascule.outputs" in attributes else []
+        outputs = list(attributes[OUTPUTS]) if OUTPUTS in attributes else []
         self.passed = {entry.value for entry in outputs if isinstance(entry, ir.StringAttr)}  # returned as they came
-        self.sources = list(attributes["bascule.symbol_sources"]) if "bascule.symbol_sources" in attributes else []
+        self.sources = list(attributes[SYMBOL_SOURCES]) if SYMBOL_SOURCES in attributes else []
         self.computes = any("value" in found for found in self.sources)  # some symbol from others, with Python's math
 
     def unpack(self, source: Source, places: Places, device: str | None = None) -> None:

@@ -9,7 +9,16 @@ from textwrap import wrap
 from bascule.dialect.analysis.buffers import Sizes, bytes_of, root_of, strides
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
-from bascule.dialect.ir.functions import MUTATES, OVER, RESULTS, functions, graph_functions, is_extern, kernel_op
+from bascule.dialect.ir.functions import (
+    MUTATES,
+    OUTPUTS,
+    OVER,
+    RESULTS,
+    functions,
+    graph_functions,
+    is_extern,
+    kernel_op,
+)
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import constant
@@ -322,8 +331,8 @@ class Program:
         self.launcher.flush()
         results = self._results(op)
         outputs = results
-        if "bascule.outputs" in self.graph.attributes:
-            outputs = [self._output(entry, results) for entry in self.graph.attributes["bascule.outputs"]]
+        if OUTPUTS in self.graph.attributes:
+            outputs = [self._output(entry, results) for entry in self.graph.attributes[OUTPUTS]]
         host = self.graph.attributes[HOST_OUTPUTS] if HOST_OUTPUTS in self.graph.attributes else ()
         if self.plans is not None and not self.plans.on_host:
             outputs = [f"{text}.cpu()" if number in host else text for number, text in enumerate(outputs)]

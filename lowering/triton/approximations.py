@@ -23,7 +23,7 @@ ERF_FAR = (
 # tanh(x): x * P(x**2) below the bound; above it 1 - 2 / (1 + e**(2 * x)).
 TANH_BOUND = 0.2
 TANH_NEAR = (1.0, -0.33329697960841426, 0.13038018888520553)
-TWICE_LOG2_E = 2.885390081777927
+LOG2_E, TWICE_LOG2_E = 1.4426950408889634, 2.885390081777927
 
 
 def instruction(b: Builder, text: str, x: ir.Value) -> ir.Value:
@@ -53,6 +53,49 @@ def _beyond(b: Builder, x: ir.Value, bound: float, far: ir.Value, near: ir.Value
     return b.select(b.compare("oge", b.same("math.absf", x), b.constant(x.type, bound)), far, near)
 
 
+def exp2(b: Builder, x: ir.Value) -> ir.Value:
+    """Without what a GPU does apart for results below 2**-126, which are 0."""
+    return instruction(b, EXP2, x) if isinstance(x.type, ir.RankedTensorType) else b.same("math.exp2", x)
+
+
+def exp(b: Builder, x: ir.Value) -> ir.Value:
+    """The same; of x <= 0 the error is 2 ulp and |x| exp(x) of them."""
+    return exp2(b, b.same("arith.mulf", x, b.constant(x.type, LOG2_E)))
+
+
+def over_one_and_more(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x / y of y >= 1, for numerators of which nothing is to be seen where y is above 2**126: 0 there."""
+    if not isinstance(x.type, ir.RankedTensorType):
+        return b.same("arith.divf", x, y)
+    return b.same("arith.mulf", x, instruction(b, RECIPROCAL, y))
+
+
+def is_logistic(division: ir.Operation) -> bool:
+    """Whether a division is c / (1 + exp(z)) with a constant c up to 1, or x / (1 + exp(-x)): next to nothing is left of either where the
+    denominator is above 2**126."""
+    x, y = division.operands
+    terms = list(y.owner.operands) if _is(y, "arith.addf") else []
+    powers = [term.owner.operands[0] for term in terms if _is(term, "math.exp")]
+    if not powers or not any(_number(term) == 1.0 for term in terms):
+        return False
+    number = _number(x)
+    return _negates(powers[0], x) if number is None else abs(number) <= 1
+
+
+def _is(value: ir.Value, name: str) -> bool:
+    return isinstance(value.owner, ir.Operation | ir.OpView) and value.owner.name == name
+
+
+def _number(value: ir.Value) -> float | None:
+    return value.owner.attributes["value"].value if _is(value, "arith.constant") else None
+
+
+def _negates(value: ir.Value, x: ir.Value) -> bool:
+    if _is(value, "arith.subf"):
+        return _number(value.owner.operands[0]) == 0.0 and value.owner.operands[1] == x
+    return _is(value, "arith.negf") and value.owner.operands[0] == x
+
+
 def erf(b: Builder, x: ir.Value) -> ir.Value:
     one, zero = b.constant(x.type, 1.0), b.constant(x.type, -0.0)
     t = b.same("arith.minnumf", b.same("math.absf", x), b.constant(x.type, ERF_LAST))
@@ -77,7 +120,9 @@ def _same(name: str) -> Callable[..., ir.Value]:
 
 # Of f32 values; Triton's own operations of these names are approximate.
 APPROXIMATE: dict[str, Callable[..., ir.Value]] = {
-    **{name: _same(name) for name in ("arith.divf", "math.sqrt", "math.exp", "math.exp2")},
+    **{name: _same(name) for name in ("arith.divf", "math.sqrt")},
+    "math.exp": exp,
+    "math.exp2": exp2,
     "math.erf": erf,
     "math.tanh": tanh,
 }

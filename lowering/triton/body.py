@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bascule.dialect.analysis.accesses import dims_of
@@ -12,12 +13,14 @@ from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
 
 from . import scalars
-from .builder import Builder
+from .approximations import is_logistic, over_one_and_more
+from .builder import Builder, element
 from .expressions import Expressions, stored
 from .indexing import Indexing
 from .memory import Condition, Memory
 from .precision import Precision
 from .reductions import REDUCTIONS, reduce_along
+from .registers import widened
 from .tiles import Axis, Tile, elementwise, spread, union
 
 
@@ -31,7 +34,8 @@ def unsupported(op: ir.Operation, what: str) -> UnsupportedError:
 class Loop:
     """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`: held, as one tile or
     several) or some in each step; None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`:
-    how many there are, if known; `number`: of the tile at hand, of what is held."""
+    how many there are, if known; `number`: of the tile at hand, of what is held; `keeps`: whether the reads of the step at hand stay in
+    registers for later walks; `walk`: its number."""
 
     ops: list[ir.Operation]
     order: tuple[int, ...]
@@ -42,6 +46,8 @@ class Loop:
     points: int | None = None
     fold: int = 0
     number: int = 0
+    keeps: bool = False
+    walk: int = 0
 
     @property
     def tiles(self) -> int:
@@ -82,6 +88,7 @@ class Body:
         self.columns: dict[ir.Operation, list[dict[ir.Value, Tile]]] = {}  # foreach -> its reductions, of each tile
         self.capability, self.stages, self.threads = capability, stages, threads
         self.domain: set[int] = set()  # the atoms of the domain's indices
+        self.guards = False  # whether the domain has conditions and no loops
         self.axes: tuple[Axis, ...] = ()  # in force
         self.loop: Loop | None = None
 
@@ -139,9 +146,18 @@ class Body:
         if op.name == "arith.divf" and not exact and types[0] == self.b.f32 and tiles[1].axes != axes:
             self._define(results[0], self._multiplied(tiles[0], tiles[1]))
             return
+        if self.loop is not None and op.name == "arith.extf" and self._widens(tiles[0].value, types[0]):
+            self._define(results[0], Tile(widened(self.b, tiles[0].value), axes))
+            return
+        if op.name == "arith.divf" and not exact and types[0] == self.b.f32 and is_logistic(op):
+            self._define(results[0], elementwise(self.b, partial(over_one_and_more, self.b), tiles))
+            return
         values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles], exact=exact)
         for result, value in zip(results, values):
             self._define(result, Tile(value, axes))
+
+    def _widens(self, x: ir.Value, to: ir.Type) -> bool:
+        return isinstance(x.type, ir.RankedTensorType) and isinstance(element(x.type), ir.BF16Type) and to == self.b.f32
 
     def _multiplied(self, x: Tile, y: Tile) -> Tile:
         """About x / y, where y is one for many x: its reciprocal is taken once."""
@@ -168,13 +184,18 @@ class Body:
         scalar = self._checked(op, carried(type_.element_type))
         address = self.expressions.address(op)
         offset, evict = self.ix.address(address), self._eviction(address)
-        self.env[op.results[0]] = self.memory.load(self.buffers[op.operands[0]], offset, stored(type_), scalar, evict)
+        keep = self.loop.walk if self.loop is not None and self.loop.keeps else None
+        self.env[op.results[0]] = self.memory.load(
+            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep
+        )
 
     def _eviction(self, address: ir.AffineExpr) -> int:
-        """As the loop at hand says; what all points of the domain read stays."""
+        """As the loop at hand says; what all points of the domain read stays, and so does what points without loops read under conditions:
+        such reads are several, of parts of lines."""
         if self.loop is None or self.loop.evict == "normal":
-            return EVICTIONS["normal"]
-        return EVICTIONS[self.loop.evict if dims_of(address) & self.domain else "last"]
+            return EVICTIONS["last" if self.guards and self.loop is None else "normal"]
+        evict = "first" if self.loop.keeps else self.loop.evict  # what is kept is read once
+        return EVICTIONS[evict if dims_of(address) & self.domain else "last"]
 
     def _store(self, op: ir.Operation) -> None:
         value, dest = self.tile(op.operands[0]), op.operands[1]

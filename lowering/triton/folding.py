@@ -109,9 +109,7 @@ def _welford(
         middle = b.same("arith.mulf", middle, b.constant(middle.type, 1.0 / fold.points))
         deviation = b.same("arith.subf", parts, fold.over(b, middle, parts))
         (deviations,) = fold.along(b, total, [b.same("arith.mulf", deviation, deviation)])
-        scalar = element(x.type)
-        divide = "tt.precise_divf" if scalar == b.f32 else "arith.divf"
-        share = b.value("tt.splat", mean.type, [b.same(divide, b.constant(scalar, 1.0), steps())])
+        share = b.value("tt.splat", mean.type, [b.same("arith.divf", b.constant(element(x.type), 1.0), steps())])
         delta = b.same("arith.subf", middle, mean)
         after = b.same("arith.addf", mean, b.same("arith.mulf", delta, share))
         between = b.same("arith.mulf", delta, b.same("arith.subf", middle, after))

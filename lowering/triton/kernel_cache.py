@@ -87,10 +87,11 @@ class KernelCache:
         if checksum != sha256(rest).hexdigest().encode():
             return None
         header, _, cubin = rest.partition(b"\n")
-        values = json.loads(header)
-        if values.pop("key") != key:
+        try:
+            values = json.loads(header)
+            return MachineCode(cubin, **values) if values.pop("key") == key else None
+        except (ValueError, KeyError, TypeError, AttributeError):  # whole, but no entry of ours
             return None
-        return MachineCode(cubin, **values)
 
     def put(self, key: str, code: MachineCode) -> None:
         """Keeps `code`, if the file system lets it."""

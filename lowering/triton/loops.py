@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from bascule.dialect.analysis.accesses import dims_of
 from bascule.dialect.analysis.nested_loops import inner_loops
+from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 
@@ -26,6 +27,7 @@ class Emitter(Body):
         self.plan: dict[ir.Operation, LoopSchedule] = {}
         self._learn(op, loops)
         self.done: set[ir.Operation] = set()
+        self.guards = not loops and any(inner.name == "scf.if" for inner in ops_in(op))
         self.domain = {self.expressions.of(index).position for index in op.regions[0].blocks[0].arguments}
 
     def _learn(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
@@ -109,7 +111,16 @@ class Emitter(Body):
         tiled = schedule.step > 1 and known != 1 and not any(axis.order == INNER for axis in self.axes)
         axis = Axis(INNER, schedule.step) if tiled else None
         outer_axes, outer_loop = self.axes, self.loop
-        loop = Loop(list(ops), schedule.order, axis, whole and tiled, schedule.evict, points=known, fold=schedule.fold)
+        loop = Loop(
+            list(ops),
+            schedule.order,
+            axis,
+            whole and tiled,
+            schedule.evict,
+            points=known,
+            fold=schedule.fold,
+            walk=schedule.walk,
+        )
         walkers: list[Walker] = [WALKERS[op.name](self, op, loop) for op in ops]
         walkers = [walker for walker in walkers if walker.walks()]
         groups = [self.groups_of(walker.op, schedule.order) for walker in walkers]
@@ -123,7 +134,7 @@ class Emitter(Body):
         def at(position: Tile, values: Values, number: int | None = None) -> Values:
             if axis is None:
                 bound = None
-            elif number is None:
+            elif number is None:  # any step of a walk
                 bound = self.bounded(position, size, axis.extent)
             else:
                 bound = self._bound(position, size, number, axis.extent)
@@ -155,13 +166,33 @@ class Emitter(Body):
                 states.append(at(ix.range(axis, ix.number(number * axis.extent)), [], number))  # type: ignore[arg-type, union-attr]
         else:
             stride = axis.extent if axis is not None else 1
-            bounds = ix.number(0).value, ix.evaluate(size).value, ix.number(stride).value
+            first, last = (
+                schedule.kept if axis is not None else 0,
+                (known or 0) // stride,
+            )  # steps of the loop, if known
 
-            def body(iv: ir.Value, values: list[ir.Value]) -> Values:
+            def apart(number: int, values: Values) -> Values:
+                """Step `number`, which is not in the loop: later walks find what it reads in registers."""
+                position = ix.number(number * stride)
+                loop.start, loop.keeps = position.value, True
+                values = at(ix.range(axis, position), values, number)  # type: ignore[arg-type]
+                loop.keeps = False
+                return values
+
+            def body(iv: ir.Value, values: Values) -> Values:
                 loop.start = iv
-                return at(Tile(iv) if axis is None else ix.range(axis, Tile(iv)), values)
+                return at(Tile(iv) if axis is None else ix.range(axis, Tile(iv)), values, 0 if known else None)
 
-            states = [b.loop(bounds, initial(), body, self.stages, runs=bool(known))]
+            carried = initial()
+            for number in range(first):
+                carried = apart(number, carried)
+            if not known or last > first:
+                end = ix.number(last * stride) if known else ix.evaluate(size)
+                bounds = ix.number(first * stride).value, end.value, ix.number(stride).value
+                carried = b.loop(bounds, carried, body, self.stages, runs=bool(known))
+            if known and known % stride:
+                carried = apart(last, carried)
+            states = [carried]
         for walker in walkers:
             if loop.whole:
                 walker.width = walker.whole_width

@@ -10,6 +10,7 @@ from bascule.dialect.mlir import ir
 
 from .atomic_products import multiply
 from .builder import Builder, element
+from .registers import again
 from .scalars import FLOAT8
 from .tiles import Axes, Tile, shaped, spread, union
 
@@ -28,6 +29,7 @@ class Memory:
     def __init__(self, b: Builder):
         self.b = b
         self.conditions: list[Condition] = []
+        self.kept: dict[ir.Value, int] = {}  # what was loaded -> the walk that did
 
     def _reach(self, axes: Axes) -> Axes:
         """`axes`, and those of the guards."""
@@ -48,7 +50,10 @@ class Memory:
         pointer = self.b.value("tt.addptr", pointer.type, [pointer, offset.value])
         return spread(self.b, Tile(pointer, own), axes)
 
-    def load(self, base: ir.Value, offset: Tile, stored: ir.Type, scalar: ir.Type, evict: int) -> Tile:
+    def load(
+        self, base: ir.Value, offset: Tile, stored: ir.Type, scalar: ir.Type, evict: int, keep: int | None = None
+    ) -> Tile:
+        """`keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what is computed of them is not to."""
         b, axes = self.b, self._reach(offset.axes)
         mask = self.mask(axes)
         attributes: dict[str, ir.Attribute] = {
@@ -58,6 +63,8 @@ class Memory:
             "isVolatile": ir.BoolAttr.get(False),
         }
         value = b.value("tt.load", shaped(stored, axes), [self._pointers(base, offset, axes), *mask], attributes)
+        if keep is not None and axes and self.kept.setdefault(value, keep) != keep:
+            value = again(b, value, keep)
         if scalar == b.i1:
             value = b.compare("ne", value, b.constant(value.type, 0))
         elif isinstance(scalar, FLOAT8):

@@ -12,6 +12,7 @@ from math import inf
 
 from bascule.dialect.mlir import ir
 
+from . import approximations
 from .builder import Builder, element
 from .scalars import call, extreme, to_index
 
@@ -122,10 +123,9 @@ def _lift_welford(b: Builder, x: ir.Value, position: Callable[[], ir.Value]) -> 
 
 
 def _add_welford(b: Builder, state: Values, x: ir.Value, number: ir.Value, exact: bool) -> Values:
-    """Welford's step: the division is by a number that all lanes share."""
+    """Welford's step: the division is by a number that all lanes share. What it is off by is corrected in later steps."""
     mean, squares, count = state
-    scalar = element(x.type)
-    share = b.same("tt.precise_divf" if scalar == b.f32 else "arith.divf", b.constant(scalar, 1.0), number)
+    share = b.same("arith.divf", b.constant(element(x.type), 1.0), number)
     if isinstance(x.type, ir.RankedTensorType):
         share = b.value("tt.splat", x.type, [share])
     delta = b.same("arith.subf", x, mean)
@@ -168,7 +168,7 @@ def over(b: Builder, value: ir.Value, type_: ir.Type, axis: int) -> ir.Value:
 
 
 def _exp(b: Builder, x: ir.Value, exact: bool = True) -> ir.Value:
-    return call(b, "math.exp", [x]) if exact or element(x.type) != b.f32 else b.same("math.exp", x)
+    return call(b, "math.exp", [x]) if exact or element(x.type) != b.f32 else approximations.exp(b, x)
 
 
 def softmax_power(b: Builder, x: ir.Value) -> ir.Value:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from bascule.dialect.analysis.bodies import sizes_of
+from bascule.dialect.analysis.cuda_walks import MOST_KEPT
 from bascule.dialect.analysis.nested_loops import inner_loops, iterations
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir.locations import source_of
@@ -19,7 +20,7 @@ MOST_TILES = 16  # that a loop is held as: its body is emitted for each
 class LoopSchedule:
     """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, what is kept in L2,
     the walk that its reductions go along with (-1: none), the neighbours that a thread takes into its state together (0: each has one);
-    whether all its tiles are held at once."""
+    whether all its tiles are held at once; of a walk, the steps whose reads are kept in registers for later walks."""
 
     order: tuple[int, ...]
     step: int
@@ -28,6 +29,7 @@ class LoopSchedule:
     along: int = -1
     fold: int = 0
     held: bool = False
+    kept: int = 0
     loops: tuple["LoopSchedule", ...] = ()
 
 
@@ -152,7 +154,10 @@ class _Reader:
         points = iterations(sizes_of(op))
         if held and (fold or points is None or points > MOST_TILES * step):
             _refuse(self.kernel, f"the schedule holds {points} points in tiles of {step}, more than {MOST_TILES} tiles")
-        return LoopSchedule(order, step, walk, evict, along, fold, held, self.loops(config, op))
+        kept = self.number(config, "kept") if "kept" in config else 0
+        if kept and (kept < 0 or held or step == 1 or points is None or kept * step > points or kept > MOST_KEPT):
+            _refuse(self.kernel, f"the schedule keeps {kept} steps of {step} of {points} points, at most {MOST_KEPT}")
+        return LoopSchedule(order, step, walk, evict, along, fold, held, kept, self.loops(config, op))
 
     def flag(self, config: dict[str, ir.Attribute], name: str) -> bool:
         """A key that may be left out."""

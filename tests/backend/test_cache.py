@@ -7,7 +7,10 @@ import signal
 import stat
 import subprocess
 import sys
+import time
+from hashlib import sha256
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
@@ -201,6 +204,79 @@ def test_a_spoiled_entry_is_not_used(folder, how):
     if how != "a directory":  # which nothing can be renamed over
         run(gated, x, w)
         assert counted()["hit"] == 1, "the compile that refused it has written it anew"
+
+
+FOREIGN = {
+    "a package of something else": pack({"weights": []}, {}),
+    "a graph without a wrapper": pack({"key": "KEY", "summary": {}}, {}),
+    "a graph without kernels": pack({"key": "KEY", "summary": {}}, {"wrapper": b""}),
+    "text that is none": pack({"key": "KEY", "summary": {}}, {"wrapper": b"\xff\xfe"}),
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+@pytest.mark.parametrize("cache", ["graphs", "traces"])
+def test_a_whole_package_that_is_no_entry_is_not_used(folder, cache, what):
+    x, w = inputs()
+    run(gated, x, w)
+    (path,) = entries(folder, cache)
+    description, blobs = unpack(FOREIGN[what])
+    path.write_bytes(pack({k: path.name if v == "KEY" else v for k, v in description.items()}, blobs))
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    group = {"graphs": "cache", "traces": "traces"}[cache]
+    assert [name for name in bascule.counters()[group] if name.startswith("refused: ")]
+
+
+@pytest.mark.parametrize("rest", [b"", b"[1]\n", b"1\n", b"{}\n", b'{"key": "KEY"}\n', b'{"key": "KEY", "odd": 1}\n'])
+def test_a_whole_file_that_is_no_kernel_is_not_used(folder, rest):
+    kernels, key = KernelCache(folder / "kernels"), "ab" * 32
+    kernels.put(key, MachineCode(b"cubin", "entry", 4, 0, ""))
+    rest = rest.replace(b"KEY", key.encode())
+    (folder / "kernels" / key[:2] / key).write_bytes(sha256(rest).hexdigest().encode() + b"\n" + rest)
+    assert kernels.get(key) is None
+
+
+def test_changed_bytes_of_any_file_are_noticed(folder):
+    """One byte anywhere, one byte less, one more."""
+    x, w = inputs()
+    run(gated, x, w.requires_grad_()).sum().backward()
+    kernels, key, random = KernelCache(folder / "kernels"), "ab" * 32, Random(0)
+    kernels.put(key, MachineCode(bytes(range(256)), "entry", 4, 0, "model.py:1"))
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        whole = path.read_bytes()
+        changed = [whole[:-1], whole + b"\0"]
+        for at in (0, len(whole) - 1, *(random.randrange(len(whole)) for _ in range(200))):
+            changed.append(whole[:at] + bytes([whole[at] ^ 1 << random.randrange(8)]) + whole[at + 1 :])
+        for content in changed:
+            path.write_bytes(content)
+            if path.name == key:
+                assert kernels.get(key) is None
+            else:
+                with pytest.raises(PackageError):
+                    unpack(content)
+
+
+def test_writers_that_are_killed_leave_whole_entries_or_none(folder):
+    directory, key, sizes = Directory(folder / "graphs"), "ab" * 32, (10, 3_000_000)
+    contents = [pack({"key": key}, {"a": bytes([number]) * size}) for number, size in enumerate(sizes)]
+    for number in range(12):
+        child = os.fork()
+        if child == 0:
+            try:
+                while True:
+                    for content in contents:
+                        directory.write(key, content)
+            finally:
+                os._exit(1)
+        time.sleep(0.002 * number)
+        assert directory.read(key) in (None, *contents)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert directory.read(key) in (None, *contents)
+    directory.write(key, contents[0])
+    assert directory.read(key) == contents[0]
+    trim(folder, 1_000_000)  # what the dead have left unfinished goes too
+    assert directory.size()[1] <= 1_000_000
 
 
 def test_every_prefix_of_a_package_is_refused():

@@ -132,7 +132,7 @@ def test_a_process_that_cannot_record_keeps_nothing_and_loads_all_the_same(folde
     on_cpu.unavailable = lambda: "no CUDA graphs here"
     with pytest.warns(ReplayWarning, match="no CUDA graphs here"):
         train(model)
-    assert counted() == {"miss": 1, "bypass: a graph that the disk cache does not have as one": 2}
+    assert counted() == {"miss": 1, "bypass: this process cannot record CUDA graphs": 2}
     on_cpu.unavailable = lambda: None
     train(model)
     assert counted()["stored"] == 1 and len(on_cpu.made) == 2
@@ -168,14 +168,40 @@ def test_with_and_without_the_option_are_two_traces(folder, on_cpu):
     assert counted() == {"miss": 2, "stored": 2, "hit": 2} and len(on_cpu.made) == 2
 
 
-def test_a_graph_in_parts_is_traced_again(folder, on_cpu):
-    def f(x, w):
-        return torch.linalg.svdvals(torch.sin(x)) * 2 + w
+def parts(x, w):
+    return torch.linalg.svdvals(torch.sin(x)) * 2 + w
 
+
+def test_a_graph_in_parts_is_replayed_as_it_was(folder, on_cpu, monkeypatch):
+    """Around an operator for which the host waits."""
     for _ in range(2):
         x, w = torch.randn(5, 5), torch.randn(5)
-        torch.testing.assert_close(run(f, x, w, cudagraphs=True), f(x, w))
-    assert counted()["bypass: a graph that the disk cache does not have as one"] == 2 and len(on_cpu.made) == 4
+        torch.testing.assert_close(run(parts, x, w, cudagraphs=True), parts(x, w))
+        monkeypatch.setattr("bascule.directions.compile_direction", None)
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1} and len(on_cpu.made) == 4
+    assert bascule.counters()["cudagraphs"] == {"graphs": 4}
+    for before, now in zip(on_cpu.made[:2], on_cpu.made[2:], strict=True):
+        assert replace(before, name="") == replace(now, name="")
+    assert [what.name.rpartition("_")[2] for what in on_cpu.made] == ["part0", "part1"] * 2
+
+
+def trained_parts(x, w):
+    return torch.linalg.inv(torch.sin(x) + 9 * torch.eye(5)) @ w
+
+
+def test_a_training_step_in_parts_is_replayed_as_it_was(folder, on_cpu):
+    for _ in range(2):
+        torch._dynamo.reset()
+        call = torch.compile(trained_parts, backend="bascule", options={"on_error": "raise", "cudagraphs": True})
+        for _ in range(3):
+            x, w = (torch.randn(5, 5, requires_grad=True) for _ in range(2))
+            got, wanted = (torch.autograd.grad(f(x, w).square().sum(), (x, w)) for f in (call, trained_parts))
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+    half = len(on_cpu.made) // 2
+    assert half > 1 and {what.direction for what in on_cpu.made} == {"forward", "backward"}
+    for before, now in zip(on_cpu.made[:half], on_cpu.made[half:], strict=True):
+        assert replace(before, name="") == replace(now, name="")
 
 
 # One graph
@@ -200,8 +226,10 @@ def test_a_loaded_backward_that_is_not_replayed_tells_the_tree(on_cpu):
         replays = replace(Replays(make_options("reduce-overhead")), recorder=on_cpu)
         if followed:
             replays.restored(lambda args: args, KeptReplay(RECORDING, Pool("0", 0, 0)), "forward", record())
-        assert replays.restored(lambda args: args, None, "backward", record())([1]) == [1]
+        assert replays.followed(lambda args: args, "backward", replayed=False)([1]) == [1]
         assert on_cpu.told == [1]
+        assert replays.followed(list, "backward", replayed=True) is list
+        assert replays.followed(list, "forward", replayed=False) is list
     assert replays.anew().forward is not replays.forward
 
 

@@ -149,8 +149,8 @@ def test_a_module_with_tied_weights_and_buffers(folder):
         out.square().sum().backward()
         found.append((out, model.embedding.weight.grad, model.norm.running_mean))
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
-    torch.testing.assert_close(found[0], found[2])
-    torch.testing.assert_close(found[1], found[2])
+    assert all(map(torch.equal, found[0], found[1]))
+    torch.testing.assert_close(found[1], found[2], rtol=1e-5, atol=1e-4)  # gradients of up to 48
 
 
 def test_a_subclass_of_torchs_own(folder):

@@ -17,6 +17,13 @@ def windows(x):
     return x.unfold(0, 3, 2).sum(-1), x.unfold(0, 4, 1) * 2
 
 
+def every_third(x, y):
+    """Two sizes that are equal by a guard and computed differently."""
+    z = x.clone()
+    z[::3] = y
+    return z + 1
+
+
 def two(*pairs):
     return [[leaf(m), torch.randn(n)] for m, n in pairs]
 
@@ -28,6 +35,11 @@ FUNCTIONS = {
     "min": (lambda x, y: x[: min(y.shape[0], x.shape[0] // 2)] * 2, two((8, 3), (9, 30), (40, 6))),
     "unfold": (windows, [[leaf(n)] for n in (11, 12, 40)]),
     "chunk": (lambda x: [c * 2 for c in x.chunk(3)], [[leaf(n, 2)] for n in (11, 14, 17)]),
+    "a quotient that a guard fixes at one": (
+        lambda x, y: (x[: x.shape[0] // 2] + y, torch.where(y > 0, x[: x.shape[0] // 2], y)),
+        two((3, 5), (2, 9), (3, 7)),
+    ),
+    "equal sizes, computed differently": (every_third, two((11, 4), (8, 3), (30, 10))),
     "quotients": (
         lambda x, y: torch.zeros(x.shape[0] % y.shape[0] + 1) + x.shape[0] // y.shape[0],
         two((11, 4), (13, 5), (30, 7)),

@@ -99,6 +99,11 @@ def test_remainders_of_floats(name, dtype):
     check(lambda a, b: operator(a, b), *comparable(dtype))
 
 
+def test_floor_division_that_overflows():
+    a, b = torch.tensor([1.0, -1.0, 3e38, torch.inf, 0.0]), torch.tensor([1e-40, 1e-42, 0.1, 2.0, 1e-40])
+    check(lambda a, b: aten.floor_divide.default(a, b), a.repeat(8), b.repeat(8))  # lanes of a vector and what is left
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_fraction_and_exponent(dtype):
     x = torch.cat([specials(dtype), torch.tensor([torch.finfo(dtype).smallest_normal / 4], dtype=dtype)])

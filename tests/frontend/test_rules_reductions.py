@@ -102,6 +102,10 @@ def test_creation():
             torch.eye(3, 4),
             torch.linspace(-1, 2, 7),
             torch.linspace(0, 9, 4, dtype=torch.int64),
+            torch.arange(2.1, -2.9, -1.0, dtype=torch.int64),  # from 2
+            torch.arange(0.1, -7.9, -4.2, dtype=torch.int32),
+            torch.linspace(4.3, -3.9, 50, dtype=torch.int64),  # from 4 to -3
+            torch.logspace(1.5, 3.7, 5, base=2.0, dtype=torch.int64),
             torch.logspace(0, 2, 5),
             torch.zeros_like(x),
             torch.ones_like(x, dtype=torch.bool),

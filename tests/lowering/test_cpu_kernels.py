@@ -61,6 +61,26 @@ def test_narrow_floats_round_as_torch_does(narrow: str):
     )
 
 
+@pytest.mark.parametrize("size", [1, 33, 47, 225])
+@pytest.mark.parametrize("narrow", ["f16", "bf16"])
+def test_narrow_floats_that_are_moved(narrow: str, size: int):
+    """Where there is AVX512-BF16, LLVM ends the process at a bf16 of which it is to move a single one."""
+    shape = f"{size}x{narrow}"
+    moved = f"""%a = memref.load %x[%i] : memref<{shape}>
+        {stored("%a", narrow, "%o", "%i", shape)}
+        "bascule.yield"() : () -> ()"""
+    chosen = f"""%a = memref.load %x[%i] : memref<{shape}>
+        %b = memref.load %y[%i] : memref<{shape}>
+        %e = arith.extf %a : {narrow} to f32
+        %f = arith.extf %b : {narrow} to f32
+        %less = arith.cmpf olt, %e, %f : f32
+        %least = arith.select %less, %a, %b : {narrow}
+        {stored("%least", narrow, "%p", "%i", shape)}
+        "bascule.yield"() : () -> ()"""
+    loops = [loop("foreach", "%i", body, str(size)) for body in (moved, chosen)]
+    check(kernel(", ".join(f"%{name}: memref<{shape}>" for name in "xyop"), "\n".join(loops), ""))
+
+
 @pytest.mark.parametrize("source,target", [*itertools.permutations(("f32", "f64", "i8", "i32", "i64"), 2)])
 def test_conversions(source: str, target: str):
     float_in, float_out = source[0] == "f", target[0] == "f"

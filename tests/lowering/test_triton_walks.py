@@ -1,6 +1,7 @@
 """Rows that a program cannot hold: walked in steps, as few times as they must be."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -23,12 +24,12 @@ def rows(dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def walked(function, *inputs, walks: int, loads: int, tolerance: dict | None = None) -> None:
-    """`function` is one kernel of so many walks and loads, and gives what eager gives."""
+    """`function` is one kernel of so many walks and loads in them, and one of what is left of whole steps, and gives what eager gives."""
     want = function(*inputs)
     want = list(want) if isinstance(want, tuple | list) else [want]
     module = program(function, *inputs, registers=FEW)
     (kernel,) = lowered(module).values()
-    assert (kernel.ttir.count("scf.for"), kernel.ttir.count('"tt.load"')) == (walks, loads)
+    assert (kernel.ttir.count("scf.for"), kernel.ttir.count('"tt.load"')) == (walks, loads + len(inputs))
     for got, w in zip(run(module, list(inputs)), want, strict=True):
         torch.testing.assert_close(got, w, equal_nan=True, **(tolerance or TOLERANCE.get(w.dtype, {})))
 
@@ -110,3 +111,35 @@ def test_compiles(capability):
     x = torch.randn(9, LONG)
     for function in (lambda x: F.softmax(x, -1), lambda x: torch.cumsum(x, 1), lambda x: torch.var_mean(x, -1)):
         assert all(cubins(function, x, capability=capability, registers=FEW))
+
+
+def inside_loops(ttir: str) -> list[str]:
+    """The text of each loop of a kernel."""
+    return re.findall(r"^    (?:%\S+ = )?scf\.for .*?^    \}", ttir, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("function", [F.softmax, torch.cumsum, torch.sum, torch.argmax], ids=lambda f: f.__name__)
+def test_whole_steps_need_no_mask(function):
+    """What is left of them stands behind the loop."""
+    x = torch.randn(9, LONG)
+    (kernel,) = lowered(program(lambda x: function(x, -1), x, registers=FEW)).values()
+    loops = inside_loops(kernel.ttir)
+    masks = re.compile(r"arith\.cmpi slt, %\S+, %\S+ : tensor")
+    assert loops and not any(masks.search(text) for text in loops) and masks.search(kernel.ttir)
+
+
+def test_a_copy_with_other_rows_goes_along():
+    """Rows of the buffer that is read begin where loads of 16 bytes do, those of the copy do not."""
+    padded = torch.randn(9, 20016).bfloat16()
+    padded[2, 70] = math.inf
+
+    def function(x):
+        x = x[:, :LONG]
+        return x.clone(), x.float().logsumexp(-1)
+
+    module = program(function, padded, registers=FEW)
+    (kernel,) = lowered(module).values()
+    assert kernel.ttir.count("scf.for") == 2  # with the largest, then the sum
+    want, (copy, largest) = function(padded), run(module, [padded])
+    assert torch.equal(copy, want[0])
+    torch.testing.assert_close(largest, want[1], rtol=1e-5, atol=1e-5)

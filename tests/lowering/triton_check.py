@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
 from bascule.dialect.interpreter.entry import choose
@@ -28,7 +29,7 @@ TOLERANCE = {torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-3}, torch.float16: {"rt
 
 
 def program(
-    function: Callable, *inputs: torch.Tensor, tracing_mode: str = "fake", registers: int = 65536, **schedule: int
+    function: Callable, *inputs: torch.Tensor, tracing_mode: str = "fake", registers: int = 65536, **schedule: Any
 ) -> ir.Module:
     """The program stage of `function`, for multiprocessors of `registers`; `schedule` changes every kernel's schedule, see `edit`."""
     gm = make_fx(function, tracing_mode=tracing_mode, decomposition_table=decomposition_table())(*inputs)
@@ -41,8 +42,10 @@ def program(
     return module
 
 
-def edit(module: ir.Module, *, tile: int | None = None, step: int | None = None, **numbers: int) -> None:
-    """Changes the schedules of all kernels: points along the last axis, the step of loops, and keys by their names."""
+def edit(
+    module: ir.Module, *, tile: int | None = None, step: int | None = None, walks: dict | None = None, **numbers: int
+) -> None:
+    """Changes the schedules of all kernels: points along the last axis, the step of loops with other keys of theirs, and keys by their names."""
     with module.context:
         i64 = ir.IntegerType.get_signless(64)
 
@@ -51,7 +54,8 @@ def edit(module: ir.Module, *, tile: int | None = None, step: int | None = None,
             for loop in loops:
                 keys = {entry.name: entry.attr for entry in ir.DictAttr(loop)}
                 if keys["step"].value > 1:
-                    keys |= {"step": ir.IntegerAttr.get(i64, step), "along": ir.IntegerAttr.get(i64, -1)}
+                    changes = {"step": step, "along": -1, **(walks or {})}
+                    keys |= {name: ir.IntegerAttr.get(i64, value) for name, value in changes.items()}
                 changed.append(ir.DictAttr.get({**keys, "loops": stepped(keys["loops"])}))
             return ir.ArrayAttr.get(changed)
 

@@ -1,5 +1,6 @@
 """Random programs of the tensor stage, drawn step by step by hypothesis; the text of a module is what a test gets."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bascule.dialect.ir import OperandAttr, builders, context
@@ -320,7 +321,22 @@ def repeated(p: Program) -> ir.Value | None:
     return p.compute(sizes, element, at_point)
 
 
-STEPS = (unary, unary, binary, binary, reduce, reduce, view, view, convert, concatenate, gather, scan, scatter)
+Step = Callable[[Program], ir.Value | None]
+STEPS: tuple[Step, ...] = (
+    unary,
+    unary,
+    binary,
+    binary,
+    reduce,
+    reduce,
+    view,
+    view,
+    convert,
+    concatenate,
+    gather,
+    scan,
+    scatter,
+)
 STEPS += (extern, random, softmax, repeated)
 
 
@@ -328,8 +344,8 @@ STEPS += (extern, random, softmax, repeated)
 
 
 @st.composite
-def programs(draw: st.DrawFn, dynamic: bool | None = None) -> str:
-    """The text of a module: a graph function of one to three tensors, three to fourteen steps, one to three results.
+def programs(draw: st.DrawFn, dynamic: bool | None = None, steps: Sequence[Step] = STEPS) -> str:
+    """The text of a module: a graph function of one to three tensors, three to fourteen of `steps`, one to three results.
 
     `dynamic`: whether a size is a symbol (None: either).
     """
@@ -357,7 +373,7 @@ def programs(draw: st.DrawFn, dynamic: bool | None = None) -> str:
         function.attributes["bascule.symbols"] = ir.ArrayAttr.get(names)
         program = Program(draw, module, inputs[: len(symbol)], inputs[len(symbol) :], len(types))
         with ir.InsertionPoint(block):
-            for step in draw(st.lists(st.sampled_from(STEPS), min_size=3, max_size=14)):
+            for step in draw(st.lists(st.sampled_from(steps), min_size=3, max_size=14)):
                 value = step(program)
                 if value is not None:
                     program.values.append(value)

@@ -208,10 +208,11 @@ def check(case: Case) -> bool:
     except Exception as error:
         if UNHANDLED in str(error):
             return False
-        for backend in ("aot_eager", "aot_eager_decomp_partition"):
+        # Inductor, as we do, writes mutations of inputs into its graphs (seed 1041072: a view of one of two inputs that overlap is returned).
+        for backend in ("aot_eager", "aot_eager_decomp_partition", "inductor"):
             try:
                 _check(case, torch.compile(case.function, backend=backend, dynamic=case.dynamic))
-            except Exception as theirs:  # of any kind; of the partitioner's only the very same
+            except Exception as theirs:  # of any kind; of the last two only the very same
                 if backend == "aot_eager" or str(theirs) == str(error):
                     return False
         raise

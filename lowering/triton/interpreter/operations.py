@@ -13,6 +13,7 @@ from bascule.dialect.mlir import ir
 from ..approximations import INSTRUCTIONS
 from ..builder import element
 from ..libdevice import LIBDEVICE
+from ..registers import PACKED
 from .memory import Either, Pointer, atomic, compare_and_swap, load, store
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def _extern(machine, op, *operands):
 
 def _instruction(machine, op, x):
     text = op.attributes["asm_string"].value
+    if text.startswith(PACKED):
+        return [x.to(dtype_of(element(op.results[0].type)))]
     if text not in INSTRUCTIONS:
         raise error(op, f"is the instruction '{text}', which the interpreter lacks")
     return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])

@@ -1,0 +1,33 @@
+"""Values as they lie in registers of 32 bits, several narrow ones in each: instructions that LLVM does not find, or must not see through."""
+
+from bascule.dialect.mlir import ir
+
+from .builder import Builder, element, like
+
+AGAIN = "mov.b32 $0, $1;"
+WIDENED = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"  # LLVM takes three instructions for two numbers
+PACKED = (AGAIN, WIDENED)  # what begins the texts of instructions that leave numbers as they are
+
+
+def _instruction(b: Builder, text: str, constraints: str, x: ir.Value, to: ir.Type) -> ir.Value:
+    attributes: dict[str, ir.Attribute] = {
+        "asm_string": ir.StringAttr.get(text),
+        "constraints": ir.StringAttr.get(constraints),
+        "packed_element": b.number(b.i32, 32 // element(x.type).width),
+        "pure": ir.BoolAttr.get(True),
+    }
+    return b.value("tt.elementwise_inline_asm", like(x.type, to), [x], attributes)
+
+
+def again(b: Builder, x: ir.Value, walk: int) -> ir.Value:
+    """`x` as another value in each walk, so that nothing that is computed of it in one stays for the next; of numbers above 32 bits, `x`."""
+    scalar = element(x.type)
+    if scalar.width > 32:
+        return x
+    return _instruction(b, f"{AGAIN} // {walk}", "=f,f" if scalar == b.f32 else "=r,r", x, scalar)
+
+
+def widened(b: Builder, x: ir.Value) -> ir.Value:
+    """A tensor of bf16 as f32, in an instruction a number. Triton does not move conversions of layouts before it, as it does before
+    `arith.extf`."""
+    return _instruction(b, WIDENED, "=f,=f,r", x, b.f32)

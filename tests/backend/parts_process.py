@@ -1,0 +1,12 @@
+"""A process of its own that calls graphs in parts with the disk cache; prints their results and the cache's counters as JSON."""
+
+import json
+import sys
+
+from test_kept_parts import CASES, called
+
+import bascule
+
+found = {name: [x.tolist() for x in called(name, "bascule", on_error="raise")] for name in CASES}
+compiler = [name for name in ("torch_mlir", "bascule.dialect.mlir", "bascule.compile") if name in sys.modules]
+json.dump({"found": found, "traces": bascule.counters()["traces"], "compiler": compiler}, sys.stdout)
