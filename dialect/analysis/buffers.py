@@ -20,7 +20,7 @@ ALIASES = ("bascule.view", "memref.reinterpret_cast", "memref.view", "memref.cas
 def memref_type(type_: ir.RankedTensorType) -> ir.MemRefType:
     """The memref that holds a tensor of `type_`: same sizes, elements and layout."""
     layout = None if type_.encoding is None else type_.encoding.map
-    if layout is not None and list(layout_of(type_).results) == [ir.AffineExpr.get_dim(0)]:
+    if layout is not None and type_.rank == 1 and layout_of(type_).results[0] == ir.AffineExpr.get_dim(0):
         layout = None  # MLIR prints, and counts, no symbols of an identity
     return ir.MemRefType.get(type_.shape, type_.element_type, layout=layout, loc=ir.Location.unknown())
 

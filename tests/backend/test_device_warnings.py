@@ -60,9 +60,9 @@ def test_a_process_that_loads_a_trace_is_warned_too(tmp_path, monkeypatch):
     monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("bascule.compile.subjects_of", lambda gm, device: (F32_PRODUCTS,))
     told = []
-    for module in ("bascule.compile", "bascule.trace_cache"):
+    for module in ("bascule.compile", "bascule.kept_graphs"):
         monkeypatch.setattr(f"{module}.warn_about", lambda *about, module=module: told.append((module, *about)))
     for _ in range(2):
         torch._dynamo.reset()
         torch.compile(lambda x: x @ x, backend="bascule", options={"on_error": "raise"})(torch.ones(3, 3))
-    assert told == [("bascule.compile", (F32_PRODUCTS,), CPU), ("bascule.trace_cache", [F32_PRODUCTS], CPU)]
+    assert told == [("bascule.compile", (F32_PRODUCTS,), CPU), ("bascule.kept_graphs", [F32_PRODUCTS], CPU)]

@@ -111,6 +111,7 @@ CASES = [
     Case("chunks of an input", chunked_input, lambda: [r(7, 2)]),
     Case("an input unbound", unbound_input, lambda: [r(3, 4)]),
     Case("an input expanded", lambda x: x.expand(3, 5), lambda: [r(1, 5)]),
+    Case("an input expanded behind", lambda x: x.unsqueeze(1).expand(3, 5), lambda: [r(3)]),
     Case("an input's diagonal", lambda x: (x.diagonal(), x * 2), lambda: [r(4, 4)]),
     Case("an input unfolded, overlapping", overlapping_view, lambda: [r(8)]),
     Case("an input read as another dtype", number_by_dtype, lambda: [r(4, 5)]),

@@ -25,6 +25,7 @@ CASES = [
     Case("through a returned view of an input", lambda x: (x.t(), x[1:] * 2), lambda: [r(4, 5, grad=True)]),
     Case("through aliases of an output", aliased, lambda: [r(4, 5, grad=True)]),
     Case("a product written", lambda x, w: (x * w).add_(1).relu_(), lambda: [r(4, 5, grad=True), r(4, 5)]),
+    Case("sums of rows", lambda x: x.sum(1), lambda: [r(4, 5, grad=True)]),
     Case("expanded input", expanded_sum, lambda: [r(1, 5, grad=True).expand(4, 5)]),
     Case("transposed leaf", lambda x: (x * 2).sum(0), lambda: [r(5, 4).t().requires_grad_()]),
     Case("channels-last leaf", lambda x: x.relu() * 3, lambda: [_channels_last().requires_grad_()]),
