@@ -3,7 +3,8 @@
 import sympy
 import torch
 from torch.fx import Graph, Node
-from torch.multiprocessing.reductions import StorageWeakRef
+
+from bascule.frontend.storages import storage_of
 
 aten = torch.ops.aten
 REASON = "a view of an input that is returned, of sizes that are only known when it runs"
@@ -23,10 +24,10 @@ def returned_views(graph: Graph) -> dict[Node, str]:
     into an input that does not). AOTAutograd takes strides and offset of the result as it is given it: a copy would be read from the wrong
     place."""
     found: dict[Node, str] = {}
-    inputs = {_storage(node) for node in graph.find_nodes(op="placeholder")} - {None}
+    inputs = {storage_of(node) for node in graph.find_nodes(op="placeholder")} - {None}
     for node in graph.output_node().all_input_nodes:
         chain: list[Node] = []
-        while node.op == "call_function" and _storage(node) in inputs and node.all_input_nodes:
+        while node.op == "call_function" and storage_of(node) in inputs and node.all_input_nodes:
             chain.append(node)
             node = node.all_input_nodes[0]
         if any(_reshapes_gaps(link) for link in chain):
@@ -35,12 +36,12 @@ def returned_views(graph: Graph) -> dict[Node, str]:
     return {node: found[node] for node in graph.nodes if node in found}
 
 
-def _begins_elsewhere(node: Node, inputs: set[StorageWeakRef | None]) -> list[Node]:
+def _begins_elsewhere(node: Node, inputs: set[int | None]) -> list[Node]:
     """A result, what it is a view of, and so on to the operator that makes their memory, if its own result begins elsewhere in it."""
-    storage, chain = _storage(node), [node]
+    storage, chain = storage_of(node), [node]
     if node.op != "call_function" or storage is None or storage in inputs:
         return []
-    while (near := chain[-1].all_input_nodes) and near[0].op == "call_function" and _storage(near[0]) in {storage}:
+    while (near := chain[-1].all_input_nodes) and near[0].op == "call_function" and storage_of(near[0]) == storage:
         chain.append(near[0])
     while chain[-1].target in _LIKE_FIRST and chain[-1].all_input_nodes[0].target in _LIKE_FIRST:
         chain.append(chain[-1].all_input_nodes[0])
@@ -67,8 +68,3 @@ def _reshapes_gaps(node: Node) -> bool:
 def _expression(size: int | torch.SymInt) -> sympy.Expr:
     """A size without asking its environment, which would guard on the answer."""
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
-
-
-def _storage(node: Node) -> StorageWeakRef | None:
-    value = node.meta.get("val")
-    return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None

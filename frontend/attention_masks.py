@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from .repeated_masks import unrepeated, value_of
+from .storages import storage
 
 ATTENTION = (torch.nn.functional.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
 MASK, CAUSAL = 3, 5  # the places of `attn_mask` and `is_causal`
@@ -118,7 +119,7 @@ class _Values:
 
     def __init__(self, gm: GraphModule) -> None:
         self.known: dict[Node, torch.Tensor | None] = {}
-        self.written = {storage for node in gm.graph.nodes if _may_write(node) for storage in _storages(node)}
+        self.written = {x for node in gm.graph.nodes if _may_write(node) for x in _storages(node)}
 
     def of(self, node: Node) -> torch.Tensor | None:
         """The value; None where it is not known, or not looked at because of its size."""
@@ -150,8 +151,8 @@ class _Values:
 
     def is_written(self, value: torch.Tensor) -> bool:
         """Whether somebody writes to the memory of a tensor, or may."""
-        storage = _storage(value)
-        return storage is None or not self.written.isdisjoint((storage, None))
+        place = storage(value)
+        return place is None or not self.written.isdisjoint((place, None))
 
     def _run(self, node: Node) -> torch.Tensor | None:
         if any(self.known[x] is None for x in node.all_input_nodes):
@@ -175,14 +176,7 @@ def _names_device(node: Node, argument: Any) -> bool:
 def _storages(node: Node) -> list[int | None]:
     """The storages of a node's operands; None for one that is not known."""
     values = [x.meta.get("example_value", x.meta.get("val")) for x in node.all_input_nodes]
-    return [_storage(x) for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
-
-
-def _storage(value: torch.Tensor) -> int | None:
-    try:
-        return value.untyped_storage()._cdata
-    except NotImplementedError:  # sparse, or inside `vmap`
-        return None
+    return [storage(x) for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
 
 
 def _may_write(node: Node) -> bool:

@@ -6,8 +6,9 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from .equal_nodes import repeats, storage_of
+from .equal_nodes import repeats
 from .frozen_weights import constant, held_tensor
+from .storages import storage_of
 
 _GROWTH = 2  # how many bytes a result may have for each byte it is computed from: a cast to f32 has two
 _SMALL = 1 << 16  # bytes: what has no more may grow

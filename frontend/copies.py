@@ -7,8 +7,8 @@ for two tensors: where an activation's backward needs one, and the product after
 import torch
 from torch.fx import Graph, Node
 
-from .equal_nodes import storage_of
 from .node_calls import lie_alike
+from .storages import storage_of
 
 aten = torch.ops.aten
 

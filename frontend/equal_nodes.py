@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, Node
-from torch.multiprocessing.reductions import StorageWeakRef
+
+from .storages import storage_of
 
 _UNIQUE = (
     torch.Tag.nondeterministic_seeded,
@@ -59,17 +60,6 @@ def repeats(target: torch._ops.OpOverload) -> bool:
 
 def _is_plain(target: Any) -> bool:
     return not isinstance(target, torch._ops.HigherOrderOperator) and getattr(target, "__module__", "") in _MODULES
-
-
-def storage_of(node: Node) -> Hashable:
-    """The storage of the tensor that a node stands for, or None."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor):
-        return None
-    try:
-        return StorageWeakRef(value.untyped_storage())
-    except NotImplementedError:
-        return None
 
 
 def _key(x: Any) -> Hashable:

@@ -33,6 +33,7 @@ from .graph_numbers import symbols_in
 from .locations import Locations
 from .nodes import NodeImporter, base
 from .numbers_from_data import check_numbers_from_data
+from .storages import storage
 from .symbols import Symbols
 from .tensor_types import TensorTypes
 
@@ -185,15 +186,9 @@ def _i64(value: int) -> ir.IntegerAttr:
 def _storages(arguments: Sequence[torch.Tensor], results: "_Results") -> ir.DenseI64ArrayAttr:
     """`bascule.storages`: fake tensors share a storage exactly where the graph's do. -1: of a tensor saved for the backward, which may share
     memory with others of them."""
-    numbers: dict[int, int] = {}
-    seen = [numbers.setdefault(_storage(x), len(numbers)) for x in (*arguments, *results.tensors[: results.visible])]
-    return ir.DenseI64ArrayAttr.get(
-        [*seen, *(numbers.get(_storage(x), -1) for x in results.tensors[results.visible :])]
-    )
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    numbers: dict[int | None, int] = {}
+    seen = [numbers.setdefault(storage(x), len(numbers)) for x in (*arguments, *results.tensors[: results.visible])]
+    return ir.DenseI64ArrayAttr.get([*seen, *(numbers.get(storage(x), -1) for x in results.tensors[results.visible :])])
 
 
 def _strings(texts: Sequence[str]) -> ir.ArrayAttr:

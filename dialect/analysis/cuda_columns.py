@@ -16,10 +16,8 @@ FEWER = 16  # ... or, where they are read one by one or under masks, fewer of th
 MASKED = 2048  # elements of a step where whole ones do not make up a column and several values are carried: each of them costs selects then
 HELD = 1 << 14  # elements of a tile of columns that is read once and held
 WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
-AHEAD, STAGED = (
-    3,
-    64 << 10,
-)  # steps in flight of walks that read several buffers, and the bytes of shared memory that they may take
+# Steps in flight of walks that read several buffers, and the bytes of shared memory that they may take.
+AHEAD, STAGED = 3, 64 << 10
 SHORT = 16  # points of a loop that is run point by point
 
 

@@ -19,7 +19,7 @@ Each has `bascule.shapes`, an array of size maps, one a result, where a result i
 by its name in a table of all only. An argument of dynamic size has `bascule.shape`, its size map.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..mlir import func, ir
@@ -69,6 +69,20 @@ def kernel_op(function: ir.Operation) -> ir.Operation | None:
 def graph_functions(module: ir.Module) -> list[ir.Operation]:
     """The functions with a body that are neither kernels nor ATen operators."""
     return [f for f in functions(module) if len(f.regions[0].blocks) and not is_extern(f) and kernel_op(f) is None]
+
+
+def replace_extern_calls(module: ir.Module, replace: Callable[[ir.Operation, ir.Operation], bool]) -> None:
+    """Offers `replace` each call of an ATen function at the top level of the graphs, with the function; it says whether the call is gone. So
+    are then the declarations of functions all of whose calls are."""
+    externs = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
+    replaced, kept = set[str](), set[str]()
+    for graph in graph_functions(module) if externs else ():
+        for op in [view.operation for view in graph.regions[0].blocks[0].operations]:
+            callee = op.attributes["callee"].value if op.name == "func.call" else ""
+            if callee in externs:
+                (replaced if replace(op, externs[callee]) else kept).add(callee)
+    for callee in replaced - kept:
+        externs[callee].erase()
 
 
 def remarks(module: ir.Module) -> list[str]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from ..analysis.buffers import memref_type, strides
 from ..analysis.products import Product, is_row_major
 from ..ir import OperandAttr, builders
-from ..ir.functions import EXTERN, SHAPES, Externs, functions, graph_functions, is_extern
+from ..ir.functions import EXTERN, SHAPES, Externs, replace_extern_calls
 from ..ir.shapes import constant, index_map, shape_of, tensor_type
 from ..ir.types import byte_width
 from ..mlir import ir
@@ -42,20 +42,9 @@ class ChooseProducts(Pass):
             return
         with module.context:
             externs = Externs(module)
-            known = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
-            products = {name: f for name, f in known.items() if f.attributes[EXTERN].value in PRODUCTS}
-            replaced, kept = set[str](), set[str]()
-            for graph in graph_functions(module) if products else ():
-                most = _bytes_given(graph) // PART
-                for op in [op.operation for op in graph.regions[0].blocks[0].operations]:
-                    name = op.attributes["callee"].value if op.name == "func.call" else ""
-                    if name in products:
-                        done = self._replace(op, products[name], externs, most)
-                        (replaced if done else kept).add(name)
-            for name in replaced - kept:
-                products[name].erase()
+            replace_extern_calls(module, lambda op, function: self._replace(op, function, externs))
 
-    def _replace(self, op: ir.Operation, function: ir.Operation, externs: Externs, most: int) -> bool:
+    def _replace(self, op: ir.Operation, function: ir.Operation, externs: Externs) -> bool:
         found = _operands(op, function)
         if found is None:
             return False
@@ -64,7 +53,7 @@ class ChooseProducts(Pass):
         sizes = [SYMBOL if constant(size) is None else constant(size) for size in (rows, inner, columns)]
         if constant(inner) is None or sizes[0] < ROWS or prod(sizes) < self.least:
             return False
-        if not is_row_major(x) and 4 * sizes[0] * sizes[1] > most:
+        if not is_row_major(x) and 4 * sizes[0] * sizes[1] > _bytes_given(op.parent) // PART:
             return False
         i64 = ir.IntegerType.get_signless(64)
         with ir.InsertionPoint(op), op.location:
@@ -93,7 +82,12 @@ def _bytes_given(graph: ir.Operation) -> int:
 def _operands(op: ir.Operation, function: ir.Operation) -> tuple[ir.Value, ir.Value, ir.Value | None] | None:
     """The matrices of a product `x @ y` and the row that is added; None if it is of another form."""
     product = Product.of(op, function)
-    if product is None or product.factor != 1 or product.added_factor != 1:
+    if (
+        product is None
+        or product.factor != 1
+        or product.added_factor != 1
+        or function.attributes[EXTERN].value not in PRODUCTS
+    ):
         return None
     x, y, row = product.x, product.y, product.added
     values = [x, y, *op.results, *([] if row is None else [row])]

@@ -6,7 +6,7 @@ from typing import ClassVar
 from ..analysis.cuda_machine import LARGE
 from ..analysis.products import Product, runs_along
 from ..ir import builders
-from ..ir.functions import REMARKS, functions, graph_functions, is_extern
+from ..ir.functions import REMARKS, replace_extern_calls
 from ..ir.locations import operators_of
 from ..ir.shapes import constant, expr, shape_of, tensor_type
 from ..ir.types import to_nearest_even
@@ -45,16 +45,7 @@ class ExpandProducts(Pass):
         if self.target == "cpu":
             return
         with module.context:
-            externs = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
-            expanded, kept = set[str](), set[str]()
-            for graph in graph_functions(module) if externs else ():
-                for op in [view.operation for view in graph.regions[0].blocks[0].operations]:
-                    callee = op.attributes["callee"].value if op.name == "func.call" else ""
-                    if callee in externs:
-                        done = self._expand(op, externs[callee])
-                        (expanded if done else kept).add(callee)
-            for callee in expanded - kept:
-                externs[callee].erase()
+            replace_extern_calls(module, self._expand)
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
         product = Product.of(op, function)

@@ -1,0 +1,22 @@
+"""Which tensors of a graph share memory."""
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+
+def storage(value: Any) -> int | None:
+    """What tells the memory of a tensor, real or fake, from that of others that live now; None for what is no tensor, and for one without
+    memory that is known: sparse, or inside `vmap`."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    try:
+        return value.untyped_storage()._cdata
+    except NotImplementedError:
+        return None
+
+
+def storage_of(node: Node) -> int | None:
+    """The same of the tensor that a node of AOTAutograd's stands for."""
+    return storage(node.meta.get("val"))
