@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from bascule.frontend.aot import compile_eagerly, compile_with_autograd, decomposed, exported_pytree, with_values
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.frozen_weights import weight_inputs
+from bascule.frontend.functional_graphs import functional
 
 from .directions import compile_direction
 from .dynamo_errors import raised_as_is
@@ -43,7 +44,8 @@ def compile_fx_inner(
     get_decomp_fn: Callable[[], Mapping[Any, Callable]] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> CompiledGraph:
-    """Compiles `gm`, a functional graph of ATen operators (and Inductor's own, where its passes have been over it).
+    """Compiles `gm`, a graph of ATen operators (and Inductor's own, where its passes have been over it); what it writes to inputs is in them
+    after a call.
 
     The parameters are those of `torch._inductor.compile_fx.compile_fx_inner`, so that it serves as
     `torch._inductor.compile_fx.compile_fx(gm, inputs, inner_compile=bascule.compile_fx_inner)`. `example_inputs`: tensors, fake or not,
@@ -67,7 +69,7 @@ def compile_fx_inner(
                 "is for `compile_fx` and `torch.compile`, which know weights from inputs", location="option 'freezing'"
             )
         inputs = with_values(gm, example_inputs)
-        gm = decomposed(gm, inputs, decomposition_table())
+        gm = decomposed(functional(gm, inputs), inputs, decomposition_table())
         name = f"fx{next(_numbers) if graph_id is None else graph_id}"
         directions = {"is_backward": is_backward, "is_inference": is_inference}
         # The passes over the joint graph are the caller's.

@@ -6,14 +6,16 @@ is compiled, in this order. Each is called with a `torch.fx.Graph` and changes i
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch.fx import Graph, GraphModule
 
 from bascule.frontend.aot import min_cut
+from bascule.frontend.node_values import complete_values
 
 from .errors import UserError
-from .options import JOINT, Options
+from .options import JOINT, PRE_GRAD, Options
 
 GraphPass = Callable[[Graph], None]
 
@@ -27,15 +29,18 @@ def apply(gm: GraphModule, options: Options, names: tuple[str, ...]) -> None:
             gm.graph.lint()
         except RuntimeError as error:
             raise UserError(f"left a graph that is not valid: {error}", location=f"option '{name}'") from error
+        if name not in PRE_GRAD:
+            complete_values(gm.graph)
     if passes:
         gm.recompile()
 
 
 def partition(options: Options) -> Callable[..., Any]:
-    """The min-cut partitioner, after the passes over the joint graph."""
+    """The min-cut partitioner, after the passes over the joint graph. It leaves dropouts as they are where eager's masks are asked for."""
+    cut = min_cut if options.random == "philox" else partial(min_cut, seeded=False)
 
     def split(joint: GraphModule, inputs: Any, **kwargs: Any) -> Any:
         apply(joint, options, JOINT)
-        return min_cut(joint, inputs, **kwargs)
+        return cut(joint, inputs, **kwargs)
 
-    return split if any(getattr(options, name) is not None for name in JOINT) else min_cut
+    return split if any(getattr(options, name) is not None for name in JOINT) else cut

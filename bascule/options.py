@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -30,7 +31,16 @@ class Options:
         ("aten", "inductor", "raise"),
     )
     numerics: str = _option(
-        "f32", "f16 and bf16: 'f32' rounds where values are stored, 'eager' after every operator", ("f32", "eager")
+        "f32",
+        "f16 and bf16: 'f32' rounds where values are stored, 'eager' after every operator; where it is not given, "
+        "torch._inductor.config.emulate_precision_casts counts",
+        ("f32", "eager"),
+    )
+    random: str = _option(
+        "philox",
+        "random numbers: 'philox' draws them inside kernels, 'eager' by PyTorch's operators, the same numbers as without compiling; "
+        "where it is not given, torch._inductor.config.fallback_random counts",
+        ("philox", "eager"),
     )
     target: str = _option(
         "auto",
@@ -109,6 +119,15 @@ JOINT = ("joint_custom_pre_pass", "joint_custom_post_pass")
 POST_GRAD = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 PASSES = (*PRE_GRAD, *JOINT, *POST_GRAD)
 
+# Settings of `torch._inductor.config` -> what they mean, where they are on.
+INDUCTORS = {
+    "freezing": ("freezing", True),
+    "fallback_random": ("random", "eager"),
+    "emulate_precision_casts": ("numerics", "eager"),
+    "max_autotune": ("max_autotune", True),
+    "triton.cudagraphs": ("cudagraphs", True),
+}
+
 # What `mode` means, in options. The names are those of `torch.compile`.
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -133,10 +152,11 @@ def make_options(mode: str | None = None, options: Mapping[str, Any] | None = No
 
 
 def options_for(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
-    """What `make_options` says; freezing and the user's passes, where `options` leave them open, are those of `torch._inductor.config`."""
+    """What `make_options` says; what `INDUCTORS` names and the user's passes, where `options` leave them open, are those of
+    `torch._inductor.config`."""
     from torch._inductor import config
 
-    asked = {"freezing": True} if config.freezing else {}
+    asked = {option: value for setting, (option, value) in INDUCTORS.items() if attrgetter(setting)(config)}
     return make_options(mode, {**asked, **inductors_passes(PASSES), **(options or {})})
 
 

@@ -18,7 +18,7 @@ class _NotKept:
 
 
 class CompiledGraph(OutputCode):
-    """A boxed function as an `OutputCode`: called with one list of inputs, which it empties, it returns the outputs.
+    """A boxed function as an `OutputCode`: called with one list of inputs, which it empties, or a tuple, it returns the outputs.
 
     `kept`: under what the disk cache has it, for `frontend/autograd_cache.py`; without it AOTAutograd's results are not kept.
     """
@@ -31,8 +31,8 @@ class CompiledGraph(OutputCode):
         if kept is not None:
             self._fx_graph_cache_key = kept
 
-    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
-        return self.call(inputs)
+    def __call__(self, inputs: list[Any] | tuple[Any, ...]) -> Sequence[Any]:
+        return self.call(inputs if isinstance(inputs, list) else list(inputs))
 
     def prepare_for_serialization(self) -> None:
         """PyTorch's own caches do not get it: their keys know nothing of our options and versions."""

@@ -17,7 +17,8 @@ DEFAULT = (
     "fold-views",
     "simplify-indexing",
     "inline-producers",
-    "segment-scatters",  # when what a scatter adds stands in it
+    "gather-scatters",  # when what a scatter adds stands in it
+    "segment-scatters",
     "collapse-domains",
     "split-domains",
     "split-reductions",  # when a reduction's elements stand in it, before computes share kernels
@@ -28,6 +29,7 @@ DEFAULT = (
     "form-kernels",
     "drop-roundings",  # in a kernel more values meet their readers with no memory between
     "cse",
+    "simplify-masks",  # when a mask stands beside what it multiplies
     "isolate-kernels",
     "flatten-kernels",
     "group-launches",
@@ -44,7 +46,7 @@ DEFAULT = (
 )
 
 # Options that a pass may have as a field of its own.
-SHARED = ("fallback", "numerics")
+SHARED = ("fallback", "numerics", "random")
 
 # Stage -> the pass that leaves it.
 STAGES = {"torch": None, "tensor": "torch-to-bascule", "kernel": "schedule-kernels", "program": "plan-memory"}

@@ -3,7 +3,8 @@
     python -m benchmarks.launch_overhead [--kernels N] [--seconds S] [--json FILE]
 
 On a CUDA device the kernels are real ones, and Triton's launcher and Inductor stand beside the plan; the device is idle before each run,
-and its queue holds all of them. A plan whose slots are those of earlier calls is issued as one graph of the driver's. Without a device the
+and its queue holds all of them. A plan is issued as one graph of the driver's, whose parameters are
+set first where the slots are not those of the call before; a plan of one kernel is launched by itself. Without a device the
 driver is the tests' fake, which does nothing (and walks through its graphs): what is left is the launcher's own time.
 """
 

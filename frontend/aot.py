@@ -15,6 +15,7 @@ from torch._dynamo.utils import GmWrapper, counters, flatten_graph_inputs
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.graph import CodeGen, _PyTreeCodeGen
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
@@ -35,7 +36,9 @@ from .pooling_indices import narrow_pooling_indices
 from .repeats import expand_repeats
 from .seeded_dropouts import seed_dropouts
 from .tracing import context_at_hand, context_for, fake_mode_of, hint, tracing
+from .untraced import keep_untraced
 from .unused_operands import drop_unused_operands
+from .whole_resampling import whole_resampling
 
 
 class GraphCompiler(Protocol):
@@ -51,13 +54,13 @@ class GraphCompiler(Protocol):
 
 
 def min_cut(
-    joint: torch.fx.GraphModule, inputs: Any, **kwargs: Any
+    joint: torch.fx.GraphModule, inputs: Any, *, seeded: bool = True, **kwargs: Any
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass.
 
     Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
-    added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds, so that what
-    is saved is what both sides read.
+    added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds (if
+    `seeded`), so that what is saved is what both sides read.
     """
     drop_copies(joint.graph)
     drop_unused_operands(joint.graph)
@@ -68,7 +71,8 @@ def min_cut(
     narrow_pooling_indices(joint.graph)
     peel_biases(joint.graph)
     recompute_masks(joint.graph)
-    seed_dropouts(joint.graph)
+    if seeded:
+        seed_dropouts(joint.graph)
     mark_operators(joint.graph)
     with functorch_config.patch(cse=False), composites_fused():
         return min_cut_rematerialization_partition(joint, inputs, **kwargs)
@@ -99,6 +103,7 @@ def compile_with_autograd(
         )
         return flatten_graph_inputs(gm, example_inputs, again)
 
+    keep_untraced()
     if isinstance(gm, torch.fx.GraphModule):
         simplify_masks(gm)
     forward = partial(compiler, is_backward=False, is_inference=False)
@@ -123,7 +128,7 @@ def compile_with_autograd(
     counters["aot_autograd"]["total"] += 1
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
     settings = functorch_config.patch(unlift_effect_tokens=True)
-    with tracing(context), settings, looking_up(lookup), making() as found, opaque_gradients():
+    with tracing(context), settings, looking_up(lookup), making() as found, opaque_gradients(), whole_resampling():
         compiled = aot_module_simplified(
             gm,
             example_inputs,
@@ -201,11 +206,15 @@ def with_values(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list
     """Gives each node of `gm` that has none its `meta["val"]`; returns a fake tensor or a number an input."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     nodes = [node for node in gm.graph.nodes if node.op in ("placeholder", "call_function")]
-    if all("val" in node.meta for node in nodes):
+    # `make_fx` of real tensors gives each node a mode of its own, of which no operator takes two.
+    modes = {id(x.meta["val"].fake_mode) for x in placeholders if isinstance(x.meta.get("val"), FakeTensor)}
+    if all("val" in node.meta for node in nodes) and len(modes) <= 1:
         return [node.meta["val"] for node in placeholders]
     mode = fake_mode_of(example_inputs)
     register_fake()
     FakeTensorProp(gm, mode).propagate(*example_inputs)
+    for node, x in zip(placeholders, gm.graph.process_inputs(*example_inputs), strict=True):
+        node.meta.setdefault("val", x)  # None is no value to `FakeTensorProp`
     return [node.meta["val"] for node in placeholders]
 
 

@@ -13,6 +13,7 @@ from bascule.dialect.ir.scalar_types import scalar_type_number
 from bascule.dialect.ir.shapes import index_map, size_map, tensor_type
 from bascule.dialect.mlir import ir
 
+from .custom_operators import has_effect
 from .out_overloads import out_overload
 from .torch_ops import unsupported
 
@@ -107,9 +108,11 @@ def overload(operator: str) -> torch._ops.OpOverload | None:
 
 
 def _has_effects(operator: str) -> bool:
-    """Whether a call does what its results do not show: it draws from a generator, or returns nothing."""
+    """Whether a call does what its results do not show: it draws from a generator, returns nothing, or was registered as such."""
     found = overload(operator)
-    return found is not None and (torch.Tag.nondeterministic_seeded in found.tags or not found._schema.returns)
+    if found is None:
+        return False
+    return torch.Tag.nondeterministic_seeded in found.tags or not found._schema.returns or has_effect(found)
 
 
 def _returns_view(operator: torch._ops.OpOverload) -> bool:

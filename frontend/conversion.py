@@ -113,9 +113,11 @@ class Conversion:
     externs: Externs
     eager_rounding: bool
     deterministic: bool  # stores to one place may not meet in an order that varies
+    eager_random: bool  # random numbers are those that eager draws
     results: list[ir.RankedTensorType]  # the op's result types with eager's layouts
     result_sizes: list[list[ir.AffineExpr]]
     operator: str = ""  # "aten.add.Tensor"
+    target: str = "cpu"  # what the kernels are for: "cpu" or "cuda"
     shared: dict[str, Any] = field(default_factory=dict)  # what rules keep for the whole function
 
     @property
@@ -178,27 +180,37 @@ def _order_matters(scatter: ir.Operation) -> bool:
     return False
 
 
-def convert_module(module: ir.Module, *, fallback: str, eager_rounding: bool, deterministic: bool = False) -> None:
-    """Rewrites each function over torch tensors in `module`, in place.
+def convert_module(
+    module: ir.Module,
+    *,
+    fallback: str,
+    eager_rounding: bool,
+    deterministic: bool = False,
+    eager_random: bool = False,
+    target: str = "cpu",
+) -> None:
+    """Rewrites each function over torch tensors in `module`, in place, for kernels on `target`.
 
     `fallback` is "aten" or "error": what becomes of an operator without a rule. `deterministic`: no result may depend on the order in
-    which points run; an operator of which one would goes to ATen. Raises `UnsupportedError` at the user's line.
+    which points run; an operator of which one would goes to ATen. `eager_random`: so do those that draw random numbers. Raises
+    `UnsupportedError` at the user's line.
     """
     with module.context:
         externs = Externs(module)
         for function in graph_functions(module):
             if "!torch." in str(function.attributes["function_type"]):
-                _Function(function, externs, fallback, eager_rounding, deterministic).convert()
+                how = eager_rounding, deterministic, eager_random
+                _Function(function, externs, fallback, how, target).convert()
 
 
 class _Function:
     """The walk over one function of the torch stage, op by op, building its successor before it."""
 
     def __init__(
-        self, source: ir.Operation, externs: Externs, fallback: str, eager_rounding: bool, deterministic: bool
+        self, source: ir.Operation, externs: Externs, fallback: str, numerics: tuple[bool, bool, bool], target: str
     ):
         self.source, self.externs, self.fallback = source, externs, fallback
-        self.eager_rounding, self.deterministic = eager_rounding, deterministic
+        self.numerics, self.target = numerics, target  # `eager_rounding`, `deterministic`, `eager_random`
         self.rules = load_rules()
         self.shared: dict[str, Any] = {}
         self.types = VTensors()
@@ -270,8 +282,8 @@ class _Function:
     def _operator(self, op: ir.Operation) -> Sequence[Any]:
         operator = operator_name(op)
         types, sizes = self.types.results(op)
-        how = self.eager_rounding, self.deterministic
-        c = Conversion(op, self.symbols, self.externs, *how, types, sizes, operator, self.shared)
+        how = (*self.numerics, types, sizes, operator, self.target, self.shared)
+        c = Conversion(op, self.symbols, self.externs, *how)
         arguments = [self.values[operand] for operand in op.operands]
         rule_ = self.rules.get(operator)
         reason = "no rule" if operator.startswith(("aten.", "prims.")) else "no rule: a custom operator"

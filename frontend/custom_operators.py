@@ -32,6 +32,11 @@ def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket
     return None if None in versions else f"{overload._schema} {_get_effect(overload)} {sorted(versions)}"
 
 
+def has_effect(target: torch._ops.OpOverload) -> bool:
+    """Whether PyTorch was told that calls of `target` do something besides making their results, and keep their order."""
+    return _get_effect(target) is not None
+
+
 def _functions(definition: Any) -> Iterator[Any]:
     single = ("_init_fn", "_abstract_fn", "_setup_context_fn", "_backward_fn", "_vmap_fn")
     for name in single:

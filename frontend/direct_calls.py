@@ -23,7 +23,6 @@ import torch
 from torch._C import _are_functorch_transforms_active as in_functorch
 from torch._C import _get_deterministic_algorithms as deterministic_now
 from torch._C._dynamo.eval_frame import get_eval_frame_callback as tracing_callback
-from torch._dynamo.decorators import skip
 from torch._dynamo.eval_frame import innermost_fn
 from torch._inductor.output_code import OutputCode
 from torch._subclasses.fake_tensor import is_fake
@@ -269,7 +268,6 @@ def _function(base: Any, amp: bool) -> type[torch.autograd.Function]:
             inner, wrapped = _unwrapped(innermost_fn(compiled)), compiled
         return inner
 
-    @skip
     def backward(ctx: Any, *given: Any) -> Any:
         grads = given[0] if boxed else list(given)
         backward_graph = base.compiled_bw

@@ -108,7 +108,7 @@ class _Import:
         outputs = list(self.node.meta["val"])[: -len(self.bases)] if self.bases else list(self.node.meta["val"])
         returned = outputs[: len(target._schema.returns)]
         contents = [torch.clone(tensor.fake) for _, tensor in written]
-        results = self.importer.call(self.node, target, given, {}, [*returned, *contents])
+        results = self.importer.call(self.node, target, given, {}, [*returned, *contents]) or []
         for (view, _), value, fake in zip(written, results[len(returned) :], contents):
             new = _Tensor(value, fake)
             if view.back is not None:

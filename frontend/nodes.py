@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
-from bascule.dialect.ir.functions import SHAPES
+from bascule.dialect.ir.functions import EFFECTS, SHAPES
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import fx_importer, ir
@@ -94,6 +94,8 @@ class NodeImporter(base.GraphNodeImporter):
         leaves = [] if value is None and not schema.returns else _leaves(value)
         lists = any(isinstance(result.type, torch.ListType) for result in schema.returns)
         op = self._operator(loc, base._get_mlir_op_name_for_schema(schema), operands, leaves, registered=not lists)
+        if node.target is with_effects:
+            op.attributes[EFFECTS] = ir.UnitAttr.get()
         results = iter(op.results)
         return _map_structure(value, lambda _: next(results)) if leaves else None
 

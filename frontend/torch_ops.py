@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bascule.dialect.errors import UnsupportedError
-from bascule.dialect.ir.functions import SHAPES
+from bascule.dialect.ir.functions import EFFECTS, SHAPES
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
@@ -37,8 +37,8 @@ def operator_name(op: ir.Operation) -> str:
 
 
 def has_effect(op: ir.Operation) -> bool:
-    """Whether the op does something besides making its results: it returns nothing, or its operator's name ends in `_`."""
-    if not len(op.results):
+    """Whether the op does something besides making its results: it says so, returns nothing, or its operator's name ends in `_`."""
+    if not len(op.results) or EFFECTS in op.attributes:
         return True
     if op.name == LIST or full_name(op) in CONSTANTS:
         return False

@@ -7,12 +7,14 @@ from bascule.dialect.errors import UserError
 from bascule.dialect.ir.functions import graph_functions
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pass
+from bascule.dialect.passes.base import check_target
 from bascule.dialect.passes.stages import check_copies
 
 from .conversion import convert_module
 
 FALLBACKS = ("aten", "error")
 NUMERICS = ("f32", "eager")
+RANDOM = ("philox", "eager")
 
 
 @dataclass(frozen=True)
@@ -24,22 +26,34 @@ class TorchToBascule(Pass):
     With `numerics=eager` every operator rounds its result as eager does, and no pass removes that. With `deterministic` an operator of which
     a result would depend on the order in which points run (writes at indices from data that meet: sums of floats, or one replaces
     another) becomes a call of its ATen function, which PyTorch makes deterministic or refuses. CPU kernels need none of that: such points
-    run in order there.
+    run in order there. With `random=eager` so does an operator that draws random numbers: they are those that eager draws.
+
+    An operator may be built in another way for `target` cuda: interpolation in one kernel, which reads from a cache, instead of one dimension
+    after the other.
     """
 
     name: ClassVar[str] = "torch-to-bascule"
     fallback: str = "aten"
     numerics: str = "f32"
     deterministic: bool = False
+    random: str = "philox"
+    target: str = "cpu"
 
     def __post_init__(self) -> None:
-        for option, value, known in (("fallback", self.fallback, FALLBACKS), ("numerics", self.numerics, NUMERICS)):
+        for option, known in (("fallback", FALLBACKS), ("numerics", NUMERICS), ("random", RANDOM)):
+            value = getattr(self, option)
             if value not in known:
                 raise UserError(f"option '{option}' of pass '{self.name}' is {' or '.join(known)}, got '{value}'")
 
     def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
         convert_module(
-            module, fallback=self.fallback, eager_rounding=self.numerics == "eager", deterministic=self.deterministic
+            module,
+            fallback=self.fallback,
+            eager_rounding=self.numerics == "eager",
+            deterministic=self.deterministic,
+            eager_random=self.random == "eager",
+            target=self.target,
         )
         with module.context:
             for graph in graph_functions(module):

@@ -32,5 +32,5 @@ def realigned(
     own = {id(new): old for new, old in zip(used, given) if new is not old}
     for number in written:
         if used[number] is not given[number]:
-            given[number].copy_(used[number])
+            given[number].data.copy_(used[number])  # no version of its own, as a kernel's write
     return tuple(own.get(id(output), output) for output in outputs)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch._C._dynamo.guards import _empty_strided_cuda as empty  # type: ignore[attr-defined]
 from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[attr-defined]
-from torch._C._dynamo.guards import assert_size_stride
 
 from .alignment import ALIGNMENT
+from .tensors import has_layout
 
 
 def take_arena(size: int, graph: str) -> torch.Tensor:
@@ -26,13 +26,12 @@ def take_arena(size: int, graph: str) -> torch.Tensor:
 
 
 def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-    """`tensor`, or an aligned copy of it with these strides: an operator may return others than it told the tracer."""
-    try:
-        assert_size_stride(tensor, sizes, strides)
-        if not tensor.is_cuda or tensor.data_ptr() % ALIGNMENT == 0:
-            return tensor
-    except AssertionError:
-        pass
+    """`tensor`, or an aligned copy of it with these strides: an operator may return others than it told the tracer.
+
+    Raises RuntimeError for other sizes, as `has_layout`.
+    """
+    if has_layout(tensor, sizes, strides) and (not tensor.is_cuda or tensor.data_ptr() % ALIGNMENT == 0):
+        return tensor
     return empty(sizes, strides, tensor.dtype).copy_(tensor)
 
 

@@ -11,20 +11,29 @@ from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[
 from torch._C._dynamo.guards import assert_size_stride
 
 
-def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-    """`tensor`, or a copy of it with these strides: an operator may return others than it told the tracer.
+def has_layout(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the strides of `tensor` are `strides`.
 
     Raises RuntimeError for other sizes: the program asserts what they are, where they depend on data, or a custom operator's fake does.
     """
     try:
-        assert_size_stride(tensor, sizes, strides)
-        return tensor
+        assert_size_stride(tensor, sizes, strides)  # takes a tensor without elements for one of any sizes
+        if tensor.numel() or tensor.shape == tuple(sizes):
+            return True
     except AssertionError:
-        if tensor.shape != tuple(sizes):
-            raise RuntimeError(
-                f"Runtime assertion failed: an operator returned a tensor of sizes {list(tensor.shape)} where {list(sizes)} were asserted"
-            ) from None
-        return empty(sizes, strides, tensor.dtype).copy_(tensor)
+        if tensor.shape == tuple(sizes):
+            return False
+    raise RuntimeError(
+        f"Runtime assertion failed: an operator returned a tensor of sizes {list(tensor.shape)} where {list(sizes)} were asserted"
+    )
 
 
-__all__ = ["empty", "laid_out", "view"]
+def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+    """`tensor`, or a copy of it with these strides: an operator may return others than it told the tracer.
+
+    Raises RuntimeError for other sizes, as `has_layout`.
+    """
+    return tensor if has_layout(tensor, sizes, strides) else empty(sizes, strides, tensor.dtype).copy_(tensor)
+
+
+__all__ = ["empty", "has_layout", "laid_out", "view"]

@@ -15,6 +15,7 @@ from .kernel_loops import Groups
 SCRATCH, REGISTERS = "scratch", "registers"
 # Vectors of a row whose variance is the sum of squared distances from the mean of the first: at the worst it is off by as many roundings.
 SHORT = 32
+NEAR = 4  # elements from lane to lane up to which whole vectors are read, and the lanes taken out of them
 
 
 @dataclass(frozen=True)

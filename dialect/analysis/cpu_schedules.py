@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..mlir import ir
 from .accesses import LOOPS
-from .cpu_schedule_form import REGISTERS, SHORT, KernelSchedule, LoopSchedule, Tasks, to_attribute
+from .cpu_schedule_form import NEAR, REGISTERS, SHORT, KernelSchedule, LoopSchedule, Tasks, to_attribute
 from .kernel_bodies import ACCUMULATORS, Block, Body, Node, decode
 from .kernel_loops import Groups, colliding, group_ranges, length, moving_reads, reads_along
 from .sibling_reductions import Joins, join_siblings
@@ -27,6 +27,7 @@ CHEAP = (
     "math.fma",
     "math.copysign",
 )
+SAME_SET = 2.0  # times as much where lanes lie pages apart: the first cache keeps few such lines
 FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
 BLOCK = 8192  # points of the blocked group in a tile
 REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
@@ -221,7 +222,7 @@ class Planner:
                 cost *= -(-size // lanes) * lanes / max(size, 1)
             if cost < best:
                 best, choice, width = cost, g, lanes
-        if best == float("inf") or any(n.name in LOOPS for n in block.nodes):
+        if best == float("inf") or any(n.name in LOOPS or _accumulates(n) for n in block.nodes):
             plans: dict[Node, LoopSchedule] = {}
             outer, self.loops = self.loops, plans
             alone = points * self._scalar(block)
@@ -288,8 +289,10 @@ class Planner:
                     total += UNIFORM
                 elif c == 1 or (c == -1 and node.results):
                     total += ACCESS * registers
+                elif c is not None and 2 <= c <= NEAR and node.results:
+                    total += 2 * c * ACCESS * registers
                 else:
-                    total += (GATHER if node.results else SCATTER) * lanes
+                    total += self._apart(node, c) * lanes
             elif node.name not in FREE:
                 total += _op(node) * registers
             inside = [self._cost(inner, lane, registers, lanes) for inner in node.blocks]
@@ -298,6 +301,15 @@ class Planner:
             else:
                 total += self._times(node) * sum(inside)
         return total
+
+    def _apart(self, node: Node, step: int | None) -> float:
+        """Of one lane of an access whose lanes lie `step` elements apart; None: anywhere. What is added to is read too."""
+        cost = GATHER if node.results else SCATTER
+        if _accumulates(node):
+            cost += GATHER
+        element = self.body.types[node.results[0] if node.results else node.operands[0]]
+        width = max(8, element.width) // 8 if isinstance(element, ir.IntegerType | ir.FloatType) else 8
+        return cost * (SAME_SET if step and step * width % PAGE == 0 else 1.0)
 
     def _scalar(self, block: Block) -> float:
         """Of one point, when the loops inside choose for themselves."""
@@ -323,6 +335,11 @@ class Planner:
             size = self.body.extents[argument]
             points *= DYNAMIC if size is None else max(1, size)
         return points
+
+
+def _accumulates(node: Node) -> bool:
+    """Whether it is a store that adds to what stands there, or the like."""
+    return node.name == "bascule.store" and "mode" in node.op.attributes and node.op.attributes["mode"].value != "set"
 
 
 def _op(node: Node) -> float:

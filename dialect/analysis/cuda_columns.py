@@ -18,6 +18,7 @@ HELD = 1 << 14  # elements of a tile of columns that is read once and held
 WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
 # Steps in flight of walks that read several buffers, and the bytes of shared memory that they may take.
 AHEAD, STAGED = 3, 64 << 10
+ALONE = 4  # steps in flight of one buffer in short steps, whose programs have too few bytes on the way else
 SHORT = 16  # points of a loop that is run point by point
 
 
@@ -67,19 +68,21 @@ def columns(domain: Domain) -> DomainSchedule:
         "scan" if scans else "column", order, axes, tile, warps_of(wide * rows, each), loops=loops
     )
     if aligned and not scans and programs >= sm_count:
-        schedule.stages = _stages(domain, wide)
+        schedule.stages = _stages(domain, wide, elements == MASKED)
     return schedule
 
 
-def _stages(domain: Domain, wide: int) -> int:
-    """Steps that are read ahead, where walks read several buffers along the rows and the columns, and shared memory holds them."""
+def _stages(domain: Domain, wide: int, short: bool) -> int:
+    """Steps that are read ahead, where walks read several buffers along the rows and the columns, or one in short steps, and shared memory
+    holds them."""
     found: dict[ir.Value, int] = {}
     for loop, plan in domain.plans.items():
         if plan.walks(loop):
             indices = list(loop.regions[0].blocks[0].arguments)
             inside = [a for a in domain.accesses if loop in a.loops and not a.stores and any(map(a.varies, indices))]
             found.update({a.buffer: a.width * plan.step * wide for a in inside})
-    return AHEAD if len(found) > 1 and AHEAD * sum(found.values()) <= STAGED else 1
+    ahead = AHEAD if len(found) > 1 else ALONE if found and short else 1
+    return ahead if ahead * sum(found.values()) <= STAGED else 1
 
 
 def _carries(domain: Domain) -> bool:

@@ -1,6 +1,6 @@
 """How loops run on an NVIDIA GPU where memory runs along them: rows that registers hold are read once, longer ones are walked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..mlir import ir
 from .accesses import Access
@@ -47,8 +47,9 @@ class _Step:
 
 
 # Of rows of 16-bit numbers that are read again, so many bytes each, the L2 cache holds only a part of those under way: the first steps stay in
-# a quarter of a multiprocessor's registers.
+# a quarter of a multiprocessor's registers, and of longer rows all but so many steps, in up to five eighths of them.
 OVERFLOWING, NARROW, KEPT = 1 << 18, 2, _Step(FULL, 8, kept=4)
+REST, MOST_HELD = 10, 10
 
 
 def rows(domain: Domain) -> DomainSchedule:
@@ -161,7 +162,8 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     again = _read_again(domain)
     if len(domain.lanes) > 1 and again:
         if aligned and again >= OVERFLOWING and {*lengths} == {shortest} and again == NARROW * shortest:
-            return KEPT
+            steps = shortest // KEPT.elements
+            return KEPT if again == OVERFLOWING else replace(KEPT, kept=min(MOST_HELD, max(KEPT.kept, steps - REST)))
         idle = -(-points // sm_count) * sm_count / points
         warps = FULL if idle <= IDLE else FULL // 2
         while aligned and warps > PART and UNDER_WAY * warps >= 2 * FULL * again:

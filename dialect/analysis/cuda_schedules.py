@@ -8,6 +8,7 @@ from .cuda_machine import CudaMachine
 from .cuda_pointwise import pointwise
 from .cuda_products import products
 from .cuda_rows import rows
+from .cuda_shared import shared
 from .cuda_walks import i64
 from .indexing import Indexing
 from .nested_loops import inner_loops
@@ -66,6 +67,8 @@ def _schedule(domain: Domain) -> DomainSchedule:
     inside = sum(map(domain.bytes_along, domain.lanes))
     across = sum(domain.along[index] for index in domain.indices)
     if inside >= across and (schedule := products(domain)) is not None:
+        return schedule
+    if (schedule := shared(domain, across > inside)) is not None:
         return schedule
     return rows(domain) if not domain.indices or inside >= across else columns(domain)
 

@@ -55,14 +55,15 @@ def group_ranges(body: Body, block: Block) -> Groups:
 def colliding(body: Body, block: Block) -> set[int]:
     """Indices of a loop of which two values may store to one place, so that the order of points says what is left there."""
     several = [a for a in block.arguments if body.extents[a] != 1]
-    stores = [node for node in block.walk() if node.name == "bascule.store"]
-    places: dict[int, list[int]] = {}
+    places: dict[int, list[Sequence[int]]] = {}  # of each buffer, the indices of its stores
+    for node in block.walk():
+        if node.name == "bascule.store":
+            places.setdefault(node.operands[1], []).append(node.operands[2:])
     found: set[int] = set()
-    for node in stores:
-        buffer, indices = node.operands[1], node.operands[2:]
-        if places.setdefault(buffer, indices) != indices:
-            return set(several)  # stores of one point may meet those of another
-        apart = set().union(*(_told_apart(body, body.dependence.get(i, {})) for i in indices))
+    for stores in places.values():
+        # Stores of one point may meet those of another but along dims where all have one index.
+        shared = {dim[0] for dim in zip(*stores) if len(set(dim)) == 1}
+        apart = set().union(*(_told_apart(body, body.dependence.get(i, {})) for i in shared))
         found.update(a for a in several if a not in apart)
     return found
 

@@ -19,6 +19,9 @@ ATOMIC_NEAR = 3  # and to a tensor of at most `NEAR` bytes, which stays in the L
 NEAR = 40 << 20
 SORT = 280_000_000  # indices sorted and their segments found, however few
 SORTED = 300  # and for each index
+# One number added to a tensor of one cache line, which all others are added to: they wait for one another; of more lines it is so much less.
+CONTENDED, LINE = 8_000, 128
+STEP = 2  # a number compared with one row, and added to that if it is its own
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class RowScatter:
     @property
     def block(self) -> ir.Block:
         return self.op.regions[0].blocks[0]
+
+    @property
+    def ranges(self) -> list[ir.AffineExpr]:
+        return sizes_of(self.op)
 
     @staticmethod
     def of(op: ir.Operation, shortest: int = ROW) -> "RowScatter | str":
@@ -92,6 +99,14 @@ class RowScatter:
         atomics = start + added * (ATOMIC_NEAR if table <= NEAR else ATOMIC) + read_again
         segments = table - start + table - read_again
         return atomics - segments - SORT - SORTED * magnitude([sizes_of(self.op)[d] for d in self.points])
+
+    @property
+    def saved_by_gathering(self) -> int:
+        """The same of sums over all points for each row: what one costs is a number from data on neither side."""
+        sizes = shape_of(self.init)
+        table, added = magnitude(sizes) * byte_width(self.init.type.element_type), magnitude(self.ranges)
+        spread = ATOMIC_NEAR if table <= NEAR else ATOMIC
+        return added * (max(spread, CONTENDED // -(-table // LINE)) - STEP * magnitude(sizes[:1]))
 
     def _only_read(self) -> bool:
         """Whether nothing but computes uses the result: then it may never be in memory."""

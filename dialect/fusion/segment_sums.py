@@ -9,13 +9,12 @@ run, after its last, and the sums of those between. All of this is in a fixed or
 from collections.abc import Callable, Sequence
 
 from ..analysis.forms import form_of
-from ..analysis.needs import needed
-from ..analysis.row_scatters import RowScatter, is_made_there
+from ..analysis.row_scatters import RowScatter
 from ..ir import OperandAttr, builders
 from ..ir.functions import Externs
-from ..ir.regions import clone, end_of
 from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
 from ..mlir import arith, ir, scf
+from .scatter_bodies import copied, start
 
 CHUNK = 32  # sums in a row
 SORT = "aten.sort.stable"
@@ -61,7 +60,7 @@ class SegmentSums:
                 last = self._read(
                     starts, builders.apply(index_map(1, [expr(ir.AffineExpr.get_dim(0) + 1)]), at[:1], [])[0]
                 )
-                return self._total(levels, first, last, at[1:], self._init(at))
+                return self._total(levels, first, last, at[1:], start(self.scatter.init, at))
 
             return builders.compute(op.results[0].type, self.sizes, total)
 
@@ -256,21 +255,5 @@ class SegmentSums:
 
         return builders.compute(tensor_type(ranges, self.type), ranges, body)
 
-    def _init(self, at: list[ir.Value]) -> ir.Value:
-        """The element of the scatter's init; what is computed there without a loop is computed here."""
-        init = self.scatter.init
-        if is_made_there(init):
-            block = init.owner.operation.regions[0].blocks[0]
-            return _copied(list(end_of(block).operands), block, dict(zip(block.arguments, at)))[0]
-        return builders.read(init, at)
-
     def _copy(self, values: Sequence[ir.Value], inside: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-        return _copied(values, self.scatter.block, inside)
-
-
-def _copied(values: Sequence[ir.Value], block: ir.Block, inside: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-    """`values` of `block`, computed at the current insertion point with `inside` in place of the block's arguments."""
-    inside = dict(inside)
-    for op in needed(values, block).ops:
-        clone(op, inside)
-    return [inside.get(value, value) for value in values]
+        return copied(values, self.scatter.block, inside)

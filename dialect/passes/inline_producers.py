@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..analysis.bodies import PRODUCERS, Body, Read, summarize, tensor_bytes
+from ..analysis.gathers import gathers
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
 from ..fusion.inlining import Inliner
@@ -28,8 +29,8 @@ class InlineProducers(Pass):
     A pointwise compute is inlined into its consumers where that is no loss: it has one consumer, which asks for each
     element about once; or it is cheap to repeat, reading no more than one would read of its result. A compute whose result is needed in memory
     anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. Computes that hold a reduction are left to
-    `form-kernels`, but for windows of up to `max-window` elements asked for once. No body grows beyond `max-ops` ops
-    or reads more than `max-reads` tensors.
+    `form-kernels`, but for windows of up to `max-window` elements asked for once. On `target` cpu, whose vectors read at places from data one
+    element after the other, a compute that does so is not repeated. No body grows beyond `max-ops` ops or reads more than `max-reads` tensors.
 
     On `target` cuda a cheap compute whose sums one reader waits for (the gradient of a relu before a batch norm) is inlined into the sums
     and the reader if that costs no more than its result written once and read by both: rows need not be cut to be summed while near.
@@ -129,7 +130,7 @@ class _Graph:
             return body.cost * times <= CHEAP * max(1, len(consumers)) or body.points * times * body.cost < SMALL
         if len(consumers) == 1 and times <= 1.1:
             return True
-        if body.loops:
+        if body.loops or (self.options.target == "cpu" and gathers(body)):
             return False
         again = (times - 1) * (body.cost * body.points + BYTE * self._bytes(reads, body))
         saved = BYTE * body.bytes * (1 + times)

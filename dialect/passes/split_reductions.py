@@ -10,6 +10,7 @@ from ..analysis.bodies import magnitude, sizes_of, summarize, tensor_bytes
 from ..analysis.chunking import Chunks, cut
 from ..analysis.cuda_machine import H200
 from ..analysis.indexing import Indexing
+from ..analysis.shared_reads import shared_size
 from ..analysis.simplification import Simplifier
 from ..errors import UserError
 from ..fusion.members import Member
@@ -181,10 +182,12 @@ class _Graph:
             return
         columns = member.reduces_columns()
         why = f"{points} results of {elements} elements each"
-        pieces = self._pieces(points, elements, columns)
+        shared = shared_size(op, loop) if self.machine.wide else 1
+        pieces = self._pieces(points, elements, columns, shared)
         if not columns and points * WAITING >= self.machine.few and self._read_again(member):
             pieces = 1
-        if columns and (each := self._row_bytes(member)):
+        each = self._row_bytes(member) if columns and shared == 1 else 0
+        if each:
             near = self._chunks_of_rows(points, elements, each)
             if near > 1:
                 pieces, why = near, "rows are computed from what it reads"
@@ -208,9 +211,10 @@ class _Graph:
                 split(op, loop, chunks, self._indexing())
                 _note(op, f"{_name(op)} split into {prod(chunks.outer)} chunks of {_sizes(chunks)}: {why}")
 
-    def _pieces(self, points: int, elements: int, columns: bool) -> int:
-        """Into how many chunks a reduction is worth cutting, to keep the machine busy."""
+    def _pieces(self, points: int, elements: int, columns: bool, shared: int = 1) -> int:
+        """Into how many chunks a reduction is worth cutting, to keep the machine busy. `shared` points are one piece of work."""
         machine = self.machine
+        points //= shared
         if points < machine.points:
             return 1
         if columns:
@@ -220,7 +224,8 @@ class _Graph:
             return min(-(-machine.parallel // units), elements // machine.rows, points * elements // machine.chunk)
         if points >= machine.few:
             return 1
-        return min(-(-machine.parallel // points), elements // (machine.chunk if points == 1 else machine.row))
+        least = machine.chunk if points == 1 else machine.row
+        return min(-(-machine.parallel // points), shared * elements // least)
 
     def _chunks_of_rows(self, points: int, elements: int, each: int) -> int:
         """The chunks of sums of `points` columns beside rows of `each` bytes read."""

@@ -4,7 +4,7 @@ import math
 from functools import partial
 
 from ..conversion import Conversion, rule
-from .operands import Emit, Mask, dtype_of_result, elementwise
+from .operands import Emit, Mask, dtype_of_result, elementwise, floats_only
 from .pointwise import sigmoid
 from .scalars import Scalar, select
 
@@ -77,6 +77,7 @@ for _name, _emit in (UNARY | BACKWARD).items():
 
 
 @rule("aten.gelu.default")
+@floats_only
 def gelu(c, x, approximate="none"):
     def exact(x: Scalar) -> Scalar:
         return x * 0.5 * ((x * SQRT_HALF).call("math.erf") + 1.0)
@@ -204,6 +205,7 @@ def leaky_relu_backward(c, grad, x, slope, is_result):
 
 
 @rule("aten._prelu_kernel.default")
+@floats_only
 def prelu(c, x, weight):
     return elementwise(c, lambda x, w: select(x > 0.0, x, x * w), x, weight)
 

@@ -12,7 +12,7 @@ from bascule.dialect.mlir import arith, ir
 from ..conversion import Conversion, rule
 from ..index_maps import Expr, delinearize, dim, linearize, same_size
 from .index_values import as_index, as_integer, both, compare, when
-from .operands import finish, read, tensor_dtype
+from .operands import finish, floats_only, read, tensor_dtype
 from .pooling import divided, lowest, max_kind, product, sum_over_windows, where_chosen
 from .scalars import Scalar, opmath, scalar_type
 
@@ -80,11 +80,13 @@ def count_of(c: Conversion, windows: Sequence[AdaptiveWindows], at: Sequence[ir.
 
 
 @rule("aten._adaptive_avg_pool2d.default", "aten.adaptive_avg_pool2d.default")
+@floats_only
 def adaptive_avg_pool2d(c, x, _):
     return adaptive_average(c, x, 2)
 
 
 @rule("aten._adaptive_avg_pool3d.default", "aten.adaptive_avg_pool3d.default")
+@floats_only
 def adaptive_avg_pool3d(c, x, _):
     return adaptive_average(c, x, 3)
 
@@ -103,11 +105,13 @@ def adaptive_average(c: Conversion, x: ir.Value, rank: int) -> ir.Value:
 
 
 @rule("aten.adaptive_max_pool2d.default")
+@floats_only
 def adaptive_max_pool2d(c, x, _):
     return adaptive_max(c, x, 2)
 
 
 @rule("aten.adaptive_max_pool3d.default")
+@floats_only
 def adaptive_max_pool3d(c, x, _):
     return adaptive_max(c, x, 3)
 

@@ -6,7 +6,7 @@ from bascule.dialect.ir.shapes import expr, shape_of
 from ..conversion import rule
 from ..index_maps import Expr, delinearize, dim, dims, linearize
 from .index_values import both, compare, extent, when
-from .operands import finish, read, tensor_dtype
+from .operands import finish, floats_only, read, tensor_dtype
 from .pooling import Windows
 from .scalars import Scalar, opmath, scalar_type
 from .views import wrap_dim
@@ -22,6 +22,7 @@ def windows_of(sizes, kernel, dilation, padding, stride) -> list[Windows]:
 
 
 @rule("aten.im2col.default")
+@floats_only
 def im2col(c, x, kernel, dilation, padding, stride):
     """[batch, channel * kernel, window] of an image [batch, channel, row, column]; zeros outside it."""
     sizes, dtype = shape_of(x), tensor_dtype(x)

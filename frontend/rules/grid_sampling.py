@@ -2,28 +2,34 @@
 
 A place is in [-1, 1] from one border of the input to the other. As in `resampling.py` each dimension has taps, indices with weights; a
 tap outside the input counts nothing. `grid[..., 0]` is the place along the input's last dimension.
+
+All channels read at the same places. On a CPU places and weights are tensors of their own where there are several channels; a GPU computes them
+again while it waits for memory.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 
 import torch
 from bascule.dialect.ir import builders
+from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import Expr
-from .index_values import as_index, both, clamped, compare, extent, when
-from .operands import finish, read, tensor_dtype
+from .index_values import as_index, as_integer, both, clamped, compare, extent, when
+from .operands import finish, read, temporary, tensor_dtype
 from .resampling import cubic_weights, number
 from .scalars import Scalar, opmath, scalar_type, select
 from .scatter import converted, with_element
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
+TAPS = {BILINEAR: 2, NEAREST: 1, BICUBIC: 4}  # along one dimension
+SHARED = 3  # channels from which places are computed once for all
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,9 @@ class Sampler:
         return [self.tap(c, base, 1.0 - t, -slope, size), self.tap(c, base + 1.0, t, slope, size)]
 
     def tap(self, c: Conversion, x: Scalar, weight: Scalar, slope: Scalar, size: Expr) -> Tap:
-        place = as_index(x.to(torch.int64).value)
+        """The tap at the whole number `x`. What is far outside is moved next to the border: it fits 32 bits then."""
+        near = x.maximum(-1.0).minimum(number(c, size, self.dtype))
+        place = as_index(near.to(torch.int32).value)
         inside = both([compare("ge", place, 0), compare("lt", place, extent(c, size))])
         return Tap(place, weight, slope, inside)
 
@@ -157,12 +165,53 @@ def sampler(x: ir.Value, interpolation: int, padding: int, align_corners: bool) 
     return Sampler(interpolation, padding, align_corners, opmath(dtype))
 
 
+Taps = Callable[[Sequence[ir.Value]], list[list[Tap]]]  # a point of the grid -> the taps of each dimension
+OUTSIDE = -1  # the place of a tap that is not in the input, in a table
+
+
+def taps_of(c: Conversion, how: Sampler, grid: ir.Value, channels: Expr, sizes: Sequence[Expr]) -> Taps:
+    """The taps of all points of the grid; without slopes where they are read from tables."""
+    count = known(channels)
+    if c.target != "cpu" or (count is not None and count < SHARED):
+        return lambda point: how.all_taps(c, grid, point, sizes)
+    points, tables = shape_of(grid)[:-1], []
+    for axis in range(len(sizes)):
+        for k in range(TAPS[how.interpolation]):
+
+            def tap(at: Sequence[ir.Value], axis: int = axis, k: int = k) -> Tap:
+                return how.all_taps(c, grid, at, sizes)[axis][k]
+
+            def place(at: Sequence[ir.Value], tap: Callable = tap) -> Scalar:
+                found = tap(at)
+                number = Scalar(as_integer(found.place, 32), torch.int32)
+                return select(Scalar(found.inside, torch.bool), number, OUTSIDE)
+
+            places = temporary(points, torch.int32, place)
+
+            def weight(at: Sequence[ir.Value], tap: Callable = tap) -> Scalar:
+                return tap(at).weight
+
+            weights = temporary(points, how.dtype, weight)
+            tables.append((places, weights))
+
+    def taps(point: Sequence[ir.Value]) -> list[list[Tap]]:
+        found = []
+        for places, weights in tables:
+            place, weight = as_index(builders.read(places, point)), read(weights, point)
+            found.append(Tap(place, weight, weight, compare("ge", place, 0)))
+        each = len(found) // len(sizes)
+        return [found[i : i + each] for i in range(0, len(found), each)]
+
+    return taps
+
+
 @rule("aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default")
 def grid_sampler(c, x, grid, interpolation, padding, align_corners):
     how, dtype, sizes = sampler(x, interpolation, padding, align_corners), tensor_dtype(x), shape_of(x)[2:]
+    taps_at = taps_of(c, how, grid, shape_of(x)[1], sizes)
 
     def body(at):
-        taps = how.all_taps(c, grid, [at[0], *at[2:]], sizes)
+        taps = taps_at([at[0], *at[2:]])
         return finish(c, weighted_sum(taps, lambda chosen: element(x, at[:2], chosen, how.dtype)), dtype)
 
     return c.compute(body)
@@ -180,10 +229,11 @@ def input_gradient(c: Conversion, how: Sampler, grad: ir.Value, grid: ir.Value) 
     dtype, sizes = tensor_dtype(grad), c.result_sizes[0][2:]
     wide = with_element(c.results[0], how.dtype)
     zeros = builders.compute(wide, c.result_sizes[0], lambda at: Scalar.constant(0, how.dtype).value)
+    taps_at = taps_of(c, how, grid, c.result_sizes[0][1], sizes)
 
     def body(at, dest):
         value = read(grad, at).to(how.dtype)
-        for choice in product(*how.all_taps(c, grid, [at[0], *at[2:]], sizes)):
+        for choice in product(*taps_at([at[0], *at[2:]])):
             term = value
             for tap in choice:
                 term = term * select(Scalar(tap.inside, torch.bool), tap.weight, 0.0)
@@ -199,22 +249,23 @@ def grid_gradient(c: Conversion, how: Sampler, grad: ir.Value, x: ir.Value, grid
     dtype, sizes = tensor_dtype(grid), shape_of(x)
     rank, channels = len(sizes) - 2, sizes[1]
 
-    def body(at):
-        taps = how.all_taps(c, grid, at[:-1], sizes[2:])
+    def slope_sum(at: Sequence[ir.Value], axis: int) -> Scalar:
+        taps = how.all_taps(c, grid, at, sizes[2:])
 
-        def along(number: int, channel: ir.Value) -> Scalar:
-            lead = [at[0], channel]
-            return weighted_sum(taps, lambda chosen: element(x, lead, chosen, how.dtype), number)
-
-        def term(k):
-            # Coordinate j moves along the input's dimension rank - 1 - j.
-            slopes = [along(i, k[0]) for i in range(rank)][::-1]
-            slope = slopes[-1]
-            for j in range(rank - 1):
-                slope = select(Scalar(compare("eq", at[-1], j), torch.bool), slopes[j], slope)
-            return (read(grad, [at[0], k[0], *at[1:-1]]).to(how.dtype) * slope).value
+        def term(k: Sequence[ir.Value]) -> ir.Value:
+            slope = weighted_sum(taps, lambda chosen: element(x, [at[0], *k], chosen, how.dtype), axis)
+            return (read(grad, [at[0], *k, *at[1:]]).to(how.dtype) * slope).value
 
         (total,) = builders.reduce("sum", [channels], scalar_type(how.dtype), term)
-        return finish(c, Scalar(total, how.dtype), dtype)
+        return Scalar(total, how.dtype)
+
+    # Coordinate j moves along the input's dimension rank - 1 - j.
+    sums = [temporary(shape_of(grid)[:-1], how.dtype, partial(slope_sum, axis=rank - 1 - j)) for j in range(rank)]
+
+    def body(at):
+        found = read(sums[-1], at[:-1])
+        for j in range(rank - 1):
+            found = select(Scalar(compare("eq", at[-1], j), torch.bool), read(sums[j], at[:-1]), found)
+        return finish(c, found, dtype)
 
     return c.compute(body, 1)

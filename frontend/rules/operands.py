@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import TypeAlias
 
 import torch
 from bascule.dialect.ir import builders, shapes
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule
+from ..conversion import Conversion, LeftToAten, NoRule
 from .scalars import Number, Scalar, create, dtype_of, element_type, opmath
 
 
@@ -29,6 +30,18 @@ def tensor_dtype(x: ir.Value) -> torch.dtype:
     if dtype is None:
         raise NoRule(f"elements of type {x.type.element_type}")
     return dtype
+
+
+def floats_only(function: Callable) -> Callable:
+    """The rule of an operator that eager has no kernel for where its first operand holds whole numbers: ATen is called then, and says so."""
+
+    @wraps(function)
+    def asked(c: Conversion, x: ir.Value, *arguments: object) -> object:
+        if not tensor_dtype(x).is_floating_point:
+            raise LeftToAten("ATen refuses whole numbers")
+        return function(c, x, *arguments)
+
+    return asked
 
 
 def dtype_of_result(c: Conversion, number: int = 0) -> torch.dtype:

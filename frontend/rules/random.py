@@ -2,7 +2,7 @@
 
 A stream is a seed, one element of a tensor that the graph draws once, at its top, from torch's default generator. So
 `torch.manual_seed` makes a run repeatable, two runs differ, and any number can be computed anywhere, alone. The numbers are those
-of Philox (`dialect/ir/philox.py`), not those that eager would draw.
+of Philox (`dialect/ir/philox.py`), not those that eager would draw; where these are asked for, the operators go to ATen.
 """
 
 import math
@@ -13,7 +13,7 @@ from bascule.dialect.ir import builders, shapes
 from bascule.dialect.mlir import ir
 
 from .. import aten_calls
-from ..conversion import Conversion, NoRule, rule
+from ..conversion import Conversion, LeftToAten, NoRule, rule
 from ..torch_ops import operator_name
 from .creation import constant
 from .operands import Operand, dtype_of_result, elementwise, finish, index_constant, reader, tensor_dtype
@@ -70,6 +70,8 @@ class Stream:
     place: tuple[int, ...]  # of its seed in `seeds`
 
     def __init__(self, c: Conversion, sizes: Sequence[shapes.Size]):
+        if c.eager_random:
+            raise LeftToAten("eager's random numbers are asked for")
         streams = c.shared.setdefault("random", None) or Streams(c)
         c.shared["random"] = streams
         self.c, self.linear, self.seeds, self.place = c, linear_index(sizes), streams.seeds, (streams.take(),)

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
+from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, rule
 from ..index_maps import Expr, delinearize, dim, dims, element_count, linearize, same_size
+from .index_values import compare, when
 from .operands import read, tensor_dtype
+from .scalars import scalar_type
 from .views import wrap_dim
 
 
@@ -40,10 +43,28 @@ def roll(c, x, shifts, numbers=()):
     if not numbers:
         place = Expr.get_mod(linearize(index, sizes) - shifts[0], element_count(sizes))
         return reading_at(c, x, delinearize(place, sizes, rank))
-    for shift, number in zip(shifts, numbers):
-        number = wrap_dim(number, rank)
+    whole = [(wrap_dim(number, rank), shift) for shift, number in zip(shifts, numbers)]
+    if c.target == "cpu" and [number for number, _ in whole] == [rank - 1]:
+        return rolled_rows(c, x, Expr.get_mod(expr(whole[0][1]), sizes[-1]))
+    for number, shift in whole:
         index[number] = Expr.get_mod(index[number] - shift, sizes[number])
     return reading_at(c, x, index)
+
+
+def rolled_rows(c: Conversion, x: ir.Value, shift: Expr) -> ir.Value:
+    """Rolled along the last dimension, by less than its size: both parts are read as they lie in memory."""
+    size, dtype = shape_of(x)[-1], tensor_dtype(x)
+
+    def body(at: Sequence[ir.Value]) -> ir.Value:
+        place, wrapped = c.apply([dim(0) - shift, dim(0) - shift + size], [at[-1]])
+        return when(
+            compare("ge", place, 0),
+            scalar_type(dtype),
+            lambda: builders.read(x, [*at[:-1], place]),
+            lambda: builders.read(x, [*at[:-1], wrapped]),
+        )
+
+    return c.compute(body)
 
 
 @rule("aten.rot90.default")

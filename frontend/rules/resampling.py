@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from ctypes import c_float
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 
 import torch
@@ -21,9 +21,11 @@ from ..conversion import Conversion, NoRule, rule
 from ..index_maps import Expr, dim, dims
 from .index_values import as_index, as_integer, clamped, extent
 from .operands import dtype_of_result, finish, read, tensor_dtype
+from .resampling_passes import CUBIC, LINEAR, backward_pass, forward_pass, readers, resampled, runs_along_rows
 from .scalars import Scalar, opmath, scalar_type
 from .scatter import converted, filled, with_element
 
+MOST_SHRUNK = 3  # times that a dimension may shrink where dimensions are resampled one after the other
 Tap = tuple[ir.Value, Scalar | None]  # an index of the input along one dimension, and its weight (None: 1)
 
 
@@ -179,6 +181,9 @@ def cubic_taps(c: Conversion, axis: Axis, o: ir.Value, dtype: torch.dtype, align
     return [(clamped(c.apply([dim(0) + i - 1], [base])[0], last), weight) for i, weight in enumerate(weights)]
 
 
+REACH = {linear_taps: LINEAR, cubic_taps: CUBIC}
+
+
 def weighted(taps: Sequence[Tap]) -> tuple[list[ir.Value], Scalar | None]:
     """The index of one tap a dimension, and the product of their weights."""
     total = None
@@ -193,6 +198,13 @@ def resample(c: Conversion, x: ir.Value, factors, rank: int, align_corners: bool
     if not dtype.is_floating_point:
         raise NoRule("interpolation of integers, which eager computes in fixed point")
     inner, axes = opmath(dtype), axes_of(shape_of(x), c.result_sizes[0], factors, rank)
+    if c.target == "cpu" and fit_for_passes(axes) and runs_along_rows(c.results[0]):
+        lead, reach = len(shape_of(x)) - rank, REACH[taps]
+        passes = []
+        for i, a in enumerate(axes):
+            of = partial(taps, c, a, dtype=inner, align_corners=align_corners)
+            passes.append(forward_pass(lead + i, a.count, of, reach))
+        return resampled(c, x, passes, inner)
 
     def body(at):
         chosen = [taps(c, a, o, inner, align_corners) for a, o in zip(axes, at[-rank:])]
@@ -226,10 +238,26 @@ def spread(c: Conversion, grad: ir.Value, taps: Callable[[Sequence[ir.Value]], l
     return sums if inner == dtype else converted(c, sums, dtype, c.results[0])
 
 
+def fit_for_passes(axes: Sequence[Axis]) -> bool:
+    """Whether one dimension after the other is resampled: each is of static size and shrinks little, so that not many elements are computed
+    along one that nobody reads along the next. A single one gains nothing by tables."""
+    sizes = [(known(a.size), known(a.count)) for a in axes]
+    return len(axes) > 1 and all(size and count and size <= MOST_SHRUNK * count for size, count in sizes)
+
+
 def resample_backward(
     c: Conversion, grad: ir.Value, factors, rank: int, align_corners: bool, taps: Callable
 ) -> ir.Value:
     inner, axes = opmath(tensor_dtype(grad)), axes_of(c.result_sizes[0], shape_of(grad), factors, rank)
+    passes, lead = [], len(c.result_sizes[0]) - rank
+    for i, a in enumerate(axes):
+        size, count = known(a.size), known(a.count)
+        who = size and count and readers(size, count, a.factor, align_corners, REACH[taps])
+        if who:
+            of = partial(taps, c, a, dtype=inner, align_corners=align_corners)
+            passes.append(backward_pass(c, lead + i, size, count, who, of))
+    if len(passes) == rank:
+        return resampled(c, grad, passes, inner)
     return spread(c, grad, lambda at: [taps(c, a, o, inner, align_corners) for a, o in zip(axes, at)], rank)
 
 

@@ -60,3 +60,15 @@ func.func @effect(%info: !torch.vtensor<[],si32>) -> !torch.vtensor<[],si32> {
   torch.operator "torch.aten._linalg_check_errors"(%info, %name, %true) : (!torch.vtensor<[],si32>, !torch.str, !torch.bool) -> ()
   return %info : !torch.vtensor<[],si32>
 }
+
+// -----
+
+// So does what says that it has one, whether or not its result is used.
+// CHECK-LABEL: func.func @told
+// CHECK: call @aten.mm(%{{[a-z0-9]+}})
+// CHECK-NOT: call @aten.mm
+func.func @told(%x: !torch.vtensor<[2,2],f32>) -> !torch.vtensor<[2,2],f32> {
+  %0 = torch.aten.mm %x, %x {bascule.effects} : !torch.vtensor<[2,2],f32>, !torch.vtensor<[2,2],f32> -> !torch.vtensor<[2,2],f32>
+  %1 = torch.aten.mm %0, %x : !torch.vtensor<[2,2],f32>, !torch.vtensor<[2,2],f32> -> !torch.vtensor<[2,2],f32>
+  return %x : !torch.vtensor<[2,2],f32>
+}

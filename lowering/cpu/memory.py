@@ -7,6 +7,7 @@ bits: LLVM has no instructions for a bf16 that is only moved where a processor h
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bascule.dialect.analysis.cpu_schedule_form import NEAR
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
@@ -78,6 +79,8 @@ class Memory:
                 value = b.value("vector.maskedload", vector, [*operands, self.mask.value, zero], None, level)
         elif place.vector is None and place.stride == -1:
             value = self._backwards(buffer, place, vector, level)
+        elif self.mask is None and place.vector is None and 2 <= place.stride <= NEAR:
+            value = self._strided(buffer, place, vector, level)
         elif self.mask is None and place.pattern is not None and _is_run(place.pattern[1]):
             value = self._repeated(buffer, place.pattern, stored, level)
         else:
@@ -98,6 +101,24 @@ class Memory:
             mask = shuffle(s, self.mask.value, self.mask.value, turned)
             value = b.value("vector.maskedload", vector, [*operands, mask, b.constant(vector, 0)], None, level)
         return shuffle(s, value, value, turned)
+
+    def _strided(self, buffer: Buffer, place: Index, vector: ir.Type, level: int) -> ir.Value:
+        """Lanes that lie a few elements apart: all from the first to the last are read, and no more, and theirs taken out."""
+        width, step = self.ix.width, place.stride
+        starts = [*(i * width for i in range(step - 1)), (width - 1) * step + 1 - width]
+        value, taken = None, [0] * width
+        for number, start in enumerate(starts):
+            at = self.ix.scalar(replace(place, stride=0, offset=place.offset + start))
+            part = self.b.value("vector.load", vector, [buffer.memref, at], None, level)
+            if value is None:
+                value, taken = part, [min(lane * step, width - 1) for lane in range(width)]
+                continue
+            here = [number * width <= lane * step for lane in range(width)]
+            taken = [width + lane * step - start if new else old for lane, (new, old) in enumerate(zip(here, taken))]
+            taken = [min(lane, 2 * width - 1) for lane in taken]
+            value = shuffle(self.s.at(level), value, part, taken)
+            taken = list(range(width))
+        return value
 
     def _repeated(
         self, buffer: Buffer, pattern: tuple[Index, tuple[int, ...]], stored: ir.Type, level: int

@@ -225,9 +225,8 @@ class Program:
             case "memref.copy":
                 self.launcher.flush()
                 self.comment(op)
-                self._writes(op.operands[1])
                 source, dest = (places.tensor(operand) for operand in op.operands)
-                line(f"    {dest}.copy_({source})", source_of(op.location))
+                line(f"    {dest}{self._writes(op.operands[1])}.copy_({source})", source_of(op.location))
             case "func.call" if op.attributes["callee"].value in self.stores:
                 for number in self.stores[op.attributes["callee"].value]:
                     self._writes(op.operands[number])
@@ -241,18 +240,22 @@ class Program:
             case _:
                 raise UserError(f"'{op.name}' is not an op of the program stage", location=source_of(op.location))
 
-    def _writes(self, value: ir.Value) -> None:
+    def _writes(self, value: ir.Value) -> str:
+        """Notes that `value` is written. Returns what its tensor needs for an operator that writes to it: AOTAutograd counts the versions of
+        arguments, those under `no_grad` aside, so a write to one is hidden as a kernel's is."""
         root = root_of(value)
-        if root in self.signature.tensors:
-            self.written.add(self.places.tensors[root])
+        if root not in self.signature.tensors:
+            return ""
+        self.written.add(self.places.tensors[root])
+        return ".data"
 
     def _call(self, op: ir.Operation) -> None:
         name, places = op.attributes["callee"].value, self.places
         extern = self.externs[name]
         tensors = self._product_of(op, extern) or [places.tensor(operand) for operand in op.operands]
         if extern.writes_out:
-            for value in list(op.operands)[-extern.outs :]:
-                self._writes(value)
+            for number in range(-extern.outs, 0):
+                tensors[number] += self._writes(op.operands[len(op.operands) + number])
         text = extern.call(self.names[name], tensors, self.symbols)
         where = source_of(op.location)
         results = list(op.results)
@@ -275,8 +278,8 @@ class Program:
     def _product_of(self, op: ir.Operation, extern: AtenFunction) -> list[str] | None:
         """The tensors of `out = x @ w.t()` as `out.t() = w @ x.t()`, where `w` is an input, of which no view is needed then, and what holds
         `out` is kept between calls. cuBLAS is asked for the same either way: its matrices have columns where torch's have rows."""
-        if extern.operator != "aten.mm.out" or self.places.kept is None:
-            return None
+        if extern.operator != "aten.mm.out" or len(op.operands) != 3 or self.places.kept is None:
+            return None  # `x @ x` has one operand for both
         places = self.places
         x, weight, out = op.operands
         root = root_of(weight)

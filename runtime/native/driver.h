@@ -36,7 +36,8 @@ struct Driver {
   [[noreturn]] void fail(Status status, const std::string &what) const;
 
   bool has_graphs() const {
-    return is_capturing && create_graph && destroy_graph && add_kernel && instantiate && destroy_exec && launch_graph;
+    return is_capturing && create_graph && destroy_graph && add_kernel && instantiate && set_kernel && destroy_exec &&
+           launch_graph;
   }
 
   // "CUDA_ERROR_X (n): the driver's words. What to do about it"

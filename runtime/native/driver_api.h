@@ -90,6 +90,7 @@ enum CaptureMode : int { kCaptureRelaxed = 2 };
   X(add_kernel, cuGraphAddKernelNode_v2,                                                                       \
     (GraphNode * node, Graph graph, const GraphNode *after, size_t count, const KernelNode *kernel))           \
   X(instantiate, cuGraphInstantiateWithFlags, (GraphExec * exec, Graph graph, unsigned long long flags))       \
+  X(set_kernel, cuGraphExecKernelNodeSetParams_v2, (GraphExec exec, GraphNode node, const KernelNode *kernel))  \
   X(destroy_exec, cuGraphExecDestroy, (GraphExec exec))                                                        \
   X(launch_graph, cuGraphLaunch, (GraphExec exec, Stream stream))
 

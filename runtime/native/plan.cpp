@@ -57,48 +57,52 @@ Plan::Plan(std::vector<Launch> launches) : launches_(std::move(launches)) {
   addresses_.reserve(values + launches_.size() * kHiddenPointers);
   for (const Launch &launch : launches_) {
     const Function &function = *launch.function;
-    Step step{function.handle, launch.grid, uint32_t(function.warps) * 32, uint32_t(function.shared),
-              uint32_t(stores_.size()), uint32_t(launch.parameters.size()), nullptr};
-    step.addresses = addresses_.data() + addresses_.size();  // reserved: it does not move
+    steps_.push_back({launch.grid, uint32_t(stores_.size()), uint32_t(launch.parameters.size())});
+    void **parameters = addresses_.data() + addresses_.size();  // reserved: it does not move
+    kernels_.push_back({function.handle, 0, uint32_t(function.warps) * 32, uint32_t(function.shared), parameters, true});
     for (const Parameter &parameter : launch.parameters) {
       addresses_.push_back(&cells_[stores_.size()]);
       stores_.push_back({uint32_t(parameter.slot), parameter.kind, parameter.offset});
     }
     addresses_.insert(addresses_.end(), kHiddenPointers, &cells_.back());
-    steps_.push_back(step);
   }
-  if (driver_ != nullptr) recordings_ = std::make_unique<Recordings>(driver_, steps_.size(), slots_);
+  if (driver_ != nullptr) graph_ = std::make_unique<RunGraph>(driver_, steps_.size());
 }
 
 void Plan::run(uint64_t stream, const int64_t *slots) {
   if (steps_.empty()) return;
   std::lock_guard lock(busy_);
+  for (size_t i = 0; i < steps_.size(); ++i) set(i, slots);
   CurrentContext current(*driver_, context_);
-  if (recordings_->launch(reinterpret_cast<Stream>(stream), slots)) return;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Step &step = steps_[i];
-    const int64_t grid = step.grid.slot < 0 ? step.grid.constant : slots[step.grid.slot];
-    if (grid == 0) continue;
-    if (grid < 0 || grid > kLargestGrid) {
-      fail(i, "is to run " + std::to_string(grid) + " programs, and a device runs 0 to " + std::to_string(kLargestGrid));
-    }
-    const Store *store = &stores_[step.first];
-    int64_t *cell = &cells_[step.first];
-    for (uint32_t k = 0; k < step.count; ++k) {
-      const auto value = int64_t(uint64_t(slots[store[k].slot]) + uint64_t(store[k].offset));  // wraps, as addresses do
-      if (store[k].kind == Kind::kInt32 && value != int32_t(value)) {
-        fail(i, "takes parameter " + std::to_string(k) + " in 32 bits, and its value is " + std::to_string(value));
-      }
-      cell[k] = value;  // little-endian: the low four bytes come first
-    }
-    const Status status = driver_->launch(step.handle, uint32_t(grid), 1, 1, step.threads, 1, 1, step.shared,
-                                          reinterpret_cast<Stream>(stream), step.addresses, nullptr);
+  if (graph_->launch(reinterpret_cast<Stream>(stream), kernels_)) return;
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    const KernelLaunch &kernel = kernels_[i];
+    if (kernel.programs == 0) continue;
+    const Status status = driver_->launch(kernel.handle, kernel.programs, 1, 1, kernel.threads, 1, 1, kernel.shared,
+                                          reinterpret_cast<Stream>(stream), kernel.parameters, nullptr);
     if (status != kSuccess) fail(i, "does not start: " + driver_->describe(status));
-    if (recordings_->wanted()) {
-      recordings_->add({step.handle, uint32_t(grid), step.threads, step.shared, step.addresses});
-    }
   }
-  if (recordings_->wanted()) recordings_->finish();
+}
+
+void Plan::set(size_t i, const int64_t *slots) {
+  const Step &step = steps_[i];
+  KernelLaunch &kernel = kernels_[i];
+  const int64_t grid = step.grid.slot < 0 ? step.grid.constant : slots[step.grid.slot];
+  if (grid < 0 || grid > kLargestGrid) {
+    fail(i, "is to run " + std::to_string(grid) + " programs, and a device runs 0 to " + std::to_string(kLargestGrid));
+  }
+  kernel.changed |= kernel.programs != uint32_t(grid);
+  kernel.programs = uint32_t(grid);
+  const Store *store = &stores_[step.first];
+  int64_t *cell = &cells_[step.first];
+  for (uint32_t k = 0; k < step.count && grid != 0; ++k) {
+    const auto value = int64_t(uint64_t(slots[store[k].slot]) + uint64_t(store[k].offset));  // wraps, as addresses do
+    if (store[k].kind == Kind::kInt32 && value != int32_t(value)) {
+      fail(i, "takes parameter " + std::to_string(k) + " in 32 bits, and its value is " + std::to_string(value));
+    }
+    kernel.changed |= cell[k] != value;
+    cell[k] = value;  // little-endian: the low four bytes come first
+  }
 }
 
 void Plan::fail(size_t step, const std::string &what) const {

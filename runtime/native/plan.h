@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cubin.h"
-#include "recordings.h"
+#include "run_graph.h"
 
 namespace bascule {
 
@@ -42,9 +42,9 @@ class Plan {
   size_t size() const { return steps_.size(); }
   const std::vector<Launch> &launches() const { return launches_; }
 
-  // Issues the launches on `stream`, in order; a grid of 0 is skipped. May be called by several threads at a time. Where the slots are those of
-  // earlier calls, the launches may be issued as one graph.
-  // Throws DriverError that names the kernel; what comes after it has not been launched.
+  // Issues the launches on `stream`, in order; a grid of 0 is skipped. May be called by several threads at a time. From the third call on
+  // all may be issued as one graph.
+  // Throws DriverError that names the kernel: nothing has been launched where it is what the kernel is given, else nothing that comes after it.
   void run(uint64_t stream, const int64_t *slots);
 
  private:
@@ -54,13 +54,12 @@ class Plan {
     int64_t offset;
   };
   struct Step {
-    FunctionHandle handle;
     Grid grid;
-    uint32_t threads, shared;
     uint32_t first, count;  // of stores_ and cells_
-    void **addresses;
   };
 
+  // Gives a kernel the values that `slots` say.
+  void set(size_t step, const int64_t *slots);
   [[noreturn]] void fail(size_t step, const std::string &what) const;
 
   std::vector<Launch> launches_;
@@ -68,11 +67,12 @@ class Plan {
   Context context_ = nullptr;
   size_t slots_ = 0;
   std::vector<Step> steps_;
+  std::vector<KernelLaunch> kernels_;  // one a step, as the last call set it
   std::vector<Store> stores_;
   std::vector<int64_t> cells_;     // the parameters' values, 8 bytes each, whatever their width
   std::vector<void *> addresses_;  // of the cells: what the driver takes, a run of them a launch
-  std::unique_ptr<Recordings> recordings_;
-  std::mutex busy_;                // one call at a time has the cells and the recordings
+  std::unique_ptr<RunGraph> graph_;
+  std::mutex busy_;                // one call at a time has the cells and the graph
 };
 
 }  // namespace bascule

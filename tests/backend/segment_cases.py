@@ -1,4 +1,4 @@
-"""Additions of rows at indices from data, as sums of segments: what is compiled, and the same in f64 by eager."""
+"""Additions of rows at indices from data, as sums of segments or of all points: what is compiled, and the same in f64 by eager."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,14 @@ from torch.nn import functional as F
 import bascule
 from bascule.pipelines import DEFAULT
 
-EAGER = ["segment-scatters{always=true}" if stage == "segment-scatters" else stage for stage in DEFAULT]
-OPTIONS = {"on_error": "raise", "pipeline": ",".join(EAGER)}
+
+def _pipeline(wanted: str, other: str) -> str:
+    """The default pipeline with one pass that does what it can, and without another that would be there first, or do it too."""
+    return ",".join(f"{stage}{{always=true}}" if stage == wanted else stage for stage in DEFAULT if stage != other)
+
+
+OPTIONS = {"on_error": "raise", "pipeline": _pipeline("segment-scatters", "gather-scatters")}
+GATHERED = {"on_error": "raise", "pipeline": _pipeline("gather-scatters", "segment-scatters")}
 SORT = "aten.sort.stable"
 
 

@@ -5,6 +5,7 @@ import operator
 import pytest
 import torch
 from bascule.frontend.aot import report_output_strides
+from torch._functorch.aot_autograd import aot_function
 from torch._guards import TracingContext, tracing
 from torch._inductor.output_code import OutputCode
 from torch._subclasses import FakeTensorMode
@@ -43,6 +44,22 @@ def test_inner_takes_an_aten_graph_and_gives_output_code():
     assert args == []
     torch.testing.assert_close(out[0], f(*inputs)[0])
     assert out[1:] == (None, 3)
+
+
+def test_inner_takes_none_and_numbers_as_inputs():
+    """As `aot_function` hands them over."""
+
+    def f(a, b, x):
+        return x * a, b, x.sum()
+
+    x = torch.randn(3, 2)
+    product, nothing, total = aot_function(f, fw_compiler=compile_fx_inner)(2, None, x)
+    torch.testing.assert_close([product, total], [x * 2, x.sum()])
+    x.requires_grad_()
+    product, nothing, total = aot_function(f, fw_compiler=compile_fx_inner)(2, None, x)
+    (product.sum() + total).backward()
+    assert nothing is None
+    torch.testing.assert_close(x.grad, torch.full((3, 2), 3.0))
 
 
 def test_inner_traces_a_graph_without_values():
@@ -324,3 +341,23 @@ def test_the_first_call_under_a_fake_context_gives_fakes_with_the_compiled_strid
         (out,) = compiled(x)
     assert isinstance(out, torch._subclasses.FakeTensor)
     assert out.shape == (5, 4) and out.stride() == (1, 5)
+
+
+@pytest.mark.parametrize("name", [name for name in PASSES if name != "pre_grad_custom_pass"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_pass_need_not_give_its_nodes_values(name, dynamic):
+    numbers = torch.arange(1.0, 4.0)
+
+    def through_a_table(graph):
+        (output,) = graph.find_nodes(op="output")
+        graph.owning_module.register_buffer("table", numbers)
+        with graph.inserting_before(output):
+            flipped = graph.call_function(aten.permute.default, (output.args[0][0], [1, 0]))
+            rows = graph.call_function(aten.mul.Tensor, (flipped, graph.get_attr("table")))
+            back = graph.call_function(aten.permute.default, (rows, [1, 0]))
+        output.args = ((back, *output.args[0][1:]),)
+
+    f = torch.compile(lambda x: x + 1, backend="bascule", dynamic=dynamic, options={**RAISE, name: through_a_table})
+    for columns in (4, 5):
+        x = torch.randn(3, columns)
+        torch.testing.assert_close(f(x), (x + 1) * numbers[:, None])

@@ -1,10 +1,15 @@
 """Compiled graphs that are called past AOTAutograd's wrappers: which are, and that nobody sees a difference."""
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
 from bascule.frontend import direct_calls
+from torch._dynamo import convert_frame
+
+import bascule
+from bascule import frontend, runtime
 
 needs_version = pytest.mark.skipif(not direct_calls.available(), reason="another PyTorch")
 
@@ -52,6 +57,19 @@ def test_inference(found, function, direct):
         got = call(x)
         torch.testing.assert_close(got, want)
     assert found[0] is direct
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_write_is_one_version_where_the_new_contents_are_copied_in(grad):
+    def function(x, y):
+        x.add_(1)
+        return x.sum() + y.flip(0).sum()
+
+    call = compiled(function)
+    x, y = torch.randn(4, 4), torch.randn(4, requires_grad=grad)
+    for n in range(1, 4):
+        call(x, y)
+        assert x._version == n
 
 
 @needs_version
@@ -313,3 +331,30 @@ def test_sizes_that_change(found):
         torch.testing.assert_close(got, want)
         tangent = torch.randn(rows, 4)
         torch.testing.assert_close(*(torch.autograd.grad(out, inputs, tangent) for out in (got, want)))
+
+
+@needs_version
+def test_dynamo_does_not_trace_a_backward_that_it_left_a_function_for(found, monkeypatch):
+    """It would look for graphs in what a backward does in Python."""
+    folders = tuple(str(Path(package.__file__).parent) for package in (bascule, frontend, runtime))
+    traced, original = [], convert_frame._compile
+
+    def note(code, *args, **kwargs):
+        traced.append(code.co_filename)
+        return original(code, *args, **kwargs)
+
+    monkeypatch.setattr(convert_frame, "_compile", note)
+
+    def step(x):
+        loss = (x.sin() * x).sum()
+        loss.backward()
+        return loss * 2
+
+    trained = torch.compile(step, backend="bascule", options={"on_error": "raise"})
+    for _ in range(3):
+        (x,) = leaves((4, 3))
+        trained(x)
+        torch.testing.assert_close(x.grad, x.cos() * x + x.sin())
+    assert __file__ in traced
+    assert not [file for file in traced if file.startswith(folders)]
+    assert True in found

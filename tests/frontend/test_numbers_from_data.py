@@ -75,3 +75,9 @@ def test_an_operator_whose_fake_promises_other_sizes():
     compiled = torch.compile(lambda x: shorter(x) * 2, backend="bascule", options={"on_error": "raise"})
     with pytest.raises(RuntimeError, match=r"sizes \[4\] where \[5\] were asserted"):
         compiled(torch.randn(5))
+
+
+def test_an_operator_that_returns_no_elements_where_some_were_promised():
+    compiled = torch.compile(lambda x: shorter(x) * 2, backend="bascule", options={"on_error": "raise"})
+    with pytest.raises(RuntimeError, match=r"sizes \[0\] where \[1\] were asserted"):
+        compiled(torch.randn(1))

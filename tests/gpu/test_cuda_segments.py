@@ -1,8 +1,8 @@
-"""Rows that are added to rows chosen by data, as sums of segments, on a GPU: against f64, the same each time."""
+"""Rows that are added to rows chosen by data, as sums of segments or of all points, on a GPU: against f64, the same each time."""
 
 import pytest
 import torch
-from segment_cases import OPTIONS, SORT, WORDS, check, embedding, index_add, words
+from segment_cases import GATHERED, OPTIONS, SORT, WORDS, check, embedding, index_add, words
 
 import bascule
 
@@ -69,3 +69,29 @@ def test_layers_over_a_graph():
     for ours, exact in zip(got, gradient(layers, torch.float64)):
         torch.testing.assert_close(ours, exact, rtol=1e-5, atol=1e-5)
     assert sorts() == 2
+
+
+@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("rows, width", [(32, 8), (2, 768), (64, 1), (100, 12)])
+def test_sums_over_all_points(kind, rows, width):
+    x, g = torch.randn(rows, width, device="cuda"), torch.randn(300 * 511, width, device="cuda")
+    index, call = words(kind, [300 * 511], rows).cuda(), compiled(index_add, GATHERED)
+    check(call, index_add, index, x, g)
+    first = call(x, index, g)
+    assert all(torch.equal(call(x, index, g), first) for _ in range(5)) and not sorts()
+
+
+def test_gradient_of_a_relative_position_bias():
+    """By the costs: 262,144 places of 8 heads, most of them in two of 32 rows, added over a batch of 16."""
+
+    def bias(table, index, g):
+        out = torch.nn.functional.embedding(index, table).permute(2, 0, 1)[None].expand_as(g)
+        return torch.autograd.grad(out, table, g)[0]
+
+    table, g = torch.randn(32, 8, device="cuda", requires_grad=True), torch.randn(16, 8, 512, 512, device="cuda")
+    index = words("runs", [512, 512], 32).cuda()
+    got = compiled(bias, {"on_error": "raise"})(table, index, g)
+    want = bias(table.detach().double().requires_grad_(), index, g.double())
+    torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=2e-2)
+    again = compiled(bias, {"on_error": "raise"})(table, index, g)
+    assert torch.equal(got, again)

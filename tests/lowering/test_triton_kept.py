@@ -69,6 +69,18 @@ def test_rows_of_which_the_cache_holds_a_part_keep_their_beginning():
     assert kernel.ttir.count('"tt.load"') == 2 + 4
 
 
+def test_more_of_longer_rows_is_kept():
+    x = torch.empty(512, 163840, dtype=torch.bfloat16, device="meta")
+    (kernel,) = lowered(program(lambda x: F.layer_norm(x, x.shape[1:]), x)).values()
+    assert kernel.ttir.count('"tt.load"') == 2 + 10
+
+
+def test_short_steps_of_columns_are_read_ahead():
+    x = torch.empty(128, 1568, 256, dtype=torch.bfloat16, device="meta")
+    (kernel,) = lowered(program(lambda x: torch.var_mean(x.float(), 1), x)).values()
+    assert "tt.num_stages = 4" in kernel.ttir
+
+
 def test_columns_of_several_buffers_are_read_ahead():
     x, y = (torch.empty(1568, 16384, dtype=torch.bfloat16, device="meta") for _ in range(2))
     for function, ahead in ((lambda x, y: (x.sum(0), (x * y).sum(0)), True), (lambda x, y: x.sum(0), False)):

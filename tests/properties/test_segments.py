@@ -1,4 +1,4 @@
-"""Additions of rows to rows chosen by data, as sums of segments: however the indices lie, the numbers stay."""
+"""Additions of rows to rows chosen by data, as sums of segments or of all points: however the indices lie, the numbers stay."""
 
 from bascule.dialect.ir import builders, context
 from bascule.dialect.ir.shapes import expr, size_map, tensor_type
@@ -11,6 +11,7 @@ from .test_passes import STAGES, common, compare_after
 
 SEGMENTS = STAGES.index("segment-scatters")
 FORCED = "segment-scatters{target=cuda always=true}"
+GATHERED = "gather-scatters{target=cuda always=true}"
 
 
 def _for_cuda(stage: str) -> str:
@@ -20,6 +21,8 @@ def _for_cuda(stage: str) -> str:
 
 
 AFTER = [_for_cuda(stage) for stage in STAGES[SEGMENTS + 1 :]]
+GATHER = STAGES.index("gather-scatters")
+SPLIT = [stage.replace("split-reductions{", "split-reductions{parallel=3 min-size=2 ") for stage in AFTER]
 
 
 def _added(element: ir.Type, value: ir.Value, index: ir.Value, padding: int | None) -> ir.Value:
@@ -98,3 +101,11 @@ sizes = st.sampled_from((0, 1, 21, 75, 800))  # of the symbol
 def test_sums_of_segments_are_the_same(text, size):
     compare_after(text, size, list(STAGES[:SEGMENTS]), [FORCED])
     compare_after(text, size, [], [*STAGES[:SEGMENTS], FORCED, *AFTER])
+
+
+@common
+@given(text=additions(), size=sizes)
+def test_sums_over_all_points_are_the_same(text, size):
+    before = list(STAGES[:GATHER])
+    compare_after(text, size, before, [GATHERED])
+    compare_after(text, size, [], [*before, GATHERED, *SPLIT])

@@ -18,7 +18,14 @@ class FakeDriver:
         self.path = str(path)
         self._library = ctypes.CDLL(self.path)
         self._library.fake_log.restype = ctypes.c_char_p
-        for name in ("fake_live_modules", "fake_launches", "fake_balance", "fake_live_graphs", "fake_graph_launches"):
+        for name in (
+            "fake_live_modules",
+            "fake_launches",
+            "fake_balance",
+            "fake_live_graphs",
+            "fake_graph_launches",
+            "fake_parameters_set",
+        ):
             getattr(self._library, name).restype = ctypes.c_long
 
     def __getattr__(self, name):

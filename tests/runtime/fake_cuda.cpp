@@ -29,7 +29,8 @@ std::map<std::string, std::pair<int, int>> failures;  // function -> (status, su
 std::vector<std::string> log_lines;
 bool recording = true;
 void (*on_launch)() = nullptr;
-long live_modules = 0, launches = 0, pushed = 0, popped = 0, live_graphs = 0, graph_launches = 0;
+long live_modules = 0, launches = 0, pushed = 0, popped = 0, live_graphs = 0, graph_launches = 0,
+     parameters_set = 0;
 int capturing = 0;
 std::string printed;
 int contexts[2];
@@ -60,7 +61,7 @@ EXPORT void fake_reset() {
   failures.clear();
   log_lines.clear();
   recording = true;
-  launches = pushed = popped = graph_launches = 0;
+  launches = pushed = popped = graph_launches = parameters_set = 0;
   capturing = 0;
   current.clear();
 }
@@ -80,6 +81,7 @@ EXPORT long fake_launches() { return launches; }
 EXPORT void fake_capturing(int value) { capturing = value; }
 EXPORT long fake_live_graphs() { return live_graphs; }
 EXPORT long fake_graph_launches() { return graph_launches; }
+EXPORT long fake_parameters_set() { return parameters_set; }
 EXPORT long fake_balance() { return pushed - popped; }
 EXPORT const char *fake_log() {
   std::lock_guard lock(guard);
@@ -233,6 +235,17 @@ struct NodeParameters {
 struct Node {
   NodeParameters what;
   std::vector<uint64_t> values;
+  Node *original;  // of the graph that was instantiated
+
+  void set(const NodeParameters &parameters) {  // copied here and now
+    what = parameters;
+    values.clear();
+    const auto &kernel = *static_cast<Kernel *>(what.function);
+    for (size_t i = 0; i < kernel.sizes.size(); ++i) {
+      values.push_back(0);
+      std::memcpy(&values.back(), what.parameters[i], kernel.sizes[i]);
+    }
+  }
 };
 struct Graph {
   std::vector<Node *> nodes;
@@ -261,22 +274,32 @@ EXPORT int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after,
   MAY_FAIL;
   auto &nodes = static_cast<Graph *>(graph)->nodes;
   if (count != (nodes.empty() ? 0 : 1) || (count == 1 && after[0] != nodes.back())) return 1;  // not one chain
-  auto *made = new Node{*what, {}};
-  const auto &kernel = *static_cast<Kernel *>(what->function);
-  for (size_t i = 0; i < kernel.sizes.size(); ++i) {  // copied here and now
-    made->values.push_back(0);
-    std::memcpy(&made->values.back(), what->parameters[i], kernel.sizes[i]);
-  }
+  auto *made = new Node{};
+  made->set(*what);
   nodes.push_back(made);
   *node = made;
   return 0;
 }
 EXPORT int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long) {
   MAY_FAIL;
-  *exec = new Graph(*static_cast<Graph *>(graph));
+  auto *made = new Graph;
+  for (Node *node : static_cast<Graph *>(graph)->nodes) made->nodes.push_back(new Node{node->what, node->values, node});
+  *exec = made;
   std::lock_guard lock(guard);
   ++live_graphs;
   return 0;
+}
+EXPORT int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const NodeParameters *what) {
+  MAY_FAIL;
+  for (Node *own : static_cast<Graph *>(exec)->nodes) {
+    if (own->original != node) continue;
+    if (own->what.function != what->function || what->grid[0] == 0) return 1;
+    own->set(*what);
+    std::lock_guard lock(guard);
+    ++parameters_set;
+    return 0;
+  }
+  return 1;
 }
 EXPORT int cuGraphExecDestroy(void *exec) { return cuGraphDestroy(exec); }
 EXPORT int cuGraphLaunch(void *exec, void *stream) {

@@ -57,6 +57,12 @@ def test_memory_is_the_caching_allocators():
     assert "give_arena" not in text and "bascule.runtime.device_memory" in text
 
 
+def test_a_matrix_by_itself():
+    text = module_of(lambda x: (x @ x).sum(0), torch.randn(64, 64))
+    (product,) = lines_with(text, "mm_out(")
+    assert re.fullmatch(r"mm_out\((\w+), \1, out=\w+\)", product) and "kept(stream)" in text
+
+
 def test_large_memory_is_free_before_more_is_asked_for():
     """A run of kernels ends where a large input dies; a small one waits for the end of the run."""
 

@@ -127,6 +127,21 @@ def test_results_with_other_strides_than_told_are_copied():
     assert copied.stride() == (4, 1) and torch.equal(copied, other)
 
 
+@pytest.mark.parametrize("shape", [(0, 4), (1, 4), (3,)])
+def test_results_of_other_sizes_than_told_are_refused(shape):
+    from bascule.runtime.tensors import laid_out
+
+    with pytest.raises(RuntimeError, match="were asserted"):
+        laid_out(torch.randn(shape), (3, 4), (4, 1))
+
+
+def test_results_without_elements_are_taken_as_told():
+    from bascule.runtime.tensors import laid_out
+
+    told = torch.empty(0, 4)
+    assert laid_out(told, (0, 4), (1, 1)) is told
+
+
 def test_one_large_arena_is_kept_and_shared():
     release_arenas()
     large = 32 << 20
