@@ -25,11 +25,15 @@ def take_arena(size: int, graph: str) -> torch.Tensor:
         raise torch.OutOfMemoryError(told) from error
 
 
-def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-    """`tensor`, or an aligned copy of it with these strides: an operator may return others than it told the tracer.
+def laid_out(
+    tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], *, left_out: bool = False
+) -> torch.Tensor:
+    """`tensor`, or an aligned copy of it with these strides: an operator may return others than it told the tracer. `left_out`: or no elements.
 
     Raises RuntimeError for other sizes, as `has_layout`.
     """
+    if left_out and not tensor.numel():
+        return tensor
     if has_layout(tensor, sizes, strides) and (not tensor.is_cuda or tensor.data_ptr() % ALIGNMENT == 0):
         return tensor
     return empty(sizes, strides, tensor.dtype).copy_(tensor)

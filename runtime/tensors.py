@@ -28,11 +28,15 @@ def has_layout(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int
     )
 
 
-def laid_out(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-    """`tensor`, or a copy of it with these strides: an operator may return others than it told the tracer.
+def laid_out(
+    tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], *, left_out: bool = False
+) -> torch.Tensor:
+    """`tensor`, or a copy of it with these strides: an operator may return others than it told the tracer. `left_out`: or no elements.
 
     Raises RuntimeError for other sizes, as `has_layout`.
     """
+    if left_out and not tensor.numel():
+        return tensor
     return tensor if has_layout(tensor, sizes, strides) else empty(sizes, strides, tensor.dtype).copy_(tensor)
 
 

@@ -37,7 +37,11 @@ class AtenFunction:
         self.operator = attributes[OUT if self.writes_out else EXTERN].value
         self.arguments = list(attributes[ARGUMENTS])
         self.mutates = MUTATES in attributes
-        self.schema = _overload(self.operator, function)._schema
+        overload = _overload(self.operator, function)
+        self.schema = overload._schema
+        # ATen's own operators may leave a result that only their backward is given without elements, whatever they told the tracer
+        # (`_embedding_bag` of bf16): not those of which the program can assert how many there are.
+        self.may_leave_out = overload.namespace == "aten" and torch.Tag.dynamic_output_shape not in overload.tags
 
     @property
     def path(self) -> str:

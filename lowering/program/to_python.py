@@ -273,7 +273,16 @@ class Program:
             if all(use.owner.operation.name == "memref.dealloc" for use in result.uses):
                 continue  # where nothing reads a result, an operator may give None
             name = places.tensors[result]
-            self.source.line(f"    {name} = laid_out({name}, {places.layout(result)})", where)
+            left_out = ", left_out=True" if extern.may_leave_out and not self._is_read(result) else ""
+            self.source.line(f"    {name} = laid_out({name}, {places.layout(result)}{left_out})", where)
+
+    def _is_read(self, value: ir.Value) -> bool:
+        """Whether a kernel may read the memory of `value`, or of a view of it: what ATen and the caller are given, they look at themselves."""
+        return not all(self._hands_on(use.owner.operation) for use in value.uses)
+
+    def _hands_on(self, op: ir.Operation) -> bool:
+        called = op.attributes["callee"].value if op.name == "func.call" else ""
+        return op.name in ("func.return", "memref.dealloc") or called in self.externs
 
     def _product_of(self, op: ir.Operation, extern: AtenFunction) -> list[str] | None:
         """The tensors of `out = x @ w.t()` as `out.t() = w @ x.t()`, where `w` is an input, of which no view is needed then, and what holds
