@@ -8,6 +8,7 @@ from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import LARGE, WARP, power_of_two, warps_of
 from .cuda_pointwise import flat
 from .nested_loops import iterations, needs
+from .read_chains import SEARCH, longest_chain
 
 SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
 COLUMN = 4096  # elements of a tile of columns in a step ...
@@ -19,6 +20,7 @@ WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough
 # Steps in flight of walks that read several buffers, and the bytes of shared memory that they may take.
 AHEAD, STAGED = 3, 64 << 10
 ALONE = 4  # steps in flight of one buffer in short steps, whose programs have too few bytes on the way else
+SEARCHED = 4  # elements of a thread whose reads wait for one another: many warps wait at once
 SHORT = 16  # points of a loop that is run point by point
 
 
@@ -53,6 +55,8 @@ def columns(domain: Domain) -> DomainSchedule:
     masked = any(n is None or (n > step and n % step) for n in lengths)
     if masked and aligned and not held and not scans and _carries(domain):
         elements, each = MASKED, FEWER
+    if not scans and max(map(longest_chain, domain.inner), default=0) >= SEARCH:
+        each = SEARCHED
     steps = {}
     for loop in domain.inner:
         length = iterations(sizes_of(loop))

@@ -5,6 +5,7 @@ from ..ir.shapes import constant
 from ..mlir import ir
 from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import LARGE, VECTOR, WARP, power_of_two, warps_of, waste
+from .read_chains import SEARCH, longest_chain
 
 FLAT = 128  # threads of a straight-line program
 TRANSPOSED = 4096  # elements of a tile with accesses along both of its axes
@@ -14,6 +15,7 @@ SHARED_FILL = 32  # ... and where it reads as much for all rows as for some of t
 WASTE = 1.15  # points of programs over points of the domain, where a flat domain is the alternative
 RAGGED_EACH = 32  # elements of a thread of rows whose loops are as long as data says: a row waits for load after load, so many are under way
 RAGGED_WASTE = 1.34  # the same of rows whose loops are as long as data says
+SEARCHED = 2  # elements of a thread whose reads wait for one another: many warps wait at once
 REPEATED_EACH = 2  # elements of a thread that repeats steps until its whole program is done; one warp, whose threads need not wait for others
 
 
@@ -23,6 +25,8 @@ def pointwise(domain: Domain) -> DomainSchedule:
         return _segments(domain, order)
     if _has(domain, "scf.while"):
         return flat(domain, "pointwise", order, WARP, REPEATED_EACH)
+    if longest_chain(domain.op) >= SEARCH:
+        return flat(domain, "pointwise", order, each=SEARCHED)
     return _transposed(domain, order) or _broadcast(domain, order) or flat(domain, "pointwise", order)
 
 

@@ -19,6 +19,8 @@ ATOMIC_NEAR = 3  # and to a tensor of at most `NEAR` bytes, which stays in the L
 NEAR = 40 << 20
 SORT = 280_000_000  # indices sorted and their segments found, however few
 SORTED = 300  # and for each index
+MERGED = 1 << 16  # indices, if static, that are ordered without a sort, at most
+MERGE, PAIRS = 80_000_000, 32  # the same of those, and one more for so many pairs of them
 # One number added to a tensor of one cache line, which all others are added to: they wait for one another; of more lines it is so much less.
 CONTENDED, LINE = 8_000, 128
 STEP = 2  # a number compared with one row, and added to that if it is its own
@@ -98,7 +100,15 @@ class RowScatter:
         start = table if is_made_there(self.init) else 0
         atomics = start + added * (ATOMIC_NEAR if table <= NEAR else ATOMIC) + read_again
         segments = table - start + table - read_again
-        return atomics - segments - SORT - SORTED * magnitude([sizes_of(self.op)[d] for d in self.points])
+        return atomics - segments - self._ordering()
+
+    def _ordering(self) -> int:
+        """What it costs to put the points in order."""
+        sizes = [sizes_of(self.op)[d] for d in self.points]
+        points = magnitude(sizes)
+        if points <= MERGED and None not in map(constant, sizes):
+            return MERGE + points * points // PAIRS
+        return SORT + SORTED * points
 
     @property
     def saved_by_gathering(self) -> int:

@@ -27,9 +27,7 @@ def reads_vary(index: ir.Value, loop: ir.Operation) -> bool:
     while todo:
         for use in todo.pop().uses:
             op = use.owner.operation
-            if not inside(op, loop):
-                continue
-            if op.name in READS or op.name.startswith("scf."):
+            if inside(op, loop) and (op.name in READS or op.name.startswith("scf.")):
                 return True
             new = [result for result in op.results if result not in seen]
             seen.update(new)

@@ -1,7 +1,7 @@
-"""Sums of rows by segments: a scatter that adds rows, as a sort of the rows' numbers and a sum over each number's own.
+"""Sums of rows by segments: a scatter that adds rows, as an order of the points by their rows and a sum over each row's own.
 
-With `order` the points sorted by their rows, stably, those of row v are `order[start[v]] ... order[start[v + 1] - 1]`, and their sum is a loop
-(`scf.for`) whose bounds come from data. A row may have all the points: so that no loop is long, runs of `CHUNK` neighbours in `order` that
+In that order (`row_orders.py`) the points of row v are those from `start[v]` to before `start[v + 1]`, and their sum is a loop
+(`scf.for`) whose bounds come from data. A row may have all the points: so that no loop is long, runs of `CHUNK` neighbours in order that
 go to one row are summed before, where there are any, and so are runs of `CHUNK` of those sums. A row then adds what is before its first whole
 run, after its last, and the sums of those between. All of this is in a fixed order.
 """
@@ -10,28 +10,33 @@ from collections.abc import Callable, Sequence
 
 from ..analysis.forms import form_of
 from ..analysis.row_scatters import RowScatter
-from ..ir import OperandAttr, builders
+from ..ir import builders
 from ..ir.functions import Externs
 from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
 from ..mlir import arith, ir, scf
+from .row_orders import Points, RowOrder
 from .scatter_bodies import copied, start
 
 CHUNK = 32  # sums in a row
-SORT = "aten.sort.stable"
-REASON = "the numbers of the rows that rows are added to, sorted"
-MOST_STEPS = 40  # of a bisection: there are fewer points than 2**40
 
 Element = Callable[[ir.Value, Sequence[ir.Value]], ir.Value]  # (position, as an integer; inner indices) -> a scalar
-
-
-# Orders of points that are known in a graph: what the rows are computed by, and how many there are -> (sorted, order, starts).
-Orders = dict[tuple, tuple[ir.Value, ir.Value, ir.Value]]
+# Those that are known in a graph, by what the rows are computed by, and how many there are.
+Orders = dict[tuple, RowOrder]
 
 
 class SegmentSums:
-    """Builds the sum that a scatter is, before it. `symbols` are those of the graph function; `orders` are of scatters before it."""
+    """Builds the sum that a scatter is. `symbols` are those of the graph function; `orders` are of scatters before it; `merged` and
+    `tile` are those of `Points`."""
 
-    def __init__(self, scatter: RowScatter, externs: Externs, symbols: Sequence[ir.Value], orders: Orders):
+    def __init__(
+        self,
+        scatter: RowScatter,
+        externs: Externs,
+        symbols: Sequence[ir.Value],
+        orders: Orders,
+        merged: int,
+        tile: int,
+    ):
         self.scatter, self.externs, self.symbols, self.orders = scatter, externs, list(symbols), orders
         self.sizes = shape_of(scatter.init)
         ranges = list(scatter.op.attributes["ranges"].value.results)
@@ -42,27 +47,21 @@ class SegmentSums:
         known = [constant(size) for size in (self.count, self.sizes[0])]
         small = all(size is not None and size < 1 << 30 for size in known)
         self.integer = ir.IntegerType.get_signless(32 if small else 64)  # of positions, rows and the sum of two
-        few = known[1] is not None and known[1] < (1 << 15) - 1
-        # Of rows that are sorted: fewer bits, fewer passes.
-        self.key = ir.IntegerType.get_signless(16) if few else self.integer
+        self.points = Points(self.count, self.sizes[0], self.integer, self.symbols, merged, tile)
         self.type = scatter.value.type
 
     def build(self) -> ir.Value:
-        """The value of the scatter's result."""
-        op = self.scatter.op
-        with ir.InsertionPoint(op), op.location:
-            self.sorted, self.order, starts = self._order()
-            self.values = self._values() if self.scatter.reduces else None
-            levels = self._levels()
+        """The value of the scatter's result, at the insertion point."""
+        self.order = self._ordered()
+        self.values = self._values() if self.scatter.reduces else None
+        levels = self._levels()
 
-            def total(at: list[ir.Value]) -> ir.Value:
-                first = self._read(starts, at[0])
-                last = self._read(
-                    starts, builders.apply(index_map(1, [expr(ir.AffineExpr.get_dim(0) + 1)]), at[:1], [])[0]
-                )
-                return self._total(levels, first, last, at[1:], start(self.scatter.init, at))
+        def total(at: list[ir.Value]) -> ir.Value:
+            after = builders.apply(index_map(1, [expr(ir.AffineExpr.get_dim(0) + 1)]), at[:1], [])[0]
+            first, last = (self._read(self.order.starts, row) for row in (at[0], after))
+            return self._total(levels, first, last, at[1:], start(self.scatter.init, at))
 
-            return builders.compute(op.results[0].type, self.sizes, total)
+        return builders.compute(self.scatter.op.results[0].type, self.sizes, total)
 
     # Integers
 
@@ -84,27 +83,15 @@ class SegmentSums:
 
     # The order of the points
 
-    def _order(self) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """The points' rows in ascending order, the points in that order, and where each row's begin: see `_starts`."""
-        points = [self.count]
-        type_ = tensor_type(points, self.key)
-        rows = builders.compute(type_, points, lambda at: arith.index_cast(self.key, self._row(at[0])))
-        compute = rows.owner.operation
+    def _ordered(self) -> RowOrder:
+        keys = self.points.keys(self._row)
+        compute = keys.owner.operation
         key = (form_of(compute, ())[0], str(self.sizes[0]))
         if key in self.orders:
             compute.erase()
         else:
-            found, order = self._sort(rows, type_)
-            self.orders[key] = found, order, self._starts(found)
+            self.orders[key] = self.points.ordered(keys, self.externs)
         return self.orders[key]
-
-    def _sort(self, rows: ir.Value, type_: ir.Type) -> list[ir.Value]:
-        i64, points = ir.IntegerType.get_signless(64), [self.count]
-        shapes = None if constant(self.count) is not None else [index_map(0, points)] * 2
-        flags = [ir.BoolAttr.get(True), ir.IntegerAttr.get(i64, 0), ir.BoolAttr.get(False)]
-        arguments = [OperandAttr.get(ir.IntegerAttr.get(i64, 0)), *flags]
-        results = [type_, tensor_type(points, i64)]
-        return self.externs.call(SORT, arguments, [rows], results, shapes=shapes, reason=REASON)
 
     def _row(self, position: ir.Value) -> ir.Value:
         """The row of a point; one more than there are for a point that adds nothing."""
@@ -121,40 +108,6 @@ class SegmentSums:
             return row
         beyond = builders.apply(index_map(0, [self.sizes[0]]), [], self.symbols)[0]
         return arith.select(dropped[0], *((beyond, row) if scatter.dropped[1] else (row, beyond)))
-
-    def _sorted_row(self, found: ir.Value, position: ir.Value) -> ir.Value:
-        row = self._read(found, position)
-        return row if self.key == self.integer else arith.extsi(self.integer, row)
-
-    def _starts(self, rows: ir.Value) -> ir.Value:
-        """For each row, and one more, how many of the sorted `rows` are before it: by bisection."""
-        sizes = [expr(self.sizes[0] + 1)]
-        known = constant(self.count)
-
-        def body(at: list[ir.Value]) -> ir.Value:
-            row = arith.index_cast(self.integer, at[0])
-            count, zero, one = self._size(self.count), self._number(0), self._number(1)
-            steps = self._number(MOST_STEPS) if known is None else self._number(known.bit_length())
-            if known is None:
-                steps = arith.minsi(steps, count)  # of no points none is read
-            last = arith.subi(count, one)
-            loop = scf.ForOp(zero, steps, one, [zero, count])
-            with ir.InsertionPoint(loop.body):
-                low, high = loop.inner_iter_args
-                middle = arith.divsi(arith.addi(low, high), self._number(2))
-                found = self._sorted_row(rows, self._index(arith.minsi(middle, last)))
-                open_ = arith.cmpi(arith.CmpIPredicate.slt, low, high)
-                below = arith.cmpi(arith.CmpIPredicate.slt, found, row)
-                up = arith.andi(open_, below)
-                scf.YieldOp(
-                    [
-                        arith.select(up, arith.addi(middle, one), low),
-                        arith.select(below, high, arith.minsi(middle, high)),
-                    ]
-                )
-            return loop.results[0]
-
-        return builders.compute(tensor_type(sizes, self.integer), sizes, body)
 
     # Sums
 
@@ -177,7 +130,7 @@ class SegmentSums:
         def body(at: list[ir.Value]) -> ir.Value:
             dim = ir.AffineExpr.get_dim(0)
             ends = builders.apply(index_map(1, [expr(dim * step), expr(dim * step + (step - 1))]), at[:1], [])
-            first, last = (self._sorted_row(self.sorted, end) for end in ends)
+            first, last = (self.order.row(arith.index_cast(self.integer, end)) for end in ends)
             one_row = arith.cmpi(arith.CmpIPredicate.eq, first, last)
             if self.scatter.dropped is not None:
                 one_row = arith.andi(one_row, arith.cmpi(arith.CmpIPredicate.slt, first, self._size(self.sizes[0])))
@@ -230,9 +183,7 @@ class SegmentSums:
     def _element(self, position: ir.Value, inner: Sequence[ir.Value]) -> ir.Value:
         """What the point number `position` in order adds."""
         scatter = self.scatter
-        point = self._read(self.order, self._index(position))
-        if self.integer.width == 32:
-            point = arith.trunci(self.integer, point)
+        point = self.order.point(position)
         at = list[ir.Value]()
         for number in reversed(range(1, len(self.extents))):
             size = self._size(self.extents[number])

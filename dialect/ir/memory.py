@@ -12,6 +12,9 @@ from .types import scalar_type
 STORE_MODES = ("set", "add", "mul", "min", "max", "minu", "maxu")
 
 
+WHOLE = "bascule.whole"  # on a scatter: its stores write every element, so that its init need not be anywhere
+
+
 def shaped(type_: ir.Type) -> bool:
     return isinstance(type_, ir.RankedTensorType | ir.MemRefType)
 
@@ -52,7 +55,8 @@ class ScatterOp(Bascule.Operation, name="scatter", traits=[ext.Pure]):
     """`init` with elements written at computed indices: the result is a new value.
 
     The region runs at every point of `ranges`; its last block argument is the destination, of `init`'s type, which holds `init`'s
-    elements before the first store. Stores of mode "set" to one place: the last point in row-major order wins.
+    elements before the first store. Stores of mode "set" to one place: the last point in row-major order wins. The optional attribute
+    `bascule.whole` promises that every element is stored to: then what `init` holds is not written first.
 
     ```mlir
     func.func @added_at(%init: tensor<10xf32>, %at: tensor<4xi64> {bascule.range = [0, 10]}, %x: tensor<4xf32>) -> tensor<10xf32> {

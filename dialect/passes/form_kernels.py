@@ -15,7 +15,7 @@ from ..fusion.kernel_functions import KernelFunctions
 from ..fusion.members import Member
 from ..ir import builders
 from ..ir.functions import REMARKS, graph_functions
-from ..ir.memory import CopyIntoOp
+from ..ir.memory import WHOLE, CopyIntoOp
 from ..ir.regions import end_of
 from ..ir.shapes import shape_of
 from ..ir.structure import ForeachOp, KernelOp
@@ -66,7 +66,10 @@ def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
     for view in list(block.operations):
         op = view.operation
         if op.name in PRODUCERS:
-            if op.name == "bascule.scatter":
+            if _is_written_over(op):
+                originals.append(op)
+                continue
+            if op.name == "bascule.scatter" and WHOLE not in op.attributes:
                 copy = _copy_of_init(op)
                 if copy is not None:
                     originals.append(copy)
@@ -132,6 +135,12 @@ def _bytes(group: Group) -> int:
     return sum(member.body.bytes * member.body.steps for member in group.members)
 
 
+def _is_written_over(op: ir.Operation) -> bool:
+    """Whether an op's only use is to be the init of scatters that write every element."""
+    users = [use.owner.operation for result in op.results for use in result.uses]
+    return bool(users) and all(user.name == "bascule.scatter" and WHOLE in user.attributes for user in users)
+
+
 def _copy_of_init(op: ir.Operation) -> ir.Operation | None:
     """Gives a scatter an init of its result's layout; returns the compute that copies, if one was needed."""
     init, result = op.operands[0], op.results[0]
@@ -150,7 +159,8 @@ def _write(launch: list[Group], kernels: KernelFunctions, assembler: Assembler) 
     last = max(members, key=lambda m: m.number).body.op
     function = kernels.begin(ir.Location.fused([m.body.op.location for m in members]))
     if last.name in ALONE:
-        init = last.operands[0] if last.name == "bascule.scatter" else None
+        keeps = last.name == "bascule.scatter" and WHOLE not in last.attributes
+        init = last.operands[0] if keeps else None
         out = function.destination(last.results[0], init)
         with last.location:
             kernel = ALONE[last.name](last, out, function.entry, assembler)

@@ -8,12 +8,11 @@ from ..analysis.layouts import fastest_dim
 from ..analysis.row_scatters import RowScatter
 from ..fusion.scatter_bodies import copied, start
 from ..ir import builders
-from ..ir.functions import REMARKS, graph_functions
-from ..ir.locations import operators_of
 from ..ir.regions import ops_in
 from ..ir.shapes import constant, shape_of, tensor_type
 from ..mlir import arith, ir
-from .base import VALUES, Pass, check_target
+from .base import VALUES, Pass
+from .replaced_scatters import Replacement, replace_scatters
 
 
 @dataclass(frozen=True)
@@ -38,31 +37,18 @@ class GatherScatters(Pass):
     always: bool = False
 
     def run(self, module: ir.Module) -> None:
-        check_target(self.name, self.target)
-        if self.target == "cpu":
-            return
-        with module.context:
-            for graph in graph_functions(module):
-                for op in [view.operation for view in graph.regions[0].blocks[0].operations]:
-                    scatter = RowScatter.of(op, 1) if op.name == "bascule.scatter" else None
-                    if isinstance(scatter, RowScatter) and self._wanted(scatter):
-                        _replace(scatter)
+        replace_scatters(module, self.name, self.target, lambda graph: self._replacement)
 
-    def _wanted(self, scatter: RowScatter) -> bool:
+    def _replacement(self, op: ir.Operation) -> Replacement | None:
+        scatter = RowScatter.of(op, 1)
+        if isinstance(scatter, str):
+            return None
         sizes = [constant(size) for size in (*scatter.ranges, *shape_of(scatter.init))]
-        return None not in sizes and (self.always or scatter.saved_by_gathering >= self.least)
-
-
-def _replace(scatter: RowScatter) -> None:
-    op, saved = scatter.op, scatter.saved_by_gathering
-    name = next(reversed(operators_of(op.location)), "a scatter")
-    with ir.InsertionPoint(op), op.location:
-        result = _gathered(scatter)
-    rows = constant(shape_of(scatter.init)[0])
-    amount = f", about {saved / 1e6:.0f} MB of memory traffic faster than atomics" if saved > 0 else ""
-    result.owner.attributes[REMARKS] = ir.ArrayAttr.get([ir.StringAttr.get(f"{name} as sums of {rows} rows{amount}")])
-    op.results[0].replace_all_uses_with(result)
-    op.erase()
+        saved = scatter.saved_by_gathering
+        if None in sizes or not (self.always or saved >= self.least):
+            return None
+        rows = constant(shape_of(scatter.init)[0])
+        return Replacement(f"as sums of {rows} rows", saved, lambda: _gathered(scatter))
 
 
 def _gathered(scatter: RowScatter) -> ir.Value:

@@ -1,9 +1,17 @@
 // RUN: bascule-opt %s --segment-scatters=target=cuda --split-input-file | filecheck %s
-// RUN: bascule-opt %s --segment-scatters=target=cuda,always=true --canonicalize --split-input-file | filecheck %s --check-prefix=ALWAYS
+// RUN: bascule-opt %s --segment-scatters=target=cuda,always=true,merged=0 --canonicalize --split-input-file | filecheck %s --check-prefix=ALWAYS
+// RUN: bascule-opt %s --segment-scatters=target=cuda,always=true --canonicalize --split-input-file | filecheck %s --check-prefix=MERGED
+// RUN: bascule-opt %s --segment-scatters=target=cuda,always=true,tile=32768 --split-input-file | filecheck %s --check-prefix=WIDE
+// RUN: not bascule-opt %s --segment-scatters=tile=1000 2>&1 | filecheck %s --check-prefix=TILE
 // RUN: bascule-opt %s --segment-scatters=always=true --split-input-file | filecheck %s --check-prefix=CPU
 
 // The gradient of an embedding: numbers of rows as integers of 32 bits, beyond the last one for the padding index; their order; where each
 // row's points begin; sums of 32 neighbours that go to one row, and of 32 of those; and the rows, rounded where they are made.
+
+// Up to 65536 points are ordered by kernels: keys with the place in a tile below; those of a tile, each at the number of smaller ones; all,
+// each at the number of those before it in every tile, with the point below the row.
+
+// TILE: 'tile' is a power of two
 
 #table = affine_map<() -> (128256, 2048)>
 
@@ -42,7 +50,32 @@
 // ALWAYS: "bascule.compute"
 // ALWAYS: tensor.extract [[SUMS]]
 // ALWAYS: arith.truncf
-// CHECK: bascule.remarks = ["a scatter as sums of segments of sorted rows, about 2281 MB less memory traffic than atomics"]
+// MERGED-LABEL: func.func @embedding
+// MERGED: [[KEYS:%[0-9]+]] = "bascule.compute"
+// MERGED: -> tensor<32x1024xi32>
+// MERGED: [[TILES:%[0-9]+]] = "bascule.scatter"
+// MERGED: [[OWN:%.*]] = tensor.extract [[KEYS]]
+// MERGED: [[PLACE:%.*]] = "bascule.reduce"
+// MERGED: tensor.extract [[KEYS]]
+// MERGED: arith.cmpi slt, %{{.*}}, [[OWN]] : i32
+// MERGED: kind = "sum"
+// MERGED: bascule.whole
+// MERGED: [[ORDER:%[0-9]+]] = "bascule.scatter"
+// MERGED: "bascule.reduce"
+// MERGED-COUNT-11: tensor.extract [[TILES]]
+// MERGED: kind = "sum"
+// MERGED: arith.ori %{{.*}} : i64
+// MERGED: bascule.whole
+// MERGED: "bascule.compute"
+// MERGED: tensor.extract [[ORDER]]
+// MERGED: arith.shrui
+// MERGED: -> tensor<128257xi32>
+// MERGED: scf.for
+// MERGED-NOT: call @aten.sort
+// WIDE-LABEL: func.func @embedding
+// WIDE: -> tensor<1x32768xi64>
+// WIDE: arith.cmpi slt, %{{.*}}, %{{.*}} : i64
+// CHECK: bascule.remarks = ["a scatter as sums of segments of sorted rows, about 2458 MB of memory traffic faster than atomics"]
 // CHECK-NOT: bascule.scatter
 func.func @embedding(%g: tensor<8x4096x2048xbf16>, %i: tensor<8x4096xi64>) -> tensor<128256x2048xbf16> attributes {bascule.graph} {
   %zero = "bascule.compute"() ({
@@ -81,6 +114,8 @@ func.func @embedding(%g: tensor<8x4096x2048xbf16>, %i: tensor<8x4096xi64>) -> te
 
 // CHECK-LABEL: func.func @small
 // CHECK: bascule.scatter
+// MERGED-LABEL: func.func @small
+// MERGED: call @aten.sort.stable
 // ALWAYS-LABEL: func.func @small
 // ALWAYS: call @aten.sort.stable({{.*}}) {bascule.shapes = {{.*}}} : (tensor<?xi16, #{{.*}}>) -> (tensor<?xi16, #{{.*}}>, tensor<?xi64, #{{.*}}>)
 // ALWAYS: arith.minsi %{{.*}} : i64

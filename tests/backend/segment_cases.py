@@ -9,12 +9,16 @@ import bascule
 from bascule.pipelines import DEFAULT
 
 
-def _pipeline(wanted: str, other: str) -> str:
+def _pipeline(wanted: str, other: str, options: str = "") -> str:
     """The default pipeline with one pass that does what it can, and without another that would be there first, or do it too."""
-    return ",".join(f"{stage}{{always=true}}" if stage == wanted else stage for stage in DEFAULT if stage != other)
+    forced = f"{wanted}{{always=true{options}}}"
+    return ",".join(forced if stage == wanted else stage for stage in DEFAULT if stage != other)
 
 
-OPTIONS = {"on_error": "raise", "pipeline": _pipeline("segment-scatters", "gather-scatters")}
+OPTIONS = {"on_error": "raise", "pipeline": _pipeline("segment-scatters", "gather-scatters", " merged=0")}
+# Ordered by kernels, in tiles of 64 points, and of as many as are by default.
+MERGED = {"on_error": "raise", "pipeline": _pipeline("segment-scatters", "gather-scatters", " tile=64")}
+LARGE_TILES = {"on_error": "raise", "pipeline": _pipeline("segment-scatters", "gather-scatters")}
 GATHERED = {"on_error": "raise", "pipeline": _pipeline("gather-scatters", "segment-scatters")}
 SORT = "aten.sort.stable"
 

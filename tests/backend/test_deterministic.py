@@ -1,5 +1,5 @@
 """`torch.use_deterministic_algorithms`: what GPU kernels would write in an order that varies goes to ATen, which orders it
-or refuses; rows that are added are sorted and summed."""
+or refuses; rows that are added are ordered and summed."""
 
 import pytest
 import torch
@@ -86,7 +86,7 @@ def test_rows_are_added_in_a_fixed_order(name, deterministic, tmp_path):
     """As sums of segments, however small they are."""
     function, _ = ROWS[name]
     explanation, atomics = explained(function, tmp_path)
-    assert atomics == 0 and list(aten_of(explanation)) == ["aten.sort.stable"]
+    assert atomics == 0 and not aten_of(explanation)
     check_against_eager(function)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from segment_cases import OPTIONS, SORT, WORDS, check, embedding, index_add, index_put, words
+from segment_cases import MERGED, OPTIONS, SORT, WORDS, check, embedding, index_add, index_put, words
 
 import bascule
 
@@ -50,6 +50,37 @@ def test_lengths_of_indices_and_rows(count, width):
     x, g = torch.randn(40, width), torch.randn(count, width)
     check(compiled(index_add), index_add, words("runs", [count], 40), x, g)
     assert sorts() == 1
+
+
+@pytest.mark.parametrize(
+    "kind, count", [*((kind, 700) for kind in WORDS), *(("zipf", n) for n in (1, 63, 64, 65, 2048))]
+)
+def test_orders_made_by_kernels(kind, count):
+    x, g = torch.randn(40, 5), torch.randn(count, 5)
+    check(compiled(index_add, MERGED | {"target": "interpret"}), index_add, words(kind, [count], 40), x, g)
+    assert sorts() == 0
+
+
+def test_orders_made_by_kernels_of_what_is_dropped():
+    table, g = torch.randn(50, 24, requires_grad=True), torch.randn(400, 24)
+    index = words("runs", [400], 50)
+    index[::3] = 16
+    check(compiled(embedding(16), MERGED | {"target": "interpret"}), embedding(16), index, table, g)
+    assert sorts() == 0
+
+
+def test_one_order_made_by_kernels_serves_two_sums():
+    def layers(x, index, g):
+        return (x.index_add(0, index, g) * 2).index_add(0, index, g.tanh())
+
+    x, g, index = torch.randn(30, 40), torch.randn(90, 40), words("zipf", [90], 30)
+    want = layers(x.double(), index, g.double())
+    torch.testing.assert_close(
+        compiled(layers, MERGED | {"target": "interpret"})(x, index, g).double(), want, rtol=1e-5, atol=1e-5
+    )
+    with_one = bascule.counters()["kernels"]["launches"]
+    compiled(index_add, MERGED | {"target": "interpret"})(x, index, g)
+    assert sorts() == 0 and with_one < 2 * (bascule.counters()["kernels"]["launches"] - with_one)
 
 
 def test_of_no_indices():

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from .test_passes import STAGES, common, compare_after
 
 SEGMENTS = STAGES.index("segment-scatters")
-FORCED = "segment-scatters{target=cuda always=true}"
+FORCED = tuple(
+    f"segment-scatters{{target=cuda always=true {how}}}" for how in ("merged=0", "tile=8", "merged=100 tile=64")
+)
 GATHERED = "gather-scatters{target=cuda always=true}"
 
 
@@ -97,10 +99,10 @@ sizes = st.sampled_from((0, 1, 21, 75, 800))  # of the symbol
 
 
 @common
-@given(text=additions(), size=sizes)
-def test_sums_of_segments_are_the_same(text, size):
-    compare_after(text, size, list(STAGES[:SEGMENTS]), [FORCED])
-    compare_after(text, size, [], [*STAGES[:SEGMENTS], FORCED, *AFTER])
+@given(text=additions(), size=sizes, forced=st.sampled_from(FORCED))
+def test_sums_of_segments_are_the_same(text, size, forced):
+    compare_after(text, size, list(STAGES[:SEGMENTS]), [forced])
+    compare_after(text, size, [], [*STAGES[:SEGMENTS], forced, *AFTER])
 
 
 @common
