@@ -16,6 +16,7 @@ from .node_calls import call_like
 aten, prims = torch.ops.aten, torch.ops.prims
 
 MOST = 127  # elements of a window that a byte numbers
+FARTHEST = 2**31 - 1  # the last position that is computed with in 32 bits: no processor divides vectors of 64
 FORWARD = (aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default)
 BACKWARD = (aten.max_pool2d_with_indices_backward.default, aten.max_pool3d_with_indices_backward.default)
 
@@ -66,7 +67,7 @@ def _firsts(graph: Graph, like: Node, windows: Sequence[tuple]) -> list[Node]:
             count,
             start=-padding,
             step=stride,
-            dtype=torch.int64,
+            dtype=_dtype(windows),
             device=device,
             requires_grad=False,
         )
@@ -76,7 +77,8 @@ def _firsts(graph: Graph, like: Node, windows: Sequence[tuple]) -> list[Node]:
 
 def _numbers(graph: Graph, indices: Node, windows: Sequence[tuple]) -> Node:
     """The number of each element in its window, an int8."""
-    places = _parts(graph, indices, indices, [size for size, *_ in windows])
+    whole = call_like(graph, indices, aten._to_copy.default, indices, dtype=_dtype(windows))
+    places = _parts(graph, indices, whole, [size for size, *_ in windows])
     inside = [
         call_like(graph, indices, aten.sub.Tensor, place, first)
         for place, first in zip(places, _firsts(graph, indices, windows))
@@ -87,13 +89,19 @@ def _numbers(graph: Graph, indices: Node, windows: Sequence[tuple]) -> Node:
 
 def _positions(graph: Graph, indices: Node, numbers: Node, windows: Sequence[tuple]) -> Node:
     """The indices again: row-major positions in the pooled dimensions."""
-    rest = call_like(graph, indices, aten._to_copy.default, numbers, dtype=torch.int64)
+    rest = call_like(graph, indices, aten._to_copy.default, numbers, dtype=_dtype(windows))
     inside = _parts(graph, indices, rest, [kernel for _, _, kernel, *_ in windows])
     places = [
         call_like(graph, indices, aten.add.Tensor, one, first)
         for one, first in zip(inside, _firsts(graph, indices, windows))
     ]
-    return _linear(graph, indices, places, [size for size, *_ in windows])
+    position = _linear(graph, indices, places, [size for size, *_ in windows])
+    return call_like(graph, indices, aten._to_copy.default, position, dtype=torch.int64)
+
+
+def _dtype(windows: Sequence[tuple]) -> torch.dtype:
+    """Of positions in the input."""
+    return torch.int32 if prod(size for size, *_ in windows) <= FARTHEST else torch.int64
 
 
 def _linear(graph: Graph, like: Node, places: Sequence[Node], sizes: Sequence[int]) -> Node:

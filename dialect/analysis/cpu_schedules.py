@@ -31,6 +31,7 @@ SAME_SET = 2.0  # times as much where lanes lie pages apart: the first cache kee
 FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
 BLOCK = 8192  # points of the blocked group in a tile
 REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
+RUN = 64  # points in a row of a tile that walks serial groups around it, one by one: a few cache lines
 GRAIN = 8192  # vector ops that pay for one more thread
 ROWS = 32  # of a transposed tile in scratch memory: two cache lines of f32
 SQUARE_OPS = 24  # ops of a body that may be there once for each row of a tile in registers
@@ -133,6 +134,8 @@ class Planner:
         serial = self._serial(block, loop)
         keeps = bool(serial) or any(node.name in LOOPS for node in block.nodes)
         size = loop.lanes if keeps else BLOCK
+        if self._runs(loop, serial):
+            return self._with_tasks(loop, cost, len(loop.groups) - 1, RUN, serial)
         across = -1 if keeps else self._across(block, loop)
         side = self._side(block, loop, across)
         if side:
@@ -149,6 +152,8 @@ class Planner:
         size = REDUCE_BLOCK if reduces else BLOCK
         if not reduces and (serial or any(inner.name in LOOPS for inner in block.nodes)):
             size = loop.lanes
+        if self._runs(loop, serial):
+            blocked, size = len(loop.groups) - 1, RUN
         return self._with_tasks(loop, cost, blocked, size, serial)
 
     @staticmethod
@@ -165,6 +170,12 @@ class Planner:
         """The groups whose points may store to one place."""
         found = colliding(self.body, block)
         return tuple(g for g, group in enumerate(loop.groups) if found & {block.arguments[i] for i in group})
+
+    @staticmethod
+    def _runs(loop: LoopSchedule, serial: tuple[int, ...]) -> bool:
+        """Whether the last group, along which memory runs, is to be inside of serial ones, no lanes along it: in runs, so that a tile is no
+        walk down a column."""
+        return loop.vector < 0 and bool(serial) and len(loop.groups) - 1 not in serial
 
     def _across(self, block: Block, loop: LoopSchedule) -> int:
         """The group that most reads of the body run along while they do not run along the lanes, or -1."""

@@ -43,25 +43,29 @@ def roll(c, x, shifts, numbers=()):
     if not numbers:
         place = Expr.get_mod(linearize(index, sizes) - shifts[0], element_count(sizes))
         return reading_at(c, x, delinearize(place, sizes, rank))
-    whole = [(wrap_dim(number, rank), shift) for shift, number in zip(shifts, numbers)]
-    if c.target == "cpu" and [number for number, _ in whole] == [rank - 1]:
-        return rolled_rows(c, x, Expr.get_mod(expr(whole[0][1]), sizes[-1]))
-    for number, shift in whole:
-        index[number] = Expr.get_mod(index[number] - shift, sizes[number])
-    return reading_at(c, x, index)
+    along = expr(0)  # the shift along the last dimension, where both parts are read as they lie in memory
+    for shift, number in zip(shifts, numbers):
+        number = wrap_dim(number, rank)
+        if c.asked.target == "cpu" and number == rank - 1:
+            along = along + shift
+        else:
+            index[number] = Expr.get_mod(index[number] - shift, sizes[number])
+    shift = expr(Expr.get_mod(along, sizes[-1]))
+    return reading_at(c, x, index) if known(shift) == 0 else rolled_rows(c, x, index[:-1], shift)
 
 
-def rolled_rows(c: Conversion, x: ir.Value, shift: Expr) -> ir.Value:
-    """Rolled along the last dimension, by less than its size: both parts are read as they lie in memory."""
+def rolled_rows(c: Conversion, x: ir.Value, rows: Sequence[Expr], shift: Expr) -> ir.Value:
+    """The rows of `x` at `rows`, rolled along the last dimension by less than its size."""
     size, dtype = shape_of(x)[-1], tensor_dtype(x)
 
     def body(at: Sequence[ir.Value]) -> ir.Value:
-        place, wrapped = c.apply([dim(0) - shift, dim(0) - shift + size], [at[-1]])
+        last = dim(len(rows))
+        *row, place, wrapped = c.apply([*rows, last - shift, last - shift + size], at)
         return when(
             compare("ge", place, 0),
             scalar_type(dtype),
-            lambda: builders.read(x, [*at[:-1], place]),
-            lambda: builders.read(x, [*at[:-1], wrapped]),
+            lambda: builders.read(x, [*row, place]),
+            lambda: builders.read(x, [*row, wrapped]),
         )
 
     return c.compute(body)

@@ -153,3 +153,48 @@ func.func private @together(%x: memref<30x20x32xf32>, %o: memref<30xf32>) {
   }) {ranges = affine_map<() -> (30)>} : () -> ()
   return
 }
+
+// -----
+
+// Lanes that lie anywhere: what gathers them in one instruction is slower than reading one by one, and LLVM is told not to make it of that.
+// CHECK-LABEL: func.func private @anywhere__part0
+// CHECK-SAME:    llvm.passthrough = ["noimplicitfloat"]
+// CHECK-NOT:     vector.gather
+// CHECK:         %[[LANE:.*]] = vector.extract %{{.*}}[0] : index from vector<[[W:[0-9]+]]xindex>
+// CHECK:         memref.load %{{.*}}[%[[LANE]]] : memref<?xf32>
+// CHECK:         vector.from_elements {{.*}} : vector<[[W]]xf32>
+// CHECK-NOT:     vector.gather
+// CHECK:         return
+func.func private @anywhere(%x: memref<500xf32>, %at: memref<640xi64>, %o: memref<640xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %n = memref.load %at[%i] : memref<640xi64>
+    %p = arith.index_cast %n : i64 to index
+    %a = memref.load %x[%p] : memref<500xf32>
+    "bascule.store"(%a, %o, %i) : (f32, memref<640xf32>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (640)>} : () -> ()
+  return
+}
+
+// -----
+
+// Every other element, and the last vector under a mask: runs are loaded, those elements that are for a lane in force.
+// CHECK-LABEL: func.func private @every_other__part0
+// CHECK-NOT:     vector.gather
+// CHECK:         %[[A:.*]] = vector.load %{{.*}} : memref<?xf32>, vector<[[W:[0-9]+]]xf32>
+// CHECK:         %[[B:.*]] = vector.load %{{.*}} : memref<?xf32>, vector<[[W]]xf32>
+// CHECK:         vector.shuffle %[[A]], %[[B]]
+// CHECK:         vector.maskedload %{{.*}} : memref<?xf32>, vector<[[W]]xi1>, vector<[[W]]xf32> into vector<[[W]]xf32>
+// CHECK-NOT:     vector.gather
+// CHECK:         vector.maskedstore
+func.func private @every_other(%x: memref<30x1001xf32>, %o: memref<30x501xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index, %j: index):
+    %k = affine.apply affine_map<(d0) -> (d0 * 2)>(%j)
+    %a = memref.load %x[%i, %k] : memref<30x1001xf32>
+    "bascule.store"(%a, %o, %i, %j) : (f32, memref<30x501xf32>, index, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (30, 501)>} : () -> ()
+  return
+}

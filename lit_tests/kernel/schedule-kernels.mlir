@@ -82,6 +82,22 @@ func.func @scatter(%x: tensor<64x512xf32>, %i: tensor<64xi64>, %y: tensor<9x512x
 
 // -----
 
+// Each element at a place of its own: no lanes pay there. A tile is a run of a row, for all rows in order, and no walk down a column.
+// CHECK: domain = {block = 64 : i64, blocked = 1 : i64, {{.*}}lanes = 1 : i64, serial = array<i64: 0>, vector = -1 : i64
+func.func @scattered(%x: tensor<64x512xf32>, %i: tensor<64x512xi64>, %y: tensor<9x512xf32>) -> tensor<9x512xf32> attributes {bascule.graph} {
+  %0 = "bascule.scatter"(%y) ({
+  ^bb0(%n: index, %j: index, %out: tensor<9x512xf32>):
+    %l = tensor.extract %i[%n, %j] : tensor<64x512xi64>
+    %p = arith.index_cast %l : i64 to index
+    %e = tensor.extract %x[%n, %j] : tensor<64x512xf32>
+    "bascule.store"(%e, %out, %p, %j) {mode = "add"} : (f32, tensor<9x512xf32>, index, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (64, 512)>} : (tensor<9x512xf32>) -> tensor<9x512xf32>
+  return %0 : tensor<9x512xf32>
+}
+
+// -----
+
 // Two reductions over one row run in one loop, the second inside the first. The point itself is one: threads share the reduction.
 // CHECK: domain = {groups = [], lanes = 1 : i64, vector = -1 : i64}, loops = [{block = 32768 : i64, {{.*}}vector = 0 : i64}, {joins = 0 : i64}]
 func.func private @sums(%x: tensor<100000xf32>) -> (tensor<f32>, tensor<f32>) {

@@ -32,6 +32,7 @@ from .target import Target
 from .transcendental import Functions
 from .transposition import transposed
 
+AS_WRITTEN = "noimplicitfloat"  # LLVM is not to put accesses of single lanes together to gathers again (its SLP vectorizer looks at this)
 AS_BITS = (ir.BF16Type, *FLOAT8)  # floats whose words are integers: LLVM does not move one of them on every processor
 
 
@@ -177,6 +178,8 @@ class KernelFunction:
         for memref in e.allocated:
             b.op("memref.dealloc", [], [memref])
         b.op("func.return")
+        if e.memory.one_by_one:
+            function.attributes["llvm.passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(AS_WRITTEN)])
 
     @staticmethod
     def _made(segment: Segment) -> list[Node]:

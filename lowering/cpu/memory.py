@@ -13,7 +13,7 @@ from bascule.dialect.mlir import ir
 
 from .builder import Builder, Index, Scalar
 from .indexing import Indexing
-from .registers import shuffle
+from .registers import extract, shuffle
 from .scalars import Scalars
 
 LINE = 64  # bytes of a cache line
@@ -51,6 +51,7 @@ class Memory:
         self.mask: Scalar | None = None  # lanes in force, None: all
         self.sparse = False  # whether no lane at all may be in force
         self.floor = 0  # the outermost scope in which reads may be placed
+        self.one_by_one = False  # whether some access has an instruction a lane
 
     def place(self, buffer: Buffer, indices: Sequence[Index], symbols: Sequence[Index]) -> Index:
         place = self.ix.evaluate(buffer.layout.results[0], indices, symbols)
@@ -79,14 +80,16 @@ class Memory:
                 value = b.value("vector.maskedload", vector, [*operands, self.mask.value, zero], None, level)
         elif place.vector is None and place.stride == -1:
             value = self._backwards(buffer, place, vector, level)
-        elif self.mask is None and place.vector is None and 2 <= place.stride <= NEAR:
+        elif place.vector is None and 2 <= place.stride <= NEAR:
             value = self._strided(buffer, place, vector, level)
-        elif self.mask is None and place.pattern is not None and _is_run(place.pattern[1]):
+        elif place.pattern is not None and _is_run(place.pattern[1]):
             value = self._repeated(buffer, place.pattern, stored, level)
+        elif self.mask is None:
+            read = [b.value("memref.load", stored, [buffer.memref, at], None, level) for at in self._each(place, level)]
+            value = b.value("vector.from_elements", vector, read, None, level)
         else:
             base, offsets = self._split(place)
-            mask = self._mask()
-            operands = [buffer.memref, base, offsets, mask, b.constant(vector, 0)]
+            operands = [buffer.memref, base, offsets, self.mask.value, b.constant(vector, 0)]
             value = b.value("vector.gather", vector, operands, None, level)
         return Scalar(self._from_memory(value, buffer.element, level), True, level)
 
@@ -108,8 +111,9 @@ class Memory:
         starts = [*(i * width for i in range(step - 1)), (width - 1) * step + 1 - width]
         value, taken = None, [0] * width
         for number, start in enumerate(starts):
-            at = self.ix.scalar(replace(place, stride=0, offset=place.offset + start))
-            part = self.b.value("vector.load", vector, [buffer.memref, at], None, level)
+            at = replace(place, stride=0, offset=place.offset + start)
+            readers = [[(start + i) // step] if (start + i) % step == 0 else [] for i in range(width)]
+            part = self._run(buffer, at, vector, readers, level)
             if value is None:
                 value, taken = part, [min(lane * step, width - 1) for lane in range(width)]
                 continue
@@ -127,9 +131,28 @@ class Memory:
         common, steps = pattern
         first = min(steps)
         run = ir.VectorType.get([max(steps) - first + 1], stored)
-        at = self.ix.scalar(replace(common, offset=common.offset + first))
-        value = self.b.value("vector.load", run, [buffer.memref, at], None, level)
+        readers: list[list[int]] = [[] for _ in range(run.shape[0])]
+        for lane, step in enumerate(steps):
+            readers[step - first].append(lane)
+        value = self._run(buffer, replace(common, offset=common.offset + first), run, readers, level)
         return shuffle(self.s.at(level), value, value, [step - first for step in steps])
+
+    def _run(
+        self, buffer: Buffer, first: Index, run: ir.Type, readers: Sequence[Sequence[int]], level: int
+    ) -> ir.Value:
+        """Elements that follow each other from `first` on; `readers`: the lanes that each is for. Under a mask those are read that are for a
+        lane in force."""
+        b, operands = self.b, [buffer.memref, self.ix.scalar(first)]
+        if self.mask is None:
+            return b.value("vector.load", run, operands, None, level)
+        s, width = self.s.at(level), self.ix.width
+        nobody = b.constant(self.mask.value.type, 0)
+        some: ir.Value | None = None
+        for turn in range(max(map(len, readers))):
+            lanes = [lanes[turn] if turn < len(lanes) else width for lanes in readers]
+            mask = shuffle(s, self.mask.value, nobody, lanes)
+            some = mask if some is None else s.op("arith.ori", some, mask)
+        return b.value("vector.maskedload", run, [*operands, some, b.constant(run, 0)], None, level)
 
     def loaded(self, buffer: Buffer, value: ir.Value) -> Scalar:
         """Lanes of `buffer` as they stand in memory, read already."""
@@ -177,9 +200,12 @@ class Memory:
                 b.op("vector.store", [], [content, *operands])
             else:
                 b.op("vector.maskedstore", [], [*operands, self.mask.value, content])
+        elif self.mask is None:
+            for lane, at in enumerate(self._each(place, b.level)):
+                b.op("memref.store", [], [extract(self.s, content, lane), buffer.memref, at])
         else:
             base, offsets = self._split(place)
-            b.op("vector.scatter", [], [buffer.memref, base, offsets, self._mask(), content])
+            b.op("vector.scatter", [], [buffer.memref, base, offsets, self.mask.value, content])
 
     def _split(self, place: Index) -> tuple[ir.Value, ir.Value]:
         """A uniform offset and a vector of offsets from it."""
@@ -187,10 +213,17 @@ class Memory:
             return self.b.constant(self.b.index, 0), place.vector
         return self.ix.scalar(place), self.ix.iota(place.stride)
 
-    def _mask(self) -> ir.Value:
-        if self.mask is not None:
-            return self.mask.value
-        return self.b.constant(ir.VectorType.get([self.ix.width], self.b.i1), -1)
+    def _each(self, place: Index, level: int) -> list[ir.Value]:
+        """The place of every lane. Lanes apart are read and written one by one: what gathers and scatters them in one instruction
+        takes two to three times as long on some processors (Zen 5), and is no faster on others."""
+        self.one_by_one = True
+        if place.vector is not None and place.pattern is None:
+            return [extract(self.s.at(level), place.vector, lane) for lane in range(self.ix.width)]
+        common, steps = place.pattern or (
+            replace(place, stride=0),
+            [place.stride * lane for lane in range(self.ix.width)],
+        )
+        return [self.ix.scalar(replace(common, offset=common.offset + step)) for step in steps]
 
     def _from_memory(self, value: ir.Value, element: ir.Type, level: int) -> ir.Value:
         s = self.s.at(level)

@@ -34,6 +34,7 @@ def test_pairs():
 def test_rolled_rows(shift):
     x = torch.randn(7, 100)
     _equal(lambda x: (x.roll(shift, -1), x.t().roll(shift, -1), x.roll(shift, 0), x.roll((shift, 2), (0, 1))), x)
+    _equal(lambda x: (x.roll((2, shift, 3), (0, 1, 1)), x.roll((shift, 100 - shift), (-1, -1))), x)
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
