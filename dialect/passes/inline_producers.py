@@ -29,8 +29,9 @@ class InlineProducers(Pass):
     A pointwise compute is inlined into its consumers where that is no loss: it has one consumer, which asks for each
     element about once; or it is cheap to repeat, reading no more than one would read of its result. A compute whose result is needed in memory
     anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. Computes that hold a reduction are left to
-    `form-kernels`, but for windows of up to `max-window` elements asked for once. On `target` cpu, whose vectors read at places from data one
-    element after the other, a compute that does so is not repeated. No body grows beyond `max-ops` ops or reads more than `max-reads` tensors.
+    `form-kernels`, but for windows of up to `max-window` elements asked for once; not by a scan on a GPU, where a step of one holds no loops. On
+    `target` cpu, whose vectors read at places from data one element after the other, a compute that does so is not repeated. No body grows
+    beyond `max-ops` ops or reads more than `max-reads` tensors.
 
     On `target` cuda a cheap compute whose sums one reader waits for (the gradient of a relu before a batch norm) is inlined into the sums
     and the reader if that costs no more than its result written once and read by both: rows need not be cut to be summed while near.
@@ -59,6 +60,7 @@ class _Graph:
         self.bodies: dict[ir.Value, Body] = {}  # by result, in program order
         self.uses: dict[ir.Value, list[tuple[Body, Read]]] = {}
         self.inlined: dict[ir.Value, ir.Operation] = {}
+        self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, with what is inlined so far
         self.kept: set[ir.Value] = set()  # results that something uses other than by reading elements in a body
         # Of each body with what is inlined into it so far: tensors read, with how often a point reads one.
         self.reads: dict[ir.Value, Counter[ir.Value]] = {}
@@ -73,6 +75,8 @@ class _Graph:
     def run(self) -> None:
         for body in self.bodies.values():
             reads = self.reads[body.result] = Counter()
+            if body.loops:
+                self.looping.add(body.result)
             for read in body.reads:
                 inner = self.bodies[read.source] if read.source in self.inlined else None
                 if inner is None:
@@ -80,6 +84,8 @@ class _Graph:
                 else:
                     body.cost += read.times * inner.cost
                     body.ops += inner.ops
+                    if read.source in self.looping:
+                        self.looping.add(body.result)
                     for source, times in self.reads[read.source].items():
                         reads[source] += read.times * times
             if sum(1 for _ in body.result.uses) > len(self.uses.get(body.result, ())):
@@ -113,6 +119,9 @@ class _Graph:
         if body.ops > self.options.max_ops // 2 or len(reads) > self.options.max_reads // 2:
             return False
         if body.loops and (body.steps > self.options.max_window or len(uses) > 1):
+            return False
+        scanned = any(consumer.op.name == "bascule.scan" for consumer, _ in uses)
+        if scanned and self.options.target != "cpu" and body.result in self.looping:
             return False
         asked = {}  # an element asked for at one index of one body is inlined once
         for consumer, read in uses:

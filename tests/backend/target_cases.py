@@ -43,6 +43,7 @@ CASES = {
     "cat": (lambda x, y: torch.cat([x, y * 2], 1).sin(), [R(3, 5), R(3, 9)]),
     "pad": (lambda x: F.pad(x, (1, 2, 3, 0), value=4.0) * 2, [R(5, 6)]),
     "cumsum": (lambda x: x.cumsum(-1), [R(4, 60)]),
+    "cumsum of short sums": (lambda x: (x * x).sum(-1).neg().cumsum(-1), [R(4, 60, 5)]),
     "embedding": (lambda i, w: F.embedding(i, w) * 2, [torch.randint(0, 11, (4, 6)), R(11, 10).requires_grad_()]),
     "index_put": (put, [R(9, 4), torch.tensor([0, 3, 3, 8]), R(4, 4)]),
     "scatter of narrow elements": (
