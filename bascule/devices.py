@@ -6,6 +6,8 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from bascule.frontend.stack_traces import location_of
+
 from .dialect.ir.functions import graph_functions
 from .dialect.mlir import ir
 from .errors import UnsupportedError
@@ -119,4 +121,6 @@ def _normal(device: torch.device) -> torch.device:
 
 
 def _unsupported(node: Node, text: str, hint: str) -> UnsupportedError:
-    return UnsupportedError(text, operator=str(node.target), hint=hint)
+    """At the user's line of `node`; of an input, which has none, at its first use."""
+    where = next(filter(None, map(location_of, (node, *node.users))), None)
+    return UnsupportedError(text, operator=str(node.target), location=where, hint=hint)

@@ -121,10 +121,11 @@ class Interpret:
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         from bascule.lowering.triton.programs import InterpretedKernels
+        from bascule.runtime.unwritten import PATTERN, begins_unwritten
 
         refusals = Refusals(module, record)
         lowered = _lower(module, record, refusals)
-        kernels = _beside(refusals, InterpretedKernels(module, lowered), CPU)
+        kernels = _beside(refusals, InterpretedKernels(module, lowered, PATTERN, begins_unwritten), CPU)
         return Compiled(kernels, Plans("cpu", lowered.launches, record.name))
 
     def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:

@@ -2,20 +2,26 @@
 
 import os
 import re
+from importlib.util import find_spec
 
-import torch
 from torch.fx import Node
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_TORCH = os.path.dirname(torch.__file__) + os.sep
+# A user's Triton kernel with heuristics is launched in Triton. Neither package is imported for its path.
+_NOT_THE_USERS = tuple(
+    os.path.dirname(spec.origin) + os.sep
+    for spec in map(find_spec, ("torch", "triton"))
+    if spec is not None and spec.origin
+)
 
 
 def user_frame(stack_trace: str) -> tuple[str, int] | None:
-    """File and line of the innermost frame of a node's `stack_trace` that is outside of torch; of the innermost one where all are inside."""
+    """File and line of the innermost frame of a node's `stack_trace` that is outside of torch and Triton; of the innermost one where
+    all are inside."""
     frames = _FRAME.findall(stack_trace)
     if not frames:
         return None
-    file, line = next((frame for frame in reversed(frames) if not frame[0].startswith(_TORCH)), frames[-1])
+    file, line = next((frame for frame in reversed(frames) if not frame[0].startswith(_NOT_THE_USERS)), frames[-1])
     return file, int(line)
 
 

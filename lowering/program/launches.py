@@ -130,8 +130,9 @@ class Runs:
     def imports(self) -> list[str]:
         if self.plans.on_host:
             memory = [
-                "from bascule.runtime.arenas import give_arena, take_arena",
-                "from bascule.runtime.tensors import empty, laid_out, view",
+                "from bascule.runtime.arenas import give_arena",
+                "from bascule.runtime.tensors import laid_out, view",
+                "from bascule.runtime.unwritten import empty, take_arena",
             ]
         else:
             memory = [

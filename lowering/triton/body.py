@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from bascule.dialect.analysis.accesses import dims_of
-from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.errors import UnsupportedError, UserError
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
@@ -108,6 +108,11 @@ class Body:
     def tile(self, value: ir.Value) -> Tile:
         if isinstance(value.type, ir.IndexType):
             return self.ix.evaluate(self.expressions.of(value))
+        if value not in self.env:  # both are in one walk
+            what = "the schedule runs a loop before what it needs is there: what needs a loop's result has to be in a later walk"
+            raise UserError(
+                what, location=source_of(value.owner.location), hint="schedule-kernels{target=cuda} makes schedules"
+            )
         return self.env[value]
 
     def _op(self, op: ir.Operation) -> None:

@@ -74,9 +74,12 @@ class KernelCache:
         if path is None:
             return None
         try:
-            with path.open("rb") as file:
+            with open(
+                os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb"
+            ) as file:  # who opens a pipe waits for its writer
                 status = os.fstat(file.fileno())
-                if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                others = status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+                if others or not stat.S_ISREG(status.st_mode):
                     return None
                 content = file.read()
             with suppress(OSError):

@@ -14,7 +14,7 @@ from ..program.alignment import mark_unaligned
 from ..program.launches import Launch
 from ..refusals import Refuse, reraise
 from .compilation import TritonKernel, triton_kernels
-from .interpreter import Memory, run_kernel
+from .interpreter import Memory, run_kernel, share
 from .kernel import ALIGNED, NARROW, WIDE, KernelFunction
 
 
@@ -72,10 +72,19 @@ def refused_launch() -> Launch:
 
 
 class InterpretedKernels:
-    """Kernels that plans run on CPU memory, by the TTIR interpreter. Buffers at one address are one to its checks."""
+    """Kernels that plans run on CPU memory, by the TTIR interpreter.
 
-    def __init__(self, module: ir.Module, lowered: LoweredKernels):
-        self.kernels = lowered.kernels
+    `junk`: what memory holds that nothing wrote, if it lies where `unwritten` says of its address; see `Memory`.
+    """
+
+    def __init__(
+        self,
+        module: ir.Module,
+        lowered: LoweredKernels,
+        junk: bytes = b"",
+        unwritten: Callable[[int], bool] = lambda address: False,
+    ):
+        self.kernels, self.junk, self.unwritten = lowered.kernels, junk, unwritten
         self.parameters: dict[str, list[Parameter]] = {}
         with module.context:
             table = ir.SymbolTable(module.operation)
@@ -88,12 +97,11 @@ class InterpretedKernels:
 
     def run(self, name: str, symbols: Sequence[int], addresses: Sequence[int]) -> None:
         """One launch."""
-        known: dict[tuple, Memory] = {}
         buffers = []
         for parameter, address in zip(self.parameters[name], addresses, strict=True):
             tensor = parameter.at(address, symbols, torch.device("cpu"))
-            key = address, tensor.dtype, tensor.shape, tensor.stride()
-            buffers.append(known.setdefault(key, Memory(tensor)))
+            buffers.append(Memory(tensor, junk=self.junk if self.unwritten(address) else b""))
+        share(buffers)
         run_kernel(self.kernels[name], [*symbols, *buffers])
 
     def plan(self, launches: list[tuple[str, Any, list[tuple]]]) -> Callable[..., None]:

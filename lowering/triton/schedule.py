@@ -12,6 +12,7 @@ from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
 MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
+MOST_STAGES = 16  # of steps in flight: more are more than memory keeps waiting
 MOST_RESIDENT = 64  # warps of a multiprocessor
 MOST_TILES = 16  # that a loop is held as: its body is emitted for each
 
@@ -82,6 +83,8 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
     index_bits, capability = (reader.number(config, name) for name in ("index_bits", "capability"))
     if not _power_of_two(warps) or warps > MOST_WARPS:
         _refuse(kernel, f"the schedule has {warps} warps")
+    if not 1 <= stages <= MOST_STAGES:
+        _refuse(kernel, f"the schedule has {stages} stages")
     if index_bits not in (32, 64):
         _refuse(kernel, f"the schedule has indices of {index_bits} bits")
     narrow = config["narrow"].value if "narrow" in config else None

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from bascule.lowering.triton.interpreter import InterpreterError
+from bascule.lowering.triton.programs import InterpretedKernels
 from target_cases import CASES, DYNAMIC, check, check_misaligned, gpt2, training_step
 from torch.nn import functional as F
 
@@ -93,6 +95,21 @@ def test_a_dump_has_the_ir_of_each_kernel(tmp_path):
     call(torch.randn(4, 8))
     (file,) = tmp_path.glob("*/*.ttir")
     assert "tt.func" in file.read_text()
+
+
+def test_memory_that_nothing_wrote(monkeypatch):
+    """The first kernel is not launched: what comes after a product reads the arena as it began."""
+    whole, made = InterpretedKernels.plan, []
+
+    def partly(self, launches):
+        made.append(whole(self, launches if made else []))
+        return made[-1]
+
+    monkeypatch.setattr(InterpretedKernels, "plan", partly)
+    call = compiled(lambda x: torch.softmax(torch.softmax(x, -1) @ x, 0).cumsum(0) @ x.exp())
+    with pytest.raises(InterpreterError, match=r"test_interpret.py:\d+.*memory that nothing wrote"):
+        call(torch.randn(8, 8))
+    assert len(made) == 2
 
 
 def test_an_optimizer_writes_its_state_in_place(tmp_path):

@@ -245,7 +245,7 @@ def test_deterministic_algorithms():
         call = compiled(lambda x, i, y: x.index_add(0, i, y) + 1)
         first = call(x, i, y)
         assert all(torch.equal(call(x, i, y), first) for _ in range(5))
-        assert next(iter(bascule.counters()["aten"])).startswith("aten.sort.stable")  # rows are sums of segments
+        assert not bascule.counters()["aten"]  # rows are sums of segments
         places = torch.arange(64, device="cuda")
         for put in (torch.put, compiled(lambda x, i, y: torch.put(x, i, y))):
             with pytest.raises(RuntimeError, match="deterministic"):

@@ -29,6 +29,11 @@ KINDS = {
     "scatter": (lambda x, i, v: x.scatter_add(0, i, v), x, i, y),
     "extremes": (lambda x, i, v: x.scatter_reduce(0, i, v, "amax"), x, i, y),
     "gather": (lambda x, i: F.embedding(i, x), x, i),
+    "put": (lambda x, i, v: x.scatter(0, i, v), x, i, y),
+    "products": (lambda x, i, v: x.scatter_reduce(0, i, v, "prod"), x, i, y),
+    "transposed": (lambda x, y: x.t() + y, x, torch.randn(33, 8)),
+    "running": (lambda x: (*torch.cummax(x, 1), torch.logcumsumexp(x, 1), x.cumprod(0)), x),
+    "optimizer": (lambda *ps: [p - p.exp() * 0.1 for p in ps], *(torch.randn(n, 33) for n in range(1, 9))),
 }
 WALKED = {"row", "softmax", "columns", "positions"}
 
@@ -45,9 +50,9 @@ def test_walked_rows_compile(kind):
     assert all(cubins(function, *inputs, step=16, tile=4))
 
 
-@pytest.mark.parametrize("capability", [80, 90, 100])
-@pytest.mark.parametrize("kind", ["row", "scatter"])
-def test_architectures(kind, capability):
+@pytest.mark.parametrize("capability", [80, 100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_architectures(kind, capability):
     function, *inputs = KINDS[kind]
     assert all(cubins(function, *inputs, capability=capability))
 

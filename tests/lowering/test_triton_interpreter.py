@@ -7,7 +7,8 @@ from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import ToTriton, TritonKernel, triton_kernels
-from bascule.lowering.triton.interpreter import InterpreterError, Memory, run_kernel
+from bascule.lowering.triton.interpreter import InterpreterError, Memory, run_kernel, share
+from bascule.runtime.unwritten import PATTERN
 from triton_check import edit, lowered
 
 KERNEL = """
@@ -25,10 +26,14 @@ LOAD = "%e = memref.load %x[%i] : memref<100xf32> loc(#loc)\n"
 STORE = '"bascule.store"(%e, %out, {at}) {mode} : (f32, memref<{dest}xf32>, index) -> () loc(#loc)'
 
 
-def kernel(body: str, source: int = 100, dest: int = 100, element: str = "f32") -> TritonKernel:
+def kernel(
+    body: str, source: int = 100, dest: int = 100, element: str = "f32", dest_element: str | None = None
+) -> TritonKernel:
     with context(), ir.Location.unknown():
-        text = KERNEL.format(body=body, source=source, dest=dest)
-        module = ir.Module.parse(text.replace("f32", element))
+        text = KERNEL.format(body=body, source=source, dest=dest).replace("f32", element)
+        if dest_element is not None:
+            text = text.replace(f"%out: memref<{dest}x{element}>", f"%out: memref<{dest}x{dest_element}>")
+        module = ir.Module.parse(text)
         ScheduleKernels(target="cuda").run(module)
         edit(module, tile=32)
         return lowered(module)["k"]
@@ -111,3 +116,41 @@ def test_text_for_triton_has_no_attributes_of_ours():
         ToTriton().run(module)
         (made,) = triton_kernels(module)
     assert "bascule" not in made.ttir
+
+
+def shared(made: TritonKernel, *tensors: torch.Tensor) -> None:
+    buffers = [Memory(tensor) for tensor in tensors]
+    share(buffers)
+    run_kernel(made, buffers)
+
+
+def test_buffers_that_overlap_are_one_to_the_checks():
+    memory = torch.zeros(200)
+    copy = kernel(LOAD + store())
+    shared(copy, memory[:100], memory[100:])
+    shared(copy, memory[:100], memory[:100].view(100))  # a program stores where it has read itself
+    with pytest.raises(InterpreterError, match=r"model.py:12:4.*another program"):
+        shared(copy, memory[:100], memory[1:101])
+
+
+def test_buffers_that_overlap_may_differ_in_their_elements():
+    memory = torch.zeros(200)
+    halves = memory.view(torch.float16)
+    rounded = "%h = arith.truncf %e : f32 to f16\n" + store().replace("%e", "%h").replace("f32", "f16")
+    rounding = kernel(LOAD + rounded, dest_element="f16")
+    shared(rounding, memory[:100], halves[200:300])
+    with pytest.raises(InterpreterError, match="another program"):
+        shared(rounding, memory[:100], halves[100:200])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
+def test_memory_that_begins_with_junk(dtype):
+    """What is left of the pattern is what nothing wrote."""
+    source, dest = torch.frombuffer(bytearray(PATTERN * 100), dtype=dtype)[:100], torch.empty(100, dtype=dtype)
+    made = kernel(LOAD + store(), element={torch.float32: "f32", torch.float64: "f64", torch.int64: "i64"}[dtype])
+    source[:99] = 3
+    with pytest.raises(InterpreterError, match=r"model.py:12:4.*memory that nothing wrote, element 99"):
+        run_kernel(made, [Memory(source, junk=PATTERN), Memory(dest)])
+    source[99] = 4
+    run_kernel(made, [Memory(source, junk=PATTERN), Memory(dest)])
+    assert dest[98] == 3 and dest[99] == 4

@@ -101,6 +101,28 @@ def test_more_tiles_than_are_worth_their_code_are_refused():
         lowered(module)
 
 
+EDITED = {
+    "one walk": ("walk = 1", "walk = 0", "what needs a loop's result has to be in a later walk"),
+    "no stages": ("stages = ", "stages = -", "the schedule has -[0-9]+ stages"),
+    "no such step": ("step = 128", "step = 96", "step 96 is not a power of two"),
+    "many warps": ("warps = ", "warps = 6", "the schedule has 6[0-9]* warps"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITED)
+def test_edited_schedules_that_do_not_fit_are_refused(edit):
+    """At the place in the user's program, and not by what happens to go wrong in the lowering."""
+    before, after, message = EDITED[edit]
+    module = program(lambda x: x - x.amax(-1, keepdim=True), torch.randn(9, 100))
+    with module.context:
+        (kernel,) = filter(None, map(kernel_op, functions(module)))
+        text = str(kernel.attributes["schedule"])
+        assert before in text
+        kernel.attributes["schedule"] = type(kernel.attributes["schedule"]).parse(text.replace(before, after))
+    with pytest.raises(bascule.UserError, match=message):
+        lowered(module)
+
+
 def gradients(x, g, w):
     """What the rows of a gradient need: two sums of each row."""
     weighted = g * w

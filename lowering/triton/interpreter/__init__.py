@@ -3,6 +3,6 @@
 from bascule.dialect.interpreter.errors import InterpreterError
 
 from .machine import run_kernel
-from .memory import Memory
+from .memory import Memory, share
 
-__all__ = ["InterpreterError", "Memory", "run_kernel"]
+__all__ = ["InterpreterError", "Memory", "run_kernel", "share"]

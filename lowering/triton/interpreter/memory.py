@@ -1,6 +1,9 @@
 """Buffers that know what is in them: accesses out of bounds, reads of what nothing wrote, and races are errors."""
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 
 import torch
 from bascule.dialect.interpreter.errors import error
@@ -9,30 +12,82 @@ from bascule.dialect.mlir import ir
 SIGNED = dict.fromkeys((torch.bool, torch.uint8, torch.float8_e4m3fn, torch.float8_e5m2), torch.int8)
 SIGNED |= {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 SIGNED |= {torch.complex32: torch.int32, torch.complex64: torch.int64}
+TELLING = (torch.float32, torch.float64, torch.int64)  # elements that hold a pattern by design only
 NOBODY, SEVERAL = -1, -2  # instead of a program's number
+
+
+class Marks:
+    """What a launch did with each granule of a run of memory: a piece that no buffer in it has only a part of."""
+
+    def __init__(self, extent: int, written: bool):
+        self.written = torch.full([extent], written)
+        self.begin()
+
+    def begin(self) -> None:
+        extent = len(self.written)
+        self.writer, self.reader = (torch.full([extent], NOBODY, dtype=torch.int64) for _ in range(2))
+        self.added = torch.zeros(extent, dtype=torch.bool)  # by an atomic
 
 
 class Memory:
     """The elements of a strided tensor as a flat buffer that begins at its first one. Booleans and floats of 8 bits are bytes,
     unsigned integers signed ones, complex numbers integers of their bits.
 
-    `written`: whether the tensor has contents. `begin` is to be called before each launch: what earlier ones did is then in order.
+    `written`: whether the tensor has contents. `junk`: the bytes, a multiple of 8, that memory begins with which nothing wrote, if that is so;
+    they are looked for where elements are floats of 32 or 64 bits or integers of 64.
+    `begin` is to be called before each launch: what earlier ones did is then in order. Buffers of one launch that overlap have to `share`.
     """
 
-    def __init__(self, tensor: torch.Tensor, *, written: bool = True):
+    def __init__(self, tensor: torch.Tensor, *, written: bool = True, junk: bytes = b""):
         spans = [(size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())]
         extent = sum(spans) + 1 if tensor.numel() else 0
         flat = tensor.as_strided([extent], [1])
         self.tensor, self.flat = tensor, flat.view(SIGNED.get(tensor.dtype, tensor.dtype))
         self.reachable = torch.zeros(extent, dtype=torch.bool)
         self.reachable.as_strided(tensor.shape, tensor.stride()).fill_(True)
-        self.written = torch.full([extent], written)
-        self.begin()
+        self.marks, self.first, self.granules = Marks(extent, written), 0, 1
+        self.junk: int | None = None
+        if junk and self.flat.dtype in TELLING:
+            self.junk = int.from_bytes(junk[: tensor.itemsize], sys.byteorder, signed=True)
 
     def begin(self) -> None:
-        extent = len(self.flat)
-        self.writer, self.reader = (torch.full([extent], NOBODY, dtype=torch.int64) for _ in range(2))
-        self.added = torch.zeros(extent, dtype=torch.bool)  # by an atomic
+        self.marks.begin()
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """The addresses at which it begins and ends."""
+        start = self.flat.data_ptr()
+        return start, start + len(self.flat) * self.flat.itemsize
+
+    def granules_of(self, offset: torch.Tensor) -> torch.Tensor:
+        """The granules of the elements at `offset`, over another, last dimension."""
+        first = (self.first + offset * self.granules)[:, None]
+        return first if self.granules == 1 else first + torch.arange(self.granules)
+
+    def unwritten(self, offset: torch.Tensor) -> torch.Tensor:
+        """Which of the elements at `offset` nothing wrote."""
+        found = ~self.marks.written[self.granules_of(offset)].all(-1)
+        if self.junk is not None:
+            bits = self.flat.view(torch.int32 if self.flat.itemsize == 4 else torch.int64)
+            found |= bits[offset] == self.junk
+        return found
+
+
+def share(memories: Sequence[Memory]) -> None:
+    """Has those that overlap, whatever their types and shapes, share their marks. All of them have contents."""
+    runs: list[list[Memory]] = []
+    end = 0
+    for memory in sorted((m for m in memories if len(m.flat)), key=lambda m: m.bytes):
+        if not runs or memory.bytes[0] >= end:
+            runs.append([])
+        runs[-1].append(memory)
+        end = max(end, memory.bytes[1])
+    for run in runs:
+        start, stop = run[0].bytes[0], max(m.bytes[1] for m in run)
+        granule = gcd(*(n for m in run for n in (m.flat.itemsize, m.bytes[0] - start)))
+        marks = Marks((stop - start) // granule, True)
+        for m in run:
+            m.marks, m.first, m.granules = marks, (m.bytes[0] - start) // granule, m.flat.itemsize // granule
 
 
 @dataclass(frozen=True)
@@ -105,19 +160,27 @@ def load(op: ir.Operation, pointer: Pointer | Either, mask: torch.Tensor) -> tor
         return torch.where(ones, load(op, pointer.one, ones), load(op, pointer.other, others))
     offset, programs = _places(op, pointer, mask)
     memory = pointer.memory
-    if not memory.written[offset].all():
-        raise error(op, f"reads memory that nothing wrote, element {int(offset[~memory.written[offset]][0])}")
-    others = (memory.writer[offset] != NOBODY) & (memory.writer[offset] != programs)
-    if (others | memory.added[offset]).any():
+    unwritten = memory.unwritten(offset)
+    if unwritten.any():
+        raise error(op, f"reads memory that nothing wrote, element {int(offset[unwritten][0])}")
+    marks, places, owners = _marked(memory, offset, programs)
+    others = (marks.writer[places] != NOBODY) & (marks.writer[places] != owners)
+    if (others | marks.added[places]).any():
         raise error(op, "reads what another program writes in the same launch")
-    known = memory.reader[offset]
-    memory.reader[offset] = torch.where((known == NOBODY) | (known == programs), programs, SEVERAL)
-    _mark_shared(memory.reader, offset, programs)
+    known = marks.reader[places]
+    marks.reader[places] = torch.where((known == NOBODY) | (known == owners), owners, SEVERAL)
+    _mark_shared(marks.reader, places, owners)
     data = pointer.data
     junk = float("nan") if data.dtype.is_floating_point else torch.iinfo(data.dtype).max // 3
     result = torch.full(mask.shape, junk, dtype=data.dtype)
     result[mask] = data[offset]
     return result
+
+
+def _marked(memory: Memory, offset: torch.Tensor, programs: torch.Tensor) -> tuple[Marks, torch.Tensor, torch.Tensor]:
+    """The marks of the elements at `offset`: which granules, and the program at each."""
+    places = memory.granules_of(offset)
+    return memory.marks, places.flatten(), programs[:, None].expand(places.shape).flatten()
 
 
 def _mark_shared(owner: torch.Tensor, offset: torch.Tensor, programs: torch.Tensor) -> None:
@@ -131,19 +194,18 @@ def store(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mask
             store(op, side, value, lanes)
         return
     offset, programs = _places(op, pointer, mask)
-    memory = pointer.memory
-    content, own = (
-        value.expand(mask.shape)[mask],
-        (memory.writer[offset] == NOBODY) | (memory.writer[offset] == programs),
-    )
-    shared = ~own  # what several write alike is no conflict: one value put at indices from data
-    if memory.added[offset].any() or not _same(pointer.data[offset[shared]], content[shared]):
+    content = value.expand(mask.shape)[mask]
+    marks, places, owners = _marked(pointer.memory, offset, programs)
+    own = (marks.writer[places] == NOBODY) | (marks.writer[places] == owners)
+    # What several write alike is no conflict: one value put at indices from data.
+    shared = ~own.reshape(len(offset), pointer.memory.granules).all(-1)
+    if marks.added[places].any() or not _same(pointer.data[offset[shared]], content[shared]):
         raise error(op, "writes a place that another program writes, without an atomic")
-    if ((memory.reader[offset] != NOBODY) & (memory.reader[offset] != programs)).any():
+    if ((marks.reader[places] != NOBODY) & (marks.reader[places] != owners)).any():
         raise error(op, "writes what another program reads in the same launch")
-    memory.writer[offset] = torch.where(own, programs, SEVERAL)
-    _mark_shared(memory.writer, offset, programs)
-    memory.written[offset] = True
+    marks.writer[places] = torch.where(own, owners, SEVERAL)
+    _mark_shared(marks.writer, places, owners)
+    marks.written[places] = True
     pointer.data[offset] = content
     if not _same(pointer.data[offset], content):
         raise error(op, "writes a place twice, without an atomic")
@@ -189,13 +251,13 @@ def atomic(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mas
 
 def _atomic_places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> torch.Tensor:
     """The places in the mask, which an atomic works on."""
-    offset, _ = _places(op, pointer, mask)
-    memory = pointer.memory
-    if (memory.writer[offset] != NOBODY).any() or (memory.reader[offset] != NOBODY).any():
+    offset, programs = _places(op, pointer, mask)
+    marks, places, _ = _marked(pointer.memory, offset, programs)
+    if (marks.writer[places] != NOBODY).any() or (marks.reader[places] != NOBODY).any():
         raise error(op, "works on a place that a plain access touches in the same launch")
-    if not memory.written[offset].all():
+    if pointer.memory.unwritten(offset).any():
         raise error(op, "adds to memory that nothing wrote")
-    memory.added[offset] = True
+    marks.added[places] = True
     return offset
 
 
