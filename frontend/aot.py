@@ -27,6 +27,7 @@ from .batch_norms import open_batch_norms
 from .convolution_biases import peel_biases
 from .copies import drop_copies
 from .direct_calls import called_directly, made, making
+from .drawn_numbers import with_drawn_numbers
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
 from .normalized_masks import recompute_masks
@@ -85,13 +86,15 @@ def compile_with_autograd(
     decompositions: dict[Any, Callable],
     partition: Callable[..., Any] = min_cut,
     lookup: Lookup | None = None,
+    ignore_shape_env: bool = False,
 ) -> Callable[..., Any]:
     """`gm` as Dynamo made it, compiled, with autograd through it.
 
     A graph that needs gradients is traced jointly with its backward and split by `partition`; the min-cut partitioner saves
     what is cheap to save and recomputes what is cheap to recompute. In a graph that does not, mutations of inputs stay
-    in the graph (`aten.copy_`). With `lookup`, what an equal graph became is loaded, or kept; it gives the decompositions then, and `compiler`
-    returns what `frontend/autograd_cache.py` takes.
+    in the graph (`aten.copy_`). With `ignore_shape_env` inputs that are no fake tensors keep their sizes, in whatever trace this is called. With
+    `lookup`, what an equal graph became is loaded, or kept; it gives the decompositions then, and `compiler` returns what
+    `frontend/autograd_cache.py` takes.
     """
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
         again = partial(
@@ -100,10 +103,12 @@ def compile_with_autograd(
             decompositions=decompositions,
             partition=partition,
             lookup=lookup,
+            ignore_shape_env=ignore_shape_env,
         )
         return flatten_graph_inputs(gm, example_inputs, again)
 
     keep_untraced()
+    given = with_drawn_numbers(gm)
     if isinstance(gm, torch.fx.GraphModule):
         simplify_masks(gm)
     forward = partial(compiler, is_backward=False, is_inference=False)
@@ -128,7 +133,7 @@ def compile_with_autograd(
     counters["aot_autograd"]["total"] += 1
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
     settings = functorch_config.patch(unlift_effect_tokens=True)
-    with tracing(context), settings, looking_up(lookup), making() as found, opaque_gradients(), whole_resampling():
+    with tracing(context), settings, looking_up(lookup), making() as found, opaque_gradients, whole_resampling:
         compiled = aot_module_simplified(
             gm,
             example_inputs,
@@ -138,12 +143,13 @@ def compile_with_autograd(
             partition_fn=partition,
             decompositions=decompositions,
             keep_inference_input_mutations=True,
+            ignore_shape_env=ignore_shape_env,
         )
         if not isinstance(gm, GmWrapper):  # which takes its inputs as a list
             # Where AOTAutograd itself answers the first call with fake tensors (DDP's), it has to have it.
             compiled = called_directly(compiled, found, None if context.fakify_first_call else gm.forward)
     counters["aot_autograd"]["ok"] += 1
-    return disable(compiled, reason="a compiled graph")
+    return disable(given(compiled), reason="a compiled graph")
 
 
 def compile_eagerly(

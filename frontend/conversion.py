@@ -101,6 +101,21 @@ def load_rules() -> dict[str, Rule]:
     return RULES
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What the operators are to become. `fallback`: what an operator without a rule does: a call of its function ("aten"), or an error.
+
+    `eager_rounding`: each rounds its result as eager does. `deterministic`: no result may depend on the order in which points run.
+    `eager_random`: random numbers are those that eager draws. `target`: what the kernels are for, "cpu" or "cuda".
+    """
+
+    fallback: str = "aten"
+    eager_rounding: bool = False
+    deterministic: bool = False
+    eager_random: bool = False
+    target: str = "cpu"
+
+
 @dataclass
 class Conversion:
     """What a rule works with: types of the op at hand, and the function's symbols. Ops are built at the current insertion point.
@@ -111,13 +126,10 @@ class Conversion:
     op: ir.Operation  # the torch op being rewritten
     symbols: list[ir.Value]
     externs: Externs
-    eager_rounding: bool
-    deterministic: bool  # stores to one place may not meet in an order that varies
-    eager_random: bool  # random numbers are those that eager draws
+    asked: Asked
     results: list[ir.RankedTensorType]  # the op's result types with eager's layouts
     result_sizes: list[list[ir.AffineExpr]]
     operator: str = ""  # "aten.add.Tensor"
-    target: str = "cpu"  # what the kernels are for: "cpu" or "cuda"
     shared: dict[str, Any] = field(default_factory=dict)  # what rules keep for the whole function
 
     @property
@@ -157,7 +169,7 @@ class Conversion:
         """
         result = builders.scatter(init, sizes, body, type_)
         op = result.owner.operation
-        if self.deterministic and not any_order and _order_matters(op):
+        if self.asked.deterministic and not any_order and _order_matters(op):
             if isinstance(RowScatter.of(op, 1), RowScatter):
                 op.attributes[ORDERED] = ir.UnitAttr.get()
                 return result
@@ -180,37 +192,20 @@ def _order_matters(scatter: ir.Operation) -> bool:
     return False
 
 
-def convert_module(
-    module: ir.Module,
-    *,
-    fallback: str,
-    eager_rounding: bool,
-    deterministic: bool = False,
-    eager_random: bool = False,
-    target: str = "cpu",
-) -> None:
-    """Rewrites each function over torch tensors in `module`, in place, for kernels on `target`.
-
-    `fallback` is "aten" or "error": what becomes of an operator without a rule. `deterministic`: no result may depend on the order in
-    which points run; an operator of which one would goes to ATen. `eager_random`: so do those that draw random numbers. Raises
-    `UnsupportedError` at the user's line.
-    """
+def convert_module(module: ir.Module, asked: Asked) -> None:
+    """Rewrites each function over torch tensors in `module`, in place. Raises `UnsupportedError` at the user's line."""
     with module.context:
         externs = Externs(module)
         for function in graph_functions(module):
             if "!torch." in str(function.attributes["function_type"]):
-                how = eager_rounding, deterministic, eager_random
-                _Function(function, externs, fallback, how, target).convert()
+                _Function(function, externs, asked).convert()
 
 
 class _Function:
     """The walk over one function of the torch stage, op by op, building its successor before it."""
 
-    def __init__(
-        self, source: ir.Operation, externs: Externs, fallback: str, numerics: tuple[bool, bool, bool], target: str
-    ):
-        self.source, self.externs, self.fallback = source, externs, fallback
-        self.numerics, self.target = numerics, target  # `eager_rounding`, `deterministic`, `eager_random`
+    def __init__(self, source: ir.Operation, externs: Externs, asked: Asked):
+        self.source, self.externs, self.asked = source, externs, asked
         self.rules = load_rules()
         self.shared: dict[str, Any] = {}
         self.types = VTensors()
@@ -282,8 +277,7 @@ class _Function:
     def _operator(self, op: ir.Operation) -> Sequence[Any]:
         operator = operator_name(op)
         types, sizes = self.types.results(op)
-        how = (*self.numerics, types, sizes, operator, self.target, self.shared)
-        c = Conversion(op, self.symbols, self.externs, *how)
+        c = Conversion(op, self.symbols, self.externs, self.asked, types, sizes, operator, self.shared)
         arguments = [self.values[operand] for operand in op.operands]
         rule_ = self.rules.get(operator)
         reason = "no rule" if operator.startswith(("aten.", "prims.")) else "no rule: a custom operator"
@@ -296,7 +290,7 @@ class _Function:
                 reason = str(refusal) or "no rule for these arguments"
                 if isinstance(refusal, LeftToAten):
                     return aten_calls.fall_back(c, arguments, reason)
-        if self.fallback == "error":
+        if self.asked.fallback == "error":
             raise unsupported(op, operator, reason)
         return aten_calls.fall_back(c, arguments, reason)
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
-from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -25,6 +24,8 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false, make_cont
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx import Graph
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from .patches import Patch
 
 LOOKS_AT_DATA = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 INPUTS = "_bascule_inputs"  # of a context: sizes and strides of the operator's tensors, None for what is none
@@ -112,35 +113,26 @@ def _attributes(ctx: Any) -> dict[str, Any]:
     return {name: x for name, x in vars(ctx).items() if name not in (INPUTS, "needs_input_grad")}
 
 
-_patching = Lock()
-_within = 0
+def _make() -> None:
+    for operator, definition in list(OPDEFS.items()):
+        if isinstance(definition._backward_fn, Formula) or None in (
+            definition._backward_fn,
+            definition._setup_context_fn,
+        ):
+            continue
+        register_fake()
+        definition._backward_fn = Formula(operator, definition._backward_fn)
+        definition._setup_context_fn = Setup(definition._setup_context_fn)
 
 
-@contextmanager
-def opaque_gradients() -> Iterator[None]:
-    """Inside, formulas that look at data are traced as one operator each."""
-    global _within
-    with _patching:
-        _within += 1
-        for operator, definition in list(OPDEFS.items()):
-            if isinstance(definition._backward_fn, Formula) or None in (
-                definition._backward_fn,
-                definition._setup_context_fn,
-            ):
-                continue
-            register_fake()
-            definition._backward_fn = Formula(operator, definition._backward_fn)
-            definition._setup_context_fn = Setup(definition._setup_context_fn)
-    try:
-        yield
-    finally:
-        with _patching:
-            _within -= 1
-            if _within == 0:
-                for definition in list(OPDEFS.values()):
-                    if isinstance(definition._backward_fn, Formula):
-                        definition._backward_fn = definition._backward_fn.formula
-                        definition._setup_context_fn = definition._setup_context_fn.formula
+def _undo() -> None:
+    for definition in list(OPDEFS.values()):
+        if isinstance(definition._backward_fn, Formula):
+            definition._backward_fn = definition._backward_fn.formula
+            definition._setup_context_fn = definition._setup_context_fn.formula
+
+
+opaque_gradients = Patch(_make, _undo)  # inside, formulas that look at data are traced as one operator each
 
 
 _library = torch.library.Library("bascule", "DEF")

@@ -10,7 +10,7 @@ from bascule.dialect.passes import Pass
 from bascule.dialect.passes.base import check_target
 from bascule.dialect.passes.stages import check_copies
 
-from .conversion import convert_module
+from .conversion import Asked, convert_module
 
 FALLBACKS = ("aten", "error")
 NUMERICS = ("f32", "eager")
@@ -47,14 +47,8 @@ class TorchToBascule(Pass):
 
     def run(self, module: ir.Module) -> None:
         check_target(self.name, self.target)
-        convert_module(
-            module,
-            fallback=self.fallback,
-            eager_rounding=self.numerics == "eager",
-            deterministic=self.deterministic,
-            eager_random=self.random == "eager",
-            target=self.target,
-        )
+        eager_rounding, eager_random = self.numerics == "eager", self.random == "eager"
+        convert_module(module, Asked(self.fallback, eager_rounding, self.deterministic, eager_random, self.target))
         with module.context:
             for graph in graph_functions(module):
                 check_copies(graph)

@@ -7,10 +7,8 @@ none depends on data. Inside `whole_resampling` autograd's own formulas are at w
 How PyTorch keeps such decompositions is private to it. Checked on torch 2.11 to 2.14.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
-from threading import Lock
 from typing import Any
 
 import torch
@@ -18,6 +16,8 @@ from torch._C import DispatchKey
 from torch._decomp.decompositions import upsample_compute_output_size
 from torch._ops import OpOverload
 from torch._prims_common import suggest_memory_format
+
+from .patches import Patch
 
 aten = torch.ops.aten
 
@@ -38,29 +38,7 @@ KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 REPLACED = (*KEYS, DispatchKey.Meta)
 Kernels = dict[DispatchKey, Callable[..., Any]]
 
-_patching = Lock()
-_within = 0
 _theirs: dict[OpOverload, Kernels] = {}
-
-
-@contextmanager
-def whole_resampling() -> Iterator[None]:
-    """Inside, an interpolation is traced as its operator with sizes, and its gradient as the operator that autograd has for it."""
-    global _within
-    with _patching:
-        if _within == 0:
-            for operator, ours in _kernels().items():
-                _theirs[operator] = _replaced(operator, ours)
-        _within += 1
-    try:
-        yield
-    finally:
-        with _patching:
-            _within -= 1
-            if _within == 0:
-                for operator, theirs in _theirs.items():
-                    _replaced(operator, theirs)
-                _theirs.clear()
 
 
 @cache
@@ -103,3 +81,18 @@ def _replaced(operator: OpOverload, kernels: Kernels) -> Kernels:
     operator.py_kernels.update(kernels)
     operator._dispatch_cache.clear()
     return before
+
+
+def _make() -> None:
+    for operator, ours in _kernels().items() if not _theirs else ():
+        _theirs[operator] = _replaced(operator, ours)
+
+
+def _undo() -> None:
+    for operator, theirs in _theirs.items():
+        _replaced(operator, theirs)
+    _theirs.clear()
+
+
+# Inside, an interpolation is traced as its operator with sizes, and its gradient as the operator that autograd has for it.
+whole_resampling = Patch(_make, _undo)

@@ -81,13 +81,8 @@ def _bytes_given(graph: ir.Operation) -> int:
 
 def _operands(op: ir.Operation, function: ir.Operation) -> tuple[ir.Value, ir.Value, ir.Value | None] | None:
     """The matrices of a product `x @ y` and the row that is added; None if it is of another form."""
-    product = Product.of(op, function)
-    if (
-        product is None
-        or product.factor != 1
-        or product.added_factor != 1
-        or function.attributes[EXTERN].value not in PRODUCTS
-    ):
+    product = Product.of(op, function) if function.attributes[EXTERN].value in PRODUCTS else None
+    if product is None or product.factor != 1 or product.added_factor != 1:
         return None
     x, y, row = product.x, product.y, product.added
     values = [x, y, *op.results, *([] if row is None else [row])]

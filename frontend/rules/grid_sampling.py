@@ -172,7 +172,7 @@ OUTSIDE = -1  # the place of a tap that is not in the input, in a table
 def taps_of(c: Conversion, how: Sampler, grid: ir.Value, channels: Expr, sizes: Sequence[Expr]) -> Taps:
     """The taps of all points of the grid; without slopes where they are read from tables."""
     count = known(channels)
-    if c.target != "cpu" or (count is not None and count < SHARED):
+    if c.asked.target != "cpu" or (count is not None and count < SHARED):
         return lambda point: how.all_taps(c, grid, point, sizes)
     points, tables = shape_of(grid)[:-1], []
     for axis in range(len(sizes)):

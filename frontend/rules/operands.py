@@ -157,4 +157,4 @@ def temporary(
 
 def finish(c: Conversion, x: Scalar, dtype: torch.dtype) -> ir.Value:
     """`x` as an element of a result of `dtype`. The rounding is ours to drop, unless every operator is to round as eager does."""
-    return x.to(dtype, rounding=c.eager_rounding).value
+    return x.to(dtype, rounding=c.asked.eager_rounding).value

@@ -76,7 +76,7 @@ def padded_element(c: Conversion, x: ir.Value, pad, border: Border, at: Sequence
     sizes, dtype = shape_of(x), tensor_dtype(x)
     places = padded_places(c, sizes, pad, border, at)
     before, after = pad_widths(pad, len(sizes))[-1]
-    if c.target != "cpu" or any(known(width) == 0 for width in (before, after)):
+    if c.asked.target != "cpu" or any(known(width) == 0 for width in (before, after)):
         return builders.read(x, places)
     (inner,) = c.apply([dim(0) - before], [at[-1]])
     inside = both([compare("ge", inner, 0), compare("lt", inner, extent(c, sizes[-1]))])

@@ -70,7 +70,7 @@ class Stream:
     place: tuple[int, ...]  # of its seed in `seeds`
 
     def __init__(self, c: Conversion, sizes: Sequence[shapes.Size]):
-        if c.eager_random:
+        if c.asked.eager_random:
             raise LeftToAten("eager's random numbers are asked for")
         streams = c.shared.setdefault("random", None) or Streams(c)
         c.shared["random"] = streams

@@ -198,7 +198,7 @@ def resample(c: Conversion, x: ir.Value, factors, rank: int, align_corners: bool
     if not dtype.is_floating_point:
         raise NoRule("interpolation of integers, which eager computes in fixed point")
     inner, axes = opmath(dtype), axes_of(shape_of(x), c.result_sizes[0], factors, rank)
-    if c.target == "cpu" and fit_for_passes(axes) and runs_along_rows(c.results[0]):
+    if c.asked.target == "cpu" and fit_for_passes(axes) and runs_along_rows(c.results[0]):
         lead, reach = len(shape_of(x)) - rank, REACH[taps]
         passes = []
         for i, a in enumerate(axes):

@@ -7,7 +7,7 @@ import torch
 from bascule.dialect.interpreter import interpret
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion import Asked, convert_module
 from bascule.frontend.importer import import_graph
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
@@ -23,7 +23,7 @@ def convert(function: Callable, *inputs: torch.Tensor, numerics: str = "f32") ->
     gm = make_fx(function, tracing_mode="fake")(*inputs)
     fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
     module = import_graph(gm, fake, context=context()).module
-    convert_module(module, fallback="error", eager_rounding=numerics == "eager")
+    convert_module(module, Asked("error", numerics == "eager"))
     assert module.operation.verify()
     return module
 

@@ -7,7 +7,7 @@ import torch
 from bascule.dialect.interpreter import interpret_graph
 from bascule.dialect.ir import context
 from bascule.frontend.aot import compile_with_autograd
-from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion import Asked, convert_module
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import ImportedGraph, import_graph
 
@@ -27,7 +27,7 @@ class Interpreted:
         graph = import_graph(gm, example_inputs, context=context())
         graph.module.operation.verify()
         self.torch_stage.append(str(graph.module))
-        convert_module(graph.module, fallback=self.fallback, eager_rounding=self.eager_rounding)
+        convert_module(graph.module, Asked(self.fallback, self.eager_rounding))
         graph.module.operation.verify()
         self.graphs.append(graph)
 

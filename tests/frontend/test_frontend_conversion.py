@@ -6,7 +6,7 @@ from bascule.dialect.errors import CompilerError, UnsupportedError
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.frontend import conversion
-from bascule.frontend.conversion import NoRule, convert_module
+from bascule.frontend.conversion import Asked, NoRule, convert_module
 from interpreted import compiled
 
 ONE = """
@@ -20,7 +20,7 @@ func.func @main(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> attribut
 def convert(text: str, fallback: str = "aten") -> str:
     with context():
         module = ir.Module.parse(text)
-        convert_module(module, fallback=fallback, eager_rounding=False)
+        convert_module(module, Asked(fallback))
         assert module.operation.verify()
         return str(module)
 

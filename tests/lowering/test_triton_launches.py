@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import graph_functions
-from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion import Asked, convert_module
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 from torch._subclasses import FakeTensorMode
@@ -25,7 +25,7 @@ def launches(function: Callable, *shapes: tuple[int, ...], dtype: torch.dtype = 
     gm = make_fx(function, tracing_mode="fake", decomposition_table=decomposition_table())(*inputs)
     fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
     module = import_graph(gm, fake, context=context()).module
-    convert_module(module, fallback="error", eager_rounding=False)
+    convert_module(module, Asked("error"))
     pipeline_for(Options(), {"target": "cuda"}).run(module)
     with module.context:
         (graph,) = graph_functions(module)

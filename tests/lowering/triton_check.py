@@ -13,7 +13,7 @@ from bascule.dialect.ir.attributes import ScheduleAttr
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion import Asked, convert_module
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 from bascule.lowering.triton import ToTriton, TritonKernel, compile_kernel, triton_kernels
@@ -35,7 +35,7 @@ def program(
     gm = make_fx(function, tracing_mode=tracing_mode, decomposition_table=decomposition_table())(*inputs)
     fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
     module = import_graph(gm, fake, context=context()).module
-    convert_module(module, fallback="error", eager_rounding=False)
+    convert_module(module, Asked("error"))
     Pipeline.parse(PASSES.format(machine=f"{{target=cuda registers={registers}}}")).run(module)
     if schedule:
         edit(module, **schedule)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion import Asked, convert_module
 from bascule.frontend.importer import import_graph
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.triton.programs import lower_kernels
@@ -27,7 +27,7 @@ def module_of(function, *inputs, placement=None, tracing_mode="fake", passes=PAS
     gm = make_fx(function, tracing_mode=tracing_mode)(*inputs)
     module = import_graph(gm, inputs, context=context()).module
     (placement or Placement(torch.device("cuda", 0))).annotate(module)
-    convert_module(module, fallback="aten", eager_rounding=False)
+    convert_module(module, Asked())
     Pipeline.parse(passes).run(module)
     text = to_python(module, Plans("cuda:0", lower_kernels(module).launches, "graph7_forward"))
     ast.parse(text)
@@ -133,7 +133,7 @@ def test_views_at_addresses_of_their_own_are_not_taken_for_aligned():
     """The seed of a second operator is the second element of a tensor."""
     gm = make_fx(lambda x: torch.rand_like(x) + torch.rand_like(x))(torch.randn(64))
     module = import_graph(gm, [torch.randn(64)], context=context()).module
-    convert_module(module, fallback="aten", eager_rounding=False)
+    convert_module(module, Asked())
     Pipeline.parse(PASSES).run(module)
     kernels = lower_kernels(module).kernels
     marked = str(module).count("bascule.unaligned")

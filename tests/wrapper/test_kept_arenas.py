@@ -6,7 +6,7 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion import Asked, convert_module
 from bascule.frontend.importer import import_graph
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.triton.programs import InterpretedKernels, lower_kernels
@@ -33,7 +33,7 @@ def program_of(function, *inputs, tracing_mode="fake"):
     gm = make_fx(function, tracing_mode=tracing_mode)(*inputs)
     module = import_graph(gm, inputs, context=context()).module
     Placement(torch.device("cuda", 0)).annotate(module)
-    convert_module(module, fallback="aten", eager_rounding=False)
+    convert_module(module, Asked())
     Pipeline.parse(PASSES).run(module)
     lowered = lower_kernels(module)
     text = to_python(module, Plans("cuda:0", lowered.launches, "graph7_forward"))

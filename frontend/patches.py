@@ -1,0 +1,26 @@
+"""Changes of PyTorch's own tables, in force while anybody traces."""
+
+from collections.abc import Callable
+from threading import Lock
+
+
+class Patch:
+    """A context manager for several threads: a change that is in force from when the first enters until the last has left.
+
+    `make` is called at each entry and leaves alone what is changed already; `undo` puts back all of it.
+    """
+
+    def __init__(self, make: Callable[[], None], undo: Callable[[], None]) -> None:
+        self._make, self._undo = make, undo
+        self._lock, self._within = Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._make()
+            self._within += 1
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._within -= 1
+            if self._within == 0:
+                self._undo()
