@@ -11,8 +11,11 @@
 Names are loaded when first used: the tools (`bascule-opt`) import this package too, and need no PyTorch.
 """
 
+import time
 from importlib import import_module
 from typing import Any
+
+BEGAN = time.time()  # seconds since the epoch; no source of ours was read before, but this file
 
 _PUBLIC = {
     "aot_compile": "ahead_of_time",

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from functools import cache
 from hashlib import sha256
 from importlib import import_module, metadata
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from bascule import BEGAN
 from bascule.frontend.graph_key import NotKeyed
 from bascule.runtime.processor import instruction_sets, vendor
 
@@ -17,7 +17,6 @@ LAYERS = ("bascule", *(f"bascule.{layer}" for layer in ("frontend", "dialect", "
 # Environment variables that change what Triton and LLVM compile.
 _CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
 _PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
-_STARTED = time.time() - time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID)  # an upper bound of when imports began
 
 
 def versions() -> dict[str, str]:
@@ -52,7 +51,7 @@ def _source_digest() -> str:
     for layer in LAYERS:
         folder = Path(next(iter(import_module(layer).__path__)))
         for path in sorted(folder.rglob("*.py")):
-            if path.stat().st_mtime > _STARTED:
+            if path.stat().st_mtime > BEGAN:
                 raise NotKeyed("Bascule's own source changed while it ran")
             digest.update(path.relative_to(folder).as_posix().encode())
             digest.update(path.read_bytes())

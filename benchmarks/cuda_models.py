@@ -15,12 +15,15 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
 import torch
+
+from bascule.counting import counters
 
 from .cuda_model_cases import CASES, CudaModelCase
 from .measure import FILLING, print_ratios, print_table, save
@@ -97,8 +100,22 @@ def fill(names: list[str], backends: list[str]) -> None:
     os.environ |= {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "BASCULE_CACHE_DIR": f"{folder}/bascule"}
     command = [sys.executable, "-m", "benchmarks.models", "--device", "cuda", "--what", "first", "--child"]
     pairs = [[name, "--backends", backend] for name in names for backend in backends if backend not in UNCACHED]
+
+    def run(pair: list[str]) -> None:
+        done = subprocess.run([*command, *pair], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            print(f"nothing filled for {' '.join(pair)}:\n{done.stderr[-2000:]}", file=sys.stderr)
+
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // FILLING)) as threads:
-        list(threads.map(lambda pair: subprocess.run([*command, *pair], stdout=subprocess.DEVNULL), pairs))
+        list(threads.map(run, pairs))
+
+
+def cached() -> Counter[str]:
+    """What our disk caches have done in this process: of graphs, and of what AOTAutograd traced."""
+    found = counters()
+    return Counter(
+        {f"{group}: {what}": number for group in ("cache", "traces") for what, number in found[group].items()}
+    )
 
 
 def measure(case: CudaModelCase, backends: list[str], first: str, partly: Callable[[dict], None]) -> dict[str, Any]:
@@ -118,12 +135,15 @@ def measure(case: CudaModelCase, backends: list[str], first: str, partly: Callab
         model.load_state_dict(state)
         try:
             step = stepper(case, model, call, backend)
+            before = cached()
             torch.cuda.synchronize()
             start = time.perf_counter()
             result = step()
             torch.cuda.synchronize()
             found = {first: time.perf_counter() - start}
             found |= {"error": distance(result, want), "gradient_error": distance(gradient(case, model), want_gradient)}
+            if more := {name: number - before[name] for name, number in cached().items() if number != before[name]}:
+                found["cached"] = more
             del result
             for _ in range(3):
                 step()

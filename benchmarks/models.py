@@ -87,11 +87,15 @@ def child_on_gpu(name: str, backend: str, clock: Callable[[], float]) -> None:
     """In a fresh process: prints the seconds of the first step, until the GPU has done it."""
     from .cuda_model_cases import CASES
     from .cuda_models import compiled as compiled_for_gpu
-    from .cuda_models import step_of
+    from .cuda_models import reference, step_of
 
     torch.set_float32_matmul_precision("high")
     case = next(case for case in CASES if case.name == name)
     model, call = case.make()
+    reference(
+        case, model, call
+    )  # turns buffers to bf16 where parameters are: what other processes compile, which find these caches
+    model.zero_grad(set_to_none=True)
     torch.cuda.synchronize()
     start = clock()
     target = compiled(model, DYNAMO) if backend == DYNAMO else compiled_for_gpu(model, CACHED.get(backend, backend))

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from .repeated_masks import unrepeated, value_of
+from .repeated_masks import traced, unrepeated, value_of
 from .storages import storage
 
 ATTENTION = (torch.nn.functional.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
@@ -175,7 +175,7 @@ def _names_device(node: Node, argument: Any) -> bool:
 
 def _storages(node: Node) -> list[int | None]:
     """The storages of a node's operands; None for one that is not known."""
-    values = [x.meta.get("example_value", x.meta.get("val")) for x in node.all_input_nodes]
+    values = [traced(x) for x in node.all_input_nodes]
     return [storage(x) for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
 
 

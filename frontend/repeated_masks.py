@@ -6,11 +6,14 @@ over the batch is computed, and read, once for all of it.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
+TRACED = ("example_value", "val")  # of a node's metadata: the fake value, as Dynamo and as AOTAutograd call it
 LINES = ("stack_trace", "nn_module_stack", "source_fn_stack")  # of a node's metadata: where the user's program made it
 
 
@@ -75,12 +78,24 @@ def _made(beside: Node, target: Any, *arguments: Any) -> Node:
     with graph.inserting_after(last):
         made = graph.create_node(kind, target, arguments)
     made.meta = {key: beside.meta[key] for key in LINES if key in beside.meta}
+    values = [traced(x) if isinstance(x, Node) else x for x in arguments]
+    if any(isinstance(x, Node) and value is None for x, value in zip(arguments, values)):
+        return made
+    with next((x.fake_mode for x in values if isinstance(x, FakeTensor)), nullcontext()):
+        value = (getattr(torch.Tensor, target) if isinstance(target, str) else target)(*values)
+    # AOTAutograd's cache takes a method's operand for a tensor only where the operand's node says what it is.
+    made.meta |= {key: value for key in TRACED if key in beside.meta}
     return made
+
+
+def traced(node: Node) -> Any:
+    """What a node was traced with; None if it does not say."""
+    return next((node.meta[key] for key in TRACED if key in node.meta), None)
 
 
 def value_of(node: Any) -> torch.Tensor | None:
     """The fake tensor of static sizes that a node was traced with."""
-    value = node.meta.get("example_value", node.meta.get("val")) if isinstance(node, Node) else None
+    value = traced(node) if isinstance(node, Node) else None
     if not isinstance(value, torch.Tensor) or not all(isinstance(size, int) for size in value.shape):
         return None
     return value

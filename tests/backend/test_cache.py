@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 import torch
+from bascule.frontend.graph_key import NotKeyed
 from bascule.lowering.triton.kernel_cache import KernelCache, MachineCode
 from bascule.runtime.object_code import ObjectCode, ObjectCodeError
 from bascule.runtime.packages import PackageError, pack, unpack
@@ -23,7 +24,7 @@ from torch.compiler._cache import CacheArtifactManager
 
 import bascule
 from bascule import cache_artifacts, cache_directory, cache_key, trace_cache, versions
-from bascule.cache_directory import FOLDERS, Directory, Refused, trim
+from bascule.cache_directory import FOLDERS, Directory, Refused, statistics, trim
 from bascule.tools import main as command
 
 PROCESS = Path(__file__).with_name("cached_process.py")
@@ -313,6 +314,25 @@ def test_another_users_file_is_not_used(folder):
     assert counted()["refused: a file belongs to another user"] == 2, "for the trace's graph, and for the graph"
 
 
+@pytest.mark.parametrize("what", ["a pipe", "a device", "a directory", "a link to itself"])
+def test_what_is_no_file_is_not_read(folder, what):
+    """Who opens a pipe waits for its writer, and a device may have no end."""
+    x, w = inputs()
+    run(gated, x, w)
+    for path in (*entries(folder, "graphs"), *entries(folder, "traces")):
+        path.unlink()
+        make = {
+            "a pipe": os.mkfifo,
+            "a device": lambda path: path.symlink_to("/dev/zero"),
+            "a directory": Path.mkdir,
+            "a link to itself": lambda path: path.symlink_to(path),
+        }
+        make[what](path)
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert any(reason.startswith("refused") for reason in counted()) and "hit" not in counted()
+    assert statistics()["directory"] == str(folder)
+
+
 def test_entries_are_the_users_own(folder):
     run(gated, *inputs())
     (path,) = entries(folder, "graphs")
@@ -459,6 +479,15 @@ def test_the_limit_is_the_environments(monkeypatch):
     assert cache_directory.limit() == 1000
 
 
+@pytest.mark.parametrize("key", ["../../outside", "ab/../../../outside", "/outside", "", "..", "a\0b"])
+def test_artifacts_are_put_nowhere_else(folder, tmp_path, key):
+    outside = tmp_path / "outside"
+    for place in (key, str(outside) if key == "/outside" else key):
+        cache_artifacts.GraphArtifact(key=place, content=b"other").populate_cache()
+    assert counted() == {"refused: no key of an entry": 2}
+    assert not outside.exists() and not list(folder.rglob("outside*"))
+
+
 def test_artifacts_carry_entries_to_another_machine(folder, tmp_path, monkeypatch):
     CacheArtifactManager.clear()  # what another test recorded under the same key would not be saved again
     x, w = inputs()
@@ -469,3 +498,18 @@ def test_artifacts_carry_entries_to_another_machine(folder, tmp_path, monkeypatc
     torch.compiler.load_cache_artifacts(content)
     torch.testing.assert_close(run(gated, x, w), gated(x, w))
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
+def test_source_that_changed_after_it_was_imported(tmp_path, monkeypatch):
+    """What is at work then may be either, so that nothing is kept; nor does it matter how much processor time was spent before."""
+    for name in ("layer_in_use", "layer_edited"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("import time\n")
+    os.utime(tmp_path / "layer_in_use" / "__init__.py", (bascule.BEGAN - 0.5,) * 2)
+    os.utime(tmp_path / "layer_edited" / "__init__.py", (bascule.BEGAN + 0.5,) * 2)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(versions, "LAYERS", ("layer_in_use",))
+    assert len(versions._source_digest()) == 64
+    monkeypatch.setattr(versions, "LAYERS", ("layer_in_use", "layer_edited"))
+    with pytest.raises(NotKeyed, match="source changed"):
+        versions._source_digest()

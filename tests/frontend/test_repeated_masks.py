@@ -80,8 +80,8 @@ def inputs():
 
 @pytest.mark.parametrize("function", GIVEN, ids=lambda f: f.__name__)
 def test_masks(function):
-    """What attention is given when the graph of Dynamo's runs."""
-    seen = []
+    """What attention is given when the graph of Dynamo's runs, and what the graph says of it."""
+    seen, told = [], []
 
     class Shapes(torch.fx.Interpreter):
         def run_node(self, node):
@@ -97,6 +97,7 @@ def test_masks(function):
         gm.graph.lint()
         (after,) = (node.args[3] for node in gm.graph.nodes if node.target in ATTENTION)
         assert (after is before) == (GIVEN[function] is None)
+        told.append(after.meta["example_value"])
         return Shapes(gm).run
 
     torch._dynamo.reset()
@@ -104,6 +105,7 @@ def test_masks(function):
     torch.testing.assert_close(got, function(*inputs()))
     if GIVEN[function] is not None:
         assert seen == [(GIVEN[function], 1)]
+    assert seen == [(value.shape, value.stride(-1)) for value in told]
 
 
 @pytest.mark.parametrize("function", GIVEN, ids=lambda f: f.__name__)
