@@ -17,6 +17,7 @@ from bascule.frontend.importer import import_graph
 from bascule.lowering.program import to_python
 from bascule.runtime.packages import pack
 from bascule.runtime.processor import instruction_sets
+from bascule.runtime.program import FORMAT
 from bascule.runtime.stored_tensors import bytes_of, told_of
 
 from .devices import placement_of
@@ -25,6 +26,7 @@ from .errors import UnsupportedError, UserError
 from .freezing import freeze
 from .options import Options, make_options
 from .pipelines import pipeline_for
+from .program_sizes import size_text, sizes_of
 from .record import Record
 from .targets import target_for
 
@@ -64,9 +66,10 @@ def aot_compile(
     inside = {name: value for name, value in used.items() if weights == "inside" or name not in program.state_dict}
     on_gpu = placement.device.type == "cuda"
     description = {
+        "format": FORMAT,
         "inputs": interface.inputs,
         "outputs": interface.outputs,
-        "ranges": {str(s): [int(r.lower), min(int(r.upper), 2**62)] for s, r in program.range_constraints.items()},
+        **sizes_of(program),
         "in_spec": pytree.treespec_dumps(program.call_spec.in_spec),
         "out_spec": pytree.treespec_dumps(program.call_spec.out_spec),
         "weights": {name: told_of(value) for name, value in {**used, **constants}.items()},
@@ -163,8 +166,4 @@ def _told(value: Any) -> dict[str, Any]:
             raise UnsupportedError("a number that varies from call to call is not taken", hint="give it as a tensor")
         return {"value": value}
     told = told_of(value)
-    return told | {what: [_size(n) for n in told[what]] for what in ("sizes", "strides")}
-
-
-def _size(number: int | torch.SymInt) -> int | str:
-    return str(number.node.expr) if isinstance(number, torch.SymInt) else number
+    return told | {what: [size_text(n) for n in told[what]] for what in ("sizes", "strides")}

@@ -8,6 +8,7 @@ another name and renamed: readers and concurrent writers see all of it or nothin
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,7 @@ from uuid import uuid4
 
 VARIABLE, LIMIT_VARIABLE = "BASCULE_CACHE_DIR", "BASCULE_CACHE_LIMIT"
 TRACES, GRAPHS, KERNELS, SCHEDULES = FOLDERS = ("traces", "graphs", "kernels", "schedules")  # under the root
+_KEY = re.compile(r"[0-9a-f]{64}")  # nothing that leads out of a folder
 LIMIT = 2 << 30  # bytes that all of them may take
 
 
@@ -48,8 +50,14 @@ class Directory:
     def read(self, key: str) -> bytes | None:
         """The bytes kept under `key`, or None. Raises `Refused` for a file that others could have written."""
         try:
-            with open(self.path(key), "rb") as file:
-                _check(os.fstat(file.fileno()), "a file")
+            descriptor = os.open(
+                self.path(key), os.O_RDONLY | os.O_NONBLOCK
+            )  # else who opens a pipe waits for its writer
+            with open(descriptor, "rb") as file:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise Refused("what is there is no file")
+                _check(status, "a file")
                 content = file.read()
             with suppress(OSError):
                 os.utime(self.path(key))  # what was used last is dropped last
@@ -61,6 +69,8 @@ class Directory:
 
     def write(self, key: str, content: bytes) -> None:
         """Keeps `content` under `key`. Raises `Refused` if that cannot be done; nothing is left then."""
+        if not _KEY.fullmatch(key):
+            raise Refused("no key of an entry")
         path = self.path(key)
         unfinished = path.with_name(f".{key}.{uuid4().hex}")
         try:

@@ -22,21 +22,24 @@ from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import ImportedGraph, import_graph
 
 from .checked_interpreter import CheckedInterpreter
-from .dialect.interpreter import compare, interpret
+from .dialect.interpreter import interpret_graph
 from .dialect.ir import context
 from .directions import compile_direction
 from .drawing import draw
 from .dynamo_errors import raised_as_is
-from .errors import CompilerError, UserError
+from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import operator_by_operator
-from .graph_arguments import arguments_of, copied, results_of
+from .graph_arguments import copied, differences
 from .graph_dumps import write_graph
 from .options import Options, make_options
+from .parts import compile_in_parts
 from .pipelines import STAGES, up_to
-from .record import log, text_of
+from .record import Record, log, text_of
 
 _numbers = count()
-GraphCompiler = Callable[..., Callable[[list[Any]], Sequence[Any]]]
+Boxed = Callable[[list[Any]], Sequence[Any]]
+# (the graph's name, the stage, the graph there and as PyTorch has it) -> what may run it
+Look = Callable[[str, str, ImportedGraph, torch.fx.GraphModule], Boxed]
 
 
 def bascule_nop(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -57,7 +60,7 @@ def bascule_debug(
     Raises `MetadataMismatch` that names the node, or `CompilerError` that names the stage. Random numbers differ between the two by design: a
     graph that draws them is only checked against its metadata.
     """
-    return _with_stage(gm, example_inputs, options, "program", tuple(STAGES), _debugged)
+    return _with_stage(gm, example_inputs, options, "program", tuple(STAGES), _debugged, compiled=False)
 
 
 def bascule_print(
@@ -83,9 +86,11 @@ def _with_stage(
     options: Mapping[str, Any] | None,
     default: str,
     stages: Sequence[str],
-    make: Callable[..., Callable],
+    look: Look,
+    *,
+    compiled: bool = True,
 ) -> Callable[..., Any]:
-    """AOTAutograd with `make(name, stage, options, gm, example_inputs, directions)` as the compiler."""
+    """AOTAutograd, each of whose graphs is given to `look`, and is then `compiled`, or runs as that says."""
     with raised_as_is():
         given = dict(options or {})
         stage = given.pop("stage", default)
@@ -93,8 +98,9 @@ def _with_stage(
             raise UserError(f"has no value '{stage}'", location="option 'stage'", hint=f"known: {', '.join(stages)}")
         checked, name = make_options(None, given), f"graph{next(_numbers)}"
 
-        def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: bool) -> Any:
-            return make(name, stage, checked, gm, inputs, directions)
+        def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
+            run = _looked_at(f"{name}_{_direction(directions)}", stage, checked, gm, inputs, look)
+            return compile_direction(name, checked, None, gm, inputs, **directions) if compiled else run
 
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
 
@@ -103,32 +109,51 @@ def _direction(directions: Mapping[str, bool]) -> str:
     return next((name.removeprefix("is_") for name, value in directions.items() if value), "forward")
 
 
-def _at_stage(gm: torch.fx.GraphModule, inputs: Sequence[Any], stage: str, options: Options) -> ImportedGraph:
-    imported = import_graph(gm, inputs, context=context())
-    up_to(stage, options).run(imported.module, verify=True)
-    return imported
+def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], look: Look) -> Boxed:
+    """What `look` makes of `gm`, or of its parts, where the compiler takes it in parts."""
+
+    def whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], title: str) -> Boxed:
+        imported = import_graph(gm, inputs, context=context())
+        up_to(stage, options).run(imported.module, verify=True)
+        return look(title, stage, imported, gm)
+
+    def part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[Boxed, Record]:
+        return whole(gm, inputs, f"{title}_{suffix}"), Record(f"{title}_{suffix}", options, len(gm.graph.nodes))
+
+    def body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Boxed:
+        return _looked_at(f"{title}_{suffix}", stage, options, gm, inputs, look)
+
+    try:
+        return whole(gm, inputs, title)
+    except UnsupportedError as error:
+        record = Record(title, options, len(gm.graph.nodes))
+        cut = None if options.fallback == "error" else compile_in_parts(gm, record, error, part, body, {}, _as_it_is)
+        if cut is None:
+            raise
+        return cut[0]
 
 
-def _printed(name: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], directions: Any) -> Callable:
-    print(f"// {name}_{_direction(directions)}")
+def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
+    return call
+
+
+def _printed(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
+    print(f"// {title}")
     print("\n".join(f"// {line}" for line in gm.code.strip().splitlines()))
-    print(text_of(_at_stage(gm, inputs, stage, options).module))
-    return compile_direction(name, options, None, gm, inputs, **directions)
+    print(text_of(imported.module))
+    return operator_by_operator(gm)
 
 
-def _drawn(directory: Path, name: str, stage: str, options: Options, gm: Any, inputs: Any, directions: Any) -> Callable:
+def _drawn(directory: Path, title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
     directory.mkdir(parents=True, exist_ok=True)
-    title = f"{name}_{_direction(directions)}"
     path = directory / f"{title}.svg"
-    path.write_text(draw(_at_stage(gm, inputs, stage, options).module, title))
+    path.write_text(draw(imported.module, title))
     print(f"bascule_draw: {path}")
-    return compile_direction(name, options, None, gm, inputs, **directions)
+    return operator_by_operator(gm)
 
 
-def _debugged(name: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], directions: Any) -> Callable:
-    imported = _at_stage(gm, inputs, stage, options)
+def _debugged(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
     random = any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in gm.graph.nodes)
-    title = f"{name}_{_direction(directions)}"
 
     def run(args: list[Any]) -> Sequence[Any]:
         values = list(args)
@@ -137,13 +162,9 @@ def _debugged(name: str, stage: str, options: Options, gm: Any, inputs: Sequence
             again = [copied(value) for value in values]
             outputs = CheckedInterpreter(gm).run(*values)
             if stage != "torch" and not random:
-                got = interpret(imported.module, arguments_of(imported, again))
-                tensors = [value for value in values if isinstance(value, torch.Tensor)]
-                written = [value for value in again if isinstance(value, torch.Tensor)]
-                wanted = results_of(imported.module, outputs)
-                outcome = compare([*wanted, *tensors], [*got, *written])
-                if not outcome.match:
-                    told = "\n  ".join(outcome.differences)
+                got = interpret_graph(imported.module, again, imported.constants)
+                if found := differences([*outputs, *values], [*got, *again]):
+                    told = "\n  ".join(found)
                     raise CompilerError(
                         f"{title} at the stage '{stage}' computes other values than its operators:\n  {told}"
                     )

@@ -88,12 +88,16 @@ def compile_fx(
     inner_compile: Callable[..., Callable] = compile_fx_inner,
     config_patches: Mapping[str, Any] | None = None,
     decompositions: Mapping[Any, Callable] | None = None,
+    ignore_shape_env: bool = False,
+    compile_region_name: str | None = None,
     *,
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """Compiles `model`, a graph of PyTorch functions or of ATen operators, with autograd through it.
 
     The parameters are those of `torch._inductor.compile_fx.compile_fx`; `config_patches` are options of ours, `mode` is that of `torch.compile`.
+    `ignore_shape_env`: inputs that are no fake tensors keep their sizes, whatever trace this is called in; `compile_region_name` is of no use
+    here.
     Inputs may be lists, tuples and dictionaries of tensors, and the result any tree; a graph of `torch._dynamo.export` keeps its
     signature. Takes `model` over: it may be changed.
     """
@@ -105,6 +109,7 @@ def compile_fx(
             inner_compile=inner_compile,
             config_patches=config_patches,
             decompositions=decompositions,
+            ignore_shape_env=ignore_shape_env,
             mode=mode,
         )
         exported = exported_pytree(model)
@@ -122,7 +127,9 @@ def compile_fx(
         weights = weight_inputs(model) if options.freezing else None
         direction = partial(compile_direction, f"fx{next(_numbers)}", options, None, replays=replays, weights=weights)
         compiler = direction if own else inner_compile
-        return compile_with_autograd(model, example_inputs, compiler, table, partition(options))
+        return compile_with_autograd(
+            model, example_inputs, compiler, table, partition(options), ignore_shape_env=ignore_shape_env
+        )
 
 
 def memory_efficient_fusion(

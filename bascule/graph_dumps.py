@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .errors import CompilerError
-from .graph_arguments import copied
+from .graph_arguments import copied, differences
 from .graph_source import source_of_graph
 
 RUN = """
@@ -57,8 +57,6 @@ def replay(file: str, options: Mapping[str, Any] | None = None) -> None:
     gm = make_fx(module.graph, tracing_mode="fake")(*[copied(value) for value in inputs])
     compiled = compile_fx_inner(gm, inputs, options={"on_error": "raise", **(options or {})})
     wanted, got = module.graph(*inputs), compiled(list(again))
-    try:
-        torch.testing.assert_close([*got, *again], [*wanted, *inputs], equal_nan=True)
-    except AssertionError as error:
-        raise CompilerError(f"the compiled graph computes other values than its operators: {error}") from error
+    if found := differences([*wanted, *inputs], [*got, *again]):
+        raise CompilerError("\n  ".join(["the compiled graph computes other values than its operators:", *found]))
     print(f"{file}: compiled, and the results are those of its operators")

@@ -18,10 +18,10 @@ from torch._functorch.fx_minifier import minifier
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from bascule.frontend.aot import with_values
-from bascule.frontend.tracing import hint
+from bascule.frontend.tracing import hint_or_guess
 
 from .errors import BasculeError
-from .graph_arguments import copied
+from .graph_arguments import copied, differences
 from .graph_dumps import write_graph
 from .options import Options
 
@@ -43,7 +43,7 @@ def minifying(compile_: Compile, gm: torch.fx.GraphModule, example_inputs: Seque
     def run(args: list[Any]) -> Sequence[Any]:
         inputs = [copied(value) for value in args]
         outputs = compiled(args)
-        if not _same(gm(*[copied(value) for value in inputs]), outputs):
+        if differences(gm(*[copied(value) for value in inputs]), outputs):
             _minify(gm, inputs, _computes_otherwise(compile_), options)
         return outputs
 
@@ -55,12 +55,12 @@ def _real(inputs: Sequence[Any]) -> list[Any]:
     """Tensors like the fake ones: random numbers, and zeros where they are integers, which may be indices."""
 
     def real(x: torch.Tensor) -> torch.Tensor:
-        sizes, strides = tuple(map(hint, x.shape)), tuple(map(hint, x.stride()))
+        sizes, strides = tuple(map(hint_or_guess, x.shape)), tuple(map(hint_or_guess, x.stride()))
         made = torch.empty_strided(sizes, strides, dtype=x.dtype, device=x.device).zero_()
         return made.copy_(torch.randn(sizes)) if x.is_floating_point() and 0 not in strides else made
 
     with unset_fake_temporarily():
-        return [real(x) if isinstance(x, FakeTensor) else hint(x) for x in inputs]
+        return [real(x) if isinstance(x, FakeTensor) else hint_or_guess(x) for x in inputs]
 
 
 def _values(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
@@ -84,17 +84,9 @@ def _fails_to_compile(compile_: Compile) -> Callable[..., bool]:
 def _computes_otherwise(compile_: Compile) -> Callable[..., bool]:
     def fails(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
         wanted = gm(*[copied(value) for value in inputs])
-        return not _same(wanted, compile_(gm, _values(gm, inputs))([copied(value) for value in inputs]))
+        return bool(differences(wanted, compile_(gm, _values(gm, inputs))([copied(value) for value in inputs])))
 
     return fails
-
-
-def _same(wanted: Any, got: Any) -> bool:
-    try:
-        torch.testing.assert_close(list(got), list(wanted), equal_nan=True)
-    except AssertionError:
-        return False
-    return True
 
 
 def _minify(gm: torch.fx.GraphModule, inputs: Sequence[Any], fails: Callable[..., bool], options: Options) -> None:

@@ -176,8 +176,13 @@ def _dense(gm: torch.fx.GraphModule, node: torch.fx.Node, name: str, compile_bod
 
 
 def _given(gm: torch.fx.GraphModule) -> list[Any]:
-    """The fake values of a body's inputs; notes on these that who calls the body does not keep to their strides."""
+    """The fake values of a body's inputs; notes on these that who calls the body does not keep to their strides.
+
+    A number that the trace of the body took for a constant has no value there, and nothing uses it.
+    """
     nodes = gm.graph.find_nodes(op="placeholder")
     for node in nodes:
+        if not node.users:
+            node.meta.setdefault("val", 0)
         node.meta[RESTRIDED] = not any(map(writes_input, node.users))
     return [node.meta["val"] for node in nodes]

@@ -43,10 +43,14 @@ def _copied(node: Node) -> Node | None:
         return None
     if node.target is aten.clone.default:
         return node.args[0]
-    wide = node.args[0] if _is_cast(node) else None
-    if wide is None or not _is_cast(wide):
+    if not _is_cast(node):
+        return None
+    wide = node.args[0]
+    if not isinstance(wide, Node) or not _is_cast(wide):
         return None
     source = wide.args[0]
+    if not isinstance(source, Node):
+        return None
     own, between = source.meta["val"].dtype, wide.meta["val"].dtype
     return source if node.meta["val"].dtype == own and between in WIDER.get(own, ()) else None
 

@@ -26,7 +26,9 @@ from torch._C._dynamo.eval_frame import get_eval_frame_callback as tracing_callb
 from torch._dynamo.eval_frame import innermost_fn
 from torch._inductor.output_code import OutputCode
 from torch._subclasses.fake_tensor import is_fake
+from torch.autograd import forward_ad
 
+from .saved_tensors import hooks_now, hooks_to_mind
 from .torch_versions import is_checked
 
 VERSIONS = ((2, 11), (2, 14))  # of PyTorch: the first and the last whose wrappers were read
@@ -79,7 +81,7 @@ def called_directly(compiled: Call, made: Made, operators: Call | None) -> Call:
 
     `operators` computes the same one by one: it is called where the inputs are fake tensors, as a program has them that runs under a
     `FakeTensorMode` of its own. Dynamo guards the classes of inputs, so that the first call tells whether they are. To be called where
-    `compiled` was made: what holds there (autocast, hooks on saved tensors) Dynamo guards too.
+    `compiled` was made: what holds there (autocast) Dynamo guards too, but not hooks on saved tensors.
     """
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
     amp = torch._C._is_any_autocast_enabled()
@@ -88,6 +90,13 @@ def called_directly(compiled: Call, made: Made, operators: Call | None) -> Call:
 
     def call(*args: Any) -> Any:
         nonlocal direct, tries, operators
+        if hooks_now(True) is not None:
+            minded = hooks_to_mind()
+            if minded is not None:
+                with minded:
+                    return call(*args)
+        if forward_ad._current_level >= 0:
+            _refuse_duals(args)
         if direct is not None:
             return direct(*args)
         if operators is not None:
@@ -104,6 +113,14 @@ def called_directly(compiled: Call, made: Made, operators: Call | None) -> Call:
         return outputs
 
     return call
+
+
+def _refuse_duals(args: Sequence[Any]) -> None:
+    """Raises for tensors with tangents of forward-mode differentiation, which kernels would drop."""
+    if any(isinstance(x, torch.Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in args):
+        raise RuntimeError(
+            "forward-mode differentiation does not go through a compiled function: compile the function that calls torch.func.jvp"
+        )
 
 
 def _plain(metadata: Any, args: Sequence[Any]) -> bool:

@@ -61,7 +61,9 @@ def frozen_inputs(graph: Graph, weights: WeightInputs) -> list[int]:
 
 def with_constants(gm: GraphModule, weights: Mapping[int, torch.Tensor]) -> GraphModule:
     """A copy of `gm` that holds the inputs `weights`, by number, and takes the others."""
-    result = GraphModule({n.target: _attribute(gm, n.target) for n in gm.graph.find_nodes(op="get_attr")}, Graph())
+    result = GraphModule({}, Graph())
+    for node in gm.graph.find_nodes(op="get_attr"):
+        _hold(result, node.target, _attribute(gm, node.target))
     copies: dict[Node, Node] = {}
     held = {node: weights[n] for n, node in enumerate(gm.graph.find_nodes(op="placeholder")) if n in weights}
     for node in gm.graph.nodes:
@@ -87,6 +89,16 @@ def held_tensor(gm: GraphModule, node: Any) -> torch.Tensor | None:
     """The tensor that `node` stands for, if it is one that `gm` holds."""
     value = _attribute(gm, node.target) if isinstance(node, Node) and node.op == "get_attr" else None
     return value if isinstance(value, torch.Tensor) else None
+
+
+def _hold(gm: GraphModule, target: str, value: Any) -> None:
+    *path, name = target.split(".")
+    module: torch.nn.Module = gm
+    for part in path:
+        if not hasattr(module, part):
+            module.add_module(part, torch.nn.Module())
+        module = getattr(module, part)
+    setattr(module, name, value)
 
 
 def _attribute(gm: GraphModule, target: str) -> Any:

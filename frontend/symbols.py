@@ -153,7 +153,7 @@ class Symbols:
         self.ranges = _ranges(placeholders)
         self.complete = False  # whether no further symbol may be computed: the function has its arguments
         for position, symbol in enumerate(self.sources):
-            self.known[symbol] = self._not_negative(symbol, Expr.get_symbol(position))
+            self.known[symbol] = expr(self._not_negative(symbol, Expr.get_symbol(position)))
 
     def attribute(self) -> ir.ArrayAttr | None:
         """`bascule.symbol_sources`; None where each symbol is a placeholder."""
@@ -171,7 +171,7 @@ class Symbols:
         if isinstance(found, int):
             return found
         if found not in self.known:
-            self.known[found] = self._translate(found)
+            self.known[found] = expr(self._translate(found))
         return self.known[found]
 
     def stride(self, number: Number) -> Size:

@@ -1,9 +1,13 @@
-"""Gradients that a compiled backward is given: autograd passes some on as tensors of zeros that have no memory (the gradient of `sgn`)."""
+"""Gradients that a compiled backward is given, as their memory: autograd passes some on as tensors of zeros that have none (the gradient of
+`sgn`), or as views that negate or conjugate what is in memory."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._C._functorch import is_legacy_batchedtensor
+
+from .saved_tensors import laid_out
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -16,12 +20,22 @@ def tangents_of(graph: torch.fx.Graph) -> tuple[int, ...]:
 
 
 def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
-    """`call`, whose inputs of numbers `tangents` have memory: kernels take addresses."""
+    """`call`, whose inputs of numbers `tangents` are what is in their memory: kernels take addresses.
+
+    What it returns raises `RuntimeError` for batches of gradients (`is_grads_batched`).
+    """
 
     def run(args: list[Any]) -> Sequence[Any]:
         for number in tangents:
-            if args[number]._is_zerotensor():
-                args[number] = _zeros_like(args[number])
+            x = args[number]
+            if x._is_zerotensor() or x.is_neg() or x.is_conj():
+                args[number] = _materialized(x)
+            elif is_legacy_batchedtensor(x):
+                raise RuntimeError(
+                    "a compiled backward takes one gradient at a time, no batch of them (`is_grads_batched=True`, "
+                    "`torch.autograd.functional` with `vectorize=True`): use torch.func inside of the compiled function"
+                )
+        x = None
         return call(args)  # nothing here holds an input: it is freed after its last use
 
     run._boxed_call = True  # type: ignore[attr-defined]
@@ -31,5 +45,7 @@ def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
     return run
 
 
-def _zeros_like(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).zero_()
+def _materialized(x: torch.Tensor) -> torch.Tensor:
+    if x._is_zerotensor():
+        return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).zero_()
+    return laid_out(x, x.stride())

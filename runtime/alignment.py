@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from .extents import extent
+
 ALIGNMENT = 16  # bytes: the widest load
 
 
@@ -13,8 +15,8 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.data_ptr() % ALIGNMENT == 0:
         return tensor
     # Of the memory it spans, so that elements which share a place go on sharing it.
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return tensor.as_strided((extent,), (1,)).clone().as_strided(tensor.shape, tensor.stride(), 0)
+    flat = tensor.as_strided((extent(tensor.shape, tensor.stride()),), (1,))
+    return flat.clone().as_strided(tensor.shape, tensor.stride(), 0)
 
 
 def realigned(

@@ -4,6 +4,7 @@ What guards do for `torch.compile` is checked here at each call: dtypes, devices
 program was compiled for is copied.
 """
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from .extents import overlap, overlaps_itself
 from .loading import Kernels, load
 from .object_code import ObjectCode, ObjectCodeError
 from .packages import PackageError, unpack
@@ -19,7 +21,8 @@ from .plans import Planner
 from .processor import instruction_sets
 from .stored_tensors import tensor_of
 
-Size = int | str  # a number, or a Python expression of the symbols
+FORMAT = 2  # of what a package tells of a program
+Size = int | str  # a number, or an expression of the symbols in Python
 
 
 class Program:
@@ -38,7 +41,9 @@ class Program:
         kernels = _kernels(description, {n.removeprefix("kernels/"): b for n, b in blobs.items() if "kernels/" in n})
         self._inputs: list[dict[str, Any]] = description["inputs"]
         self._outputs: list[dict[str, Any]] = description["outputs"]
+        self._symbols: dict[str, Sequence[int]] = description["symbols"]
         self._ranges: dict[str, Sequence[int]] = description["ranges"]
+        self._guards: list[str] = description["guards"]
         self._in_spec = pytree.treespec_loads(description["in_spec"])
         self._out_spec = pytree.treespec_loads(description["out_spec"])
         self._layouts: dict[str, dict[str, Any]] = description["weights"]
@@ -73,7 +78,7 @@ class Program:
             if [str(value.dtype), list(value.shape)] != [told["dtype"], told["sizes"]]:
                 wanted = f"{told['dtype']} of sizes {told['sizes']}"
                 raise ValueError(f"'{name}' is {value.dtype} of sizes {list(value.shape)}, the program takes {wanted}")
-        self.weights |= {name: _placed(value.detach(), self._layouts[name]) for name, value in known.items()}
+        self.weights |= {name: _placed(name, value.detach(), self._layouts[name]) for name, value in known.items()}
 
     def _known(self, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Without those of the exported module that the program does not need."""
@@ -108,7 +113,6 @@ class Program:
 
     def _checked(self, leaves: list[Any]) -> dict[int, Any]:
         """The user's inputs by number."""
-        symbols: dict[str, int] = {}
         told = [i for i in self._inputs if "user" in i]
         for one in told:
             value = leaves[one["user"]]
@@ -121,14 +125,28 @@ class Program:
                 raise ValueError(
                     f"input {one['user']} has {value.dim()} dimensions, the program takes {len(one['sizes'])}"
                 )
-            for size, wanted in zip(value.shape, one["sizes"]):
-                if isinstance(wanted, str) and wanted.isidentifier():
-                    symbols.setdefault(wanted, size)
-        for name, size in symbols.items():
-            low, high = self._ranges.get(name, (0, 2**62))
-            if not low <= size <= high:
-                raise ValueError(f"the size {name} is {size}, the program takes {low} to {high}")
+        symbols = {
+            name: (leaves[number].shape[dim] - offset) // scale
+            for name, (number, dim, scale, offset) in self._symbols.items()
+        }
+        for name, (low, high) in self._ranges.items():
+            if not low <= symbols[name] <= high:
+                raise ValueError(f"the size {name} is {symbols[name]}, the program takes {low} to {high}")
+        for guard in self._guards:
+            if not _value(guard, symbols):
+                told_of = ", ".join(f"{name} = {size}" for name, size in symbols.items() if name in guard)
+                raise ValueError(f"the program was compiled for sizes of which {guard} holds, and {told_of}")
+        self._check_memory(leaves)
         return {one["user"]: self._input(one, leaves[one["user"]], symbols) for one in told}
+
+    def _check_memory(self, leaves: Sequence[Any]) -> None:
+        """Raises `ValueError` where an input that is written shares memory with another one: the program knows nothing of it."""
+        for written in (told["written"] for told in self._outputs if "written" in told):
+            for number, other in enumerate(leaves):
+                if number != written and isinstance(other, torch.Tensor) and overlap(leaves[written], other):
+                    raise ValueError(
+                        f"input {written}, which the program writes, shares memory with input {number}: give it a copy"
+                    )
 
     def _input(self, told: Mapping[str, Any], value: Any, symbols: dict[str, int]) -> Any:
         number = told["user"]
@@ -136,17 +154,23 @@ class Program:
             if value != told["value"]:
                 raise ValueError(f"input {number} is {value!r}, the program was compiled for {told['value']!r}")
             return value
-        sizes, strides = ([_number(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
+        sizes, strides = ([_value(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
         if list(value.shape) != sizes:
             raise ValueError(f"input {number} has sizes {list(value.shape)}, the program takes {told['sizes']}")
         same = all(a == b for n, a, b in zip(sizes, value.stride(), strides) if n > 1) or 0 in sizes
-        return (
-            value if same else torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device).copy_(value)
-        )
+        if same and not value.is_neg() and not value.is_conj():  # else other numbers are in memory
+            return value
+        if not same and overlaps_itself(sizes, strides):
+            raise ValueError(
+                f"input {number} has the strides {list(value.stride())}, and the program was compiled for one whose elements share memory, "
+                f"strides {strides}: export it with an input that lies in memory as those to come"
+            )
+        return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device).copy_(value)
 
 
-def _number(size: Size, symbols: dict[str, int]) -> int:
-    return size if isinstance(size, int) else eval(size, {"__builtins__": {}, "Max": max, "Min": min}, symbols)
+def _value(expression: Size, symbols: dict[str, int]) -> Any:
+    known = {"__builtins__": {}, "max": max, "min": min, "math": math}
+    return expression if isinstance(expression, int) else eval(expression, known, symbols)
 
 
 def _kernels(description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> Kernels | Planner:
@@ -171,11 +195,15 @@ def _kernels(description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> Kern
     return PlannedKernels(images_of(blobs), device.index)
 
 
-def _placed(value: torch.Tensor, told: Mapping[str, Any]) -> torch.Tensor:
+def _placed(name: str, value: torch.Tensor, told: Mapping[str, Any]) -> torch.Tensor:
     """`value`, or a copy of it, on the device and with the strides that the program was compiled for."""
     if str(value.device) == told["device"] and list(value.stride()) == told["strides"]:
         return value
     memory = torch.empty_strided(told["sizes"], told["strides"], dtype=value.dtype, device=told["device"])
+    if overlaps_itself(told["sizes"], told["strides"]):
+        raise ValueError(
+            f"'{name}' has the strides {list(value.stride())}, the program takes it with {told['strides']}: its elements share memory"
+        )
     return memory.copy_(value)
 
 
@@ -190,4 +218,6 @@ def aot_load(path: str | os.PathLike, *, weights: Mapping[str, torch.Tensor] | N
         description, blobs = unpack(Path(path).read_bytes())
     except PackageError as error:
         raise PackageError(f"{path}: {error}") from None
+    if description.get("format") != FORMAT:
+        raise PackageError(f"{path}: not a program, or one that another version of Bascule compiled")
     return Program(description, blobs, weights)

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from .extents import extent
+
 
 def told_of(value: torch.Tensor) -> dict[str, Any]:
     """The dtype, the device, the sizes and the strides of `value`, which are those of what `tensor_of` makes."""
@@ -19,8 +21,7 @@ def bytes_of(value: torch.Tensor) -> bytes:
     value = value.detach()
     if value.is_conj() or value.is_neg():  # what is in memory are other numbers
         value = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device).copy_(value)
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
-    return value.as_strided((extent,), (1,)).cpu().view(torch.uint8).numpy().tobytes()
+    return value.as_strided((extent(value.shape, value.stride()),), (1,)).cpu().view(torch.uint8).numpy().tobytes()
 
 
 def tensor_of(told: Mapping[str, Any], content: bytes) -> torch.Tensor:

@@ -158,6 +158,19 @@ def test_tensors_marked_as_staying_in_place_are_no_weights():
 
 
 @torch.no_grad()
+def test_tensors_that_the_graph_holds_stay_beside_frozen_weights():
+    linear = nn.Linear(4, 4)
+
+    def function(x):
+        return linear(x) + torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+    call = torch.compile(function, backend="bascule", options={"freezing": True, "on_error": "raise"})
+    for _ in range(2):
+        x = torch.randn(3, 4)
+        torch.testing.assert_close(call(x), function(x))
+
+
+@torch.no_grad()
 def test_a_batch_norm_in_training_mode():
     module, x = Network().train(), torch.randn(4, 3, 8, 8)
     reference = deepcopy(module)

@@ -10,6 +10,7 @@ from torch._guards import TracingContext, tracing
 from torch._inductor.output_code import OutputCode
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import bascule
 from bascule.fx_entry import compile_fx, compile_fx_inner
@@ -216,6 +217,21 @@ def test_another_inner_compiler():
     compile_fx(gm, [x], inner_compile=inner)(x)[0].sum().backward()
     assert seen == [{"is_backward": False, "is_inference": False}, {"is_backward": True, "is_inference": False}]
     torch.testing.assert_close(x.grad, torch.full((5,), 2.0))
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_inputs_keep_their_sizes_where_the_trace_at_hand_is_to_be_ignored(ignored):
+    sizes = []
+
+    def inner(gm, inputs, **kwargs):
+        sizes.extend(type(size) for x in inputs if isinstance(x, torch.Tensor) for size in x.shape)
+        return compile_fx_inner(gm, inputs, options=RAISE, **kwargs)
+
+    gm, (x,) = traced(lambda x: (x * 2,), torch.randn(5, 7))
+    with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+        compiled = compile_fx(gm, [x], inner_compile=inner, ignore_shape_env=ignored, compile_region_name="a region")
+    assert sizes == [int if ignored else torch.SymInt] * 2
+    torch.testing.assert_close(compiled(x)[0], x * 2)
 
 
 def test_config_patches_are_checked():

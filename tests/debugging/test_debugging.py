@@ -16,6 +16,7 @@ from wrong_pass import Wrong
 import bascule
 from bascule import debugging, pipelines
 from bascule.checked_interpreter import CheckedInterpreter, MetadataMismatch
+from bascule.graph_arguments import differences
 
 add(Wrong)
 WRONG = ",".join(pipelines.DEFAULT).replace("canonicalize", "test-wrong,canonicalize")
@@ -72,6 +73,57 @@ def test_debug_with_dynamic_sizes_and_mutation():
         mine = x.clone()
         torch.testing.assert_close(compiled(mine, y), f(x, y))
         torch.testing.assert_close(mine, x)
+
+
+def sizes_from_data(x, w):
+    y = torch.sin(x)[x[:, 0] > 0] * 2
+    return y.sum(0) + torch.linalg.svdvals(w), y * y.shape[0]
+
+
+def branches(x, w):
+    return torch.cond(x.sum() > 0, lambda x: x.sin() * 2, lambda x: x.cos() + 1, (x,)) @ w
+
+
+def computed_sizes(x, w):
+    return torch.nn.functional.pad(x, (0, max(x.shape[0] - 4, 1))) * x.shape[0] ** 0.5, w[: x.shape[0] // 2]
+
+
+@pytest.fixture
+def captured_whole():
+    with config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        yield
+
+
+@pytest.mark.parametrize("function", [sizes_from_data, branches, computed_sizes])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_graphs_in_parts_and_computed_sizes(backend, function, captured_whole, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    compiled = torch.compile(function, backend=backend, dynamic=True)
+    for rows in (6, 9):
+        x, w = torch.randn(rows, 5, requires_grad=function is not branches), torch.randn(5, 5)
+        found, wanted = compiled(x, w), function(x, w)
+        torch.testing.assert_close(found, wanted)
+        if x.requires_grad:
+            gradients = [torch.autograd.grad(y[0].square().sum(), x) for y in (found, wanted)]
+            torch.testing.assert_close(*gradients)
+    shown = capsys.readouterr().out + " ".join(path.name for path in tmp_path.iterdir())
+    told = {"sizes_from_data": "forward_part1", "branches": "inference_true_graph_0", "computed_sizes": "forward"}
+    if backend in ("bascule_print", "bascule_draw"):
+        assert told[function.__name__] in shown
+
+
+def test_debug_names_the_part_that_is_wrong(monkeypatch, captured_whole):
+    monkeypatch.setattr(pipelines, "DEFAULT", tuple(WRONG.split(",")))
+    with pytest.raises(bascule.CompilerError, match=r"graph\d+_inference_part. at the stage 'program' computes other"):
+        torch.compile(lambda x: torch.tanh(x[x > 0]) * 3, backend="bascule_debug")(torch.randn(9))
+
+
+def test_a_dumped_graph_with_branches_runs_again(tmp_path):
+    torch.compile(branches, backend="bascule_dump", options={"directory": str(tmp_path)})(
+        torch.randn(4, 5), torch.randn(5, 5)
+    )
+    (inference,) = tmp_path.glob("*_inference.py")
+    assert "the results are those of its operators" in python(inference)
 
 
 def test_debug_names_the_stage_that_is_wrong(monkeypatch):
@@ -140,6 +192,13 @@ def python(path, expect=0):
     )
     assert (done.returncode == 0) == (expect == 0), done.stderr
     return done.stdout + done.stderr
+
+
+def test_another_order_of_additions_is_no_difference():
+    x = torch.randn(100, 64) * 10
+    assert not differences([x, 3, None, float("nan")], [x * (1 + 5e-6), 3, None, float("nan")])
+    assert [text.split(":")[0] for text in differences([x, 3], [x * 1.001, 4])] == ["result 0", "result 1"]
+    assert differences([x], [x.double()]) and differences([x], [])
 
 
 @pytest.mark.parametrize("data", [False, True])

@@ -108,3 +108,14 @@ def test_a_relu_before_a_dropout_that_drops_nothing_is_saved_once():
         function(x, first, second).sum().backward()
     wide = {t.untyped_storage().data_ptr() for t in saved if t.numel() == 4 * 16}
     assert len(wide) == 1
+
+
+def test_a_number_in_a_tensors_place_is_no_copy():
+    assert casts_left(lambda x: aten._to_copy.default(2, dtype=torch.float32) * x.relu(), torch.randn(4)) == 1
+
+    def function(x, y):
+        return torch.vmap(lambda a, b: (a * b + 1).sum(0))(x, y)
+
+    x, y = torch.randn(5, 4, requires_grad=True), torch.randn(5, 4)
+    torch.compile(function, backend="bascule")(x, y).sum().backward()
+    torch.testing.assert_close(x.grad, y)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from bascule.frontend import direct_calls
 from torch._dynamo import convert_frame
+from torch.autograd import forward_ad
 
 import bascule
 from bascule import frontend, runtime
@@ -190,6 +191,24 @@ def test_hooks_on_saved_tensors(found):
             out = call(*inputs)
         torch.testing.assert_close(torch.autograd.grad(out.sum(), inputs), (inputs[1].detach(), inputs[0].detach()))
     assert packed
+
+
+def test_batches_of_gradients_are_refused(found):
+    call = compiled(lambda x: x.sin())
+    for _ in range(3):
+        (x,) = leaves((5,))
+        with pytest.raises(RuntimeError, match="one gradient at a time"):
+            torch.autograd.grad(call(x), x, torch.eye(5), is_grads_batched=True)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_tangents_of_forward_mode_are_refused(found, grad):
+    call, x, y = compiled(lambda x, y: x.sin() * y), torch.randn(5, requires_grad=grad), torch.randn(5)
+    for _ in range(3):
+        with forward_ad.dual_level():
+            torch.testing.assert_close(call(x, y), x.sin() * y)
+            with pytest.raises(RuntimeError, match="compile the function that calls"):
+                call(forward_ad.make_dual(x, torch.ones(5)), y)
 
 
 def test_compiled_autograd(found):

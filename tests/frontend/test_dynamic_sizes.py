@@ -63,6 +63,10 @@ FUNCTIONS = {
         lambda x, k: torch.arange(60, -60, k) + x[0],
         [[leaf(n), -k] for n, k in ((4, 3), (30, 7), (9, 20))],
     ),
+    "a number that a guard knows to be negative": (  # its negative is a symbol by itself
+        lambda x, k: torch.full_like(x, -k) * x if k < 0 else x,
+        [[leaf(n), k] for n, k in ((9, -100), (30, -7))],
+    ),
     "numbers from quotients": (
         lambda x, k: (
             x[: round(k / 2 + 1)] * 2,

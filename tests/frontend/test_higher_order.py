@@ -86,6 +86,11 @@ FUNCTIONS = {
     "while_loop over a number": (counted, [[torch.randn(3)]], "while_loop"),
     "map over a permuted tensor": (mapped_transposed, [[torch.randn(3, 4, 5)]], "map_impl"),
     "map": (lambda x, y: map_over(lambda x, y: (x + y).sin(), x, y), [[leaf(5, 3), leaf(3)]], "map_impl"),
+    "map with a size": (
+        lambda x, y: map_over(lambda x, n: (x + n).sin(), x, y.shape[0]),
+        [[torch.randn(5, 3), torch.randn(n)] for n in (4, 7)],
+        "map_impl",
+    ),
     "region": (lambda x, v, w: region(region(x, v), w), [[leaf(4, 4), leaf(4, 4), leaf(4, 4)]], "invoke_subgraph"),
 }
 

@@ -25,6 +25,17 @@ def test_zeros_without_memory_have_it():
     assert not seen[1]._is_zerotensor() and seen[1].stride() == (4, 1) and torch.equal(seen[1], torch.zeros(3, 4))
 
 
+def test_what_negates_or_conjugates_its_memory_is_written_down():
+    seen = []
+    run = with_memory(lambda args: seen.extend(args) or [], (0, 1))
+    x, z = torch.randn(3, 4), torch.randn(3, dtype=torch.complex64)
+    run([torch._neg_view(x), z.conj()])
+    assert not seen[0].is_neg() and torch.equal(seen[0], -x)
+    assert not seen[1].is_conj() and torch.equal(
+        torch.view_as_real(seen[1]), torch.view_as_real(z.conj().resolve_conj())
+    )
+
+
 def test_tangents_are_known_by_name():
     graph = torch.fx.Graph()
     for name, value in (("primals_1", torch.ones(1)), ("tangents_1", torch.ones(1)), ("tangents_2", 3)):

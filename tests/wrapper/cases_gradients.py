@@ -1,5 +1,6 @@
 """Gradients through a compiled call: tangents, saved tensors and their hooks, the order of backwards, what is refused."""
 
+import contextlib
 import warnings
 
 import torch
@@ -62,6 +63,12 @@ def tangent(make):
         return grad.contiguous()  # AOTAutograd brings tangents into the layout that it was traced with
 
     return run
+
+
+def conjugated_tangent(compile_):
+    x = r(4, 6, dtype=torch.complex64, grad=True)
+    out = compile_(lambda x: torch.view_as_complex(torch.view_as_real(x) * 3))(x)
+    return torch.autograd.grad(out, x, r(4, 6, dtype=torch.complex64).conj())[0].resolve_conj()
 
 
 def zeros_without_memory(compile_):
@@ -175,6 +182,29 @@ def saved_tensor_hooks(compile_):
     return torch.autograd.grad(out.sum(), x), len(packed) > 0
 
 
+def given_back(unpack):
+    """Hooks owe the values of what was saved alone, in the second call too, where the first had none."""
+
+    def run(compile_):
+        function, found = compile_(lambda x, w: (x @ w).sin() * x.sum(1, keepdim=True)), []
+        for hooked in (False, True, True):
+            x, w = r(4, 6, grad=True), r(5, 6, grad=True)
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack) if hooked else contextlib.nullcontext():
+                out = function(x, w.t())
+            found.append(gradients([out], x, w))
+        return found
+
+    return run
+
+
+def column_major(t):
+    return t.t().clone(memory_format=torch.contiguous_format).t()
+
+
+def misaligned(t):
+    return torch.cat([t.new_zeros(1), t.reshape(-1)])[1:].view(t.shape)
+
+
 def saved_on_cpu(compile_):
     x = r(4, grad=True)
     function = compile_(lambda x: torch.sin(x) * x)
@@ -230,6 +260,9 @@ PROGRAMS = [
     Program("a tangent with an offset", tangent(lambda out: r(8, 6)[3:7])),
     Program("a tangent with gaps", tangent(lambda out: r(4, 12)[:, ::2])),
     Program("a tangent of zeros", tangent(torch.zeros_like)),
+    Program("a tangent that negates its memory", tangent(lambda out: torch._neg_view(r(4, 6)))),
+    Program("a misaligned tangent", tangent(lambda out: r(25)[1:].view(4, 6))),
+    Program("a conjugated tangent", conjugated_tangent),
     Program("tangents of zeros without memory", zeros_without_memory),
     Program("tangents of zeros without memory, dynamic sizes", zeros_without_memory, dynamic=True),
     Program("backwards compiled late, in another order", lazy_backward),
@@ -240,6 +273,17 @@ PROGRAMS = [
     Program("hooks of tensors", tensor_hooks),
     Program("hooks of saved tensors", saved_tensor_hooks),
     Program("saved tensors on the CPU", saved_on_cpu),
+    *(
+        Program(f"saved tensors given back {how}{', dynamic' if dynamic else ''}", given_back(unpack), dynamic)
+        for how, unpack in {
+            "row-major": torch.Tensor.contiguous,
+            "column-major": lambda t: column_major(t) if t.dim() == 2 else t,
+            "misaligned": misaligned,
+            "with gaps": lambda t: torch.stack([t, t], -1)[..., 0],
+            "as what negates memory": lambda t: torch._neg_view(-t),
+        }.items()
+        for dynamic in (False, True)
+    ),
     Program("create_graph without a second backward", double_backward),
     Program("a second backward is refused", refused_double_backward),
     Program("requires_grad that changes", requires_grad_changes),

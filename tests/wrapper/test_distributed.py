@@ -1,5 +1,7 @@
 """Compiled autograd, and data parallel training of two processes with gloo: losses and gradients are eager's."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from data_parallel import WAYS, in_two_processes
@@ -143,6 +145,44 @@ def test_compiled_autograd_takes_cpu_scalars():
                 out.backward()
         gradients.append((x.grad, scale.grad))
     assert_close(*gradients)
+
+
+@pytest.mark.parametrize("forward", ["eager", "bascule"])
+def test_compiled_autograd_takes_hooks_on_saved_tensors(forward):
+    def step(compile_, scope):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        function, found = compile_(lambda x, y: (x * y).sin()), []
+        for _ in range(3):
+            x, y = (torch.randn(4, 5, requires_grad=True) for _ in range(2))
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: t.t().contiguous(), torch.Tensor.t):
+                out = function(x, y)
+            with scope():
+                out.sum().backward()
+            found.append((x.grad, y.grad))
+        return found
+
+    compile_ = (lambda function: function) if forward == "eager" else compiled
+    assert_close(step(compile_, enabled), step(lambda function: function, nullcontext))
+
+
+def test_compiled_autograd_takes_hooks_of_nodes():
+    def step(compile_, scope):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        function, found = compile_(torch.sin), []
+        for _ in range(3):
+            x = torch.randn(4, requires_grad=True)
+            y = x * 2
+            y.grad_fn.register_prehook(lambda grads: tuple(grad + 1 for grad in grads))
+            y.grad_fn.register_hook(lambda given, grads: tuple(None if grad is None else grad * 3 for grad in given))
+            out = function(y).sum()
+            with scope():
+                out.backward()
+            found.append(x.grad)
+        return found
+
+    assert_close(step(compiled, enabled), step(lambda function: function, nullcontext))
 
 
 @pytest.mark.parametrize("how", WAYS)

@@ -1,0 +1,77 @@
+"""The dynamic sizes of an exported program: what is checked of them, and found out, at each call of its package (`runtime/program.py`).
+
+What they have to be is known to the environment of the program's symbols. PyTorch's modules for symbols are named here; checked on torch 2.11,
+2.13.
+"""
+
+from typing import Any
+
+import sympy
+import torch
+from torch._subclasses import FakeTensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.utils._sympy.printers import PythonPrinter
+
+from .errors import UnsupportedError
+
+MOST = 2**62  # the largest size there is
+
+
+def size_text(number: int | torch.SymInt) -> int | str:
+    """A size or a stride: a number, or an expression of symbols in Python."""
+    return _text(number.node.expr) if isinstance(number, torch.SymInt) else number
+
+
+def sizes_of(program: ExportedProgram) -> dict[str, Any]:
+    """What a package tells of the symbols of `program`, by name.
+
+    `symbols`: for each (input of the user's, dimension, scale, offset), so that the size found there is scale * symbol + offset; `ranges`:
+    from and to which number; `guards`: other conditions, in Python. Raises `UnsupportedError` for a symbol that no size of an input tells.
+    """
+    values = _inputs(program)
+    environments = [x.fake_mode.shape_env for x in values if isinstance(x, FakeTensor)]
+    environment = next((env for env in environments if env is not None), None)
+    if environment is None:
+        return {"symbols": {}, "ranges": {}, "guards": []}
+    found: dict[sympy.Symbol, tuple[int, int, int, int]] = {}
+    sizes = [
+        (n, dim, size) for n, x in enumerate(values) if isinstance(x, torch.Tensor) for dim, size in enumerate(x.shape)
+    ]
+    dynamic = [(n, dim, size.node.expr) for n, dim, size in sizes if isinstance(size, torch.SymInt)]
+    for n, dim, expr in sorted(dynamic, key=lambda told: not told[2].is_Symbol):
+        if len(expr.free_symbols) == 1:
+            (symbol,) = expr.free_symbols
+            scale, offset = expr.coeff(symbol, 1), expr.coeff(symbol, 0)
+            if (
+                scale.is_Integer
+                and scale != 0
+                and offset.is_Integer
+                and sympy.expand(scale * symbol + offset - expr) == 0
+            ):
+                found.setdefault(symbol, (n, dim, int(scale), int(offset)))
+    conditions = [environment.replace(guard.expr) for guard in environment.guards]
+    for expr in [*(expr for *_, expr in dynamic), *conditions]:
+        for symbol in expr.free_symbols - found.keys():
+            raise UnsupportedError(f"no size of an input tells the size {symbol}, of which {expr} is made")
+    return {
+        "symbols": {str(symbol): told for symbol, told in found.items()},
+        "ranges": {str(s): _range(r) for s, r in program.range_constraints.items() if s in found},
+        "guards": sorted({_text(expr) for expr in conditions} - {"True"}),
+    }
+
+
+def _inputs(program: ExportedProgram) -> list[Any]:
+    """The user's inputs, as they were traced."""
+    placeholders = program.graph.find_nodes(op="placeholder")
+    told = zip(placeholders, program.graph_signature.input_specs, strict=True)
+    return [node.meta.get("val") for node, spec in told if spec.kind == InputKind.USER_INPUT]
+
+
+def _range(bounds: Any) -> list[int]:
+    low, high = max(bounds.lower, 0), min(bounds.upper, MOST)
+    return [int(low), int(high)]
+
+
+def _text(expr: Any) -> str:
+    return PythonPrinter().doprint(expr)

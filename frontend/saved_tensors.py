@@ -1,0 +1,71 @@
+"""Hooks on saved tensors: what `unpack` gives has the strides of what was saved, which is how a compiled backward reads it.
+
+A hook owes autograd the values alone: one that keeps tensors elsewhere (`save_on_cpu(pin_memory=True)`), smaller or in a file may give them back
+row-major, or as views of something else. Dynamo does not guard hooks, unless both are graphs, and then AOTAutograd makes them a part of the
+compiled graphs; so they are looked for at each call of a forward.
+
+PyTorch's private functions for this are named here. Checked on torch 2.11 to 2.14.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._C._autograd import _top_saved_tensors_default_hooks as hooks_now
+from torch._dynamo import dont_skip_tracing
+from torch.autograd.graph import saved_tensors_hooks
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """The user's hook; beside what it makes of a tensor, its strides are kept."""
+
+    hook: Callable[[torch.Tensor], Any]
+
+    def __call__(self, x: torch.Tensor) -> tuple[Any, Strides]:
+        return self.hook(x), x.stride()
+
+
+@dataclass(frozen=True)
+class Unpack:
+    hook: Callable[[Any], torch.Tensor]
+
+    @dont_skip_tracing
+    def __call__(self, kept: tuple[Any, Strides]) -> torch.Tensor:
+        what, strides = kept
+        x = self.hook(what)
+        if (
+            torch.compiler.is_compiling()
+        ):  # by compiled autograd, and the backward after it with the strides that there are
+            return x
+        return x if type(x) is not torch.Tensor or _lies_so(x, strides) else laid_out(x, strides)
+
+
+def hooks_to_mind() -> saved_tensors_hooks | None:
+    """A context in which the hooks on saved tensors that are at work now keep strides; None if there are none, or if they do so already."""
+    hooks = hooks_now(True)
+    if hooks is None or type(hooks[0]) is Pack or isinstance(hooks[0], torch.fx.GraphModule):
+        return None
+    return saved_tensors_hooks(Pack(hooks[0]), Unpack(hooks[1]))
+
+
+def _lies_so(x: torch.Tensor, strides: Strides) -> bool:
+    if x.is_neg() or x.is_conj():
+        return False
+    return x.numel() == 0 or all(a == b for n, a, b in zip(x.shape, x.stride(), strides) if n > 1)
+
+
+def laid_out(x: torch.Tensor, strides: Strides) -> torch.Tensor:
+    """A copy of `x` whose memory holds its elements. Where several share a place, they are taken to be equal, as they were."""
+    if len(strides) != x.dim():
+        raise RuntimeError(f"a hook on saved tensors gave back {x.dim()} dimensions for {len(strides)}")
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, strides))
+    places = torch.zeros((), dtype=torch.int64, device=x.device)
+    for size, stride in zip(x.shape, strides):
+        places = places[..., None] + torch.arange(size, device=x.device) * stride
+    made = torch.empty(extent, dtype=x.dtype, device=x.device)
+    made[places] = x
+    return made.as_strided(x.shape, strides)

@@ -1,0 +1,146 @@
+"""What a program compiled ahead of time takes: dynamic sizes and what is known of them, memory of any kind, captured constants."""
+
+import pytest
+import torch
+from bascule.runtime.packages import PackageError, pack, unpack
+from torch.export import Dim, export
+
+import bascule
+
+
+class Calls(torch.nn.Module):
+    """`function` as a module, with a weight."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.linear = function, torch.nn.Linear(4, 4)
+
+    def forward(self, x, y=None):
+        return self.function(self, x) if y is None else self.function(self, x, y)
+
+
+def compiled(tmp_path, function, *args, options=None, **kwargs):
+    module = Calls(function)
+    path = tmp_path / "program"
+    bascule.aot_compile(export(module, args, **kwargs), path, options=options)
+    return module, bascule.aot_load(path)
+
+
+HALVES = Dim("halves", min=1, max=50)
+SHORTER = Dim("shorter", min=2, max=50)
+
+
+@pytest.mark.parametrize(
+    ("function", "dims", "sizes", "refused"),
+    [
+        (lambda m, x: m.linear(x).softmax(0), (Dim.AUTO,), [(3,), (9,)], []),
+        (lambda m, x: m.linear(x).softmax(0), (Dim("rows", min=0),), [(3,), (1,), (0,)], []),
+        # A size of which half is a symbol, and one that is another size and one more.
+        (
+            lambda m, x: x.view(-1, 2, 4).sum(1) * 2,
+            (2 * HALVES,),
+            [(8,), (4,), (30,)],
+            [((9,), "sizes"), ((102,), "51")],
+        ),
+        (lambda m, x, y: x[1:] * y, (SHORTER + 1, SHORTER), [(4, 3), (9, 8)], [((9, 9), "sizes")]),
+        (
+            lambda m, x, y: x + y if x.shape[0] > y.shape[0] - 1 else x,
+            (Dim.AUTO, Dim.AUTO),
+            [(4, 4)],
+            [((5, 4), "sizes")],
+        ),
+        # What the program asked of sizes while it was traced.
+        (lambda m, x: x.view(-1, 2, 4).sum(1), (Dim.AUTO,), [(6,), (4,)], [((5,), "%")]),
+        (lambda m, x: x * 2 if x.shape[0] > 5 else x + 1, (Dim.AUTO,), [(6,), (9,)], [((5,), "takes 6|> 5")]),
+        (
+            lambda m, x, y: x.sum() + y.sum() if x.shape[0] * y.shape[0] > 20 else x.sum() * y.sum(),
+            (Dim.AUTO, Dim.AUTO),
+            [(6, 5), (3, 9)],
+            [((4, 5), "> 20 holds")],
+        ),
+    ],
+)
+def test_dynamic_sizes(tmp_path, function, dims, sizes, refused):
+    rows = sizes[0]
+    inputs = [torch.randn(n, 4) for n in rows]
+    shapes = dict(zip(("x", "y"), ({0: dim} for dim in dims)))
+    module, program = compiled(tmp_path, function, *inputs, dynamic_shapes=shapes)
+    for rows in sizes:
+        inputs = [torch.randn(n, 4) for n in rows]
+        torch.testing.assert_close(program(*inputs), module(*inputs))
+    for rows, says in refused:
+        with pytest.raises(ValueError, match=says):
+            program(*(torch.randn(n, 4) for n in rows))
+
+
+def test_a_dynamic_input_of_other_strides(tmp_path):
+    shapes = {"x": {0: Dim("a", min=2), 1: Dim("b", min=2)}}
+    module, program = compiled(
+        tmp_path, lambda m, x: x.transpose(0, 1) * 2 + m.linear(x).sum(), torch.randn(5, 6, 4), dynamic_shapes=shapes
+    )
+    for x in (torch.randn(7, 3, 4), torch.randn(3, 7, 4).transpose(0, 1), torch.randn(7, 3, 8)[..., ::2]):
+        torch.testing.assert_close(program(x), module(x))
+
+
+def test_memory_that_is_negated_or_conjugated(tmp_path):
+    module, program = compiled(tmp_path, lambda m, x: x.mul_(2).sin(), torch.randn(5, 4))
+    values = torch.randn(5, 4)
+    mine, eager = torch._neg_view(values.clone()), torch._neg_view(values.clone())
+    torch.testing.assert_close(program(mine), module(eager))
+    torch.testing.assert_close(mine, eager)
+    z = torch.randn(5, dtype=torch.complex64)
+    module, program = compiled(tmp_path, lambda m, x: torch.view_as_real(x * 1).sin(), z)
+    torch.testing.assert_close(program(z.conj()), module(z.conj()))
+
+
+def test_inputs_that_share_memory(tmp_path):
+    """Those that are only read may; what is written there is known to no other input of a program."""
+    x = torch.randn(6, 4)
+    module, program = compiled(tmp_path, lambda m, x, y: m.linear(x) + y, x[:4], torch.randn(4, 4))
+    torch.testing.assert_close(program(x[:4], x[2:]), module(x[:4], x[2:]))
+    _, program = compiled(tmp_path, lambda m, x, y: x.add_(1) * y, torch.randn(4, 4), torch.randn(4, 4))
+    for y in (x[2:], x[:4], x[1:2].expand(4, 4)):
+        with pytest.raises(ValueError, match="input 0, which the program writes, shares memory with input 1"):
+            program(x[:4], y)
+
+    rows = torch.randn(8, 4)
+    want = (rows[:4] + 1) * rows[4:]
+    torch.testing.assert_close(program(rows[:4], rows[4:]), want)
+
+
+def test_an_input_whose_elements_share_memory(tmp_path):
+    module, program = compiled(tmp_path, lambda m, x: m.linear(x), torch.randn(1, 4).expand(5, 4))
+    x = torch.randn(1, 4).expand(5, 4)
+    torch.testing.assert_close(program(x), module(x))
+    with pytest.raises(
+        ValueError, match=r"strides \[4, 1\], and the program was compiled for one whose elements share memory"
+    ):
+        program(torch.randn(5, 4))
+
+
+def test_a_captured_constant_and_frozen_weights(tmp_path):
+    def function(m, x):
+        return m.linear(x) + torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+    x = torch.randn(5, 4)
+    module, program = compiled(tmp_path, function, x, options={"freezing": True})
+    torch.testing.assert_close(program(x), module(x))
+    assert not program.weights
+
+
+@pytest.mark.parametrize("freezing", [False, True])
+def test_control_flow_is_refused_by_name(tmp_path, freezing):
+    def function(m, x):
+        return torch.cond(x.sum() > 0, lambda x: m.linear(x).sin(), lambda x: x.cos(), (x,))
+
+    with pytest.raises(bascule.UnsupportedError, match="cond"):
+        compiled(tmp_path, function, torch.randn(5, 4), options={"freezing": freezing})
+
+
+def test_another_versions_package_is_refused(tmp_path):
+    compiled(tmp_path, lambda m, x: x * 2, torch.randn(5, 4))
+    path = tmp_path / "program"
+    description, blobs = unpack(path.read_bytes())
+    path.write_bytes(pack({**description, "format": 1}, blobs))
+    with pytest.raises(PackageError, match="another version"):
+        bascule.aot_load(path)
