@@ -177,9 +177,11 @@ class Grouping:
             return
         if group.ops + guest.ops > self.max_ops or len({*group.reads, *guest.reads}) > self.max_reads:
             return
-        if self.dependencies.between(number, other):
+        # The guest's row for each of the group's.
+        order = [fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims]
+        if self.dependencies.between(number, other) or self._reduced_at_other_rows(group, guest, order):
             return
-        guest.narrow([fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims])
+        guest.narrow(order)
         if guest.reduces and not group.reduces:
             group.columns = guest.columns
         group.members = sorted([*group.members, *guest.members], key=lambda m: m.number)
@@ -191,6 +193,19 @@ class Grouping:
             for source in m.operands:
                 self.readers[source].append(number)
         self.absorb(number, other)
+
+    def _reduced_at_other_rows(self, group: Group, guest: Group, order: list[int]) -> bool:
+        """Whether one of two groups reads what the other reduces at other rows than its own: each row would reduce all of them again."""
+        rows = list(range(len(order)))
+        for reading, theirs, made, ours in ((guest, order, group, rows), (group, rows, guest, order)):
+            results = {m.result: m for m in made.members} if made.reduces else {}
+            for reader in reading.members:
+                for read, pattern in reader.patterns:
+                    if (source := results.get(read.source)) is not None:
+                        here = [(reader.row_dims[r],) for r in theirs]
+                        if [pattern[source.row_dims[r]] for r in ours] != here:
+                            return True
+        return False
 
     def absorb(self, number: int, other: int) -> None:
         """Group `other` is in the kernel of group `number` from now on: what it needs and what needs it."""
