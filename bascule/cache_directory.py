@@ -50,9 +50,8 @@ class Directory:
     def read(self, key: str) -> bytes | None:
         """The bytes kept under `key`, or None. Raises `Refused` for a file that others could have written."""
         try:
-            descriptor = os.open(
-                self.path(key), os.O_RDONLY | os.O_NONBLOCK
-            )  # else who opens a pipe waits for its writer
+            # Else who opens a pipe waits for its writer.
+            descriptor = os.open(self.path(key), os.O_RDONLY | os.O_NONBLOCK)
             with open(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):

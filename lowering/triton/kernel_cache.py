@@ -74,9 +74,8 @@ class KernelCache:
         if path is None:
             return None
         try:
-            with open(
-                os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb"
-            ) as file:  # who opens a pipe waits for its writer
+            # Else who opens a pipe waits for its writer.
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
                 status = os.fstat(file.fileno())
                 others = status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
                 if others or not stat.S_ISREG(status.st_mode):

@@ -2,6 +2,8 @@
 
 import torch
 
+import bascule
+
 
 def run(function, *args, dynamic=None, **options):
     """A first call in what is like a new process to the compiler."""
@@ -19,3 +21,7 @@ def inputs():
 
 def entries(folder, of):
     return [path for path in (folder / of).rglob("*") if path.is_file()]
+
+
+def counted():
+    return bascule.counters()["cache"]
