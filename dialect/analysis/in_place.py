@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from ..ir import builders
-from ..ir.shapes import constant, expr, layout_of, row_major
+from ..ir.shapes import constant, expr, layout_of, row_major, shape_of
 from ..mlir import ir
 from .buffers import strides, substitute
 
@@ -112,7 +112,10 @@ class InPlace:
         ):
             return False
         (write,) = writes
-        if self.arguments[operand].type == self.arguments[destination].type:
+        old, new = self.arguments[operand], self.arguments[destination]
+        if old.type == new.type:
+            if shape_of(old) != shape_of(new):  # equal types of unknown sizes
+                return False
             return self._one_place_a_point(write) and all(self._before(read, write) for read in reads)
         return self._alike(operand, destination) and self._before_elsewhere(operand, reads, destination, write)
 

@@ -56,6 +56,10 @@ FUNCTIONS = {
     ),
     "adaptive pooling": (lambda x: F.adaptive_avg_pool1d(x, 3), [[leaf(2, 3, n)] for n in (7, 9, 12)]),
     "top k": (lambda x: torch.topk(x, min(4, x.shape[-1] - 1))[0] * 2, [[leaf(3, n)] for n in (9, 12)]),
+    "a product with rows behind it, longer than what it is made from": (
+        lambda x, w: F.pad(x @ w, (0, 0, 0, x.shape[0] + 1)) * 2,
+        [[leaf(n, 3), leaf(3, 4)] for n in (5, 9)],
+    ),
     "a size less one": (lambda x: (x * (x.shape[0] - 1), torch.ones(x.shape[0] - 1)), [[leaf(n)] for n in (4, 9)]),
     "softmax": (lambda x: x.softmax(-1) @ x.transpose(0, 1), [[leaf(m, n)] for m, n in ((3, 5), (7, 65), (33, 2))]),
     "a float": (lambda x, a: x * a + a * 2, [[leaf(5), 1.5], [leaf(7), -2.25]]),
