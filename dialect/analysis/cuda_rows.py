@@ -21,6 +21,7 @@ SCANNED = 4096  # elements of a step of a scan, 16 a thread
 # with rows beside columns, whose sums take the registers of so many warps.
 SCAN_STAGED, ROWS_STAGED, BESIDE = 98304, 200 << 10, 16
 SCAN_AHEAD, ROWS_AHEAD = 3, 3  # steps in flight, if that holds them: of rows one more where a program is alone
+EXCHANGED = 3 << 10  # bytes of it that reductions exchange between warps, and that the driver takes, at most
 WORTH_STAGING = 8192  # bytes of a step of rows beside columns
 LATENCY = 64  # bytes of a row that a thread has in flight
 FULL, PART = 32, 8  # warps that leave a multiprocessor to one program, and to several
@@ -215,6 +216,7 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
     """How many steps are read ahead, where shared memory holds them: of walks of scans, and of rows that are walked one by one by programs of
     which `most` share a multiprocessor."""
     walked = rows = 0
+    parts = False
     for loop, plan in domain.plans.items():
         inside = [a for a in domain.accesses if loop in a.loops and not a.stores]
         if scans and plan.walks(loop):
@@ -222,13 +224,17 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
         elif plan.step == 1 and any(inner.step > 1 for inner in plan.loops):
             streamed = {a.buffer: _tile_bytes(domain, a) for a in inside if any(map(a.varies, _indices(loop)))}
             rows = max(rows, sum(streamed.values()))
+            parts = parts or any(domain.plans[inner].walks(inner) for inner in inner_loops(loop))
     if walked:
         return min(SCAN_AHEAD, max(1, SCAN_STAGED // walked))
     if rows < WORTH_STAGING:
         return 1
     together = min(most, -(-(LARGE if domain.points is None else domain.points) // domain.machine.sm_count))
     ahead = ROWS_AHEAD if together > 1 else ROWS_AHEAD + 1
-    return min(ahead, max(1, ROWS_STAGED // (rows * together)))
+    # The row at hand is in registers; of one that is walked itself, the step that is needed last is not.
+    held = 0 if parts else 1
+    room = (domain.machine.shared - EXCHANGED) // (rows * together) + held
+    return max(1, min(ahead, ROWS_STAGED // (rows * together), room))
 
 
 def _tile_bytes(domain: Domain, access: Access) -> int:

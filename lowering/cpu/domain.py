@@ -16,6 +16,7 @@ from .indexing import Indexing
 from .loops import Step, clear, group_size, serial_loop, vector_loop
 from .plan import LoopPlan
 from .scalars import Scalars
+from .stretches import Stretches
 from .transposition import Transposed
 
 
@@ -62,8 +63,11 @@ class Domain:
             else size
         )
 
-    def run(self, e: Emitter, tile: Index, carried: list[ir.Value], step: Step) -> list[ir.Value]:
-        """The points of tile number `tile`: `step` emits the body, with the loop's indices set, and returns the carried values."""
+    def run(
+        self, e: Emitter, tile: Index, carried: list[ir.Value], step: Step, stretches: Stretches | None = None
+    ) -> list[ir.Value]:
+        """The points of tile number `tile`: `step` emits the body, with the loop's indices set, and returns the carried values.
+        `stretches`: of what is summed over many steps."""
         clear(e, self.body)
         groups = self.loop.groups
         first, last, size = Index(), Index(), Index()
@@ -92,9 +96,19 @@ class Domain:
             if self.transposed is not None:
                 return self._transposed(e, self.transposed, (first, last), step)
             if self.blocked != self.loop.vector:
-                return serial_loop(e, argument, (first, last), values, step)
+                return serial_loop(e, argument, (first, last), values, step, stretches, self.tasks.block)
             whole = size.constant is not None and size.constant % self.loop.width == 0
-            return vector_loop(e, argument, (first, last), self.loop.width, values, step, whole=whole)
+            return vector_loop(
+                e,
+                argument,
+                (first, last),
+                self.loop.width,
+                values,
+                step,
+                whole=whole,
+                stretches=stretches,
+                most=self.tasks.block,
+            )
 
         return list(nest(0, carried))
 

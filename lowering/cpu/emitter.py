@@ -300,9 +300,17 @@ def _bitcast(e: Emitter, node: Node) -> None:
     e.define(node.results[0], Scalar(s.convert("arith.bitcast", x.value, node.types[0]), x.lanes, x.level))
 
 
+def _is_constant(value: ir.Value) -> bool:
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name == "arith.constant"
+
+
 @rule("arith.maximumf", "arith.minimumf")
 def _extreme(e: Emitter, node: Node) -> None:
-    operands, lanes, level = e.aligned([e.scalar(number) for number in node.operands])
+    scalars = [e.scalar(number) for number in node.operands]
+    operands, lanes, level = e.aligned(scalars)
+    if _is_constant(scalars[1].value):
+        operands = operands[::-1]  # as in eager's clamps, a zero keeps its sign at a bound of zero
     s, type_ = Scalars(e.b, level), node.types[0]
     narrow = isinstance(type_, NARROW)
     if narrow:

@@ -28,6 +28,7 @@ from .indexing import Indexing
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, Plan, read_plan
 from .reducing import Reducing
+from .stretches import Stretches
 from .target import Target
 from .transcendental import Functions
 from .transposition import transposed
@@ -285,7 +286,8 @@ class KernelFunction:
 
         def tile(iv: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
             reducing = Reducing(e, segment.nodes[0], domain.loop)
-            state = domain.run(e, Index(iv, level=b.level, multiple=1), reducing.start(), reducing.step)
+            number = Index(iv, level=b.level, multiple=1)
+            state = domain.run(e, number, reducing.start(), reducing.step, reducing.stretches)
             for k, value in enumerate(reducing.folded(state)):
                 b.op("llvm.store", [], [value, _partial(b, partials, iv, width, k)])
             return carried
@@ -309,8 +311,9 @@ class KernelFunction:
             ]
             return reducing.merge(state, parts)
 
-        zero, one = b.constant(b.index, 0), b.constant(b.index, 1)
-        reducing.define(b.loop(zero, count, one, reducing.folded(reducing.start()), take))
+        start = reducing.folded(reducing.start())
+        stretches = Stretches(lambda values: start, reducing.merge)
+        reducing.define(stretches.loop(b, (b.constant(b.index, 0), count), 1, None, start, take))
 
 
 def _domain(block: Block, loop: LoopPlan, tasks: Tasks) -> Domain:

@@ -14,8 +14,10 @@ from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
 from .scalars import NARROW, Scalars, element
+from .stretches import Stretches
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
+SHORT_STRETCH = 8  # steps below which a sum of their own costs more than it is worth
 UNROLLED = 2  # a loop of no more vectors is unrolled
 STACK_BYTES = 1 << 16  # a scratch buffer no larger than this lives on the stack
 
@@ -34,16 +36,31 @@ def clear(e: Emitter, block: Block) -> None:
 
 
 def serial_loop(
-    e: Emitter, argument: int, bounds: tuple[Index, Index], carried: list[ir.Value], step: Step
+    e: Emitter,
+    argument: int,
+    bounds: tuple[Index, Index],
+    carried: list[ir.Value],
+    step: Step,
+    stretches: Stretches | None = None,
+    most: int | None = None,
 ) -> list[ir.Value]:
-    """`argument` from one bound to the other, one by one."""
+    """`argument` from one bound to the other, one by one, in `stretches` if there are any. `most`: points, where the bounds do not tell."""
     b = e.b
 
     def body(iv: ir.Value, values: list[ir.Value]) -> Sequence[ir.Value]:
         e.env[argument] = Index(iv, level=b.level, multiple=1)
         return step(values)
 
-    return b.loop(e.ix.scalar(bounds[0]), e.ix.scalar(bounds[1]), b.constant(b.index, 1), carried, body)
+    ends = e.ix.scalar(bounds[0]), e.ix.scalar(bounds[1])
+    if stretches is not None:
+        return stretches.loop(b, ends, 1, _distance(*bounds, most), carried, body)
+    return b.loop(*ends, b.constant(b.index, 1), carried, body)
+
+
+def _distance(lower: Index, upper: Index, most: int | None = None) -> int | None:
+    """The points between two bounds, or else `most`."""
+    known = upper.constant is not None and lower.constant is not None
+    return upper.constant - lower.constant if known else most  # type: ignore[operator]
 
 
 def vector_loop(
@@ -55,14 +72,16 @@ def vector_loop(
     step: Step,
     *,
     whole: bool = False,
+    stretches: Stretches | None = None,
+    most: int | None = None,
 ) -> list[ir.Value]:
-    """Lanes along `argument` from one bound to the other: whole vectors, then what is left under a mask.
+    """Lanes along `argument` from one bound to the other: whole vectors, in `stretches` if there are any, then what is left under a mask.
 
-    The lower bound is a multiple of `width`; `whole` says that the distance is one too.
+    The lower bound is a multiple of `width`; `whole` says that the distance is one too. `most`: points, where the bounds do not tell.
     """
     b, lower, upper = e.b, *bounds
     lane, e.lane = e.lane, argument
-    known = upper.constant - lower.constant if upper.constant is not None and lower.constant is not None else None
+    known = _distance(lower, upper)
     rest = Index() if whole else Index(offset=known % width) if known is not None else None
     start, stop = e.ix.scalar(lower), e.ix.scalar(upper)
     if rest is None:
@@ -83,7 +102,12 @@ def vector_loop(
     if known is None or known >= width:
         # The lanes are several registers: unrolled further, a short row would be kept in memory as spilled registers.
         rolled = known is None or known > UNROLLED * width
-        carried = b.loop(start, full, b.constant(b.index, width), carried, body, rolled=rolled)
+        if stretches is not None:
+            points = most if known is None else known
+            trips = None if points is None else points // width
+            carried = stretches.loop(b, (start, full), width, trips, carried, body, rolled)
+        else:
+            carried = b.loop(start, full, b.constant(b.index, width), carried, body, rolled=rolled)
 
     def masked() -> Sequence[ir.Value]:
         e.ix.width = width
@@ -116,10 +140,16 @@ def first_vector(e: Emitter, argument: int, width: int, carried: list[ir.Value],
 
 
 def walk(
-    e: Emitter, block: Block, plan: LoopPlan, carried: list[ir.Value], step: Step, first: Step | None = None
+    e: Emitter,
+    block: Block,
+    plan: LoopPlan,
+    carried: list[ir.Value],
+    step: Step,
+    first: Step | None = None,
+    stretches: Stretches | None = None,
 ) -> list[ir.Value]:
     """All points of a loop, the vector group innermost; `step` emits the body and returns the next carried values. `first` stands for it
-    at the first vector of a loop that has no other groups."""
+    at the first vector of a loop that has no other groups. `stretches`: of what is summed over many steps."""
     clear(e, block)
     vector = plan.vector
     if plan.prefetch:
@@ -131,14 +161,24 @@ def walk(
         if k < len(order):
             group = plan.groups[order[k]]
             bounds = (Index(), group_size(e, plan, group))
-            return serial_loop(e, block.arguments[group[-1]], bounds, values, lambda v: nest(k + 1, v))
+            return serial_loop(e, block.arguments[group[-1]], bounds, values, lambda v: inside(k + 1, v), stretches)
         if vector < 0:
             return step(values)
         group = plan.groups[vector]
         argument, start = block.arguments[group[-1]], Index()
         if first is not None:
             values, start = first_vector(e, argument, plan.width, values, first), Index(offset=plan.width)
-        return vector_loop(e, argument, (start, group_size(e, plan, group)), plan.width, values, step)
+        bounds = start, group_size(e, plan, group)
+        return vector_loop(e, argument, bounds, plan.width, values, step, stretches=stretches)
+
+    def inside(k: int, values: list[ir.Value]) -> Sequence[ir.Value]:
+        """The loops inside of another, from the `k`-th on: a stretch, unless it is very short."""
+        group = plan.groups[order[k]] if k < len(order) else plan.groups[vector] if vector >= 0 else ()
+        points = group_size(e, plan, group).constant
+        width = plan.width if k == len(order) else 1
+        if stretches is None or (points is not None and points < SHORT_STRETCH * width):
+            return nest(k, values)
+        return stretches.close(values, list(nest(k, stretches.fresh(values))))
 
     return list(nest(0, carried))
 

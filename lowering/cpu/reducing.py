@@ -12,7 +12,8 @@ from .loops import walk
 from .plan import LoopPlan, length
 from .reductions import Kind, Reduction, Values
 from .registers import extract, halves
-from .scalars import Scalars, like
+from .scalars import Scalars, is_float, like
+from .stretches import Stretches
 from .welford import ShiftedWelford, Welford, WelfordOfLanes
 
 
@@ -93,6 +94,20 @@ class Reducing:
         running = zip(self._running(values), self.block.yielded)
         return [x for (kind, part), number in running for x in self._taken(kind, part, number)]
 
+    @property
+    def stretches(self) -> Stretches | None:
+        """Of what is carried around the loop, if some of it is a sum of floats."""
+        types = (self.e.body.types[number] for number in self.block.yielded)
+        sums = any(kind.sums and is_float(type_) for kind, type_ in zip(self.kinds, types))
+        return Stretches(self._fresh, self._close) if sums else None
+
+    def _fresh(self, values: Values) -> Values:
+        return [x for kind, part in self._running(values) for x in kind.fresh(Scalars(self.e.b), part)]
+
+    def _close(self, before: Values, after: Values) -> Values:
+        pairs = zip(self._running(before), self._running(after))
+        return [x for (kind, old), (_, new) in pairs for x in kind.close(Scalars(self.e.b), old, new)]
+
     def _taken(self, kind: Reduction, state: Values, number: int) -> Values:
         """`state` of a kind after the value `number`."""
         e, x, place = self.e, self.e.scalar(number), None
@@ -140,7 +155,7 @@ def _reduce(e: Emitter, node: Node) -> None:
     plan = e.loops[node]
     reducing = Reducing(e, node, plan, _vectors(plan))
     first = reducing.first if reducing.has_first else None
-    state = walk(e, reducing.block, plan, reducing.start(), reducing.step, first)
+    state = walk(e, reducing.block, plan, reducing.start(), reducing.step, first, reducing.stretches)
     reducing.define(reducing.folded(state))
 
 

@@ -32,11 +32,12 @@ def highest(type_: ir.Type, unsigned: bool = False) -> int | float:
 @dataclass(frozen=True)
 class Kind:
     """One accumulator, combined by `combine`; `identity` is the number it starts from. `together`: a cheaper way to combine where all
-    lanes become one result."""
+    lanes become one result. `sums`: roundings of what it takes add up, so that many steps are taken in stretches."""
 
     identity: Callable[[ir.Type], int | float]
     combine: Callable[[Scalars, ir.Value, ir.Value], ir.Value]
     together: Callable[[Scalars, ir.Value, ir.Value], ir.Value] | None = None
+    sums: bool = False
 
     positions = False
 
@@ -56,6 +57,17 @@ class Kind:
     def merge(self, s: Scalars, x: Values, y: Values) -> Values:
         return [self.combine(s, x[0], y[0])]
 
+    def fresh(self, s: Scalars, state: Values) -> Values:
+        """What a stretch of a long loop starts from."""
+        return self.start(s, state[0].type) if self._apart(state) else state
+
+    def close(self, s: Scalars, before: Values, after: Values) -> Values:
+        """What is carried on after a stretch, from what was carried into it and what it ends with."""
+        return self.merge(s, before, after) if self._apart(before) else after
+
+    def _apart(self, state: Values) -> bool:
+        return self.sums and is_float(state[0].type)
+
     def finish(self, s: Scalars, state: Values) -> Values:
         return state
 
@@ -66,7 +78,7 @@ class Position:
 
     largest: bool
     last: bool = False
-    positions = True
+    positions, sums = True, False
 
     def start(self, s: Scalars, type_: ir.Type) -> Values:
         worst = (lowest if self.largest else highest)(type_)
@@ -96,6 +108,12 @@ class Position:
         take = s.op("arith.ori", better, earlier)
         return [s.select(take, y[0], x[0]), s.select(take, y[1], x[1])]
 
+    def fresh(self, s, state):
+        return state
+
+    def close(self, s, before, after):
+        return after
+
     def finish(self, s, state):
         return [state[1]]
 
@@ -105,7 +123,7 @@ class Softmax:
     """The largest value, and the sum of exp(x - largest)."""
 
     exp: Callable[[Scalars, ir.Value], ir.Value]
-    positions = False
+    positions, sums = False, True
 
     def start(self, s: Scalars, type_: ir.Type) -> Values:
         return [s.constant(type_, -inf), s.constant(type_, 0.0)]
@@ -125,6 +143,12 @@ class Softmax:
         largest = s.extreme(x[0], y[0], True)
         total = s.op("arith.addf", self._scaled(s, x[1], x[0], largest), self._scaled(s, y[1], y[0], largest))
         return [largest, total]
+
+    def fresh(self, s, state):
+        return [state[0], s.constant(state[1].type, 0.0)]
+
+    def close(self, s, before, after):
+        return [after[0], s.op("arith.addf", self._scaled(s, before[1], before[0], after[0]), after[1])]
 
     def finish(self, s, state):
         return state
@@ -168,7 +192,7 @@ Function = Callable[[Scalars, ir.Value], ir.Value]
 def reductions(exp: Function) -> dict[str, Reduction]:
     """Kinds of `bascule.reduce`, by name. `exp` builds the exponential."""
     return {
-        "sum": Kind(lambda t: 0, _arithmetic("arith.addf", "arith.addi")),
+        "sum": Kind(lambda t: 0, _arithmetic("arith.addf", "arith.addi"), sums=True),
         "prod": Kind(lambda t: 1, _arithmetic("arith.mulf", "arith.muli")),
         "max": Kind(lowest, _extreme(True), _extreme_of_all(True)),
         "min": Kind(highest, _extreme(False), _extreme_of_all(False)),

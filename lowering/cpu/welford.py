@@ -25,7 +25,7 @@ class Welford:
     "Further remarks on reducing truncation errors" (1965).
     """
 
-    positions = False
+    positions, sums = False, True
 
     def of_all_lanes(self, whole: bool, vectors: int | None = None) -> "Welford":
         """The kind where all lanes become one result. `whole`: there are no masks; `vectors`: how many there are, where that is known."""
@@ -69,6 +69,15 @@ class Welford:
         cross = s.op("arith.mulf", s.op("arith.mulf", delta, delta), s.op("arith.mulf", x[2], share))
         squares = s.op("arith.addf", s.op("arith.addf", x[1], y[1]), cross)
         return [mean, squares, count]
+
+    def fresh(self, s: Scalars, state: Values) -> Values:
+        """What a stretch of a long loop starts from: squares are summed in each on its own."""
+        mean, squares, *others = state
+        return [mean, s.constant(squares.type, 0.0), *others]
+
+    def close(self, s: Scalars, before: Values, after: Values) -> Values:
+        mean, squares, *others = after
+        return [mean, s.op("arith.addf", before[1], squares), *others]
 
     def finish(self, s: Scalars, state: Values) -> Values:
         return state
@@ -160,6 +169,12 @@ class ShiftedWelford(Welford):
         sums = [s.op("arith.addf", total, d) for total, d in zip(state[1 : 1 + count], distances)]
         squares = [s.fma(d, d, total) for total, d in zip(state[1 + count :], distances)]
         return [middle, *sums, *squares]
+
+    def fresh(self, s: Scalars, state: Values) -> Values:
+        return state
+
+    def close(self, s: Scalars, before: Values, after: Values) -> Values:
+        return after
 
     def fold(self, s: Scalars, state: Values) -> Values:
         """One set from those of all lanes."""

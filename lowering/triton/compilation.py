@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from bascule.dialect.analysis.cuda_machine import SHARED
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
@@ -131,6 +132,11 @@ def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
             raise CompilerError(
                 f"{kernel.title} wants {getattr(made, scratch)} bytes of {scratch}, which the launcher does not give"
             )
+    most = SHARED.get(capability, made.shared)
+    if made.shared > most:
+        raise CompilerError(
+            f"{kernel.title} wants {made.shared} bytes of shared memory, and a program on sm_{capability} has {most}"
+        )
     return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location)
 
 

@@ -110,3 +110,16 @@ def test_functions_of_libm_where_there_is_no_avx():
         code = MachineCode.of(bytecode.getvalue(), called)
         call(code.address("k"), [x, out], 1)
     torch.testing.assert_close(out, torch.atan2(x.log(), x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "function",
+    [torch.relu, torch.nn.functional.relu6, lambda x: x.clamp(0.0, 6.0), lambda x: x.neg().clamp_max(0.0).neg()],
+    ids=["relu", "relu6", "clamp", "clamp_max"],
+)
+def test_zeros_keep_their_signs_at_bounds_of_zero(function, dtype):
+    x = torch.tensor([-0.0, 0.0, float("nan"), 1.0, -1.0, 9.0] * 16, dtype=dtype)
+    want, got = function(x), torch.compile(function, backend="bascule", options={"on_error": "raise"})(x)
+    torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(got.signbit()[~got.isnan()], want.signbit()[~got.isnan()])

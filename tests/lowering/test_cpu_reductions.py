@@ -1,5 +1,6 @@
 """Reductions and scans: every kind, along rows, along columns and over all, alone and joined."""
 
+import math
 import os
 
 import pytest
@@ -302,3 +303,33 @@ def test_a_condition_on_one_index_of_joined_reductions():
         gradients.append(torch.autograd.grad(run(*own).sum(), own))
     for want, got in zip(*gradients):
         torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("bits", runnable_widths())
+@pytest.mark.parametrize(
+    ("shape", "ranges", "indices", "place", "domain", "at"),
+    [
+        ("3x200000", "200000", "%k", "%i, %k", "3", "%i"),  # along lanes
+        ("50000x3", "50000", "%k", "%k, %i", "3", "%i"),  # row after row
+        ("40x3x3000", "40, 3000", "%k, %l", "%k, %i, %l", "3", "%i"),  # several loops
+        ("600000", "600000", "%k", "%k", "", ""),  # shared among threads
+    ],
+)
+@pytest.mark.parametrize("kind", ["sum", "welford", "softmax"])
+def test_roundings_of_long_sums_do_not_add_up(
+    kind: str, shape: str, ranges: str, indices: str, place: str, domain: str, at: str, bits: int
+):
+    """Equal terms: their roundings go one way as long as the sum is of one magnitude."""
+    text = reduction(kind, "f32", shape, ranges, indices, place, domain, at)
+    sizes = [int(size) for size in shape.split("x")]
+    odd, even = {"sum": (0.1, 0.1), "welford": (0.1, -0.1), "softmax": (0.0, -2.3)}[kind]
+    x = torch.full(sizes, odd)
+    x.view(-1)[::2] = even  # every second one of each sum, as other ranges are odd
+    outputs = [torch.full([int(domain)] if domain else [], -1.0) for _ in range(RESULTS.get(kind, 1))]
+    with context():
+        compiled = scheduled_and_compiled(ir.Module.parse(text), bits)
+    call(compiled.addresses["k"], [x, *outputs], 2)
+    terms = x.numel() // (int(domain) if domain else 1)
+    of_two = {"sum": 0.2, "welford": 0.02, "softmax": 1 + math.exp(-2.3)}[kind]
+    got = outputs[0 if kind == "sum" else 1].double()
+    torch.testing.assert_close(got, torch.full_like(got, terms / 2 * of_two), rtol=3e-6, atol=0)

@@ -143,14 +143,31 @@ def test_buffers_that_overlap_may_differ_in_their_elements():
         shared(rounding, memory[:100], halves[100:200])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
-def test_memory_that_begins_with_junk(dtype):
+@pytest.mark.parametrize(
+    ("dtype", "element"),
+    [
+        (torch.float32, "f32"),
+        (torch.float64, "f64"),
+        (torch.int64, "i64"),
+        (torch.int32, "i32"),
+        (torch.bfloat16, "bf16"),
+        (torch.int16, "i16"),
+        (torch.int8, "i8"),
+        (torch.bool, "i1"),
+    ],
+    ids=str,
+)
+def test_memory_that_begins_with_junk(dtype, element):
     """What is left of the pattern is what nothing wrote."""
-    source, dest = torch.frombuffer(bytearray(PATTERN * 100), dtype=dtype)[:100], torch.empty(100, dtype=dtype)
-    made = kernel(LOAD + store(), element={torch.float32: "f32", torch.float64: "f64", torch.int64: "i64"}[dtype])
-    source[:99] = 3
-    with pytest.raises(InterpreterError, match=r"model.py:12:4.*memory that nothing wrote, element 99"):
+    memory = torch.frombuffer(bytearray(PATTERN * 102), dtype=torch.uint8)
+    memory = memory[-memory.data_ptr() % 8 :]
+    source, dest = memory[:800].view(dtype)[:100], torch.empty(100, dtype=dtype)
+    made = kernel(LOAD + store(), element=element)
+    left = 8 // dtype.itemsize if dtype not in (torch.float32, torch.float64) else 1  # a word
+    first = (100 - left) // left * left
+    source[:first] = source[first + left :] = 1
+    with pytest.raises(InterpreterError, match=rf"model.py:12:4.*memory that nothing wrote, element {first}"):
         run_kernel(made, [Memory(source, junk=PATTERN), Memory(dest)])
-    source[99] = 4
+    source[first] = 0
     run_kernel(made, [Memory(source, junk=PATTERN), Memory(dest)])
-    assert dest[98] == 3 and dest[99] == 4
+    assert dest[first - 1] == 1 and dest[first] == 0

@@ -5,12 +5,14 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
+from bascule.dialect.analysis.cuda_machine import SHARED
 from bascule.dialect.analysis.cuda_neighbours import neighbours
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
-from bascule.lowering.triton import compile_kernel
+from bascule.lowering.triton import TritonKernel, compile_kernel, compile_kernels
+from bascule.lowering.triton.kernel_cache import KernelCache
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from triton_check import check, cubins, edit, lowered, program
@@ -185,20 +187,42 @@ def test_rows_whose_threads_meet_once_have_fewer(function, warps):
     assert f"warps = {warps} : i64" in schedules(function, torch.empty(4096, 8192, device="meta", dtype=torch.bfloat16))
 
 
-def test_registers_leave_room_for_programs_beside_columns():
-    """Of the backward of a layer norm, two programs of 8 warps share a multiprocessor."""
+def rows_beside_columns(width: int, dtype: torch.dtype, **machine: int) -> list[TritonKernel]:
+    """Kernels of the backward of a layer norm."""
 
     def backward(g, x, mean, rstd, w):
-        return torch.ops.aten.native_layer_norm_backward(g, x, [4096], mean, rstd, w, None, [True, True, False])[:2]
+        return torch.ops.aten.native_layer_norm_backward(g, x, [width], mean, rstd, w, None, [True, True, False])[:2]
 
-    x = torch.empty(16384, 4096, device="meta", dtype=torch.bfloat16)
-    row, w = torch.empty(16384, 1, device="meta"), torch.empty(4096, device="meta", dtype=torch.bfloat16)
-    gm = make_fx(backward, tracing_mode="fake", decomposition_table=decomposition_table())(x, x, row, row, w)
+    g, x = (torch.empty(16384, width, device="meta", dtype=dtype) for _ in range(2))
+    row, w = torch.empty(16384, 1, device="meta"), torch.empty(width, device="meta", dtype=dtype)
+    gm = make_fx(backward, tracing_mode="fake", decomposition_table=decomposition_table())(g, x, row, row, w)
     module = import_graph(
         gm, [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"], context=context()
     ).module
-    pipeline_for(Options(), {"target": "cuda"}).run(module)
-    (kernel,) = (kernel for kernel in lowered(module).values() if kernel.stages > 1)
+    pipeline_for(Options(), {"target": "cuda", **machine}).run(module)
+    return list(lowered(module).values())
+
+
+@pytest.mark.parametrize("capability", [86, 90])
+@pytest.mark.parametrize(
+    ("width", "dtype"), [(8192, torch.float32), (16384, torch.bfloat16), (65536, torch.bfloat16)], ids=str
+)
+def test_steps_that_are_read_ahead_fit_shared_memory(width, dtype, capability):
+    kernels = rows_beside_columns(width, dtype, capability=capability)
+    codes = compile_kernels(kernels, capability, KernelCache(None))
+    assert max(code.shared for code in codes.values()) <= SHARED[capability]
+    assert capability == 86 or any(kernel.stages > 1 for kernel in kernels)
+
+
+def test_too_much_shared_memory_is_refused():
+    kernels = rows_beside_columns(8192, torch.float32, capability=90)
+    with pytest.raises(bascule.CompilerError, match="bytes of shared memory, and a program on sm_86 has 101376"):
+        compile_kernels(kernels, 86, KernelCache(None))
+
+
+def test_registers_leave_room_for_programs_beside_columns():
+    """Of the backward of a layer norm, two programs of 8 warps share a multiprocessor."""
+    (kernel,) = (kernel for kernel in rows_beside_columns(4096, torch.bfloat16) if kernel.stages > 1)
     assert (kernel.warps, kernel.resident) == (8, 2)
     assert ".reqntid 256\n.minnctapersm 2\n" in compile_kernel(kernel, 90).asm["ptx"]
 

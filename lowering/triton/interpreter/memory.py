@@ -1,6 +1,5 @@
 """Buffers that know what is in them: accesses out of bounds, reads of what nothing wrote, and races are errors."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
@@ -12,7 +11,9 @@ from bascule.dialect.mlir import ir
 SIGNED = dict.fromkeys((torch.bool, torch.uint8, torch.float8_e4m3fn, torch.float8_e5m2), torch.int8)
 SIGNED |= {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 SIGNED |= {torch.complex32: torch.int32, torch.complex64: torch.int64}
-TELLING = (torch.float32, torch.float64, torch.int64)  # elements that hold a pattern by design only
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
+# Bytes that hold a pattern by design only: of floats one element, of narrow elements all of a word.
+TELLING, WORD = (torch.float32, torch.float64, torch.int64), 8
 NOBODY, SEVERAL = -1, -2  # instead of a program's number
 
 
@@ -33,8 +34,8 @@ class Memory:
     """The elements of a strided tensor as a flat buffer that begins at its first one. Booleans and floats of 8 bits are bytes,
     unsigned integers signed ones, complex numbers integers of their bits.
 
-    `written`: whether the tensor has contents. `junk`: the bytes, a multiple of 8, that memory begins with which nothing wrote, if that is so;
-    they are looked for where elements are floats of 32 or 64 bits or integers of 64.
+    `written`: whether the tensor has contents. `junk`: what each 8 bytes of memory begin with, if that is so, which nothing wrote. Of elements
+    of fewer than 32 bits, and integers of 32, all in such 8 bytes have to look so: some of them may by chance.
     `begin` is to be called before each launch: what earlier ones did is then in order. Buffers of one launch that overlap have to `share`.
     """
 
@@ -46,9 +47,10 @@ class Memory:
         self.reachable = torch.zeros(extent, dtype=torch.bool)
         self.reachable.as_strided(tensor.shape, tensor.stride()).fill_(True)
         self.marks, self.first, self.granules = Marks(extent, written), 0, 1
-        self.junk: int | None = None
-        if junk and self.flat.dtype in TELLING:
-            self.junk = int.from_bytes(junk[: tensor.itemsize], sys.byteorder, signed=True)
+        self.junk: torch.Tensor | None = None  # the elements of a word, as integers
+        if junk and self.flat.data_ptr() % self.flat.itemsize == 0:
+            word = bytearray(junk[: self.flat.itemsize if self.flat.dtype in TELLING else WORD])
+            self.junk = torch.frombuffer(word, dtype=INTEGERS[self.flat.itemsize])
 
     def begin(self) -> None:
         self.marks.begin()
@@ -67,9 +69,18 @@ class Memory:
     def unwritten(self, offset: torch.Tensor) -> torch.Tensor:
         """Which of the elements at `offset` nothing wrote."""
         found = ~self.marks.written[self.granules_of(offset)].all(-1)
-        if self.junk is not None:
-            bits = self.flat.view(torch.int32 if self.flat.itemsize == 4 else torch.int64)
-            found |= bits[offset] == self.junk
+        return found if self.junk is None else found | self._is_junk(offset, self.junk)
+
+    def _is_junk(self, offset: torch.Tensor, junk: torch.Tensor) -> torch.Tensor:
+        """Which of the elements at `offset` lie in a word that is `junk`. Those of a word that is not all here do not."""
+        bits, count = self.flat.view(junk.dtype), len(junk)
+        place = (self.flat.data_ptr() // self.flat.itemsize + offset) % count
+        found = bits[offset] == junk[place]
+        if count > 1 and found.any():
+            start = (offset - place)[found]
+            whole = (start >= 0) & (start + count <= len(bits))
+            words = bits[(start[:, None] + torch.arange(count)).clamp(0, len(bits) - 1)]
+            found[found.clone()] = whole & (words == junk).all(-1)
         return found
 
 
