@@ -30,13 +30,16 @@ from .direct_calls import called_directly, made, making
 from .drawn_numbers import with_drawn_numbers
 from .equal_nodes import merge_equal_nodes
 from .fusible import composites_fused
+from .multilabel_margins import multilabel_margins_right
 from .normalized_masks import recompute_masks
 from .opaque_gradients import mark_operators, opaque_gradients, register_fake
 from .padded_products import pad_products
 from .pooling_indices import narrow_pooling_indices
 from .repeats import expand_repeats
 from .seeded_dropouts import seed_dropouts
+from .size_proxies import size_proxies_on_demand
 from .tracing import context_at_hand, context_for, fake_mode_of, hint, tracing
+from .unread_graphs import unread_graphs_unwritten
 from .untraced import keep_untraced
 from .unused_operands import drop_unused_operands
 from .whole_resampling import whole_resampling
@@ -133,7 +136,17 @@ def compile_with_autograd(
     counters["aot_autograd"]["total"] += 1
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
     settings = functorch_config.patch(unlift_effect_tokens=True)
-    with tracing(context), settings, looking_up(lookup), making() as found, opaque_gradients, whole_resampling:
+    with (
+        tracing(context),
+        settings,
+        looking_up(lookup),
+        making() as found,
+        opaque_gradients,
+        whole_resampling,
+        multilabel_margins_right,
+        size_proxies_on_demand,
+        unread_graphs_unwritten,
+    ):
         compiled = aot_module_simplified(
             gm,
             example_inputs,

@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import _decomp
 
-from . import batch_norms, fused_optimizers, philox_states, weight_norm
+from . import batch_norms, fused_optimizers, multilabel_margins, philox_states, weight_norm
 from .conversion import load_rules
 
 aten = torch.ops.aten
@@ -93,6 +93,7 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
         overloads = (getattr(packet, name) for name in packet.overloads())
         table.update({overload: known[overload] for overload in overloads if overload in known})
     table.update(fused_optimizers.DECOMPOSITIONS)
+    table.update(multilabel_margins.DECOMPOSITIONS)
     table.update(weight_norm.DECOMPOSITIONS)
     table.update(philox_states.DECOMPOSITIONS)
     found = {

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from against_eager import check, leaf
 from bascule.frontend.conversion import load_rules
 from bascule.frontend.decompositions import decomposition_table
 from interpreted import compiled
@@ -59,6 +60,21 @@ def test_values_and_gradients(name):
         if y.grad is not None:
             torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=1e-6)
     assert not backend.called()
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("trained", [True, False])
+def test_targets_of_a_multilabel_margin_end_at_the_first_negative(trained, reduction):
+    torch.manual_seed(0)
+    targets = torch.tensor([[0, 2, -1, 1, 1], [4, -1, 0, 0, -1], [3, 1, 0, 4, 2], [-1, 0, 1, 2, 3], [2, 2, 1, -1, 0]])
+    rows = leaf(5, 5) if trained else torch.randn(5, 5)
+    row = leaf(5) if trained else torch.randn(5)
+
+    def loss(x, target):
+        return F.multilabel_margin_loss(x, target, reduction=reduction)
+
+    check(loss, [rows, targets])
+    check(loss, [row, targets[0]])
 
 
 OPTIMIZERS = {
