@@ -1,7 +1,7 @@
 """`bascule.aot_compile`: an exported program becomes one file that runs without a compiler (`runtime/program.py`)."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,24 +11,19 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+from bascule.frontend.custom_operators import custom_operators
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.frozen_weights import WeightInputs, frozen_inputs
-from bascule.frontend.importer import import_graph
-from bascule.lowering.program import to_python
 from bascule.runtime.packages import pack
 from bascule.runtime.processor import instruction_sets
 from bascule.runtime.program import FORMAT
 from bascule.runtime.stored_tensors import bytes_of, told_of
 
-from .devices import placement_of
-from .dialect.ir import context
 from .errors import UnsupportedError, UserError
 from .freezing import freeze
 from .options import Options, make_options
-from .pipelines import pipeline_for
+from .packaged_graphs import PackageWriter, packaged
 from .program_sizes import size_text, sizes_of
-from .record import Record
-from .targets import target_for
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -47,43 +42,54 @@ def aot_compile(
     that were exported as dynamic stay so; buffers and inputs that the program writes are written at each call. `options` are those of
     `torch.compile`; with `freezing`, weights that the program does not write cannot be changed later. A package is for this machine's
     processor, or for GPUs of the architecture of this one, under the same number.
-    Raises `UnsupportedError` for a program that cannot be compiled as one graph, and `UserError` for other arguments and options.
+    Raises `UnsupportedError` for a program that calls what only this process knows, and `UserError` for other arguments and options.
     """
     checked = _checked(program, weights, options)
     program = program.run_decompositions(decomposition_table())
     tensors = {**program.state_dict, **program.constants}
     interface = _interface(program)
     gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
-    record, placement = Record("program", checked, nodes=len(gm.graph.nodes)), placement_of(gm)
-    target = target_for(checked.target, placement)
-    imported = import_graph(gm, interface.values, context=context())
-    placement.annotate(imported.module)
-    pipeline_for(checked, target.machine).run(imported.module, verify=checked.verify, observers=[record.observe])
-    kernels, plans = target.packaged(imported.module, record)
-
+    writer = PackageWriter()
+    graph = writer.graph(packaged(gm, interface.values, checked))
     used = {name: tensors[name] for name in interface.weights.values()}
-    constants = {f"constant {number}": value for number, value in enumerate(imported.constants)}
     inside = {name: value for name, value in used.items() if weights == "inside" or name not in program.state_dict}
-    on_gpu = placement.device.type == "cuda"
     description = {
         "format": FORMAT,
+        "graph": graph,
+        "operators": custom_operators(gm),
         "inputs": interface.inputs,
         "outputs": interface.outputs,
         **sizes_of(program),
-        "in_spec": pytree.treespec_dumps(program.call_spec.in_spec),
-        "out_spec": pytree.treespec_dumps(program.call_spec.out_spec),
-        "weights": {name: told_of(value) for name, value in {**used, **constants}.items()},
+        "in_spec": _structure(program.call_spec.in_spec),
+        "out_spec": _structure(program.call_spec.out_spec),
+        "weights": {name: told_of(value) for name, value in used.items()},
         "unused": sorted(set(program.state_dict) - set(used) - set(frozen)),
         "frozen": sorted(frozen),
-        "constants": list(constants),
-        "device": str(placement.device),
-        "processor": [] if on_gpu else sorted(instruction_sets()),
-        "capability": target.machine["capability"] if on_gpu else None,
+        **_machine(writer.devices),
     }
-    blobs = {"wrapper": to_python(imported.module, plans).encode()}
-    blobs |= {f"kernels/{name}": blob for name, blob in kernels.items()}
-    blobs |= {f"weights/{name}": bytes_of(value) for name, value in {**inside, **constants}.items()}
+    blobs = {**writer.blobs, **{f"weights/{name}": bytes_of(value) for name, value in inside.items()}}
     Path(path).write_bytes(pack(description, blobs))
+
+
+def _structure(spec: Any) -> str:
+    """How arguments or results are nested, as text."""
+    try:
+        return pytree.treespec_dumps(spec)
+    except NotImplementedError as reason:
+        hint = "give it one where it is registered: torch.export.register_dataclass(C, serialized_type_name='module.C')"
+        raise UserError(str(reason).splitlines()[0], location="parameter 'program'", hint=hint) from reason
+
+
+def _machine(devices: Collection[torch.device]) -> dict[str, Any]:
+    """What a machine has to have for graphs on `devices`."""
+    gpus = [device for device in devices if device.type == "cuda"]
+    on_cpu = any(device.type == "cpu" for device in devices)
+    told: dict[str, Any] = {"processor": sorted(instruction_sets()) if on_cpu else [], "capabilities": {}}
+    if gpus:
+        from bascule.runtime.cuda import capability
+
+        told["capabilities"] = {str(device): capability(device.index) for device in gpus}
+    return told
 
 
 def _checked(program: Any, weights: str, options: Mapping[str, Any] | None) -> Options:
@@ -162,8 +168,10 @@ def _output(spec: Any, users: dict[str, int]) -> dict[str, Any]:
 def _told(value: Any) -> dict[str, Any]:
     """What a call's input has to be."""
     if not isinstance(value, torch.Tensor):
-        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-            raise UnsupportedError("a number that varies from call to call is not taken", hint="give it as a tensor")
+        if isinstance(value, torch.SymInt):
+            return {"number": size_text(value)}
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            raise UnsupportedError("a float that varies from call to call is not taken", hint="give it as a tensor")
         return {"value": value}
     told = told_of(value)
     return told | {what: [size_text(n) for n in told[what]] for what in ("sizes", "strides")}

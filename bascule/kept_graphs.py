@@ -13,15 +13,15 @@ from torch.fx import Node
 from bascule.frontend.cut_operators import Cut
 from bascule.frontend.stack_traces import location, location_of
 from bascule.runtime import load
+from bascule.runtime.chains import Boxed, chained, constant, located
 from bascule.runtime.replay import Direction, Replayed
-from bascule.runtime.stored_tensors import bytes_of, tensor_of, told_of
+from bascule.runtime.stored_tensors import tensor_of
 
 from .cache_directory import GRAPHS, Directory, root
-from .chains import ROLES, Boxed, chained, function, located, operator
 from .counting import count
 from .device_warnings import warn_about
 from .graph_entries import Kept, read
-from .kept_parts import KeptChain, KeptConstant, NotKept
+from .kept_parts import KeptChain, NotKept, Writer
 from .kept_replays import KeptReplay
 from .options import Options
 from .record import Record
@@ -47,19 +47,17 @@ class Lines:
         return self._numbers.get(location(text) or text.removesuffix(":0")) if found is None else found
 
 
-@dataclass
-class Writer:
-    """Tells of the graphs of an entry. `blobs`: the elements of their constants by name."""
+class EntryWriter(Writer[Kept]):
+    """Tells of the graphs of an entry."""
 
-    lines: Lines
-    blobs: dict[str, bytes] = field(default_factory=dict)
+    def __init__(self, lines: Lines):
+        super().__init__()
+        self.lines = lines
 
     def graph(self, kept: Kept | KeptChain) -> dict[str, Any]:
-        """As JSON. Raises `NotKept`."""
-        told = {"nodes": kept.nodes, "tangents": list(kept.tangents)}
-        return told | (self._chain(kept) if isinstance(kept, KeptChain) else self._whole(kept))
+        return {"nodes": kept.nodes, "tangents": list(kept.tangents)} | super().graph(kept)
 
-    def _whole(self, kept: Kept) -> dict[str, Any]:
+    def whole(self, kept: Kept) -> dict[str, Any]:
         places = [self.lines.number(place) for place in kept.places]
         if None in places:
             raise NotKept("a line of the source that no operator of the graph has")
@@ -68,30 +66,11 @@ class Writer:
         return told | {
             "subjects": list(kept.subjects),
             "replay": replay,
-            "constants": [*map(self._tensor, kept.constants)],
+            "constants": [*map(self.tensor, kept.constants)],
         }
 
-    def _chain(self, kept: KeptChain) -> dict[str, Any]:
-        cuts = [[cut.operator, cut.reason, self._line(cut.location)] for cut in kept.cuts]
-        locations = [[line, self._line(place)] for line, place in kept.locations.items()]
-        constants = [self._constant(x) for x in kept.constants]
-        return {"chain": kept.source, "locations": locations, "cuts": cuts, "constants": constants}
-
-    def _constant(self, constant: KeptConstant) -> dict[str, Any]:
-        told = {"kind": constant.kind, "name": constant.name, "settings": dict(constant.settings)}
-        if constant.graph is not None:
-            told["graph"] = self.graph(constant.graph)
-        if constant.tensor is not None:
-            told["tensor"] = self._tensor(constant.tensor)
-        return told
-
-    def _tensor(self, value: torch.Tensor) -> dict[str, Any]:
-        name = f"constants/{len(self.blobs)}"
-        self.blobs[name] = bytes_of(value)
-        return told_of(value) | {"blob": name}
-
-    def _line(self, place: str | None) -> int | None:
-        return None if place is None else self.lines.number(place)
+    def line(self, place: str) -> int | None:
+        return self.lines.number(place)
 
 
 class MissingGraph(Exception):
@@ -150,31 +129,20 @@ class Reader:
     def _chain(self, told: Mapping[str, Any], name: str, direction: Direction) -> tuple[Boxed, bool]:
         record = Record(name, self.options, told["nodes"])
         record.cuts = [Cut(operator, reason, self._place(line)) for operator, reason, line in told["cuts"]]
-        constants, replayed = [], False
-        for constant in told["constants"]:
-            made, one = self._constant(constant, name, direction)
-            constants.append(made)
-            replayed |= one
+        replays = [False]
+
+        def graph(told: Mapping[str, Any]) -> Boxed:
+            call, replayed = self._graph(told["graph"], f"{name}_{told['name']}", direction)
+            replays.append(replayed)
+            return call
+
+        constants = [constant(x, graph, self._tensor) for x in told["constants"]]
         locations = {line: place for line, number in told["locations"] if (place := self._place(number)) is not None}
         record.wrapper = located(told["chain"], locations)
         with record.stage("load"):
             call = chained(record.wrapper, constants)
         self.records.append(record)
-        return call, replayed
-
-    def _constant(self, told: Mapping[str, Any], name: str, direction: Direction) -> tuple[Any, bool]:
-        kind, settings = told["kind"], told["settings"]
-        if kind in ROLES:
-            call, replayed = self._graph(told["graph"], f"{name}_{told['name']}", direction)
-            return ROLES[kind](call, **settings), replayed
-        match kind:
-            case "tensor":
-                return self._tensor(told["tensor"]), False
-            case "operator":
-                return operator(**settings), False
-            case "function":
-                return function(**settings), False
-        raise ValueError(f"an unknown kind of constant, {kind}")
+        return call, any(replays)
 
     def _tensor(self, told: Mapping[str, Any]) -> torch.Tensor:
         return tensor_of(told, self.blobs[told["blob"]])

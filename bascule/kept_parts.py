@@ -1,16 +1,17 @@
-"""A graph in parts that the disk cache has: the chain's source, and each graph that it calls under a key of its own."""
+"""A graph in parts as the disk cache and packages have it: the chain's source, what it calls and holds, and how that is told of in JSON."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Generic, TypeVar
 
 import torch
 
 from bascule.frontend.cut_operators import Cut
+from bascule.runtime.chains import path_of
+from bascule.runtime.stored_tensors import bytes_of, told_of
 
-from .chains import path_of
-from .graph_entries import Kept
-
+Whole = TypeVar("Whole")  # a compiled graph that is not in parts, as it is kept
 # Higher-order operators that find what they call by a number of this process.
 _NUMBERED = "triton_kernel_wrapper"
 _WITHOUT = "a graph that was not compiled, or that the disk cache does not take"
@@ -27,7 +28,7 @@ class KeptConstant:
     kind: str
     name: str = ""  # of the graph among those of the chain
     settings: Mapping[str, Any] = field(default_factory=dict)
-    graph: Union[Kept, "KeptChain", None] = None
+    graph: Any = None  # `KeptChain`, or a whole one
     tensor: torch.Tensor | None = None
 
 
@@ -44,8 +45,45 @@ class KeptChain:
     tangents: Sequence[int] = ()
 
 
-def kept_of(call: Callable[..., Any]) -> Kept | KeptChain:
-    """Under what the disk cache has, or will have, a compiled graph. Raises `NotKept`."""
+class Writer(ABC, Generic[Whole]):
+    """Tells of graphs as JSON; `Whole` is told of by a subclass. `blobs`: what is no JSON, by name."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+
+    def graph(self, kept: Whole | KeptChain) -> dict[str, Any]:
+        """Raises `NotKept`."""
+        return self._chain(kept) if isinstance(kept, KeptChain) else self.whole(kept)
+
+    @abstractmethod
+    def whole(self, kept: Whole) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def line(self, place: str) -> int | str | None:
+        """What stands for a line of the user's."""
+
+    def tensor(self, value: torch.Tensor) -> dict[str, Any]:
+        name = f"constants/{len(self.blobs)}"
+        self.blobs[name] = bytes_of(value)
+        return told_of(value) | {"blob": name}
+
+    def _chain(self, kept: KeptChain) -> dict[str, Any]:
+        cuts = [[cut.operator, cut.reason, cut.location and self.line(cut.location)] for cut in kept.cuts]
+        locations = [[line, self.line(place)] for line, place in kept.locations.items()]
+        constants = [self._constant(x) for x in kept.constants]
+        return {"chain": kept.source, "locations": locations, "cuts": cuts, "constants": constants}
+
+    def _constant(self, constant: KeptConstant) -> dict[str, Any]:
+        told = {"kind": constant.kind, "name": constant.name, "settings": dict(constant.settings)}
+        if constant.graph is not None:
+            told["graph"] = self.graph(constant.graph)
+        if constant.tensor is not None:
+            told["tensor"] = self.tensor(constant.tensor)
+        return told
+
+
+def kept_of(call: Callable[..., Any]) -> Any:
+    """What a compiled graph is kept as (`call.kept`): `KeptChain`, or a whole one. Raises `NotKept`."""
     found = getattr(call, "kept", None)
     if found is None:
         raise NotKept(_WITHOUT)

@@ -14,11 +14,11 @@ from bascule.frontend.dense_forms import dense_form
 from bascule.frontend.importer import RESTRIDED
 from bascule.frontend.partition import Part, Step, partition, writes_input
 from bascule.frontend.query_chunks import query_chunks
+from bascule.runtime.chains import ROLES, chained, located
 from bascule.runtime.higher_order import below_autograd
 from bascule.runtime.stored_tensors import told_of
 
 from .chain_source import Called, Chain
-from .chains import ROLES, chained, located
 from .counting import count
 from .errors import UnsupportedError
 from .first_call import FinishedAtFirstCall

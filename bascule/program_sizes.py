@@ -1,7 +1,7 @@
 """The dynamic sizes of an exported program: what is checked of them, and found out, at each call of its package (`runtime/program.py`).
 
-What they have to be is known to the environment of the program's symbols. PyTorch's modules for symbols are named here; checked on torch 2.11,
-2.13.
+What they have to be is known to the environment of the program's symbols. PyTorch's modules for symbols are named here; checked on torch 2.11 to
+2.14.
 """
 
 from typing import Any
@@ -26,18 +26,23 @@ def size_text(number: int | torch.SymInt) -> int | str:
 def sizes_of(program: ExportedProgram) -> dict[str, Any]:
     """What a package tells of the symbols of `program`, by name.
 
-    `symbols`: for each (input of the user's, dimension, scale, offset), so that the size found there is scale * symbol + offset; `ranges`:
-    from and to which number; `guards`: other conditions, in Python. Raises `UnsupportedError` for a symbol that no size of an input tells.
+    `symbols`: for each (input of the user's, dimension, scale, offset), so that the size found there is scale * symbol + offset, or the input
+    itself, a number, where there is no dimension; `ranges`: from and to which number; `guards`: other conditions, in Python. Raises
+    `UnsupportedError` for a symbol that no size of an input tells.
     """
     values = _inputs(program)
-    environments = [x.fake_mode.shape_env for x in values if isinstance(x, FakeTensor)]
+    environments = [
+        x.fake_mode.shape_env if isinstance(x, FakeTensor) else x.node.shape_env
+        for x in values
+        if isinstance(x, FakeTensor | torch.SymInt)
+    ]
     environment = next((env for env in environments if env is not None), None)
     if environment is None:
         return {"symbols": {}, "ranges": {}, "guards": []}
-    found: dict[sympy.Symbol, tuple[int, int, int, int]] = {}
-    sizes = [
-        (n, dim, size) for n, x in enumerate(values) if isinstance(x, torch.Tensor) for dim, size in enumerate(x.shape)
-    ]
+    found: dict[sympy.Symbol, tuple[int, int | None, int, int]] = {}
+    sizes: list[tuple[int, int | None, Any]] = []
+    for n, x in enumerate(values):
+        sizes += [(n, dim, size) for dim, size in enumerate(x.shape)] if isinstance(x, torch.Tensor) else [(n, None, x)]
     dynamic = [(n, dim, size.node.expr) for n, dim, size in sizes if isinstance(size, torch.SymInt)]
     for n, dim, expr in sorted(dynamic, key=lambda told: not told[2].is_Symbol):
         if len(expr.free_symbols) == 1:
@@ -69,7 +74,7 @@ def _inputs(program: ExportedProgram) -> list[Any]:
 
 
 def _range(bounds: Any) -> list[int]:
-    low, high = max(bounds.lower, 0), min(bounds.upper, MOST)
+    low, high = max(bounds.lower, -MOST), min(bounds.upper, MOST)
     return [int(low), int(high)]
 
 

@@ -1,8 +1,8 @@
 """The disk cache of traces: a graph of Dynamo's whose like was compiled before is neither traced nor compiled again.
 
-An entry is a package: what AOTAutograd came to, the keys of the compiled graphs (which `kept_graphs.py` loads), their constants. A key has
-several entries where the guards on symbols differ. What happened is counted among `traces`: `hit`, `miss`, `stored`, `bypass: reason` and
-`refused: reason`. Nothing here needs a compiler.
+An entry is a package: what AOTAutograd came to, the keys of the compiled graphs (which `kept_graphs.py` loads), their constants; or that the
+trace was given up, and Dynamo began again with some numbers as constants. A key has several entries where the guards on symbols differ. What
+happened is counted among `traces`: `hit`, `miss`, `stored`, `bypass: reason` and `refused: reason`. Nothing here needs a compiler.
 """
 
 import json
@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 from bascule.frontend import autograd_cache
 from bascule.frontend.autograd_cache import Result
 from bascule.frontend.graph_key import NotKeyed, nodes_of
+from bascule.frontend.restarts import Restart, restart
 from bascule.frontend.tangents import with_memory
 from bascule.runtime.packages import PackageError, pack, unpack
 from bascule.runtime.replay import Direction
@@ -25,14 +26,14 @@ from .cache_artifacts import record_trace
 from .cache_directory import TRACES, Directory, Refused, root, trim_now_and_then
 from .counting import count
 from .graph_entries import bypassed
-from .kept_graphs import Lines, MissingGraph, Reader, Writer
+from .kept_graphs import EntryWriter, Lines, MissingGraph, Reader
 from .kept_parts import NotKept
 from .options import Options
 from .record import Record
 from .replay import Replays
 from .versions import versions
 
-FORMAT = 4  # of entries, and of what a key covers
+FORMAT = 5  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
 # Options that change nothing of what is traced or compiled, or that leave this cache unused.
 UNSEEN = ("on_error", "dump", "verify", "cache", "cudagraph_shapes", "cudagraph_bytes")
@@ -50,6 +51,8 @@ def unused(options: Options) -> str | None:
         return "the option 'freezing' is on"  # weights are known at the first call
     if options.target == "interpret":
         return "the target 'interpret'"
+    if options.profiler_mark_wrapper_call:
+        return "the option 'profiler_mark_wrapper_call' is on"
     if torch._dynamo.config.repro_after is not None:
         return "a reproducer was asked for"
     return bypassed(options) or autograd_cache.unavailable()
@@ -83,6 +86,10 @@ class Traces:
         try:
             found = self._find(nodes, args, aot_config)
             count("traces", "miss" if found is None else "hit")
+        except Restart:
+            count("traces", "hit")
+            self.key = ""  # it is kept already
+            raise
         except (Refused, PackageError) as reason:
             count("traces", f"refused: {reason}")
         except Exception as reason:  # whatever restoring meets, the graph can be traced
@@ -114,7 +121,10 @@ class Traces:
             description, blobs = unpack(content)
             if description["key"] != self._file:
                 raise PackageError("the entry of another trace")
-            if autograd_cache.holds(description["guards"], args):
+            if "restart" in description:
+                record_trace(self._file, content)
+                restart(description["restart"])
+            elif autograd_cache.holds(description["guards"], args):
                 found = self._restore(description, blobs, nodes, args, aot_config)
                 if found is not None:
                     record_trace(self._file, content)
@@ -142,13 +152,20 @@ class Traces:
         return found
 
     def save(self, result: Result) -> None:
-        writer = Writer(self.lines, {"result": result.content})
+        writer = EntryWriter(self.lines)
         try:
             graphs = [writer.graph(kept) for kept in result.keys]
         except NotKept as reason:
             self.refuse(str(reason))
             return
-        content = pack({"key": self._file, "guards": result.guards, "graphs": graphs}, writer.blobs)
+        description = {"key": self._file, "guards": result.guards, "graphs": graphs}
+        self._write(pack(description, {"result": result.content, **writer.blobs}))
+
+    def restarted(self, names: Sequence[str]) -> None:
+        if self.key and names:
+            self._write(pack({"key": self._file, "restart": list(names)}, {}))
+
+    def _write(self, content: bytes) -> None:
         try:
             _directory().write(self._file, content)
         except Refused as reason:

@@ -10,7 +10,7 @@ The private modules of PyTorch that this needs are named here. Run on torch 2.11
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -40,6 +40,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .direct_calls import made
 from .graph_key import NotKeyed, graph_text, inputs_text, state_text
+from .restarts import restarts
 from .torch_versions import is_checked, running
 from .tracing import context_at_hand, hint
 
@@ -104,6 +105,10 @@ class Lookup(Protocol):
         """Keeps what `gm` of `load` came to."""
         ...
 
+    def restarted(self, names: Sequence[str]) -> None:
+        """Keeps that the trace of `gm` was given up, for `restart` of `names`; `load` does the same from then on."""
+        ...
+
     def refuse(self, reason: str) -> None:
         """Notes that nothing is loaded or kept, and why."""
         ...
@@ -146,7 +151,8 @@ def looking_up(lookup: Lookup | None) -> Iterator[None]:
         _install()
     token = _lookup.set(lookup)
     try:
-        yield
+        with nullcontext() if lookup is None else restarts(lookup.restarted):
+            yield
     finally:
         _lookup.reset(token)
 

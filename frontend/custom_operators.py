@@ -13,6 +13,20 @@ from typing import Any
 import torch
 from torch._higher_order_ops.effects import _get_effect
 from torch._library.custom_ops import OPDEFS
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
+
+_OF_PYTORCH = ("aten", "prims", "prim", "bascule")  # namespaces of operators that are there wherever PyTorch is
+
+
+def custom_operators(gm: GraphModule) -> list[str]:
+    """The operators that `gm`, and the graphs that it calls, name and PyTorch does not define, as `namespace::name.overload`."""
+    graphs = [module.graph for module in gm.modules() if isinstance(module, GraphModule)]
+    named = [
+        x for graph in graphs for node in graph.nodes for x in (node.target, *tree_leaves([node.args, node.kwargs]))
+    ]
+    operators = {x for x in named if isinstance(x, torch._ops.OpOverload) and x.namespace not in _OF_PYTORCH}
+    return sorted(f"{x._schema.name}.{x._overloadname}" for x in operators)
 
 
 def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str | None:

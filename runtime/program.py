@@ -6,6 +6,7 @@ program was compiled for is copied.
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .extents import overlap, overlaps_itself
-from .loading import Kernels, load
-from .object_code import ObjectCode, ObjectCodeError
+from .packaged_graphs import Graphs, check_machine
 from .packages import PackageError, unpack
-from .plans import Planner
-from .processor import instruction_sets
 from .stored_tensors import tensor_of
 
-FORMAT = 2  # of what a package tells of a program
+FORMAT = 3  # of what a package tells of a program
 Size = int | str  # a number, or an expression of the symbols in Python
 
 
@@ -38,10 +36,13 @@ class Program:
         blobs: Mapping[str, bytes],
         weights: Mapping[str, torch.Tensor] | None = None,
     ):
-        kernels = _kernels(description, {n.removeprefix("kernels/"): b for n, b in blobs.items() if "kernels/" in n})
+        check_machine(description["processor"], description["capabilities"])
+        lacking = [name for name in description["operators"] if not _is_registered(name)]
+        if lacking:
+            raise PackageError(f"calls {', '.join(lacking)}, which is not registered: import what defines it first")
         self._inputs: list[dict[str, Any]] = description["inputs"]
         self._outputs: list[dict[str, Any]] = description["outputs"]
-        self._symbols: dict[str, Sequence[int]] = description["symbols"]
+        self._symbols: dict[str, Sequence[Any]] = description["symbols"]
         self._ranges: dict[str, Sequence[int]] = description["ranges"]
         self._guards: list[str] = description["guards"]
         self._in_spec = pytree.treespec_loads(description["in_spec"])
@@ -55,9 +56,7 @@ class Program:
         if missing:
             told = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
             raise KeyError(f"the package holds no values of {told}: aot_load(path, weights=module.state_dict())")
-        constants = [self.weights.pop(name) for name in description["constants"]]
-        self._layouts = {name: told for name, told in self._layouts.items() if name in self.weights}
-        self._call = load(blobs["wrapper"].decode(), kernels, constants)
+        self._call = Graphs(blobs).graph(description["graph"])
 
     def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Copies `weights` over those of the same names, in place. Raises `KeyError` for a name that is not there."""
@@ -116,6 +115,8 @@ class Program:
         told = [i for i in self._inputs if "user" in i]
         for one in told:
             value = leaves[one["user"]]
+            if "number" in one and type(value) is not int:
+                raise ValueError(f"input {one['user']} is {type(value).__name__}, the program takes int")
             if "dtype" not in one:
                 continue
             found = f"{value.dtype} on {value.device}" if isinstance(value, torch.Tensor) else type(value).__name__
@@ -126,18 +127,26 @@ class Program:
                     f"input {one['user']} has {value.dim()} dimensions, the program takes {len(one['sizes'])}"
                 )
         symbols = {
-            name: (leaves[number].shape[dim] - offset) // scale
+            name: ((leaves[number] if dim is None else leaves[number].shape[dim]) - offset) // scale
             for name, (number, dim, scale, offset) in self._symbols.items()
         }
         for name, (low, high) in self._ranges.items():
             if not low <= symbols[name] <= high:
-                raise ValueError(f"the size {name} is {symbols[name]}, the program takes {low} to {high}")
+                hint = " (export it with Dim(name, min=..) for smaller ones)" if symbols[name] < low <= 2 else ""
+                raise ValueError(f"{self._place(name)} is {symbols[name]}, the program takes {low} to {high}{hint}")
         for guard in self._guards:
             if not _value(guard, symbols):
-                told_of = ", ".join(f"{name} = {size}" for name, size in symbols.items() if name in guard)
-                raise ValueError(f"the program was compiled for sizes of which {guard} holds, and {told_of}")
+                used = [name for name in symbols if re.search(rf"\b{name}\b", guard)]
+                told_of = ", ".join(f"{name} = {symbols[name]}, {self._place(name)}" for name in used)
+                raise ValueError(f"the program was exported for sizes of which {guard} holds, and {told_of}")
         self._check_memory(leaves)
         return {one["user"]: self._input(one, leaves[one["user"]], symbols) for one in told}
+
+    def _place(self, symbol: str) -> str:
+        """Which size of which input tells a symbol."""
+        number, dim, scale, offset = self._symbols[symbol]
+        size = f"input {number}" if dim is None else f"the size of input {number} in dimension {dim}"
+        return size if (scale, offset) == (1, 0) else f"({size} - {offset}) / {scale}"
 
     def _check_memory(self, leaves: Sequence[Any]) -> None:
         """Raises `ValueError` where an input that is written shares memory with another one: the program knows nothing of it."""
@@ -150,6 +159,10 @@ class Program:
 
     def _input(self, told: Mapping[str, Any], value: Any, symbols: dict[str, int]) -> Any:
         number = told["user"]
+        if "number" in told:
+            if value != _value(told["number"], symbols):
+                raise ValueError(f"input {number} is {value}, the program takes {told['number']}, {symbols}")
+            return value
         if "dtype" not in told:
             if value != told["value"]:
                 raise ValueError(f"input {number} is {value!r}, the program was compiled for {told['value']!r}")
@@ -168,31 +181,16 @@ class Program:
         return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device).copy_(value)
 
 
+def _is_registered(operator: str) -> bool:
+    """Whether this process has an operator, `namespace::name.overload`."""
+    namespace, name = operator.split("::")
+    packet, overload = name.split(".")
+    return hasattr(getattr(getattr(torch.ops, namespace), packet, None), overload)
+
+
 def _value(expression: Size, symbols: dict[str, int]) -> Any:
     known = {"__builtins__": {}, "max": max, "min": min, "math": math}
     return expression if isinstance(expression, int) else eval(expression, known, symbols)
-
-
-def _kernels(description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> Kernels | Planner:
-    """The compiled kernels, loaded for the device at hand."""
-    device = torch.device(description["device"])
-    if device.type == "cpu":
-        lacking = set(description["processor"]) - instruction_sets()
-        if lacking:
-            raise ObjectCodeError(
-                f"compiled for a processor with {', '.join(sorted(lacking)[:8])}, which this one lacks: compile the program on this machine"
-            )
-        return ObjectCode.load(blobs["object"])
-    from .cubin_images import images_of  # needs the native launcher, as nothing on a CPU does
-    from .cuda import capability
-    from .planned_kernels import PlannedKernels
-
-    found = capability(device.index)
-    if found != description["capability"]:
-        raise ObjectCodeError(
-            f"compiled for sm_{description['capability']}, and {device} is sm_{found}: compile the program for this GPU"
-        )
-    return PlannedKernels(images_of(blobs), device.index)
 
 
 def _placed(name: str, value: torch.Tensor, told: Mapping[str, Any]) -> torch.Tensor:
@@ -216,8 +214,8 @@ def aot_load(path: str | os.PathLike, *, weights: Mapping[str, torch.Tensor] | N
     """
     try:
         description, blobs = unpack(Path(path).read_bytes())
+        if description.get("format") != FORMAT:
+            raise PackageError("not a program, or one that another version of Bascule compiled")
+        return Program(description, blobs, weights)
     except PackageError as error:
         raise PackageError(f"{path}: {error}") from None
-    if description.get("format") != FORMAT:
-        raise PackageError(f"{path}: not a program, or one that another version of Bascule compiled")
-    return Program(description, blobs, weights)

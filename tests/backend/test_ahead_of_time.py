@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -52,7 +53,7 @@ def test_dynamic_sizes(tmp_path):
     for rows in (2, 7, 50):
         args = example(rows)
         torch.testing.assert_close(program(*args), module(*args))
-    with pytest.raises(ValueError, match="is 51, the program takes 2 to 50"):
+    with pytest.raises(ValueError, match="size of input 0 in dimension 0 is 51, the program takes 2 to 50"):
         program(*example(51))
 
 
@@ -155,6 +156,39 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, change, error, says):
 def test_other_places_for_weights_are_refused(tmp_path):
     with pytest.raises(bascule.UserError, match="parameter 'weights'"):
         bascule.aot_compile(export(Model(), example()), tmp_path / "program", weights="elsewhere")
+
+
+@dataclass
+class Both:
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        return Both(x + 1, x * 2)
+
+
+def test_results_of_a_class(tmp_path):
+    torch.export.register_dataclass(Both, serialized_type_name="bascule_tests.Both")
+    program, x = bascule.aot_load(saved(tmp_path, Twice(), (torch.randn(3),))), torch.randn(3)
+    assert isinstance(program(x), Both) and torch.equal(program(x).second, x * 2)
+
+
+def test_a_class_without_a_name_is_refused(tmp_path):
+    @dataclass
+    class Nameless(Both):
+        pass
+
+    class Gives(torch.nn.Module):
+        def forward(self, x):
+            return Nameless(x + 1, x * 2)
+
+    torch.export.register_dataclass(Nameless)
+    with pytest.raises(
+        bascule.UserError, match=r"No registered serialization name for .*Nameless(.|\n)*serialized_type"
+    ):
+        saved(tmp_path, Gives(), (torch.randn(3),))
 
 
 def test_what_is_no_exported_program_is_refused(tmp_path):

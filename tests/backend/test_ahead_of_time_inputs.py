@@ -33,7 +33,17 @@ SHORTER = Dim("shorter", min=2, max=50)
 @pytest.mark.parametrize(
     ("function", "dims", "sizes", "refused"),
     [
-        (lambda m, x: m.linear(x).softmax(0), (Dim.AUTO,), [(3,), (9,)], []),
+        (
+            lambda m, x: m.linear(x).softmax(0),
+            (Dim.AUTO,),
+            [(3,), (9,)],
+            [
+                (
+                    (1,),
+                    r"size of input 0 in dimension 0 is 1, the program takes 2 to .* \(export it with Dim\(name, min=",
+                )
+            ],
+        ),
         (lambda m, x: m.linear(x).softmax(0), (Dim("rows", min=0),), [(3,), (1,), (0,)], []),
         # A size of which half is a symbol, and one that is another size and one more.
         (
@@ -50,7 +60,12 @@ SHORTER = Dim("shorter", min=2, max=50)
             [((5, 4), "sizes")],
         ),
         # What the program asked of sizes while it was traced.
-        (lambda m, x: x.view(-1, 2, 4).sum(1), (Dim.AUTO,), [(6,), (4,)], [((5,), "%")]),
+        (
+            lambda m, x: x.view(-1, 2, 4).sum(1),
+            (Dim.AUTO,),
+            [(6,), (4,)],
+            [((5,), "%.* = 5, the size of input 0 in dimension 0")],
+        ),
         (lambda m, x: x * 2 if x.shape[0] > 5 else x + 1, (Dim.AUTO,), [(6,), (9,)], [((5,), "takes 6|> 5")]),
         (
             lambda m, x, y: x.sum() + y.sum() if x.shape[0] * y.shape[0] > 20 else x.sum() * y.sum(),
@@ -80,6 +95,29 @@ def test_a_dynamic_input_of_other_strides(tmp_path):
     )
     for x in (torch.randn(7, 3, 4), torch.randn(3, 7, 4).transpose(0, 1), torch.randn(7, 3, 8)[..., ::2]):
         torch.testing.assert_close(program(x), module(x))
+
+
+def test_a_number_that_varies(tmp_path):
+    shapes = {"x": {0: Dim("rows", min=0)}, "y": Dim.DYNAMIC}
+    module, program = compiled(tmp_path, lambda m, x, n: (x * n, n + 1), torch.randn(5, 4), 3, dynamic_shapes=shapes)
+    for rows, number in ((5, 4), (0, 2), (7, 9)):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(program(x, number), module(x, number))
+    for number, says in ((2.5, "input 1 is float, the program takes int"), (True, "input 1 is bool")):
+        with pytest.raises(ValueError, match=says):
+            program(torch.randn(5, 4), number)
+
+
+def test_a_number_that_is_a_size(tmp_path):
+    def function(m, x, n):
+        return x * n if n == x.shape[0] else x
+
+    shapes = {"x": {0: Dim.AUTO}, "y": Dim.AUTO}
+    module, program = compiled(tmp_path, function, torch.randn(5, 4), 5, dynamic_shapes=shapes)
+    x = torch.randn(7, 4)
+    torch.testing.assert_close(program(x, 7), module(x, 7))
+    with pytest.raises(ValueError, match=r"input 1 is 6, the program takes s\d+, .*: 7"):
+        program(x, 6)
 
 
 def test_memory_that_is_negated_or_conjugated(tmp_path):
@@ -126,15 +164,6 @@ def test_a_captured_constant_and_frozen_weights(tmp_path):
     module, program = compiled(tmp_path, function, x, options={"freezing": True})
     torch.testing.assert_close(program(x), module(x))
     assert not program.weights
-
-
-@pytest.mark.parametrize("freezing", [False, True])
-def test_control_flow_is_refused_by_name(tmp_path, freezing):
-    def function(m, x):
-        return torch.cond(x.sum() > 0, lambda x: m.linear(x).sin(), lambda x: x.cos(), (x,))
-
-    with pytest.raises(bascule.UnsupportedError, match="cond"):
-        compiled(tmp_path, function, torch.randn(5, 4), options={"freezing": freezing})
 
 
 def test_another_versions_package_is_refused(tmp_path):

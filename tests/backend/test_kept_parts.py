@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.utils.checkpoint
+from bascule.runtime.chains import path_of
 from bascule.runtime.packages import pack, unpack
 from cached_calls import entries, run
 from torch._higher_order_ops import while_loop
@@ -17,9 +18,8 @@ from torch._higher_order_ops.scan import scan
 from torch.nn.attention.flex_attention import flex_attention
 
 import bascule
-from bascule.chains import path_of
 from bascule.errors import FallbackWarning
-from bascule.kept_graphs import Lines, Writer
+from bascule.kept_graphs import EntryWriter, Lines
 from bascule.kept_parts import KeptChain, KeptConstant, NotKept, kept_object, kept_of
 
 HIT = {"miss": 1, "stored": 1, "hit": 1}
@@ -266,7 +266,7 @@ def test_what_another_process_may_have_otherwise_is_not_kept():
 
 def test_one_graph_that_is_not_kept_is_the_reason_for_all(folder):
     chain = KeptChain("", {}, [], [KeptConstant("part", graph=None, tensor=torch.ones(2))], 1)
-    told = Writer(Lines([], traces=False)).graph(chain)
+    told = EntryWriter(Lines([], traces=False)).graph(chain)
     assert told["constants"][0]["tensor"]["sizes"] == [2]
     reason = "a part cannot be kept"
 

@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 import torch.utils.checkpoint
+from bascule.frontend import restarts
 from bascule.runtime.packages import pack, unpack
 from cached_calls import entries, gated, inputs, run
 from torch._functorch._aot_autograd import autograd_cache as torchs
@@ -48,6 +49,23 @@ def test_training_step(folder):
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
     assert all(map(torch.equal, *found))
     torch.testing.assert_close(found[1], wanted)
+
+
+def test_a_trace_that_is_given_up_is_given_up_at_once(folder):
+    """With `dynamic` the `eps` of a norm is an input at first, of which AOTAutograd can make nothing."""
+    norm, x, found = torch.nn.LayerNorm(8), inputs()[0], []
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(run(norm, x, dynamic=True), norm(x))
+            found.append(dict(counted()))
+    assert found == [{"miss": 2, "stored": 2}, {"miss": 2, "stored": 2, "hit": 2}]
+
+
+def test_a_trace_is_not_given_up_for_constants(monkeypatch):
+    monkeypatch.setattr(restarts.TensorifyState, "force_specializations", {"zf0"})
+    restarts.restart(["zf0"])
+    with pytest.raises(restarts.Restart):
+        restarts.restart(["zf0", "zf1"])
 
 
 def test_a_loaded_backward_takes_zeros_without_memory(folder):

@@ -31,6 +31,10 @@ class Softmax(torch.nn.Module):
         return torch.softmax(x, -1) + 1, x.sum(0)
 
 
+GRAPH = "graphs/0"  # where a package has its first graph
+KERNELS = f"{GRAPH}/kernels/"
+
+
 @pytest.fixture
 def h100(monkeypatch):
     """What is asked of the device, which is not there."""
@@ -48,6 +52,10 @@ def packaged(path, module, *, weights="inside", dynamic=False):
     return unpack(path.read_bytes())
 
 
+def kernels_of(blobs):
+    return {name.removeprefix(KERNELS): blob for name, blob in blobs.items() if name.startswith(KERNELS)}
+
+
 class Sizes:
     """Takes the place of loaded kernels, and notes the sizes of the parameters that each is launched with."""
 
@@ -62,24 +70,24 @@ class Sizes:
 def with_fake_images(driver, description, blobs):
     """The package, its machine code replaced by images that the fake driver takes."""
     sizes = Sizes()
-    load(blobs["wrapper"].decode(), sizes)
-    kernels = {name.removeprefix("kernels/"): blob for name, blob in blobs.items() if name.startswith("kernels/")}
-    images = images_of(kernels)
+    load(blobs[f"{GRAPH}/wrapper"].decode(), sizes)
+    images = images_of(kernels_of(blobs))
     fakes = {
         name: cuda.CubinImage(
             driver.image(**{image.entry: sizes.of[name]}), image.entry, image.warps, image.shared, image.location
         )
         for name, image in images.items()
     }
-    return pack(description, {**blobs, **{f"kernels/{name}": blob for name, blob in blobs_of(fakes).items()}})
+    return pack(description, {**blobs, **{f"{KERNELS}{name}": blob for name, blob in blobs_of(fakes).items()}})
 
 
 def test_a_package_holds_machine_code_and_names_of_weights(tmp_path, h100):
     description, blobs = packaged(tmp_path / "program", Scaled, weights="reference", dynamic=True)
-    assert (description["device"], description["capability"], description["processor"]) == ("cuda:0", 90, [])
+    assert description["graph"]["device"] == "cuda:0"
+    assert (description["capabilities"], description["processor"]) == ({"cuda:0": 90}, [])
     assert list(description["weights"]) == ["scale"]
     assert not any(name.startswith("weights/") for name in blobs)
-    cubins = [blob for name, blob in blobs.items() if name.startswith("kernels/") and not name.endswith(".json")]
+    cubins = [blob for name, blob in kernels_of(blobs).items() if not name.endswith(".json")]
     assert cubins and all(blob.startswith(b"\x7fELF") for blob in cubins)
 
 
@@ -117,5 +125,5 @@ def test_a_process_without_triton_loads_it(tmp_path, h100, driver):
     )
     assert done.returncode == 0, done.stderr
     modules, says = done.stdout.split(" ", 1)
-    assert int(modules) == len(images_of({n.removeprefix("kernels/"): b for n, b in blobs.items() if "kernels/" in n}))
+    assert int(modules) == len(images_of(kernels_of(blobs)))
     assert "is torch.float32 on cpu, the program takes torch.float32 on cuda:0" in says

@@ -1,6 +1,6 @@
 """The chain of a graph in parts as it runs, and what it calls: compiled graphs in a role each, operators, functions.
 
-A role is settled by what JSON can say, so that a chain that is loaded from disk is made as it was made at first. Nothing here needs a compiler.
+A role is settled by what JSON can say, so that a chain that is loaded from disk or from a package is made as it was made at first.
 """
 
 import sys
@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import treespec_loads
 
-from bascule.runtime import load
-from bascule.runtime.higher_order import below_autograd, structured
-from bascule.runtime.query_chunks import in_chunks
-from bascule.runtime.stored_tensors import tensor_of
+from .higher_order import below_autograd, structured
+from .loading import load
+from .query_chunks import in_chunks
+from .stored_tensors import tensor_of
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 _MODULES = ("torch", "operator", "_operator", "math")  # where functions come from that are the same in every process
@@ -56,6 +56,25 @@ def _chunks(call: Boxed, *, results: Sequence[Mapping[str, Any]], **settings: An
 
 # Role of a compiled graph -> what the chain calls, made from the graph and the settings of the role.
 ROLES: Mapping[str, Callable[..., Any]] = {"part": lambda call: call, "body": _body, "dense": _dense, "chunks": _chunks}
+
+
+def constant(
+    told: Mapping[str, Any],
+    graph: Callable[[Mapping[str, Any]], Boxed],
+    tensor: Callable[[Mapping[str, Any]], torch.Tensor],
+) -> Any:
+    """What a chain calls or holds, as it was told of in JSON; `graph` and `tensor` make those of what is told of them."""
+    kind, settings = told["kind"], told["settings"]
+    if kind in ROLES:
+        return ROLES[kind](graph(told), **settings)
+    match kind:
+        case "tensor":
+            return tensor(told["tensor"])
+        case "operator":
+            return operator(**settings)
+        case "function":
+            return function(**settings)
+    raise ValueError(f"an unknown kind of constant, {kind}")
 
 
 def operator(name: str, *, called: bool) -> Callable[..., Any]:
