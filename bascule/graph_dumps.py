@@ -1,62 +1,94 @@
-"""Graphs written down as Python files, and run again from them.
+"""Graphs written down as Python files, which `dumped_graphs` runs again.
 
 A file has a function `graph` and `example_inputs`: tensors of the sizes, strides and dtypes, or those that were saved beside it.
 `python FILE` compiles the graph again and compares with its operators.
 """
 
-import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
-from .errors import CompilerError
-from .graph_arguments import copied, differences
+from bascule.runtime.replay import Direction
+
+from .graph_arguments import copied
 from .graph_source import source_of_graph
+from .graph_symbols import decided_by_data, stood_for
+from .options import Options
+
+SAVED = """
+
+def example_inputs():
+    saved = torch.load(__file__.removesuffix(".py") + ".pt")
+    return [saved.get(number, value) for number, value in enumerate(inputs_of())]
+"""
+UNWRITTEN = ("on_error", "cache", "freezing")
 
 RUN = """
 
 if __name__ == "__main__":
-    from bascule.graph_dumps import replay
+    from bascule.dumped_graphs import replay
 
-    replay(__file__{options})
+    replay(__file__, {options})
 """
 
 
 def write_graph(
-    path: Path, gm: torch.fx.GraphModule, data: Sequence[Any] | None = None, options: Mapping[str, Any] | None = None
+    path: Path,
+    gm: torch.fx.GraphModule,
+    direction: Direction,
+    options: Options,
+    called_with: Sequence[Any] | None = None,
+    data: bool = False,
 ) -> None:
-    """Writes `gm` to `path`. `data`: inputs to save beside it (`.pt`). `options`: those to compile it with again."""
-    text = source_of_graph(gm)
-    if data is not None:
-        saved = path.with_suffix(".pt")
-        torch.save([copied(value) for value in data], saved)
-        text = text[: text.index("def example_inputs")]
-        text += 'def example_inputs():\n    return torch.load(__file__.removesuffix(".py") + ".pt")\n'
-    plain = {name: value for name, value in (options or {}).items() if not callable(value)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + RUN.format(options=f", {plain!r}" if plain else ""))
+    """Writes `gm` to `path`, with the `options` to compile it with again.
 
-
-def replay(file: str, options: Mapping[str, Any] | None = None) -> None:
-    """Compiles the graph in `file` for its example inputs, runs it, and compares with its operators called one by one.
-
-    Raises what the compiler does, or `CompilerError` for other results.
+    `called_with`: inputs of a call. With `data` all are saved beside it (`.pt`), else those whose elements decide sizes.
     """
-    from torch.fx.experimental.proxy_tensor import make_fx
+    inputs = gm.graph.find_nodes(op="placeholder")
+    known = {} if called_with is None else stood_for([node.meta.get("val") for node in inputs], called_with)
+    text = source_of_graph(gm, known)
+    kept = {} if called_with is None else dict(enumerate(called_with))
+    if not data:
+        deciding = deciding_inputs(gm)
+        kept = {number: value for number, value in kept.items() if inputs[number] in deciding}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kept:
+        torch.save({number: copied(value) for number, value in kept.items()}, path.with_suffix(".pt"))
+        text = text[: text.index("\n\ndef example_inputs")] + SAVED
+    path.write_text(text + RUN.format(options=f"{_changed(options)!r}, direction={direction!r}"))
 
-    from .fx_entry import compile_fx_inner
 
-    spec = importlib.util.spec_from_file_location("dumped_graph", file)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    torch.manual_seed(0)
-    inputs = module.example_inputs()
-    again = [copied(value) for value in inputs]
-    gm = make_fx(module.graph, tracing_mode="fake")(*[copied(value) for value in inputs])
-    compiled = compile_fx_inner(gm, inputs, options={"on_error": "raise", **(options or {})})
-    wanted, got = module.graph(*inputs), compiled(list(again))
-    if found := differences([*wanted, *inputs], [*got, *again]):
-        raise CompilerError("\n  ".join(["the compiled graph computes other values than its operators:", *found]))
-    print(f"{file}: compiled, and the results are those of its operators")
+def _changed(options: Options) -> dict[str, Any]:
+    """The options that differ from their defaults, but those that say what becomes of failures, and what is done to a graph before it is
+    written."""
+    values = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in UNWRITTEN}
+    defaults = Options()
+    return {name: x for name, x in values.items() if x != getattr(defaults, name) and not callable(x)}
+
+
+def deciding_inputs(gm: torch.fx.GraphModule) -> set[torch.fx.Node]:
+    """The inputs from which sizes are computed, or indices and masks that have to fit such sizes; none where only sizes decide sizes."""
+    deciding: set[torch.fx.Node] = set()
+    for node in reversed(gm.graph.nodes):
+        if node in deciding:
+            deciding.update(node.all_input_nodes)
+            continue
+        given = {symbol for x in node.all_input_nodes for symbol in _decided(x)}
+        made = _decided(node)
+        if not (given or made):
+            continue
+        integral = [x for x in node.all_input_nodes if _is_integral(x.meta.get("val"))]
+        deciding.update(integral if integral or made <= given else node.all_input_nodes)
+    return {node for node in deciding if node.op == "placeholder"}
+
+
+def _decided(node: torch.fx.Node) -> set[Any]:
+    return {symbol for value in tree_leaves(node.meta.get("val")) for symbol in decided_by_data(value)}
+
+
+def _is_integral(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not (value.is_floating_point() or value.is_complex())

@@ -1,13 +1,17 @@
-"""An FX graph as the source of a Python file, which `bascule-import` reads."""
+"""An FX graph as the source of a Python file, which `bascule-import` reads.
+
+Names private modules of PyTorch; checked on torch 2.13.
+"""
 
 import re
 from textwrap import indent
 from typing import Any
 
 import torch
+from torch._library.custom_ops import OPDEFS
 from torch.fx import GraphModule
 
-from bascule.frontend.tracing import hint_or_guess
+from .graph_symbols import Numbers, Symbols, source_of
 
 HEADER = """
 from math import inf, nan
@@ -22,28 +26,42 @@ INDENT = "    "
 # dtypes that PyTorch has random numbers of on every device
 DRAWN = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 
+INPUTS = """
+def inputs_of({parameters}):
+{facts}    return [
+{listed}    ]
 
-def source_of_graph(gm: GraphModule) -> str:
-    """A file with a function `graph`, which computes what `gm` does, and `example_inputs`.
 
-    Tensors have the sizes, strides and dtypes of the graph's, symbols the sizes that they were seen with (a guess, where only data decides);
-    elements are not kept: those of floats are random in [0, 1), others zero, which is an index into anything.
+def example_inputs():
+    return inputs_of()
+"""
+
+
+def source_of_graph(gm: GraphModule, known: Numbers | None = None) -> str:
+    """A file with a function `graph`, which computes what `gm` does, and `example_inputs`; `inputs_of` makes them for other sizes.
+
+    Tensors have the sizes, strides and dtypes of the graph's; `known`: what symbols in these stood for, else as they were seen in the trace (a
+    guess, where only data decides). Elements are not kept: those of floats are random in [0, 1), others zero, which is an index into anything.
     """
     inputs = [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
+    symbols = Symbols.of(inputs, known or {})
     body = re.sub(r"def forward\(self,?\s*", "def graph(", gm.code.strip())
-    listed = "".join(f"        {_creation(value)},\n" for value in inputs)
-    return "\n".join(
-        [
-            HEADER,
-            "class self:",
-            indent(_attributes(gm) or "pass", INDENT),
-            "\n",
-            body,
-            "\n",
-            f"def example_inputs():\n    return [\n{listed}    ]",
-            "",
-        ]
+    made = INPUTS.format(
+        parameters=", ".join(f"{symbol}={number!r}" for symbol, number in symbols.numbers.items()),
+        facts="".join(f"    torch._check({fact})\n" for fact in symbols.facts),
+        listed="".join(f"        {_creation(value, symbols)},\n" for value in inputs),
     )
+    return "\n".join(
+        [HEADER, *_imports(gm), "class self:", indent(_attributes(gm) or "pass", INDENT), "\n", body, "", made]
+    )
+
+
+def _imports(gm: GraphModule) -> list[str]:
+    """The modules that register the operators of others."""
+    targets = [node.target for node in gm.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    known = {t: OPDEFS.get(t._schema.name) for t in targets}
+    modules = dict.fromkeys(found._init_fn.__module__ for found in known.values() if found is not None)
+    return [f"import {module}" for module in modules if module != "__main__"]
 
 
 def _attributes(gm: GraphModule) -> str:
@@ -55,15 +73,15 @@ def _attributes(gm: GraphModule) -> str:
             call = value.code.strip().replace("def forward(", "def __call__(")
             lines += [f"class {name}:", indent(f"{_attributes(value)}\n{call}", INDENT), f"{name} = {name}()"]
         else:
-            lines.append(f"{name} = {_creation(value)}")
+            lines.append(f"{name} = {_creation(value, Symbols({}))}")
     return "\n".join(lines)
 
 
-def _creation(value: Any) -> str:
+def _creation(value: Any, symbols: Symbols) -> str:
     """Source text that makes a value like `value`."""
     if not isinstance(value, torch.Tensor):
-        return repr(hint_or_guess(value))
-    size, stride = (tuple(map(hint_or_guess, numbers)) for numbers in (value.shape, value.stride()))
-    expanded = any(n > 1 and step == 0 for n, step in zip(size, stride))  # PyTorch fills no memory twice
-    fill = "uniform_" if value.dtype in DRAWN and not expanded else "zero_"
+        return source_of(value)
+    size, stride = (f"({''.join(f'{source_of(n)}, ' for n in numbers)})" for numbers in (value.shape, value.stride()))
+    expanded = any(symbols.number(n) > 1 and step == 0 for n, step in zip(value.shape, value.stride()))
+    fill = "uniform_" if value.dtype in DRAWN and not expanded else "zero_"  # PyTorch fills no memory twice
     return f"torch.empty_strided({size}, {stride}, dtype={value.dtype}, device='{value.device}').{fill}()"

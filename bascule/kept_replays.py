@@ -43,6 +43,7 @@ class KeptReplay:
             "device": what.device,
             "inputs": inputs,
             "outputs": [node(x) for x in what.outputs],
+            "gradients": list(what.gradients),
             "numbers": {name: getattr(what, name) for name in _NUMBERS},
             "pool": asdict(self.pool),
         }
@@ -67,6 +68,7 @@ class KeptReplay:
             direction=direction,
             inputs=tuple(Input(called, trace(a), trace(b), place(c)) for called, a, b, c in told["inputs"]),
             outputs=tuple(map(trace, told["outputs"])),
+            gradients=tuple(told["gradients"]),
             constants=tuple(constants),
             **{field: tuple(told["numbers"][field]) for field in _NUMBERS},
         )

@@ -1,6 +1,6 @@
 """Whether a compiled graph can be recorded as a CUDA graph, and which of its inputs stay where they are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from bascule.runtime.replay import Direction, Input, Recording
 from .unrecordable import on_gpu, tensors
 
 MARK = "bascule_input"  # in a placeholder's `meta`
+GRADIENT = "bascule_gradient"  # in that of an output of a backward
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,15 @@ def mark(gm: GraphModule, static: Iterator[bool], names: list[str]) -> None:
     """Notes on the placeholders of `gm` which stay in their places, and what the user calls them; `names` may be fewer."""
     for number, (node, stays) in enumerate(zip(placeholders(gm.graph), static)):
         node.meta[MARK] = Mark(names[number] if number < len(names) else node.name, stays)
+
+
+def mark_gradients(gm: GraphModule, names: Sequence[str]) -> None:
+    """Notes on the outputs of a backward what the user calls the inputs, all of which are in `names`, whose gradients they are."""
+    outputs = outputs_of(gm.graph)
+    if len(outputs) == len(names):
+        for node, name in zip(outputs, names):
+            if isinstance(node, Node):
+                node.meta.setdefault(GRADIENT, name)
 
 
 def placeholders(graph: Graph) -> list[Node]:
@@ -105,6 +115,7 @@ def recording_of(
         sized=tuple(n for n, (_, x) in numbered if isinstance(x, torch.Tensor) and _is_dynamic(x)),
         integers=tuple(n for n, (_, x) in numbered if isinstance(x, int | torch.SymInt)),
         constants=constants,
+        gradients=tuple(x.meta.get(GRADIENT) if isinstance(x, Node) else None for x in outputs),
     )
 
 

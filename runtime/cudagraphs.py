@@ -27,7 +27,7 @@ def record(call: Boxed, what: Recording) -> Boxed:
         call,
         what.static,
         device_index=what.device,
-        stack_traces=list(what.outputs),
+        stack_traces=what.outputs_told(),
         is_backward=what.direction == "backward",
         is_inference=what.direction == "inference",
         constants=tuple(what.constants),

@@ -33,7 +33,7 @@ class Recording:
 
     `static`: tensors that stay where they are from call to call, and are not copied. `written`: what the graph writes to; it is among `static`.
     `host`: tensors on the CPU, moved before each replay. `sized`: tensors of dynamic sizes; `integers`: numbers, each set of which has a
-    recording of its own. `outputs`: the stack trace of each output.
+    recording of its own. `outputs`: the stack trace of each output; `gradients`: of a backward's, the inputs whose gradients they are, if known.
     """
 
     name: str
@@ -47,6 +47,20 @@ class Recording:
     sized: tuple[int, ...] = ()
     integers: tuple[int, ...] = ()
     constants: tuple[torch.Tensor, ...] = ()
+    gradients: tuple[str | None, ...] = ()
+
+    def outputs_told(self) -> list[str | None]:
+        """What an error says of an output that is read too late: where it was computed, and whose gradient it is."""
+        names = self.gradients or (None,) * len(self.outputs)
+        return [_told(trace, name) for trace, name in zip(self.outputs, names, strict=True)]
+
+
+def _told(trace: str | None, name: str | None) -> str | None:
+    if name is None:
+        return trace
+    change = "keep zeros in its .grad from the start (zero_grad(set_to_none=False)), or compile the optimizer without cudagraphs"
+    place = f", computed at\n{trace.rstrip()}\n" if trace else ""
+    return f"the gradient of '{name}'{place} (an optimizer compiled apart reads it too late: {change})"
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,20 @@ Clear rather than fast. A region is evaluated for all of its points at once, so 
 numbers.
 """
 
-from .comparison import Comparison, compare
+from .comparison import Comparison, compare, relative_errors, tolerance_of
 from .entry import choose, interpret
 from .errors import InterpreterError
 from .graph import interpret_graph
 from .inputs import random_inputs
 
-__all__ = ["Comparison", "InterpreterError", "choose", "compare", "interpret", "interpret_graph", "random_inputs"]
+__all__ = [
+    "Comparison",
+    "InterpreterError",
+    "choose",
+    "compare",
+    "interpret",
+    "interpret_graph",
+    "random_inputs",
+    "relative_errors",
+    "tolerance_of",
+]

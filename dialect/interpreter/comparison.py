@@ -41,22 +41,23 @@ def compare(
             shapes = [f"{t.dtype}{list(t.shape)}".removeprefix("torch.") for t in (want, got)]
             differences.append(f"result {number}: expected {shapes[0]}, got {shapes[1]}")
             continue
-        errors = _errors(want, got)
+        errors = relative_errors(want, got)
         if errors.numel() == 0:
             continue
         worst = max(worst, float(errors.max()))
-        if float(errors.max()) > (tolerance if tolerance is not None else _tolerance(want.dtype)):
+        if float(errors.max()) > (tolerance if tolerance is not None else tolerance_of(want.dtype)):
             differences.append(_describe(number, want, got, errors))
     return Comparison(worst, tuple(differences))
 
 
-def _tolerance(dtype: torch.dtype) -> float:
+def tolerance_of(dtype: torch.dtype) -> float:
+    """The relative error of a result that passes."""
     if not (dtype.is_floating_point or dtype.is_complex):
         return 0.0
     return TOLERANCES.get(dtype, NARROW_FLOAT)
 
 
-def _errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
+def relative_errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
     """The relative error of each element (absolute below 1); infinite where one is special and the other is not."""
     if not (want.dtype.is_floating_point or want.dtype.is_complex):
         return torch.where(_integers(want) == _integers(got), 0.0, torch.inf)
@@ -73,7 +74,7 @@ def _integers(x: torch.Tensor) -> torch.Tensor:
 
 def _describe(number: int, want: torch.Tensor, got: torch.Tensor, errors: torch.Tensor) -> str:
     index = [int(i) for i in torch.unravel_index(errors.argmax(), errors.shape)]
-    bad = int((errors > _tolerance(want.dtype)).sum())
+    bad = int((errors > tolerance_of(want.dtype)).sum())
     at = tuple(index)
     return (
         f"result {number}: {bad} of {errors.numel()} elements differ, most at {index}: "

@@ -144,6 +144,9 @@ def test_a_training_step(on_cpu):
     copied = {names[n] for n in range(len(names)) if n not in forward.static}
     assert copied == {"x", "y"}
     assert len(forward.written) == 3 and set(forward.written) < set(forward.static)
+    # An error about a gradient that is read too late names it, and what to change.
+    told = [x for x in backward.outputs_told() if x is not None]
+    assert any(".linear.weight'" in x and x.startswith("the gradient of") and "set_to_none=False" in x for x in told)
     # Everything but the gradient of the output is where the forward left it.
     (tangent,) = (n for n in range(len(backward.inputs)) if n not in backward.static)
     assert backward.inputs[tangent].name.startswith("tangents")

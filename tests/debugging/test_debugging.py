@@ -11,6 +11,8 @@ import pytest
 import torch
 from bascule.dialect.passes import add
 from torch._dynamo import config
+from torch._dynamo.utils import compilation_time_metrics, get_compilation_metrics
+from torch._higher_order_ops import while_loop
 from wrong_pass import Wrong
 
 import bascule
@@ -152,6 +154,35 @@ def test_an_unknown_stage_is_refused(backend):
         step(backend, stage="kernels")
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_the_backend_bascule_takes_is_taken_and_checked(backend, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = torch.randn(4, 5)
+    for given in ({"mode": "reduce-overhead"}, {"options": {"numerics": "eager"}}):
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(torch.tanh, backend=backend, **given)(x), torch.tanh(x))
+    for wrong in ({"mode": "fast"}, {"options": {"numeric": "eager"}}, {"options": ["numerics"]}):
+        torch._dynamo.reset()
+        with pytest.raises(bascule.UserError, match=r"'fast'|'numeric'|a dictionary"):
+            torch.compile(torch.tanh, backend=backend, **wrong)(x)
+
+
+@pytest.mark.parametrize("backend", ["bascule_draw", "bascule_dump"])
+@pytest.mark.parametrize("directory", [3, "/dev/null/x"])
+def test_a_directory_that_is_none_is_refused(backend, directory):
+    with pytest.raises(bascule.UserError, match="option 'directory'"):
+        torch.compile(torch.tanh, backend=backend, options={"directory": directory})(torch.randn(4))
+
+
+@pytest.mark.parametrize("stage", ["torch", "tensor", "kernel", "program"])
+def test_debug_runs_loops(stage):
+    def f(x):
+        return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, torch.tanh(x) * 2), (torch.tensor(0), x))[1]
+
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(torch.compile(f, backend="bascule_debug", options={"stage": stage})(x), f(x))
+
+
 def test_print_shows_graphs_and_ir(capsys):
     step("bascule_print", stage="kernel")
     text = capsys.readouterr().out
@@ -209,7 +240,7 @@ def test_dumped_graphs_run_again(data, tmp_path):
     assert names == sorted([*tensors, "backward.py", "captured.py", "forward.py", "joint.py"])
     if data:
         (saved,) = tmp_path.glob("*_forward.pt")
-        assert any(x.abs().sum() > 0 for x in torch.load(saved) if isinstance(x, torch.Tensor))
+        assert any(x.abs().sum() > 0 for x in torch.load(saved).values() if isinstance(x, torch.Tensor))
     (backward,) = tmp_path.glob("*_backward.py")
     assert "the results are those of its operators" in python(backward)
 
@@ -222,6 +253,28 @@ def test_memory_efficient_fusion():
     got = (out, view, *torch.autograd.grad(out.square().sum() + view.sum(), (x, w)))
     torch.testing.assert_close(got, wanted())
     assert bascule.counters()["graphs"] == {"compiled": 2}
+
+
+def test_memory_efficient_fusion_saves_less():
+    def f(x, b):
+        return torch.nn.functional.gelu(x + b, approximate="tanh") * torch.sigmoid(x)
+
+    saved = []
+
+    def note(tensor):
+        saved[-1][tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    x, b = torch.randn(64, 32, requires_grad=True), torch.randn(32, requires_grad=True)
+    gradients = []
+    for function in (f, bascule.memory_efficient_fusion(f, options={"on_error": "raise"})):
+        saved.append({})
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            out = function(x, b)
+        gradients.append(torch.autograd.grad(out.square().sum(), (x, b)))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+    eager, fused = (sum(sizes.values()) for sizes in saved)
+    assert fused <= x.nbytes + b.nbytes < eager, "what is cheap to compute again is not kept"
 
 
 def test_memory_efficient_fusion_of_a_module():
@@ -287,6 +340,41 @@ def test_torch_logs_output_code(tmp_path):
     assert "def call(args):" not in logged(tmp_path)
 
 
+# What `TORCH_LOGS` shows, name -> a part of its text.
+SHOWN = {
+    "pre_grad_graphs": "BEFORE PRE GRAD graph0",
+    "post_grad_graphs": "AFTER POST GRAD graph0_inference",
+    "ir_pre_fusion": '"bascule.compute"',
+    "ir_post_fusion": "#bascule.schedule",
+    "schedule": " over 4: aten.",
+    "kernel_code": "func.func private @",
+    "output_code": "def call(args):",
+}
+
+
+def test_torch_logs_have_what_inductors_users_look_for(tmp_path):
+    text = logged(tmp_path, TORCH_LOGS=",".join(SHOWN))
+    for name, part in SHOWN.items():
+        lines = [line for line in text.splitlines() if f"[__{name}]" in line]
+        assert any(part in line for line in lines), name
+
+
+def test_torch_compile_debug_dumps_every_stage(tmp_path):
+    logged(tmp_path, TORCH_COMPILE_DEBUG="1", TORCH_COMPILE_DEBUG_DIR=str(tmp_path))
+    (folder,) = tmp_path.rglob("bascule/graph0_inference")
+    names = {path.name.partition("-")[2] or path.name for path in folder.iterdir()}
+    assert names >= {"import.mlir", "form-kernels.mlir", "plan-memory.mlir", "wrapper.py"}
+
+
+def test_times_are_where_pytorch_keeps_them(tmp_path):
+    before = {name: len(times) for name, times in compilation_time_metrics.items()}
+    step("bascule")
+    new = {name for name, times in compilation_time_metrics.items() if len(times) > before.get(name, 0)}
+    assert new >= {f"bascule.{stage}" for stage in ("compile_forward", "compile_backward", "import", "jit", "wrapper")}
+    metrics = get_compilation_metrics()[-2:]
+    assert any(found.inductor_cumulative_compile_time_us for found in metrics)
+
+
 def test_a_trace_has_our_stages(tmp_path):
     logged(tmp_path, TORCH_TRACE=str(tmp_path))
     lines = [line for path in tmp_path.iterdir() for line in path.read_text().splitlines()]
@@ -294,6 +382,7 @@ def test_a_trace_has_our_stages(tmp_path):
     names = {entry["artifact"]["name"] for entry in metadata if "artifact" in entry}
     stages = {f"bascule_graph0_inference_{stage}" for stage in ("tensor", "kernel", "program", "output_code")}
     assert stages <= names
+    assert any(line.startswith("V") and '"inductor_post_grad_graph"' in line for line in lines)
 
 
 def test_the_backends_are_described():
