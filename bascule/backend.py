@@ -22,6 +22,7 @@ from .output_code import CompiledGraph
 from .record import Record
 from .replay import Replays, forget_recordings
 from .trace_cache import Traces, unused
+from .traces import trace_captured
 
 _numbers = count()
 
@@ -59,6 +60,7 @@ def compile_dynamo_graph(
 
             pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
         name = f"graph{next(_numbers)}"
+        trace_captured(name, gm)
         if checked.pre_grad_custom_pass is not None:
             apply(gm, checked, PRE_GRAD)
         reason = unused(checked)

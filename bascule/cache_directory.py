@@ -10,9 +10,11 @@ another name and renamed: readers and concurrent writers see all of it or nothin
 import os
 import re
 import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -142,7 +144,14 @@ def trim_now_and_then() -> None:
 def limit() -> int:
     """How many bytes all caches together may take: `$BASCULE_CACHE_LIMIT` or 2 GiB."""
     text = os.environ.get(LIMIT_VARIABLE, "")
+    if text and not text.isdigit():
+        _unread(text)
     return int(text) if text.isdigit() else LIMIT
+
+
+@cache
+def _unread(text: str) -> None:
+    warnings.warn(f"${LIMIT_VARIABLE} is '{text}', which is no number of bytes: {LIMIT} it is", stacklevel=2)
 
 
 def _check(status: os.stat_result, what: str) -> None:

@@ -34,6 +34,7 @@ UNSEEN = (
     "cudagraphs",
     "cudagraph_shapes",
     "cudagraph_bytes",
+    "profiler_mark_wrapper_call",
 )
 _PLACE = re.compile(r'loc\("([^"]*)":(\d+):(\d+)(?: to :\d+)?\)')
 _UNSAFE = re.compile(r"[^\x20-\x7e]|['\"\\]")

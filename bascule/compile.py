@@ -9,7 +9,7 @@ import torch
 
 from bascule.frontend.importer import import_graph
 from bascule.frontend.tracing import hint
-from bascule.lowering.program import to_python
+from bascule.lowering.program import Checks, to_python
 from bascule.runtime import load
 from bascule.runtime.constants import placed
 
@@ -171,7 +171,7 @@ def _compiled(way: _Way) -> Boxed:
         tune(imported.module, target, record)
     kernels = target.compile(imported.module, record)
     with record.stage("wrapper"):
-        record.wrapper = to_python(imported.module, kernels.plans)
+        record.wrapper = to_python(imported.module, kernels.plans, checks_of(options))
         record.summary = summary_of(imported.module)
     file = record.dump("wrapper.py", record.wrapper)
     constants = placed(imported.constants, placement.device)
@@ -212,3 +212,8 @@ def _finished_or_otherwise(way: _Way, finish: Callable[[], Boxed]) -> Boxed:
         reported = way.failed(error)
         reported.__cause__ = error
         return run_otherwise(way.gm, way.example_inputs, way.options, way.record, reported)
+
+
+def checks_of(options: Options) -> Checks:
+    """What a graph's module checks in each call."""
+    return Checks(values=options.nan_asserts, layouts=options.size_asserts)

@@ -6,7 +6,7 @@ bascule_print   prints each graph and its IR at a stage
 bascule_draw    draws each graph at a stage as SVG: kernels as boxes, tensors as edges with their bytes
 bascule_dump    saves each graph as a file that compiles it again
 
-Debug, print and draw take `stage` among their options, draw and dump `directory`; other options are those of the backend `bascule`.
+Debug, print and draw take `stage` among their options, draw and dump `directory`; other options, and modes, are those of the backend `bascule`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,9 @@ import torch
 from bascule.frontend.aot import compile_with_autograd, min_cut
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import ImportedGraph, import_graph
+from bascule.runtime.replay import Direction
 
+from .agreement import disagreements
 from .checked_interpreter import CheckedInterpreter
 from .dialect.interpreter import interpret_graph
 from .dialect.ir import context
@@ -28,10 +30,10 @@ from .directions import compile_direction
 from .drawing import draw
 from .dynamo_errors import raised_as_is
 from .errors import CompilerError, UnsupportedError, UserError
-from .fallback import operator_by_operator
-from .graph_arguments import copied, differences
-from .graph_dumps import write_graph
-from .options import Options, make_options
+from .fallback import in_sequence, operator_by_operator
+from .graph_arguments import copied, copy_of, draws
+from .graph_dumps import deciding_inputs, write_graph
+from .options import Options, check_writable, make_options
 from .parts import compile_in_parts
 from .pipelines import STAGES, up_to
 from .record import Record, log, text_of
@@ -42,8 +44,16 @@ Boxed = Callable[[list[Any]], Sequence[Any]]
 Look = Callable[[str, str, ImportedGraph, torch.fx.GraphModule], Boxed]
 
 
-def bascule_nop(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+def bascule_nop(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
     """The graphs that AOTAutograd makes with our decompositions, their operators called one by one."""
+    with raised_as_is():
+        make_options(mode, options)
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **directions: bool) -> Any:
         return operator_by_operator(gm)
@@ -52,7 +62,11 @@ def bascule_nop(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Call
 
 
 def bascule_debug(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Each call runs the graph's operators, checks each result's dtype, sizes and strides against its metadata, then interprets the IR
     of `stage` (default: program; "torch" has no interpreter) and compares.
@@ -60,29 +74,54 @@ def bascule_debug(
     Raises `MetadataMismatch` that names the node, or `CompilerError` that names the stage. Random numbers differ between the two by design: a
     graph that draws them is only checked against its metadata.
     """
-    return _with_stage(gm, example_inputs, options, "program", tuple(STAGES), _debugged, compiled=False)
+    return _with_stage(gm, example_inputs, mode, options, "program", tuple(STAGES), _debugged, compiled=False)
 
 
 def bascule_print(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Prints each graph as FX code and its IR at `stage` (default: tensor), then compiles it."""
-    return _with_stage(gm, example_inputs, options, "tensor", tuple(STAGES), _printed)
+    return _with_stage(gm, example_inputs, mode, options, "tensor", tuple(STAGES), _printed)
 
 
 def bascule_draw(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Writes `<directory>/<graph>.svg` for each graph, as it is at `stage` (tensor or kernel, the default), then compiles it.
     `directory` is an option of this backend; default: where the process runs."""
-    given = dict(options or {})
-    directory = Path(given.pop("directory", "."))
-    return _with_stage(gm, example_inputs, given, "kernel", ("tensor", "kernel"), partial(_drawn, directory))
+    with raised_as_is():
+        directory, given = _directory(options, ".")
+    return _with_stage(gm, example_inputs, mode, given, "kernel", ("tensor", "kernel"), partial(_drawn, directory))
+
+
+def _directory(options: Mapping[str, Any] | None, default: str) -> tuple[Path, dict[str, Any]]:
+    """The option `directory`, and the others."""
+    given = _given(options)
+    directory = given.pop("directory", default)
+    if not isinstance(directory, str | Path):
+        raise UserError(f"takes str, got {directory!r}", location="option 'directory'")
+    check_writable(str(directory), "directory")
+    return Path(directory), given
+
+
+def _given(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not isinstance(options or {}, Mapping):
+        make_options(None, options)  # which refuses them
+    return dict(options or {})
 
 
 def _with_stage(
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
+    mode: str | None,
     options: Mapping[str, Any] | None,
     default: str,
     stages: Sequence[str],
@@ -92,11 +131,11 @@ def _with_stage(
 ) -> Callable[..., Any]:
     """AOTAutograd, each of whose graphs is given to `look`, and is then `compiled`, or runs as that says."""
     with raised_as_is():
-        given = dict(options or {})
+        given = _given(options)
         stage = given.pop("stage", default)
         if stage not in stages:
             raise UserError(f"has no value '{stage}'", location="option 'stage'", hint=f"known: {', '.join(stages)}")
-        checked, name = make_options(None, given), f"graph{next(_numbers)}"
+        checked, name = make_options(mode, given), f"graph{next(_numbers)}"
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
             run = _looked_at(f"{name}_{_direction(directions)}", stage, checked, gm, inputs, look)
@@ -105,8 +144,8 @@ def _with_stage(
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
 
 
-def _direction(directions: Mapping[str, bool]) -> str:
-    return next((name.removeprefix("is_") for name, value in directions.items() if value), "forward")
+def _direction(directions: Mapping[str, bool]) -> Direction:
+    return "backward" if directions["is_backward"] else "inference" if directions["is_inference"] else "forward"
 
 
 def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], look: Look) -> Boxed:
@@ -153,17 +192,17 @@ def _drawn(directory: Path, title: str, stage: str, imported: ImportedGraph, gm:
 
 
 def _debugged(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
-    random = any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in gm.graph.nodes)
+    random = draws(gm)
 
     def run(args: list[Any]) -> Sequence[Any]:
         values = list(args)
         args.clear()
         with raised_as_is():
-            again = [copied(value) for value in values]
-            outputs = CheckedInterpreter(gm).run(*values)
+            first, again = ([copied(value) for value in values] for _ in range(2))
+            outputs = in_sequence(CheckedInterpreter(gm).run(*values))
             if stage != "torch" and not random:
                 got = interpret_graph(imported.module, again, imported.constants)
-                if found := differences([*outputs, *values], [*got, *again]):
+                if found := disagreements(gm, first, [*outputs, *values], [*got, *again]):
                     told = "\n  ".join(found)
                     raise CompilerError(
                         f"{title} at the stage '{stage}' computes other values than its operators:\n  {told}"
@@ -176,15 +215,20 @@ def _debugged(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.Grap
 
 
 def bascule_dump(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Compiles as `bascule` does, and saves the captured, joint, forward, backward and inference graphs in `directory` (default:
-    `bascule_graphs`). With `data` the inputs of the compiled ones are saved as they are at the first call, else their sizes, strides and dtypes.
+    `bascule_graphs`). With `data` the inputs of the compiled ones are saved as they are at the first call, else their sizes, strides and dtypes,
+    and the elements that decide sizes.
     """
     with raised_as_is():
-        given = dict(options or {})
-        directory, data = Path(given.pop("directory", "bascule_graphs")), bool(given.pop("data", False))
-        checked, name = make_options(None, given), f"graph{next(_numbers)}"
+        directory, given = _directory(options, "bascule_graphs")
+        data = bool(given.pop("data", False))
+        checked, name = make_options(mode, given), f"graph{next(_numbers)}"
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f"{name}_captured.py").write_text(gm.print_readable(print_output=False))
 
@@ -193,23 +237,26 @@ def bascule_dump(
             return min_cut(joint, inputs, **kwargs)
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
-            path = directory / f"{name}_{_direction(directions)}.py"
-            write_graph(path, gm, options=given)
+            direction = _direction(directions)
+            path = directory / f"{name}_{direction}.py"
+            write_graph(path, gm, direction, checked)
             print(f"bascule_dump: {path}")
+            again = partial(write_graph, path, copy_of(gm), direction, checked, data=data)
             compiled = compile_direction(name, checked, None, gm, inputs, **directions)
-            return _saving(compiled, gm, path, given) if data else compiled
+            return _told_inputs(compiled, again) if data or deciding_inputs(gm) else compiled
 
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), split)
 
 
-def _saving(compiled: Callable, gm: torch.fx.GraphModule, path: Path, options: Mapping[str, Any]) -> Callable:
-    """`compiled`, whose first call also saves its inputs."""
-    saved = list[Path]()
+def _told_inputs(compiled: Boxed, tell: Callable[[list[Any]], None]) -> Boxed:
+    """`compiled`, whose first call also tells its inputs."""
+    told = False
 
     def run(args: list[Any]) -> Sequence[Any]:
-        if not saved:
-            saved.append(path)
-            write_graph(path, gm, args, options)
+        nonlocal told
+        if not told:
+            told = True
+            tell(args)
         return compiled(args)
 
     run._boxed_call = True  # type: ignore[attr-defined]

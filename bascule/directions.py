@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,11 +18,12 @@ from .compile import compile_graph
 from .dynamo_errors import raised_as_is
 from .freezing import Compiler, freezing
 from .garbage import collections_paused
-from .graph_passes import apply
+from .graph_passes import apply, made_functional
 from .kept_parts import NotKept
 from .options import JOINT, POST_GRAD, Options
 from .record import Record
 from .replay import Replays
+from .traces import timed, trace_compiled
 
 
 def compile_direction(
@@ -45,13 +47,17 @@ def compile_direction(
     `weights`: which inputs are weights, to be frozen if the options ask for it.
     """
     direction: Direction = "backward" if is_backward else "inference" if is_inference else "forward"
-    with raised_as_is(), collections_paused():
+    with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True):
         replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
         if is_inference and joint:
             apply(gm, options, JOINT)
-        apply(gm, options, POST_GRAD)
+        if apply(gm, options, POST_GRAD):
+            gm = made_functional(gm)
+        trace_compiled(f"{name}_{direction}", gm)
 
-        def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+        def compile_(
+            gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options = options
+        ) -> Callable[[list[Any]], Sequence[Any]]:
             if is_inference and peel_biases(gm.graph):  # not before: freezing folds into biases
                 gm.recompile()
             called = f"{name}_{direction}"
@@ -60,21 +66,34 @@ def compile_direction(
         if not (is_backward or is_inference):
             mark_visible_outputs(gm)
         compiler: Compiler = compile_
-        if options.freezing and not is_backward:
-            none = WeightInputs(0, frozenset())
-            compiler = freezing(f"{name}_{direction}", weights or none, compile_, is_inference=is_inference)
         if config.repro_after == "aot":
             from .minifier import (
                 minifying,  # not above: PyTorch's tools for reproducers take a quarter of a second to import
             )
 
-            compiled = minifying(compiler, gm, example_inputs, options)
-        else:
-            compiled = compiler(gm, example_inputs)
+            strictly = partial(compile_, options=replace(options, on_error="raise"))
+            compiler = partial(minifying, strictly, compile_, options=options, direction=direction)
+        if options.freezing and not is_backward:
+            none = WeightInputs(0, frozenset())
+            compiler = freezing(f"{name}_{direction}", weights or none, compiler, is_inference=is_inference)
+        compiled = compiler(gm, example_inputs)
         if not is_backward:
             report_output_strides(gm)
         finished = compiled if replay is None else replay.finished(compiled)
+        if options.profiler_mark_wrapper_call:
+            finished = _marked(finished, f"bascule_{name}_{direction}")
         return _given_memory(finished, tangents_of(gm.graph)) if is_backward else finished
+
+
+def _marked(call: Callable[[list[Any]], Sequence[Any]], name: str) -> Callable:
+    """`call` as a range of the profiler's."""
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        with torch.profiler.record_function(name):
+            return call(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
 
 
 def _given_memory(call: Callable[[list[Any]], Sequence[Any]], tangents: Sequence[int]) -> Callable:

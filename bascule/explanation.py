@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from .backend import compile_dynamo_graph
+from .errors import UserError
 from .record import Record
 from .summary import AtenCall, Kernel, Memory, Summary
 
@@ -143,6 +144,8 @@ def explain(
     Where an output requires gradients, the backward of the sum of such outputs is compiled too; gradients of leaves
     are not touched. `mode`, `options` and `dynamic` are those of `torch.compile`. Raises as compiling would.
     """
+    if not callable(function):
+        raise UserError(f"takes a function or a module, got {function!r}", location="explain")
     records: list[Record] = []
     breaks: list[str] = []
 

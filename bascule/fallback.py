@@ -34,13 +34,18 @@ def run_otherwise(
     return operator_by_operator(gm)
 
 
+def in_sequence(results: Any) -> Sequence[Any]:
+    """What a graph returned: those of branches and loops may return one value as it is, a boxed function does not."""
+    return results if isinstance(results, list | tuple) else (results,)
+
+
 def operator_by_operator(gm: torch.fx.GraphModule) -> Callable[[list[Any]], Sequence[Any]]:
     """The graph as it is, with the boxed calling convention."""
 
     def run(args: list[Any]) -> Sequence[Any]:
         values = list(args)
         args.clear()
-        return gm(*values)
+        return in_sequence(gm(*values))
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run

@@ -61,6 +61,7 @@ def compile_fx_inner(
         for name, wanted in {"cpp_wrapper": cpp_wrapper, "fx_wrapper": fx_wrapper, "aot_mode": aot_mode}.items():
             if wanted:
                 raise UserError("asks for code of another kind than a Python module", location=f"parameter '{name}'")
+        _check(gm, example_inputs)
         asked = {"cudagraphs": bool(cudagraphs), **inductors_passes(POST_GRAD)}
         checked = make_options(None, {**asked, **(options or {})})
         pipeline_for(checked)
@@ -104,6 +105,7 @@ def compile_fx(
     with raised_as_is():
         options = options_for(mode, config_patches)
         pipeline_for(options)
+        _check(model, None)
         again = partial(
             compile_fx,
             inner_compile=inner_compile,
@@ -120,6 +122,7 @@ def compile_fx(
             spec = _flatten_outputs(model)
             compiled = again(model, example_inputs)
             return wraps(compiled)(lambda *args: tree_unflatten(compiled(*args), spec))
+        _check(model, example_inputs)
         apply(model, options, PRE_GRAD)
         table = decomposition_table() if decompositions is None else decompositions
         own = inner_compile is compile_fx_inner
@@ -143,8 +146,28 @@ def memory_efficient_fusion(
     with raised_as_is():
         checked = make_options(mode, options)
         pipeline_for(checked)
+        if not callable(function):
+            raise UserError(f"takes a function or a module, got {function!r}", location="memory_efficient_fusion")
         compiler = partial(compile_direction, f"fx{next(_numbers)}", checked, None, replays=Replays(checked))
         return compile_eagerly(function, compiler, decomposition_table())
+
+
+def _check(gm: Any, example_inputs: Sequence[Any] | None) -> None:
+    """Raises `UserError` for what is no graph, or has not as many inputs as there are `example_inputs`."""
+    if not isinstance(gm, torch.fx.GraphModule):
+        raise UserError(
+            f"takes a torch.fx.GraphModule, got {type(gm).__name__}",
+            location="a graph to compile",
+            hint="functions and modules: torch.compile, or make_fx, which makes a graph of a function",
+        )
+    if example_inputs is not None:
+        inputs = [node.name for node in gm.graph.find_nodes(op="placeholder")]
+        if len(inputs) != len(example_inputs):
+            raise UserError(
+                f"has {len(inputs)} inputs, got {len(example_inputs)} for them",
+                location="a graph to compile",
+                hint=f"its placeholders: {', '.join(inputs)}",
+            )
 
 
 def _returns_flat_tuple(gm: torch.fx.GraphModule) -> bool:

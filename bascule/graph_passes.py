@@ -2,37 +2,67 @@
 
 `pre_grad_custom_pass` sees the graph of PyTorch functions that Dynamo captured; `joint_custom_pre_pass` and `joint_custom_post_pass` the joint
 graph of ATen operators before it is split (or the inference graph); `post_grad_custom_pre_pass` and `post_grad_custom_post_pass` each graph that
-is compiled, in this order. Each is called with a `torch.fx.Graph` and changes it in place.
+is compiled, in this order. Each is called with a `torch.fx.Graph` and changes it in place, or returns another. Values of nodes follow what a
+pass changed, and outputs keep the strides that they were traced with.
 """
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
-from torch.fx import Graph, GraphModule
+import torch
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.fx import Graph, GraphModule, Node
 
 from bascule.frontend.aot import min_cut
-from bascule.frontend.node_values import complete_values
+from bascule.frontend.functional_graphs import functional
+from bascule.frontend.node_values import calls_of, complete_values
+from bascule.frontend.promised_strides import promised_strides, restore_strides
 
 from .errors import UserError
 from .options import JOINT, PRE_GRAD, Options
 
-GraphPass = Callable[[Graph], None]
+GraphPass = Callable[[Graph], Any]
+_TORCH = str(Path(torch.__file__).parent)
+# Modules of functions of numbers, which graphs of ATen operators call too.
+_NUMBERS = ("_operator", "builtins", "math")
+_SOURCE = "_dynamo_source"  # of an input that Dynamo captured: where it comes from
 
 
-def apply(gm: GraphModule, options: Options, names: tuple[str, ...]) -> None:
-    """Runs the passes that `options` has under `names` on `gm`. Raises `UserError` where a pass leaves a graph that is not valid."""
+def apply(gm: GraphModule, options: Options, names: tuple[str, ...]) -> bool:
+    """Runs the passes that `options` has under `names` on `gm`; returns whether there are any.
+
+    Raises `UserError`, which names the pass, where one fails or leaves a graph that is not valid.
+    """
     passes = [(name, getattr(options, name)) for name in names if getattr(options, name) is not None]
+    if not passes:
+        return False
+    captured = names == PRE_GRAD
+    promised = [] if captured else promised_strides(gm.graph)
     for name, function in passes:
-        function(gm.graph)
         try:
-            gm.graph.lint()
-        except RuntimeError as error:
+            _run(gm, function, captured)
+        except _Invalid as error:
             raise UserError(f"left a graph that is not valid: {error}", location=f"option '{name}'") from error
-        if name not in PRE_GRAD:
-            complete_values(gm.graph)
-    if passes:
-        gm.recompile()
+        except Exception as error:
+            told = f"raised {type(error).__name__}: {error}\n  at {_place(error)}"
+            raise UserError(told, location=f"option '{name}'") from error
+    if not captured:
+        restore_strides(gm.graph, promised)
+    gm.recompile()
+    return True
+
+
+def made_functional(gm: GraphModule) -> GraphModule:
+    """`gm`, a graph that is compiled, which passes changed: what they let it write in place it writes at its end, or not."""
+    old = gm.graph.find_nodes(op="placeholder")
+    new = functional(gm, [node.meta["val"] for node in old])
+    if new is not gm:
+        for node, other in zip(old, new.graph.find_nodes(op="placeholder"), strict=True):
+            other.meta = {**other.meta, **node.meta}
+    return new
 
 
 def partition(options: Options) -> Callable[..., Any]:
@@ -44,3 +74,64 @@ def partition(options: Options) -> Callable[..., Any]:
         return cut(joint, inputs, **kwargs)
 
     return split if any(getattr(options, name) is not None for name in JOINT) else cut
+
+
+class _Invalid(Exception):
+    """What is wrong with the graph that a pass left."""
+
+
+def _run(gm: GraphModule, function: GraphPass, captured: bool) -> None:
+    """Runs one pass on `gm`: as Dynamo `captured` it, or one of ATen operators."""
+    inputs, outputs = gm.graph.find_nodes(op="placeholder"), _outputs(gm.graph)
+    calls = calls_of(gm.graph)
+    returned = function(gm.graph)
+    if isinstance(returned, Graph) and returned is not gm.graph:
+        gm.graph = returned
+    try:
+        gm.graph.lint()
+    except RuntimeError as error:
+        raise _Invalid(error) from error
+    now = gm.graph.find_nodes(op="placeholder")
+    for what, before, after in (("inputs", len(inputs), len(now)), ("outputs", outputs, _outputs(gm.graph))):
+        if before != after:
+            raise _Invalid(f"it has {after} {what} where there were {before}")
+    for old, new in zip(inputs, now):
+        new.meta = {**old.meta, **new.meta}
+        if hasattr(old, _SOURCE):
+            setattr(new, _SOURCE, getattr(old, _SOURCE))
+    if captured:
+        return
+    known = {target for target, *_ in calls.values()}
+    for node in gm.graph.nodes:
+        if _is_foreign(node, known):
+            called = getattr(node.target, "__name__", node.target)
+            raise _Invalid(f"'{node.name}' calls '{called}', which is no operator of ATen")
+    try:
+        complete_values(gm.graph, calls)
+    except Exception as error:
+        raise _Invalid(f"{type(error).__name__}: {error}") from error
+
+
+def _place(error: Exception) -> str:
+    """The line where `error` was raised, or which called what of PyTorch's raised it: Dynamo does not show the traceback."""
+    frames = extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_TORCH)]
+    return f"{own[-1].filename}:{own[-1].lineno}"
+
+
+def _outputs(graph: Graph) -> int | None:
+    """How many there are; None for a graph that returns one value."""
+    (returned,) = graph.output_node().args
+    return len(returned) if isinstance(returned, list | tuple) else None
+
+
+def _is_foreign(node: Node, known: set[Any]) -> bool:
+    """Whether a pass put `node` into a graph of ATen operators, where it is nothing that these graphs consist of. `known`: what there was."""
+    if node.op in ("call_method", "call_module"):
+        return True
+    if node.op != "call_function" or node.target in known:
+        return False
+    if isinstance(node.target, OpOverload | OpOverloadPacket | HigherOrderOperator):
+        return False
+    name = getattr(node.target, "__name__", "")
+    return getattr(node.target, "__module__", None) not in _NUMBERS and not name.lstrip("_").startswith("sym_")

@@ -11,8 +11,8 @@ from typing import Any, get_args, get_type_hints
 from .errors import UserError
 
 
-def _option(default: Any, meaning: str, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "choices": choices})
+def _option(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "choices": choices, "least": least})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,27 @@ class Options:
         "what kernels are compiled for; 'auto': where the graph's tensors are; 'interpret': a GPU, whose kernels are interpreted on CPU tensors",
         ("auto", "cpu", "cuda", "interpret"),
     )
-    dump: str | None = _option(None, "a directory that receives the IR after every pass and the wrapper of each graph")
+    dump: str | None = _option(
+        None,
+        "a directory that receives the IR after every pass and the wrapper of each graph; where it is not given and "
+        "torch._inductor.config.trace.enabled (TORCH_COMPILE_DEBUG=1) is on, 'bascule' in the directory of that run",
+    )
     verify: bool = _option(False, "verify the IR after every pass")
+    nan_asserts: bool = _option(
+        False,
+        "raise AssertionError, which names the operators and their line, where inputs of a graph, or what a kernel or an operator "
+        "computes, have NaN or infinities; no CUDA graphs then; where it is not given, torch._inductor.config.nan_asserts counts",
+    )
+    size_asserts: bool = _option(
+        False,
+        "raise AssertionError where an input of a graph has other sizes or strides than it was compiled for, for callers without "
+        "Dynamo, whose guards see to that; what operators return is always checked",
+    )
+    profiler_mark_wrapper_call: bool = _option(
+        False,
+        "each call of a compiled graph is a range of torch.profiler's, with the graph's name; where it is not given, "
+        "torch._inductor.config.profiler_mark_wrapper_call counts",
+    )
     cache: bool = _option(
         True, "keep compiled graphs on disk, in $BASCULE_CACHE_DIR or ~/.cache/bascule, and load them"
     )
@@ -59,10 +78,12 @@ class Options:
     )
     cudagraphs: bool = _option(False, "record compiled graphs as CUDA graphs and replay them; nothing to do on a CPU")
     cudagraph_shapes: int = _option(
-        16, "for how many sizes of its inputs a graph of dynamic sizes is recorded; it runs unrecorded for further ones"
+        16,
+        "for how many sizes of its inputs a graph of dynamic sizes is recorded; it runs unrecorded for further ones",
+        least=0,
     )
     cudagraph_bytes: int | None = _option(
-        None, "bytes of a GPU that recordings may hold before no further one is made; None: half of its memory"
+        None, "bytes of a GPU that recordings may hold before no further one is made; None: half of its memory", least=0
     )
     max_autotune: bool = _option(
         False,
@@ -90,7 +111,8 @@ class Options:
         for f in fields(self):
             value, kind = getattr(self, f.name), kinds[f.name]
             accepted = get_args(kind) or (kind,)
-            if type(value) not in accepted and not (Callable in accepted and callable(value)):
+            is_function = callable(value) and not isinstance(value, type)
+            if type(value) not in accepted and not (Callable in accepted and is_function):
                 names = " or ".join(_NAMES.get(k) or k.__name__ for k in accepted)
                 raise UserError(f"takes {names}, got {value!r}", location=f"option '{f.name}'")
             choices = f.metadata["choices"]
@@ -98,17 +120,20 @@ class Options:
                 raise UserError(
                     f"has no value '{value}'", location=f"option '{f.name}'", hint=f"known: {', '.join(choices)}"
                 )
+            least = f.metadata["least"]
+            if least is not None and value is not None and value < least:
+                raise UserError(f"takes no number under {least}, got {value}", location=f"option '{f.name}'")
         if self.dump is not None:
-            _check_writable(self.dump)
+            check_writable(self.dump, "dump")
 
 
-def _check_writable(directory: str) -> None:
-    """Raises `UserError` for a directory that cannot be made, or written into. It is made where something is written."""
+def check_writable(directory: str, option: str) -> None:
+    """Raises `UserError` for a directory, given as `option`, that cannot be made, or written into. It is made where something is written."""
     path = Path(directory).absolute()
     existing = next(place for place in (path, *path.parents) if place.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         why = "cannot be written into" if existing.is_dir() else "is no directory"
-        raise UserError(f"cannot make the directory '{directory}': '{existing}' {why}", location="option 'dump'")
+        raise UserError(f"cannot make the directory '{directory}': '{existing}' {why}", location=f"option '{option}'")
 
 
 _NAMES = {type(None): "None", Callable: "a function"}
@@ -126,6 +151,8 @@ INDUCTORS = {
     "emulate_precision_casts": ("numerics", "eager"),
     "max_autotune": ("max_autotune", True),
     "triton.cudagraphs": ("cudagraphs", True),
+    "nan_asserts": ("nan_asserts", True),
+    "profiler_mark_wrapper_call": ("profiler_mark_wrapper_call", True),
 }
 
 # What `mode` means, in options. The names are those of `torch.compile`.
@@ -144,6 +171,8 @@ def make_options(mode: str | None = None, options: Mapping[str, Any] | None = No
     """
     if mode is not None and mode not in MODES:
         raise UserError(f"there is no mode '{mode}'{_like(mode, MODES)}", hint=f"known: {', '.join(MODES)}")
+    if not isinstance(options or {}, Mapping):
+        raise UserError(f"takes a dictionary, got {options!r}", location="parameter 'options'")
     known = [f.name for f in fields(Options)]
     for name in options or {}:
         if name not in known:
@@ -154,9 +183,13 @@ def make_options(mode: str | None = None, options: Mapping[str, Any] | None = No
 def options_for(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
     """What `make_options` says; what `INDUCTORS` names and the user's passes, where `options` leave them open, are those of
     `torch._inductor.config`."""
+    from torch._dynamo.utils import get_debug_dir
     from torch._inductor import config
 
+    make_options(mode, options)  # what the user gave is refused before it is mixed with anything
     asked = {option: value for setting, (option, value) in INDUCTORS.items() if attrgetter(setting)(config)}
+    if config.trace.enabled:  # TORCH_COMPILE_DEBUG=1
+        asked["dump"] = str(Path(get_debug_dir()) / "bascule")
     return make_options(mode, {**asked, **inductors_passes(PASSES), **(options or {})})
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from . import traces
 from .options import Options
 from .summary import Summary
-from .traces import output_code, trace
 
 if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs neither MLIR nor the importer
     from bascule.frontend.cut_operators import Cut
@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs nei
     from .pools import Pool
 
 log = logging.getLogger("bascule")
+UNREPLAYED = "not replayed"  # how `replay` begins where it tells why not
+FORMS = "form-kernels"  # the pass that fuses
 # Pass -> the stage that it leaves.
 LEAVES = {"torch-to-bascule": "tensor", "schedule-kernels": "kernel", "plan-memory": "program"}
 
@@ -54,18 +56,23 @@ class Record:
     def stage(self, name: str) -> Iterator[None]:
         """Times the stage `name`."""
         self.running, start = name, perf_counter()
-        yield
+        with traces.timed(name):
+            yield
         self._finish(name, perf_counter() - start)
 
     def observe(self, when: str, stage: Any, module: "ir.Module") -> None:
         """An observer for `Pipeline.run`: times each pass, and dumps what it leaves."""
         if when == "before":
+            if stage.name == FORMS:
+                traces.pre_fusion.debug("%s before fusion:\n%s", self.name, Text(module))
             self.running, self._start = stage.name, perf_counter()
         elif when == "after":
             self._finish(stage.name, perf_counter() - self._start)
             self.dump_module(stage.name, module)
             if stage.name in LEAVES:
-                trace(f"bascule_{self.name}_{LEAVES[stage.name]}", lambda: text_of(module))
+                traces.trace(f"bascule_{self.name}_{LEAVES[stage.name]}", lambda: text_of(module))
+            if LEAVES.get(stage.name) == "kernel":
+                traces.post_fusion.debug("%s after fusion:\n%s", self.name, Text(module))
 
     def _finish(self, name: str, seconds: float) -> None:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
@@ -97,9 +104,37 @@ class Record:
         log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, how, total)
         if self.replay is not None:
             log.info("%s: CUDA graph: %s", self.name, self.replay)
+            traces.cudagraphs.debug("%s: %s", self.name, self.replay)
         if self.wrapper is not None:
-            output_code.debug("%s:\n%s", self.name, self.wrapper)
-            trace(f"bascule_{self.name}_output_code", lambda: self.wrapper or "")
+            traces.output_code.debug("%s:\n%s", self.name, self.wrapper)
+            traces.trace(f"bascule_{self.name}_output_code", lambda: self.wrapper or "")
+        if self.summary is not None and self.compiled:
+            self._tell(self.summary)
+
+    def _tell(self, summary: Summary) -> None:
+        """Logs the kernels, what was not fused, and what costs time that a user might save."""
+        for kernel in summary.kernels:
+            operators = ", ".join(kernel.operators)
+            traces.schedule.debug("%s: %s over %s: %s", self.name, kernel.name, kernel.domain, operators)
+        for remark in dict.fromkeys(summary.remarks):
+            traces.fusion.debug("%s: %s", self.name, remark)
+        hints = [f"a kernel did not compile: {refused}" for refused in self.refused]
+        if self.untuned is not None:
+            hints.append(f"max_autotune measured nothing: {self.untuned}")
+        if self.replay is not None and self.replay.startswith(UNREPLAYED):
+            hints.append(f"CUDA graph: {self.replay}")
+        for hint in hints:
+            traces.perf_hints.info("%s: %s", self.name, hint)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A module, whose text is made when a log is written."""
+
+    module: "ir.Module"
+
+    def __str__(self) -> str:
+        return text_of(self.module)
 
 
 def text_of(module: "ir.Module") -> str:

@@ -24,8 +24,8 @@ from .kept_parts import NotKept
 from .kept_replays import KeptReplay
 from .options import Options
 from .pools import Pool, pool_of
-from .record import Record
-from .recordings import Refusal, devices_of, mark, outputs_of, placeholders, recording_of
+from .record import UNREPLAYED, Record
+from .recordings import Refusal, devices_of, mark, mark_gradients, outputs_of, placeholders, recording_of
 from .unrecordable import unrecordable
 
 log = logging.getLogger("bascule")
@@ -71,7 +71,8 @@ class Replays:
         self, gm: torch.fx.GraphModule, direction: Direction, static: Sequence[int] | None = None
     ) -> "Replay | None":
         """For `gm`, one of the graphs; None where nothing is replayed. `static`: numbers of the inputs that stay, if the caller knows them."""
-        if not self.options.cudagraphs or self.options.target == "interpret" or not devices_of(gm.graph):
+        looks = self.options.nan_asserts  # at values, between kernels
+        if not self.options.cudagraphs or looks or self.options.target == "interpret" or not devices_of(gm.graph):
             return None
         if static is None and direction != "backward":
             from bascule.runtime.cudagraphs import static_input_numbers
@@ -80,6 +81,8 @@ class Replays:
         inputs = placeholders(gm.graph)
         stays = (n in static if static is not None else node.name in self.saved for n, node in enumerate(inputs))
         mark(gm, stays, [] if direction == "backward" else self.names)
+        if direction == "backward":
+            mark_gradients(gm, self.names)
         return Replay(self, direction, self.trees())
 
     def trees(self) -> Recorder:
@@ -139,8 +142,8 @@ class Replays:
 
     def told_of(self, refusal: Refusal, record: Record) -> None:
         """A graph is not replayed: said once, also of a backward that only follows its forward."""
-        record.replay = f"not replayed: {refusal}"
-        count("cudagraphs", f"not replayed: {refusal.reason}")
+        record.replay = f"{UNREPLAYED}: {refusal}"
+        count("cudagraphs", f"{UNREPLAYED}: {refusal.reason}")
         if refusal != UNFOLLOWED and record.fallback is None:  # else another warning has said it
             _warn(f"{record.name} is not replayed as a CUDA graph: {refusal}")
 
@@ -192,7 +195,7 @@ class Replay:
         why = self._failed(record)
         if why is None:
             return None
-        record.replay = f"not replayed: {why}"
+        record.replay = f"{UNREPLAYED}: {why}"
         self.replayed -= 1
         if self.direction == "forward":
             self.shared.saved -= made

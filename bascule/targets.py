@@ -1,6 +1,7 @@
 """What kernels are compiled for: the CPU, a GPU through Triton, or Triton's IR interpreted on the CPU."""
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,11 +15,13 @@ from bascule.runtime.plans import ALIGNED, NARROW, WIDE, Planner, variant_of
 from bascule.runtime.references import PartlyCompiledFunctions, PartlyCompiledPlans
 
 from .devices import CPU, Placement
+from .dialect.ir.functions import functions, kernel_op
 from .dialect.mlir import ir
 from .errors import UnsupportedError
 from .machine_code import LATER, cubin_images, start_cubin_images
 from .record import Record
 from .refused_kernels import Refusals
+from .traces import kernel_code
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,9 @@ class Cpu:
         from bascule.lowering.cpu import CompiledKernels, start_compiling
 
         refusals = Refusals(module, record)
+        if kernel_code.isEnabledFor(logging.DEBUG):
+            for function in filter(kernel_op, functions(module)):
+                kernel_code.debug("%s: %s", record.name, function)
         with record.stage("jit"):
             started = start_compiling(module, refuse=refusals)
 
@@ -215,6 +221,7 @@ def _lower(module: ir.Module, record: Record, refuse: Refuse | None = None) -> A
         lowered = lower_kernels(module, refuse or reraise)
     for kernel in lowered.kernels.values():
         record.dump(f"{kernel.name}.ttir", kernel.ttir)
+        kernel_code.debug("%s: %s\n%s", record.name, kernel.name, kernel.ttir)
     return lowered
 
 

@@ -1,15 +1,61 @@
-"""Our stages among PyTorch's logs: `TORCH_LOGS="+bascule"` (times of stages), `TORCH_LOGS=output_code` (generated modules), and artifacts for
-`tlparse` (`TORCH_TRACE=directory`), the IR at each stage and the module. Names private modules of PyTorch; checked on torch 2.13.
+"""Our stages among PyTorch's logs and traces, under the names where Inductor's users look for them.
+
+`TORCH_LOGS`: `+bascule` (times of stages), `pre_grad_graphs` and `post_grad_graphs` (FX graphs, around the user's passes), `ir_pre_fusion` and
+`ir_post_fusion` (the IR before kernels are formed, and with schedules), `fusion` (what was not fused, and why), `schedule` (the kernels),
+`kernel_code` (of each kernel), `output_code` (the generated modules), `cudagraphs` and `perf_hints`. `TORCH_TRACE=directory`: artifacts for
+`tlparse`. Times are in `torch._dynamo.utils.compile_times()` and among the metrics of a compilation.
+
+Names private modules of PyTorch; checked on torch 2.11, 2.13.
 """
 
+import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
 
+from torch._dynamo.utils import dynamo_timed, lazy_format_graph_code
 from torch._logging import getArtifactLogger, trace_structured
+from torch.fx import GraphModule
 
-# Under a name of torch's, whose handlers print it.
-output_code = getArtifactLogger("torch._dynamo.backends.bascule", "output_code")
+
+def _logger(artifact: str) -> logging.Logger:
+    return getArtifactLogger("torch._dynamo.backends.bascule", artifact)  # a name of torch's, whose handlers print it
+
+
+output_code, kernel_code = _logger("output_code"), _logger("kernel_code")
+pre_fusion, post_fusion = _logger("ir_pre_fusion"), _logger("ir_post_fusion")
+fusion, schedule = _logger("fusion"), _logger("schedule")
+cudagraphs, perf_hints = _logger("cudagraphs"), _logger("perf_hints")
+_pre_grad, _post_grad = _logger("pre_grad_graphs"), _logger("post_grad_graphs")
+
+
+# Of graphs, beside their code.
+_SHOWN: dict[str, Any] = {"include_stride": True, "include_device": True}
 
 
 def trace(name: str, text: Callable[[], str]) -> None:
     """An artifact called `name`; `text` is only asked for where a trace is kept."""
     trace_structured("artifact", metadata_fn=lambda: {"name": name, "encoding": "string"}, payload_fn=text)
+
+
+def trace_captured(name: str, gm: GraphModule) -> None:
+    """Logs `gm`, which Dynamo captured, before passes of the user's run on it."""
+    _pre_grad.debug("%s", _code(f"BEFORE PRE GRAD {name}", gm))
+
+
+def trace_compiled(name: str, gm: GraphModule) -> None:
+    """Logs `gm`, a graph of ATen operators that is compiled, as the user's passes left it."""
+    _post_grad.debug("%s", _code(f"AFTER POST GRAD {name}", gm))
+    trace_structured("inductor_post_grad_graph", payload_fn=partial(gm.print_readable, print_output=False, **_SHOWN))
+
+
+def _code(title: str, gm: GraphModule) -> object:
+    """The text of `gm`, made when a log is written."""
+    return lazy_format_graph_code(title, gm, **_SHOWN)
+
+
+def timed(stage: str, *, whole: bool = False) -> AbstractContextManager[None]:
+    """The time of a stage, for `compile_times()` and traces; that of a `whole` compilation counts as Inductor's does, in the metrics."""
+    column = "inductor_cumulative_compile_time_us" if whole else None
+    return dynamo_timed(f"bascule.{stage}", log_pt2_compile_event=whole, dynamo_compile_column_us=column)

@@ -3,7 +3,7 @@
 Dynamo traces a drawn float as a tensor of the default dtype without dimensions, and hands over one of double precision, unguarded:
 operators of eager promote it to the same results, compiled code would read other bytes.
 
-What Dynamo notes of a graph's inputs is private to it. Checked on torch 2.13; where the notes are missing, nothing is converted.
+What Dynamo notes of a graph's inputs is private to it. Checked on torch 2.11 to 2.14; where the notes are missing, nothing is converted.
 """
 
 from collections.abc import Callable, Sequence

@@ -62,10 +62,9 @@ def laid_out(x: torch.Tensor, strides: Strides) -> torch.Tensor:
     """A copy of `x` whose memory holds its elements. Where several share a place, they are taken to be equal, as they were."""
     if len(strides) != x.dim():
         raise RuntimeError(f"a hook on saved tensors gave back {x.dim()} dimensions for {len(strides)}")
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, strides))
     places = torch.zeros((), dtype=torch.int64, device=x.device)
     for size, stride in zip(x.shape, strides):
         places = places[..., None] + torch.arange(size, device=x.device) * stride
-    made = torch.empty(extent, dtype=x.dtype, device=x.device)
-    made[places] = x
-    return made.as_strided(x.shape, strides)
+    made = torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device)
+    made.as_strided((made.untyped_storage().nbytes() // x.element_size(),), (1,))[places] = x
+    return made

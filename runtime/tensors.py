@@ -1,6 +1,6 @@
 """What a generated module does with tensors.
 
-PyTorch's private functions for wrappers are named here and nowhere else. Checked on torch 2.13.
+PyTorch's private functions for wrappers are named here and nowhere else. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Sequence

@@ -25,6 +25,7 @@ from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from .aten_calls import AtenFunction, number_text
+from .checks import UNCHECKED, Checks
 from .expressions import python_of
 from .launches import WIDTH, Calls, Launcher, Plans, Runs
 from .places import ARENA, MEMORY, Kept, Places
@@ -33,16 +34,17 @@ from .source import Source
 
 # Names that a generated module uses itself.
 RESERVED = (
-    *("args", "call", "constants", "current_stream", "empty", "empty_kept", "free", "functional", "give_arena", "i32"),
-    *("i64", "kept", "kept_layouts", "kernel", "laid_out", "lay_out", "layout", "over", "plan", "ptr", "realigned"),
-    *("size", "slot", "stream", "take_arena", "thread_count", "threads", "torch", "view"),
+    *("args", "call", "check_finite", "check_layout", "constants", "current_stream", "empty", "empty_kept", "free"),
+    *("functional", "give_arena", "i32", "i64", "kept", "kept_layouts", "kernel", "laid_out", "lay_out", "layout"),
+    *("over", "plan", "ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads"),
+    *("torch", "view"),
 )
 HOST_OUTPUTS = "bascule.host_outputs"
 REUSED = 1 << 20  # bytes from which `runtime/kept_blocks.py` is asked whether a result on a CPU lies where another did
 KEEPS = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
 
 
-def to_python(module: ir.Module, plans: Plans | None = None) -> str:
+def to_python(module: ir.Module, plans: Plans | None = None, checks: Checks = UNCHECKED) -> str:
     """The source of the module's only graph function at the program stage.
 
     Without `plans` its kernels are C functions for the CPU, else plans launch them. It expects these names when it is run: `constants`, the
@@ -54,7 +56,7 @@ def to_python(module: ir.Module, plans: Plans | None = None) -> str:
         graphs = graph_functions(module)
         if len(graphs) != 1:
             raise UserError(f"a program has one graph function, this module has {len(graphs)}")
-        return Program(module, graphs[0], plans).write()
+        return Program(module, graphs[0], plans, checks).write()
 
 
 def name_of(function: ir.Operation) -> str:
@@ -70,8 +72,8 @@ def stored_arguments(function: ir.Operation) -> set[int]:
 class Program:
     """One graph function being written."""
 
-    def __init__(self, module: ir.Module, graph: ir.Operation, plans: Plans | None):
-        self.module, self.graph, self.plans = module, graph, plans
+    def __init__(self, module: ir.Module, graph: ir.Operation, plans: Plans | None, checks: Checks):
+        self.module, self.graph, self.plans, self.checks = module, graph, plans, checks
         self.block = graph.regions[0].blocks[0]
         self.table = ir.SymbolTable(module.operation)
         self.signature = Signature(graph)
@@ -96,6 +98,8 @@ class Program:
         line("def call(args):")
         on_host = self.plans is None or self.plans.on_host
         self.signature.unpack(self.source, self.places, None if on_host else "DEVICE")
+        for text in self.checks.of_inputs(self.signature, self.places):
+            line(f"    {text}")
         self.launcher.begin()
         ops = [op.operation for op in self.block.operations]
         last_uses = self._last_uses_of_inputs(ops)
@@ -139,6 +143,8 @@ class Program:
         line("import torch")
         if any(MUTATES in f.attributes for f in externs):
             line("from bascule.runtime.functional import functional")
+        for text in self.checks.imports():
+            line(text)
         if any(OVER in op.operation.attributes for op in self.block.operations):
             line("from bascule.runtime.spare_memory import over")
         for text in self.launcher.imports():
@@ -228,9 +234,11 @@ class Program:
                 source, dest = (places.tensor(operand) for operand in op.operands)
                 line(f"    {dest}{self._writes(op.operands[1])}.copy_({source})", source_of(op.location))
             case "func.call" if op.attributes["callee"].value in self.stores:
-                for number in self.stores[op.attributes["callee"].value]:
-                    self._writes(op.operands[number])
+                stored = [op.operands[number] for number in sorted(self.stores[op.attributes["callee"].value])]
+                for value in stored:
+                    self._writes(value)
                 self.launcher.launch(op)
+                self._check_values(op, stored)
             case "func.call":
                 self.launcher.flush()
                 self.comment(op)
@@ -261,6 +269,7 @@ class Program:
         results = list(op.results)
         if not results:
             self.source.line(f"    {text}", where)
+            self._check_values(op, list(op.operands)[len(op.operands) - extern.outs :] if extern.writes_out else [])
             return
         positions = list(self.table[name].operation.attributes[RESULTS])
         if not extern.mutates and not extern.returns_list and len(extern.schema.returns) == 1:
@@ -275,6 +284,17 @@ class Program:
             name = places.tensors[result]
             left_out = ", left_out=True" if extern.may_leave_out and not self._is_read(result) else ""
             self.source.line(f"    {name} = laid_out({name}, {places.layout(result)}{left_out})", where)
+            self._check_values(op, [result])
+
+    def _check_values(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
+        """Checks what `op` has just computed, if that is asked for."""
+        if not self.checks.checked(values):
+            return
+        self.launcher.flush()
+        operators, called = ", ".join(dict.fromkeys(operators_of(op.location))), op.attributes["callee"].value
+        what = operators if called in self.externs and operators else ": ".join(filter(None, [called, operators]))
+        for text in self.checks.of_values(what, values, self.places):
+            self.source.line(f"    {text}", source_of(op.location))
 
     def _is_read(self, value: ir.Value) -> bool:
         """Whether a kernel may read the memory of `value`, or of a view of it: what ATen and the caller are given, they look at themselves."""

@@ -252,6 +252,9 @@ def test_the_limit_is_the_environments(monkeypatch):
     assert cache_directory.limit() == 2 << 30
     monkeypatch.setenv("BASCULE_CACHE_LIMIT", "1000")
     assert cache_directory.limit() == 1000
+    monkeypatch.setenv("BASCULE_CACHE_LIMIT", "500M")
+    with pytest.warns(UserWarning, match=r"\$BASCULE_CACHE_LIMIT is '500M', which is no number of bytes"):
+        assert cache_directory.limit() == 2 << 30
 
 
 @pytest.mark.parametrize("key", ["../../outside", "ab/../../../outside", "/outside", "", "..", "a\0b"])

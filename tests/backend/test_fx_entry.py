@@ -234,6 +234,18 @@ def test_inputs_keep_their_sizes_where_the_trace_at_hand_is_to_be_ignored(ignore
     torch.testing.assert_close(compiled(x)[0], x * 2)
 
 
+def test_what_is_no_graph_is_refused():
+    for entry in (compile_fx, compile_fx_inner):
+        with pytest.raises(bascule.UserError, match=r"takes a torch\.fx\.GraphModule, got function"):
+            entry(lambda x: x, [torch.randn(3)])
+        with pytest.raises(bascule.UserError, match=r"has 1 inputs, got 2 for them\n.*placeholders: \w+"):
+            entry(torch.fx.symbolic_trace(lambda x: (torch.sin(x),)), [torch.randn(3), torch.randn(3)])
+    with pytest.raises(bascule.UserError, match="takes a function or a module, got 3"):
+        bascule.memory_efficient_fusion(3)
+    with pytest.raises(bascule.UserError, match="takes a function or a module, got 3"):
+        bascule.explain(3)
+
+
 def test_config_patches_are_checked():
     gm, inputs = traced(lambda x: (x,), torch.randn(3))
     with pytest.raises(bascule.UserError, match="no option 'max_fusion'"):

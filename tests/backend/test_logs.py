@@ -14,6 +14,19 @@ def logged(caplog):
     torch._logging.set_logs()
 
 
+@pytest.mark.parametrize("how", ["option", "Inductor's"])
+def test_the_profiler_marks_each_graph(how):
+    torch._dynamo.reset()
+    options = {"on_error": "raise"} | ({"profiler_mark_wrapper_call": True} if how == "option" else {})
+    with torch._inductor.config.patch(profiler_mark_wrapper_call=how != "option"):
+        f = torch.compile(lambda x: torch.tanh(x).sum(), backend="bascule", options=options)
+        f(torch.randn(4, requires_grad=True)).backward()
+    with torch.profiler.profile() as profile:
+        f(torch.randn(4, requires_grad=True)).backward()
+    marks = sorted(event.key for event in profile.key_averages() if event.key.startswith("bascule_graph"))
+    assert [mark.rpartition("_")[2] for mark in marks] == ["backward", "forward"]
+
+
 def test_graph_breaks_name_the_users_line(logged):
     torch._dynamo.reset()
 

@@ -1,0 +1,207 @@
+"""Passes of the user's own over FX graphs: what they may leave, what is refused, and what their graphs promised outside."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import bascule
+from bascule.options import JOINT, PASSES, POST_GRAD
+
+aten = torch.ops.aten
+RAISE = {"on_error": "raise"}
+ON_ATEN = (*JOINT, *POST_GRAD)
+
+torch.library.define("graph_pass_test::twice", "(Tensor x) -> Tensor")
+torch.library.impl("graph_pass_test::twice", "CPU", lambda x: x * 2)
+torch.library.register_fake("graph_pass_test::twice", lambda x: torch.empty_like(x))
+
+
+def compiled(function, name, graph_pass, **kwargs):
+    return torch.compile(function, backend="bascule", options={**RAISE, name: graph_pass}, **kwargs)
+
+
+def sines(graph):
+    return [node for node in graph.nodes if node.target is aten.sin.default]
+
+
+def computed(node, target, *args, **kwargs):
+    """A call after `node`, of what it gives, in its place."""
+    with node.graph.inserting_after(node):
+        new = node.graph.call_function(target, (node, *args), kwargs)
+    node.replace_all_uses_with(new, delete_user_cb=lambda user: user is not new)
+    return new
+
+
+def column_major(graph):
+    """Lays the results of sines out by columns."""
+    for node in sines(graph):
+        rows = computed(node, aten.permute.default, [1, 0])
+        copy = computed(rows, aten.clone.default, memory_format=torch.contiguous_format)
+        computed(copy, aten.permute.default, [1, 0])
+
+
+@pytest.mark.parametrize("name", ON_ATEN)
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+def test_outputs_keep_the_strides_of_eager(name, dynamic, grad):
+    def f(x):
+        return torch.sin(x), torch.sin(x + 1).t(), torch.sin(x).sum()
+
+    g = compiled(f, name, column_major, dynamic=dynamic)
+    for rows in (4, 5):
+        x = torch.randn(rows, 6, requires_grad=grad)
+        found, wanted = g(x), f(x)
+        torch.testing.assert_close(found, wanted)
+        assert [y.stride() for y in found] == [y.stride() for y in wanted]
+        if grad:
+            torch.testing.assert_close(*(torch.autograd.grad(y[0].sum() + y[1].sum(), x) for y in (found, wanted)))
+
+
+def test_a_layout_inside_the_graph_is_the_passs_own():
+    def channels_last(graph):
+        for node in graph.find_nodes(op="call_function", target=aten.convolution.default):
+            computed(node, aten.clone.default, memory_format=torch.channels_last)
+
+    model, x = torch.nn.Conv2d(3, 4, 3), torch.randn(2, 3, 8, 8)
+    found = compiled(model, "post_grad_custom_pre_pass", channels_last)(x)
+    torch.testing.assert_close(found, model(x))
+    assert found.is_contiguous()
+
+
+def test_an_expanded_result_has_memory_again():
+    def first_row(graph):
+        for node in sines(graph):
+            computed(computed(node, aten.slice.Tensor, 0, 0, 1), aten.expand.default, [4, 6])
+
+    x = torch.randn(4, 6)
+    found = compiled(torch.sin, "post_grad_custom_post_pass", first_row)(x)
+    assert found.stride() == (6, 1)
+    torch.testing.assert_close(found, torch.sin(x)[:1].expand(4, 6))
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_may_return_a_graph(name):
+    def with_cosines(graph):
+        new = torch.fx.Graph()
+        new.output(new.graph_copy(graph, {}))
+        for node in new.nodes:
+            node.target = {torch.sin: torch.cos, aten.sin.default: aten.cos.default}.get(node.target, node.target)
+        return new
+
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(compiled(lambda x: torch.sin(x) * 2, name, with_cosines)(x), torch.cos(x) * 2)
+
+
+@pytest.mark.parametrize("name", ON_ATEN)
+def test_a_pass_may_call_custom_operators(name):
+    def twice(graph):
+        for node in sines(graph):
+            computed(node, torch.ops.graph_pass_test.twice.default)
+
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(compiled(lambda x: torch.sin(x) + 1, name, twice)(x), torch.sin(x) * 2 + 1)
+
+
+@pytest.mark.parametrize("name", ON_ATEN)
+def test_values_follow_what_a_pass_changed(name):
+    def in_halves(graph):
+        for node in sines(graph):
+            with graph.inserting_before(node):
+                half = graph.call_function(torch.ops.prims.convert_element_type.default, (node.args[0], torch.float16))
+            node.args = (half,)
+
+    x = torch.randn(4, 6)
+    found = compiled(lambda x: torch.sin(x) * 2, name, in_halves)(x)
+    assert found.dtype == torch.float16
+    torch.testing.assert_close(found, torch.sin(x.half()) * 2)
+
+
+def test_a_pass_may_leave_the_choice_of_an_overload():
+    def cosine(graph):
+        for node in sines(graph):
+            node.target = aten.cos
+
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(compiled(torch.sin, "post_grad_custom_pre_pass", cosine)(x), torch.cos(x))
+
+
+@pytest.mark.parametrize("written", ["an input", "an intermediate"])
+def test_a_pass_may_write_in_place(written):
+    def in_place(graph):
+        for node in graph.nodes:
+            if written == "an input" and node.target is aten.sin.default:
+                node.target = aten.sin_.default
+            elif written == "an intermediate" and node.target is aten.add.Tensor:
+                node.target = aten.add_.Tensor
+
+    x = torch.randn(4, 6)
+    given = x.clone()
+    found = compiled(lambda x: torch.sin(x) + 1, "post_grad_custom_pre_pass", in_place)(given)
+    torch.testing.assert_close(found, torch.sin(x) + 1)
+    torch.testing.assert_close(given, torch.sin(x) if written == "an input" else x)
+
+
+def raises(graph):
+    graph.eliminate_dead_code()
+    raise ValueError("there is no such pattern")
+
+
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_pass_that_raises_is_named(name, grad):
+    line = raises.__code__.co_firstlineno + 2
+    says = f"'{name}': raised ValueError: there is no such pattern\n  at .*{Path(__file__).name}:{line}"
+    with pytest.raises(bascule.UserError, match=says):
+        compiled(torch.sin, name, raises)(torch.randn(3, requires_grad=grad))
+
+
+def two_outputs(graph):
+    end = graph.output_node()
+    end.args = ((*end.args[0], *end.args[0]),)
+
+
+def without_inputs(graph):
+    (x,) = graph.find_nodes(op="placeholder")
+    with graph.inserting_before(x):
+        x.replace_all_uses_with(graph.call_function(aten.full.default, ([3], 1.0)))
+    graph.erase_node(x)
+
+
+def with_method(graph):
+    for node in sines(graph):
+        node.op, node.target = "call_method", "cos"
+
+
+def with_function(graph):
+    for node in sines(graph):
+        node.target = torch.cos
+
+
+def with_arguments(graph):
+    for node in sines(graph):
+        node.args = (*node.args, 3)
+
+
+@pytest.mark.parametrize("name", POST_GRAD)
+@pytest.mark.parametrize(
+    ("graph_pass", "says"),
+    [
+        (two_outputs, "it has 2 outputs where there were 1"),
+        (without_inputs, "it has 0 inputs where there were 1"),
+        (with_method, "'sin' calls 'cos', which is no operator of ATen"),
+        (with_function, "'sin' calls 'cos', which is no operator of ATen"),
+        (with_arguments, "at most 1 argument"),
+    ],
+)
+def test_what_a_pass_leaves_is_checked(name, graph_pass, says):
+    with pytest.raises(bascule.UserError, match=f"'{name}': left a graph that is not valid: .*{says}"):
+        compiled(torch.sin, name, graph_pass)(torch.randn(3))
+
+
+def test_a_class_is_no_pass():
+    class Pass:
+        def __call__(self, graph): ...
+
+    with pytest.raises(bascule.UserError, match="takes a function"):
+        compiled(torch.sin, "joint_custom_pre_pass", Pass)(torch.randn(3))
