@@ -136,7 +136,9 @@ def check_adamw(backends: list[str]) -> dict[str, float]:
 def measure(case: KernelCase, backends: list[str], scale: int, scratch: torch.Tensor) -> dict[str, Any]:
     row: dict[str, Any] = {"kernel": case.name, "bytes": case.bytes / scale}
     row["error"] = check(case, backends) if not case.name.startswith("AdamW") else check_adamw(backends)
-    reference_error = max(row["error"].get(name, 0.0) for name in ("eager", "inductor") if name in backends)
+    reference_error = max(
+        (row["error"].get(name, 0.0) for name in ("eager", "inductor") if name in backends), default=0.0
+    )
     torch.manual_seed(0)
     inputs = case.make(scale)
     for backend in backends:
@@ -197,7 +199,7 @@ def show(rows: list[dict[str, Any]], backends: list[str], copy: float) -> None:
         of_copy = row["bytes"] / copy / (1e-3 * found["gpu_ms"])
         wrong = " WRONG" if "wrong" in found else ""
         return [
-            f"{found['gpu_ms']:.3f}{wrong}",
+            f"{found['gpu_ms']:.4f}{wrong}",
             f"{100 * of_copy:.0f} %",
             f"{found['host_ms']:.3f}",
             f"{found['first_s']:.1f}",

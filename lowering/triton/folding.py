@@ -6,15 +6,13 @@ so many neighbours. So what it has is combined without other threads, and the st
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import prod
 
 from bascule.dialect.mlir import ir
 
 from .builder import Builder, element
 from .reductions import REDUCTIONS, Reduction, Values, over, reduce_along, softmax_power, welford
 from .scalars import extreme
-
-LONG_WALK = 64  # steps
 
 
 @dataclass(frozen=True)
@@ -60,70 +58,25 @@ class Fold:
         return over(b, over(b, value, middle, axis + 1), parts.type, axis)
 
 
-@dataclass(frozen=True)
-class Folding:
-    """What a walk carries for one kind of reduction over elements of type `type`, where its positions are of type `index`. `steps`: how many it
-    takes, None: not known."""
-
-    fold: Fold
-    kind: str
-    type: ir.Type
-    index: ir.Type
-    steps: int | None
-
-    @property
-    def reduction(self) -> Reduction:
-        return REDUCTIONS[self.kind]
-
-    @property
-    def _compensated(self) -> bool:
-        """Whether roundings are carried beside the sum: of so many steps they add up."""
-        return (
-            self.kind == "sum"
-            and isinstance(self.type, ir.FloatType)
-            and (self.steps is None or self.steps > LONG_WALK)
-        )
-
-    def start(self, b: Builder) -> Values:
-        state = self.reduction.start(b, self.type, self.index, self.fold.state)
-        beside = self._compensated or self.kind == "welford"
-        return [*state, b.constant(state[0].type, 0.0)] if beside else state
-
-    def take(
-        self, b: Builder, state: Values, elements: Values, inside: ir.Value | None, number: Callable[[], ir.Value]
-    ) -> Values:
-        """`state` with a step more. `elements`: the states of its elements; `inside`: which count, None: all; `number()`: the steps there
-        have been, this one with them, as a float of the elements' type."""
-        if self.kind in _FOLDS:
-            return _FOLDS[self.kind](b, self.fold, state, elements[0], inside, number)
-        if inside is not None:
-            identity = self.reduction.identity(element(elements[0].type))
-            nothing = [b.constant(value.type, number) for value, number in zip(elements, identity)]
-            elements = [b.select(inside, value, none) for value, none in zip(elements, nothing)]
-        step = self.fold.along(b, self.reduction, [self.fold.split(b, value) for value in elements])
-        return _two_sum(b, state, step[0]) if self._compensated else self.reduction.combine(b, state, step)
-
-    def finish(self, b: Builder, state: Values, axis: int) -> tuple[Values, ir.Value | None]:
-        """The states of the reduction, and from where means among them are counted, if there are any: the same along `axis`."""
-        if self.kind == "welford":
-            mean, squares, count, origins = state
-            (origin,) = reduce_along(b, REDUCTIONS["max"], [origins], axis)  # any that all threads agree on
-            apart = b.same("arith.subf", origins, over(b, origin, origins.type, axis))
-            return [b.same("arith.addf", mean, apart), squares, count], origin
-        if not self._compensated:
-            return state, None
-        total, rest = state  # beside an infinite sum the rest is NaN
-        return [b.select(b.compare("oeq", rest, rest), b.same("arith.addf", total, rest), total)], None
-
-
-def _two_sum(b: Builder, state: Values, x: ir.Value) -> Values:
-    """The sum and all that has been rounded off from it; see Knuth, The Art of Computer Programming, 4.2.2, theorem B."""
-    before, rest = state
-    total = b.same("arith.addf", before, x)
-    taken = b.same("arith.subf", total, before)
-    lost = b.same("arith.subf", before, b.same("arith.subf", total, taken))
-    lost = b.same("arith.addf", lost, b.same("arith.subf", x, taken))
-    return [total, b.same("arith.addf", rest, lost)]
+def take(
+    b: Builder,
+    fold: Fold,
+    kind: str,
+    state: Values,
+    elements: Values,
+    inside: ir.Value | None,
+    steps: Callable[[], ir.Value],
+) -> Values:
+    """`state`, of a reduction of `kind`, with a step more. `elements`: the states of its elements; `inside`: which count, None: all;
+    `steps()`: how many there have been, this one with them, as a float of the elements' type."""
+    if kind in _FOLDS:
+        return _FOLDS[kind](b, fold, state, elements[0], inside, steps)
+    reduction = REDUCTIONS[kind]
+    if inside is not None:
+        identity = reduction.identity(element(elements[0].type))
+        nothing = [b.constant(value.type, number) for value, number in zip(elements, identity)]
+        elements = [b.select(inside, value, none) for value, none in zip(elements, nothing)]
+    return reduction.combine(b, state, fold.along(b, reduction, [fold.split(b, value) for value in elements]))
 
 
 def _softmax(
@@ -147,54 +100,33 @@ def _softmax(
 def _welford(
     b: Builder, fold: Fold, state: Values, x: ir.Value, inside: ir.Value | None, steps: Callable[[], ir.Value]
 ) -> Values:
-    """The mean of what a thread has, the squares about it, and Chan's merge of those; whole steps need no division a thread.
-
-    A fourth value is the mean of the first step, as it was rounded. Means are distances from it: far from zero the rounding of a mean itself
-    would be as large as the distance between two of them.
-    """
-    mean, squares, count, origin = state
+    """The mean of what a thread has, the squares about it, and Chan's merge of those; whole steps need no division a thread."""
+    mean, squares, count = state
     total = REDUCTIONS["sum"]
     if inside is None:
         parts = fold.split(b, x)
         (middle,) = fold.along(b, total, [parts])
-        each = b.constant(middle.type, 1.0 / fold.points)
-        middle = b.same("arith.mulf", middle, each)
+        middle = b.same("arith.mulf", middle, b.constant(middle.type, 1.0 / fold.points))
         deviation = b.same("arith.subf", parts, fold.over(b, middle, parts))
-        (rounding,) = fold.along(b, total, [deviation])
         (deviations,) = fold.along(b, total, [b.same("arith.mulf", deviation, deviation)])
-        distance, origin = _distance(b, middle, b.same("arith.mulf", rounding, each), count, origin)
         share = b.value("tt.splat", mean.type, [b.same("arith.divf", b.constant(element(x.type), 1.0), steps())])
-        delta = b.same("arith.subf", distance, mean)
+        delta = b.same("arith.subf", middle, mean)
         after = b.same("arith.addf", mean, b.same("arith.mulf", delta, share))
-        between = b.same("arith.mulf", delta, b.same("arith.subf", distance, after))
+        between = b.same("arith.mulf", delta, b.same("arith.subf", middle, after))
         points = b.constant(count.type, float(fold.points))
         more = b.same("arith.addf", deviations, b.same("arith.mulf", between, points))
-        return [after, b.same("arith.addf", squares, more), b.same("arith.addf", count, points), origin]
+        return [after, b.same("arith.addf", squares, more), b.same("arith.addf", count, points)]
     zero, one = b.constant(x.type, 0.0), b.constant(x.type, 1.0)
     here = fold.split(b, b.select(inside, one, zero))
     parts = fold.split(b, b.select(inside, x, zero))
     (counts,) = fold.along(b, total, [here])
     (sums,) = fold.along(b, total, [parts])
     divisor = b.same("arith.maximumf", counts, b.constant(counts.type, 1.0))
-    divide = "tt.precise_divf" if element(x.type) == b.f32 else "arith.divf"
-    middle = b.same(divide, sums, divisor)
-    deviation = b.same("arith.mulf", here, b.same("arith.subf", parts, fold.over(b, middle, parts)))
-    (rounding,) = fold.along(b, total, [deviation])
-    (deviations,) = fold.along(b, total, [b.same("arith.mulf", deviation, deviation)])
-    distance, origin = _distance(b, middle, b.same(divide, rounding, divisor), count, origin)
-    return [*welford(b, [mean, squares, count], [distance, deviations, counts]), origin]
-
-
-def _distance(
-    b: Builder, middle: ir.Value, rounding: ir.Value, count: ir.Value, origin: ir.Value
-) -> tuple[ir.Value, ir.Value]:
-    """The distance of `middle` + `rounding` from the origin, and the origin: the first `middle`, if it is finite."""
-    zero = b.constant(middle.type, 0.0)
-    finite = b.compare("olt", b.same("math.absf", middle), b.constant(middle.type, inf))
-    first = b.same("arith.andi", finite, b.compare("oeq", count, zero))
-    origin = b.select(first, middle, origin)
-    rounding = b.select(b.compare("oeq", rounding, rounding), rounding, zero)  # about infinity it is NaN
-    return b.same("arith.addf", b.same("arith.subf", middle, origin), rounding), origin
+    middle = b.same("tt.precise_divf" if element(x.type) == b.f32 else "arith.divf", sums, divisor)
+    deviation = b.same("arith.subf", parts, fold.over(b, middle, parts))
+    counted = b.same("arith.mulf", here, b.same("arith.mulf", deviation, deviation))
+    (deviations,) = fold.along(b, total, [counted])
+    return welford(b, state, [middle, deviations, counts])
 
 
 _FOLDS: dict[str, Callable[[Builder, Fold, Values, ir.Value, ir.Value | None, Callable[[], ir.Value]], Values]] = {

@@ -15,7 +15,7 @@ from bascule.dialect.mlir import ir
 
 from .body import Loop, Row, unsupported
 from .builder import Builder, element
-from .folding import Fold, Folding
+from .folding import Fold, take
 from .reductions import REDUCTIONS, SCANS, Reduction, Values, reduce_along, reduce_together, scan_along
 from .tiles import Axes, Tile, shaped, spread
 
@@ -75,12 +75,10 @@ class ReduceWalker(Walker):
         self.state: Values = []
         self.apart = False  # the state is one for each point of the loop's axis still
         self.exact = any(emitter.precision.exact(result) for result in op.results)
-        self.folding: Folding | None = None
+        self.fold: Fold | None = None
         if loop.fold and loop.axis is not None and not loop.whole:
             columns = [axis.extent for axis in self.outside]
-            fold = Fold.of(columns, loop.axis.extent, loop.fold, emitter.threads)
-            steps = None if loop.points is None else -(-loop.points // loop.axis.extent)
-            self.folding = Folding(fold, self.kind, self.type, emitter.ix.type, steps)
+            self.fold = Fold.of(columns, loop.axis.extent, loop.fold, emitter.threads)
 
     def _identity(self) -> Values:
         e = self.e
@@ -91,16 +89,18 @@ class ReduceWalker(Walker):
         return len(self.reduction.identity(self.type))
 
     def start(self) -> Values:
-        return self._identity() if self.folding is None else self.folding.start(self.e.b)
+        if self.fold is not None:
+            return self.reduction.start(self.e.b, self.type, self.e.ix.type, self.fold.state)
+        return self._identity()
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b, axes = self.e.b, self.e.axes
         (x,) = self.e.block(self.block)
         x_tile = spread(b, x, axes)
-        if self.folding is not None:
+        if self.fold is not None:
             elements = self.reduction.lift(b, x_tile, lambda: spread(b, position, axes))
             inside = None if bound is None else spread(b, bound, axes)
-            return self.folding.take(b, values, elements, inside, self._number)
+            return take(b, self.fold, self.kind, values, elements, inside, self._number)
         if values and self.reduction.add is not None:
             state = self.reduction.add(b, values, x_tile, self._number(), self.exact)
             outside = values
@@ -122,16 +122,11 @@ class ReduceWalker(Walker):
         return b.convert("arith.sitofp", b.same("arith.addi", steps, b.constant(steps.type, 1)), self.type)
 
     def finish(self, states: list[Values]) -> None:
-        b, axis, origin = self.e.b, len(self.e.axes) - 1, None
-        if self.folding is not None:
-            state, origin = self.folding.finish(b, states[0], axis)
-            states = [state]
         if self.loop.axis is None:
             (self.state,) = states
         elif self.reduction.collapse is not None:
-            self.state = self.reduction.collapse(b, states, axis, self.loop.points, self.exact)
-            if origin is not None:
-                self.state[0] = b.same("arith.addf", origin, self.state[0])
+            axis = len(self.e.axes) - 1
+            self.state = self.reduction.collapse(self.e.b, states, axis, self.loop.points, self.exact)
         else:
             self.state = reduce(partial(self.reduction.combine, self.e.b), states)
             self.apart = True
