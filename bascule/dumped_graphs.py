@@ -1,6 +1,6 @@
 """Graphs that `graph_dumps` wrote down, compiled and run again.
 
-Names private modules of PyTorch; checked on torch 2.13.
+Names private modules of PyTorch; checked on torch 2.11, 2.13 and 2.14.
 """
 
 import importlib.util

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from bascule.frontend.aot import compile_eagerly, compile_with_autograd, decomposed, exported_pytree, with_values
 from bascule.frontend.decompositions import decomposition_table
@@ -153,7 +153,7 @@ def memory_efficient_fusion(
 
 
 def _check(gm: Any, example_inputs: Sequence[Any] | None) -> None:
-    """Raises `UserError` for what is no graph, or has not as many inputs as there are `example_inputs`."""
+    """Raises `UserError` for what is no graph, or has not as many inputs as there are `example_inputs`, or leaves of them."""
     if not isinstance(gm, torch.fx.GraphModule):
         raise UserError(
             f"takes a torch.fx.GraphModule, got {type(gm).__name__}",
@@ -162,7 +162,7 @@ def _check(gm: Any, example_inputs: Sequence[Any] | None) -> None:
         )
     if example_inputs is not None:
         inputs = [node.name for node in gm.graph.find_nodes(op="placeholder")]
-        if len(inputs) != len(example_inputs):
+        if len(inputs) not in (len(example_inputs), len(tree_leaves(list(example_inputs)))):
             raise UserError(
                 f"has {len(inputs)} inputs, got {len(example_inputs)} for them",
                 location="a graph to compile",

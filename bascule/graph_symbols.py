@@ -1,6 +1,6 @@
 """The symbols in the sizes of a graph's inputs: the numbers that they stood for, and what is known of them, as Python source.
 
-Names private modules of PyTorch; checked on torch 2.13.
+Names private modules of PyTorch; checked on torch 2.11, 2.13 and 2.14.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -13,8 +13,11 @@ from torch import _decomp
 
 from . import batch_norms, fused_optimizers, multilabel_margins, philox_states, weight_norm
 from .conversion import load_rules
+from .unique_indices import correct_unique_indices
 
 aten = torch.ops.aten
+
+correct_unique_indices()  # before anything is traced
 
 # Beyond the core decompositions: composite operators that torch has a decomposition for and its core set keeps whole.
 _MORE = (

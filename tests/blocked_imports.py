@@ -3,6 +3,8 @@
 BLOCKED = """
 import sys
 
+import torch  # which itself looks for Triton where it is installed, from 2.14 on
+
 class Blocked:
     NAMES = ("torch._dynamo", "torch._inductor", "torch_mlir", "triton", "sympy", "bascule.dialect", "bascule.frontend", "bascule.lowering")
 

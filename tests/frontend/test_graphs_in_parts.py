@@ -63,6 +63,10 @@ torch.manual_seed(0)
 FUNCTIONS = {
     "nonzero": (lambda x: (torch.nonzero(x > 0) * 2).sum(0) + 1, [torch.randn(5, 4)]),
     "unique": (lambda x: torch.unique(x) + 1, [torch.tensor([3, 1, 3, 2, 1])]),
+    "unique with places": (
+        lambda x: [y + 1 for y in torch.unique(x, return_inverse=True, return_counts=True)],
+        [torch.tensor([3.0, 1.5, 3.0, 2.0, 1.5])],
+    ),
     "bincount": (lambda x: torch.bincount(x) * 2, [torch.tensor([3, 1, 3, 2, 1])]),
     "repeat_interleave": (
         lambda x, n: torch.repeat_interleave(x, n, dim=0) * 2,
