@@ -20,13 +20,12 @@ import torch
 from bascule.frontend.aot import compile_with_autograd, min_cut
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import ImportedGraph, import_graph
-from bascule.runtime.replay import Direction
 
 from .agreement import disagreements
 from .checked_interpreter import CheckedInterpreter
 from .dialect.interpreter import interpret_graph
 from .dialect.ir import context
-from .directions import compile_direction
+from .directions import compile_direction, direction_of
 from .drawing import draw
 from .dynamo_errors import raised_as_is
 from .errors import CompilerError, UnsupportedError, UserError
@@ -138,14 +137,10 @@ def _with_stage(
         checked, name = make_options(mode, given), f"graph{next(_numbers)}"
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
-            run = _looked_at(f"{name}_{_direction(directions)}", stage, checked, gm, inputs, look)
+            run = _looked_at(f"{name}_{direction_of(**directions)}", stage, checked, gm, inputs, look)
             return compile_direction(name, checked, None, gm, inputs, **directions) if compiled else run
 
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
-
-
-def _direction(directions: Mapping[str, bool]) -> Direction:
-    return "backward" if directions["is_backward"] else "inference" if directions["is_inference"] else "forward"
 
 
 def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], look: Look) -> Boxed:
@@ -237,7 +232,7 @@ def bascule_dump(
             return min_cut(joint, inputs, **kwargs)
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
-            direction = _direction(directions)
+            direction = direction_of(**directions)
             path = directory / f"{name}_{direction}.py"
             write_graph(path, gm, direction, checked)
             print(f"bascule_dump: {path}")

@@ -26,6 +26,10 @@ from .replay import Replays
 from .traces import timed, trace_compiled
 
 
+def direction_of(*, is_backward: bool, is_inference: bool) -> Direction:
+    return "backward" if is_backward else "inference" if is_inference else "forward"
+
+
 def compile_direction(
     name: str,
     options: Options,
@@ -46,7 +50,7 @@ def compile_direction(
     directions of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
     `weights`: which inputs are weights, to be frozen if the options ask for it.
     """
-    direction: Direction = "backward" if is_backward else "inference" if is_inference else "forward"
+    direction = direction_of(is_backward=is_backward, is_inference=is_inference)
     with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True):
         replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
         if is_inference and joint:

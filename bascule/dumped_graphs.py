@@ -5,7 +5,7 @@ Names private modules of PyTorch; checked on torch 2.11, 2.13 and 2.14.
 
 import importlib.util
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +22,7 @@ from .agreement import disagreements
 from .errors import CompilerError, UserError
 from .fx_entry import compile_fx_inner
 from .graph_arguments import copied, draws, tensors_of
+from .graph_symbols import symbolic_numbers
 
 STRICT = {"on_error": "raise", "cache": False}
 SHRUNK = 2**-4  # what inputs are multiplied with where results overflow
@@ -38,17 +39,10 @@ def replay(file: str, options: Mapping[str, Any] | None = None, *, direction: Di
     gm, _ = traced(module)
     compiled = _compiled(module, direction, options)
     inputs, wanted = _example(file, module)
-    again = [copied(value) for value in inputs]
-    torch.manual_seed(0)
-    got = [*compiled(list(again)), *again]
+    got = _ran(compiled, inputs)
     if draws(gm):
         _require_same_kinds(wanted, got)
-        compiled, again = (
-            _compiled(module, direction, {**(options or {}), "random": "eager"}),
-            list(map(copied, inputs)),
-        )
-        torch.manual_seed(0)
-        got = [*compiled(list(again)), *again]
+        got = _ran(_compiled(module, direction, {**(options or {}), "random": "eager"}), inputs)
     if found := disagreements(gm, inputs, wanted, got):
         raise CompilerError("\n  ".join(["the compiled graph computes other values than its operators:", *found]))
     print(f"{file}: compiled, and the results are those of its operators{_nothing_said(wanted)}")
@@ -56,8 +50,6 @@ def replay(file: str, options: Mapping[str, Any] | None = None, *, direction: Di
 
 def traced(module: ModuleType) -> tuple[torch.fx.GraphModule, Sequence[Any]]:
     """The graph of a file, with the symbols that its sizes had, and fake inputs."""
-    from .graph_symbols import symbolic_numbers
-
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     seen = {name: x.default for name, x in inspect.signature(module.inputs_of).parameters.items()}
@@ -83,17 +75,22 @@ def _compiled(module: ModuleType, direction: Direction, options: Mapping[str, An
     return compile_fx_inner(gm, fakes, options={**(options or {}), **STRICT}, **directions)
 
 
+def _ran(call: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
+    """Results for copies of `inputs`, and these as they are then."""
+    given = [copied(value) for value in inputs]
+    torch.manual_seed(0)
+    return [*call(list(given)), *given]
+
+
 def _example(file: str, module: ModuleType) -> tuple[list[Any], list[Any]]:
     """Inputs, and what the operators make of them: results, and the inputs as they leave them. Deep networks of random weights overflow:
     then the inputs are smaller."""
     torch.manual_seed(0)
     inputs = module.example_inputs()
     for _ in range(SHRINKS):
-        given = [copied(value) for value in inputs]
-        torch.manual_seed(0)
         try:
-            wanted = [*module.graph(*given), *given]
-        except Exception as error:
+            wanted = _ran(lambda given: module.graph(*given), inputs)
+        except Exception as error:  # whatever operators raise
             message = f"its operators do not take the example inputs: {type(error).__name__}: {error}"
             hint = "it compiles; elements that nobody saved are random or zero: bascule_dump saves all with options={'data': True}"
             raise UserError(message, location=file, hint=hint) from error

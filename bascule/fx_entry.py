@@ -61,7 +61,8 @@ def compile_fx_inner(
         for name, wanted in {"cpp_wrapper": cpp_wrapper, "fx_wrapper": fx_wrapper, "aot_mode": aot_mode}.items():
             if wanted:
                 raise UserError("asks for code of another kind than a Python module", location=f"parameter '{name}'")
-        _check(gm, example_inputs)
+        _check_graph(gm)
+        _check_inputs(gm, example_inputs)
         asked = {"cudagraphs": bool(cudagraphs), **inductors_passes(POST_GRAD)}
         checked = make_options(None, {**asked, **(options or {})})
         pipeline_for(checked)
@@ -105,7 +106,7 @@ def compile_fx(
     with raised_as_is():
         options = options_for(mode, config_patches)
         pipeline_for(options)
-        _check(model, None)
+        _check_graph(model)
         again = partial(
             compile_fx,
             inner_compile=inner_compile,
@@ -122,7 +123,7 @@ def compile_fx(
             spec = _flatten_outputs(model)
             compiled = again(model, example_inputs)
             return wraps(compiled)(lambda *args: tree_unflatten(compiled(*args), spec))
-        _check(model, example_inputs)
+        _check_inputs(model, example_inputs)
         apply(model, options, PRE_GRAD)
         table = decomposition_table() if decompositions is None else decompositions
         own = inner_compile is compile_fx_inner
@@ -152,22 +153,24 @@ def memory_efficient_fusion(
         return compile_eagerly(function, compiler, decomposition_table())
 
 
-def _check(gm: Any, example_inputs: Sequence[Any] | None) -> None:
-    """Raises `UserError` for what is no graph, or has not as many inputs as there are `example_inputs`, or leaves of them."""
+def _check_graph(gm: Any) -> None:
     if not isinstance(gm, torch.fx.GraphModule):
         raise UserError(
             f"takes a torch.fx.GraphModule, got {type(gm).__name__}",
             location="a graph to compile",
             hint="functions and modules: torch.compile, or make_fx, which makes a graph of a function",
         )
-    if example_inputs is not None:
-        inputs = [node.name for node in gm.graph.find_nodes(op="placeholder")]
-        if len(inputs) not in (len(example_inputs), len(tree_leaves(list(example_inputs)))):
-            raise UserError(
-                f"has {len(inputs)} inputs, got {len(example_inputs)} for them",
-                location="a graph to compile",
-                hint=f"its placeholders: {', '.join(inputs)}",
-            )
+
+
+def _check_inputs(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:
+    """There is one of `example_inputs`, or of their leaves, for each input of `gm`."""
+    inputs = [node.name for node in gm.graph.find_nodes(op="placeholder")]
+    if len(inputs) not in (len(example_inputs), len(tree_leaves(list(example_inputs)))):
+        raise UserError(
+            f"has {len(inputs)} inputs, got {len(example_inputs)} for them",
+            location="a graph to compile",
+            hint=f"its placeholders: {', '.join(inputs)}",
+        )
 
 
 def _returns_flat_tuple(gm: torch.fx.GraphModule) -> bool:

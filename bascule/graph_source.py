@@ -1,15 +1,13 @@
-"""An FX graph as the source of a Python file, which `bascule-import` reads.
-
-Names private modules of PyTorch; checked on torch 2.13.
-"""
+"""An FX graph as the source of a Python file, which `bascule-import` reads."""
 
 import re
 from textwrap import indent
 from typing import Any
 
 import torch
-from torch._library.custom_ops import OPDEFS
 from torch.fx import GraphModule
+
+from bascule.frontend.custom_operators import registering_modules
 
 from .graph_symbols import Numbers, Symbols, source_of
 
@@ -51,17 +49,9 @@ def source_of_graph(gm: GraphModule, known: Numbers | None = None) -> str:
         facts="".join(f"    torch._check({fact})\n" for fact in symbols.facts),
         listed="".join(f"        {_creation(value, symbols)},\n" for value in inputs),
     )
-    return "\n".join(
-        [HEADER, *_imports(gm), "class self:", indent(_attributes(gm) or "pass", INDENT), "\n", body, "", made]
-    )
-
-
-def _imports(gm: GraphModule) -> list[str]:
-    """The modules that register the operators of others."""
-    targets = [node.target for node in gm.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
-    known = {t: OPDEFS.get(t._schema.name) for t in targets}
-    modules = dict.fromkeys(found._init_fn.__module__ for found in known.values() if found is not None)
-    return [f"import {module}" for module in modules if module != "__main__"]
+    # What registers operators of others; a script's has to be imported by hand.
+    imports = [f"import {module}" for module in registering_modules(gm) if module != "__main__"]
+    return "\n".join([HEADER, *imports, "class self:", indent(_attributes(gm) or "pass", INDENT), "\n", body, "", made])
 
 
 def _attributes(gm: GraphModule) -> str:

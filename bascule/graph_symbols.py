@@ -10,13 +10,12 @@ from typing import Any
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, free_unbacked_symbols
 from torch.utils._sympy.printers import PythonPrinter
-
-from bascule.frontend.tracing import GUESS
 
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 Numbers = Mapping[sympy.Symbol, Any]
+GUESS = 2  # of a number that only data decides
 TRIED = 1000  # sets of guesses
 
 
@@ -101,7 +100,6 @@ def _facts(symbols: Sequence[sympy.Symbol], env: ShapeEnv) -> list[sympy.Basic]:
 def symbolic_numbers(defaults: Mapping[str, Any], env: ShapeEnv) -> list[Any]:
     """Symbols of `env` for those of a file, whose names say what they are (u: data decides it), seen with the numbers `defaults`."""
     from torch._dynamo.source import ConstantSource
-    from torch.fx.experimental.symbolic_shapes import DimDynamic
 
     register = getattr(env, "set_real_tensor_prop_unbacked_vals", None) or env.set_unbacked_var_to_val
     made = []

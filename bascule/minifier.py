@@ -49,7 +49,7 @@ def minifying(
         watch.write(watch.gm, watch.real(example_inputs))
     try:
         compiled = _finished(strictly(copy_of(gm), example_inputs))
-    except Exception as error:
+    except Exception as error:  # whatever it is
         watch.failed(watch.real(example_inputs), error)
         return compile_(gm, example_inputs)
     called = False
@@ -60,14 +60,13 @@ def minifying(
             return compiled(args)
         called = True
         inputs = [copied(value) for value in args]
-        again = [copied(value) for value in args]
         try:
             outputs = compiled(args)
-        except Exception as error:
+        except Exception as error:  # whatever it is
             watch.failed(inputs, error)
             raise
         if config.repro_level == 4 and not draws(gm):
-            watch.ran(inputs, again)
+            watch.ran(inputs)
         return outputs
 
     run._boxed_call = True  # type: ignore[attr-defined]
@@ -91,26 +90,22 @@ class _Watch:
         """The graph did not compile, or raised when it was run for `inputs`."""
         self.minify(inputs, lambda gm, inputs: _way(self.error(gm, inputs)) == _way(error))
 
-    def ran(self, inputs: Sequence[Any], again: Sequence[Any]) -> None:
+    def ran(self, inputs: Sequence[Any]) -> None:
         """The graph ran for `inputs`: is what it computes right?"""
         if self.differs(self.gm, inputs):
-            self.minify(again, self.differs)
+            self.minify(inputs, self.differs)
 
     def error(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Exception | None:
         """What `gm` raises when it is compiled and run, where its operators raise nothing."""
         try:
             compiled = _finished(self.compile(copy_of(gm), _values(gm, inputs)))
-        except Exception as error:
-            return error
-        try:
             compiled([copied(value) for value in inputs])
-        except Exception as error:
+        except Exception as error:  # whatever it is: the caller compares it
             return error
         return None
 
     def differs(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
         """Whether `gm`, compiled, computes something else than its operators."""
-        _values(gm, inputs)
         given, again = ([copied(value) for value in inputs] for _ in range(2))
         wanted = [*gm(*given), *given]
         got = [*_finished(self.compile(copy_of(gm), _values(gm, inputs)))(list(again)), *again]

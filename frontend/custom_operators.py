@@ -21,12 +21,21 @@ _OF_PYTORCH = ("aten", "prims", "prim", "bascule")  # namespaces of operators th
 
 def custom_operators(gm: GraphModule) -> list[str]:
     """The operators that `gm`, and the graphs that it calls, name and PyTorch does not define, as `namespace::name.overload`."""
+    return sorted(f"{x._schema.name}.{x._overloadname}" for x in _custom(gm))
+
+
+def registering_modules(gm: GraphModule) -> list[str]:
+    """The modules that have defined the custom operators of `gm`, and of the graphs that it calls."""
+    definitions = [OPDEFS.get(x._schema.name) for x in _custom(gm)]
+    return sorted({definition._init_fn.__module__ for definition in definitions if definition is not None})
+
+
+def _custom(gm: GraphModule) -> set[torch._ops.OpOverload]:
     graphs = [module.graph for module in gm.modules() if isinstance(module, GraphModule)]
     named = [
         x for graph in graphs for node in graph.nodes for x in (node.target, *tree_leaves([node.args, node.kwargs]))
     ]
-    operators = {x for x in named if isinstance(x, torch._ops.OpOverload) and x.namespace not in _OF_PYTORCH}
-    return sorted(f"{x._schema.name}.{x._overloadname}" for x in operators)
+    return {x for x in named if isinstance(x, torch._ops.OpOverload) and x.namespace not in _OF_PYTORCH}
 
 
 def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str | None:

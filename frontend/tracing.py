@@ -11,9 +11,7 @@ from torch._dynamo.utils import detect_fake_mode
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
-__all__ = ["context_at_hand", "context_for", "fake_mode_of", "hint", "hint_or_guess", "tracing"]
-
-GUESS = 2  # of a number that only data decides
+__all__ = ["context_at_hand", "context_for", "fake_mode_of", "hint", "tracing"]
 
 
 def context_at_hand() -> TracingContext | None:
@@ -34,12 +32,3 @@ def fake_mode_of(values: Sequence[Any]) -> FakeTensorMode:
 def hint(number: Any) -> Any:
     """A symbolic number as the one that it was seen with; None where that is not known. Others as they are."""
     return number.node.hint if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) else number
-
-
-def hint_or_guess(number: Any) -> Any:
-    """As `hint`; where that is not known, what it is with `GUESS` for each symbol that data decides."""
-    found = hint(number)
-    if found is not None or number is None:
-        return found
-    guessed = number.node.expr.xreplace(number.node.shape_env.backed_var_to_val)
-    return number.node.pytype(guessed.xreplace(dict.fromkeys(guessed.free_symbols, GUESS)))

@@ -9,7 +9,7 @@ from bascule.dialect.ir.shapes import row_major, strided
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
-from .builder import Index, Scalar
+from .builder import Builder, Index, Scalar
 from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, length
@@ -52,15 +52,30 @@ def serial_loop(
         return step(values)
 
     ends = e.ix.scalar(bounds[0]), e.ix.scalar(bounds[1])
-    if stretches is not None:
-        return stretches.loop(b, ends, 1, _distance(*bounds, most), carried, body)
-    return b.loop(*ends, b.constant(b.index, 1), carried, body)
+    points = _distance(*bounds)
+    return _loop(b, ends, 1, most if points is None else points, carried, body, stretches)
 
 
-def _distance(lower: Index, upper: Index, most: int | None = None) -> int | None:
-    """The points between two bounds, or else `most`."""
+def _distance(lower: Index, upper: Index) -> int | None:
+    """The points between two bounds, if they tell."""
     known = upper.constant is not None and lower.constant is not None
-    return upper.constant - lower.constant if known else most  # type: ignore[operator]
+    return upper.constant - lower.constant if known else None  # type: ignore[operator]
+
+
+def _loop(
+    b: Builder,
+    ends: tuple[ir.Value, ir.Value],
+    step: int,
+    points: int | None,
+    carried: list[ir.Value],
+    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
+    stretches: Stretches | None,
+    rolled: bool = False,
+) -> list[ir.Value]:
+    """`b.loop` between `ends`, in `stretches` if there are any. `points`: how many lie there at most, where that is known."""
+    if stretches is None:
+        return b.loop(*ends, b.constant(b.index, step), carried, body, rolled=rolled)
+    return stretches.loop(b, ends, step, None if points is None else points // step, carried, body, rolled)
 
 
 def vector_loop(
@@ -102,12 +117,8 @@ def vector_loop(
     if known is None or known >= width:
         # The lanes are several registers: unrolled further, a short row would be kept in memory as spilled registers.
         rolled = known is None or known > UNROLLED * width
-        if stretches is not None:
-            points = most if known is None else known
-            trips = None if points is None else points // width
-            carried = stretches.loop(b, (start, full), width, trips, carried, body, rolled)
-        else:
-            carried = b.loop(start, full, b.constant(b.index, width), carried, body, rolled=rolled)
+        points = most if known is None else known
+        carried = _loop(b, (start, full), width, points, carried, body, stretches, rolled)
 
     def masked() -> Sequence[ir.Value]:
         e.ix.width = width
