@@ -14,18 +14,23 @@ from .recordings import outputs_of, placeholders
 from .summary import Summary, grouped
 from .unrecordable import tensors
 
+SMALL = 1 << 20  # bytes: PyTorch's allocator has segments of their own for blocks of no more
+
 
 @dataclass(frozen=True)
 class Pool:
     """The bytes that a graph's recording has in the pool.
 
     `arena`: intermediates, only while it runs; an expression of the symbols where sizes are dynamic. `inputs`: places of inputs that are copied,
-    only while it runs. `outputs`: until the step's end; of dynamic sizes, inputs and outputs as they were seen first.
+    only while it runs. `outputs`: until the step's end; of dynamic sizes, inputs and outputs as they were seen first. `large`: what tensors of
+    more than `SMALL` bytes surely have of arena and outputs at one time (an input that an earlier recording made is not copied); 0 where sizes
+    are dynamic, and of a backward, which frees what its forward has saved while it makes its own.
     """
 
     arena: str
     inputs: int
     outputs: int
+    large: int = 0
 
     @property
     def running(self) -> int:
@@ -40,18 +45,19 @@ def pool_of(what: Recording, gm: GraphModule, summary: Summary | None) -> Pool:
     """What the compiled `gm` takes, recorded as `what` says."""
     nodes = placeholders(gm.graph)
     memory = summary.memory if summary is not None else None
+    arena = memory.arena if memory is not None else "0"
     copied = (x for n, x in enumerate(nodes) if n not in what.static and n not in what.integers)
+    inputs = sum(_bytes(x) for node in copied for x in tensors(node.meta.get("val")))
     given = {StorageWeakRef(x.untyped_storage()) for node in nodes for x in tensors(node.meta.get("val"))}
     made: dict[StorageWeakRef, int] = {}  # results that share memory have it once
     for node in outputs_of(gm.graph):
         for x in tensors(node.meta.get("val")) if isinstance(node, Node) else ():
             storage = StorageWeakRef(x.untyped_storage())
             made[storage] = max(made.get(storage, 0), _bytes(x))
-    return Pool(
-        memory.arena if memory is not None else "0",
-        sum(_bytes(x) for node in copied for x in tensors(node.meta.get("val"))),
-        sum(size for storage, size in made.items() if storage not in given),
-    )
+    outputs = [size for storage, size in made.items() if storage not in given]
+    grows = what.direction == "backward" or what.sized or what.integers or not arena.isdigit()
+    large = 0 if grows else sum(size for size in (int(arena), *outputs) if size > SMALL)
+    return Pool(arena, inputs, sum(outputs), large)
 
 
 def pool_bytes(pools: Iterable[Pool]) -> int:

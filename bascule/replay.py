@@ -138,7 +138,7 @@ class Replays:
         count("cudagraphs", "graphs")
         record.pool, record.replay = pool, _told(what, pool)
         limits, report = Limits(self.options.cudagraph_shapes, held), _Report(record.name, what.direction == "backward")
-        return Replayed(call, what, limits, self.trees(), report, refused)
+        return Replayed(call, what, limits, self.trees(), report, refused, pool.large)
 
     def told_of(self, refusal: Refusal, record: Record) -> None:
         """A graph is not replayed: said once, also of a backward that only follows its forward."""

@@ -6,12 +6,15 @@ by thread, 2.11 for all threads. Each function imports what it needs: that costs
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
 
 import torch
 
 from .replay import Boxed, Recording
 
 _TREES = "torch._inductor.cudagraph_trees"
+LEAST = 10 << 20  # bytes: PyTorch's allocator takes segments of 20 MiB for smaller blocks, and divides them anyway
 
 
 def record(call: Boxed, what: Recording) -> Boxed:
@@ -43,12 +46,29 @@ def capturing() -> bool:
 
 def held_bytes(device: int) -> int:
     """The bytes of the pool that the recordings of device number `device` share."""
+    return sum(segment["total_size"] for segment in _segments(device))
+
+
+def reserve(device: int, size: int) -> None:
+    """Sees to `size` free bytes in the pool, what it lacks as one piece; to be called where allocations go to the pool.
+
+    Pieces of what was allocated at once meet again when they are freed, those of segments that were allocated one by one, as tensors were
+    asked for, do not: a tensor larger than each of them takes memory beside what is free. Where there is no such piece of memory, or PyTorch's
+    allocator is told not to divide such (`max_split_size_mb`), nothing is reserved: the call takes its memory tensor by tensor.
+    """
+    lacking = size - sum(segment["total_size"] - segment["active_size"] for segment in _segments(device))
+    if lacking < LEAST or 0 <= torch.cuda.memory._snapshot()["allocator_settings"]["max_split_size"] < lacking:
+        return
+    with suppress(torch.OutOfMemoryError):
+        torch.empty(lacking, dtype=torch.uint8, device=torch.device("cuda", device))
+
+
+def _segments(device: int) -> list[dict[str, Any]]:
+    """Those of the pool, as PyTorch's allocator tells them."""
     from torch._inductor.cudagraph_trees import get_cudagraph_segments, get_manager
 
     manager = get_manager(device, create_if_none_exists=False)
-    if manager is None:
-        return 0
-    return sum(segment["total_size"] for segment in get_cudagraph_segments(manager.cuda_graphs_thread_pool))
+    return [] if manager is None else get_cudagraph_segments(manager.cuda_graphs_thread_pool)
 
 
 def recordings(device: int) -> int:

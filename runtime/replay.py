@@ -78,6 +78,7 @@ class Recorder(Protocol):
     def record(self, call: Boxed, what: Recording) -> Boxed: ...
     def capturing(self) -> bool: ...
     def held_bytes(self, device: int) -> int: ...
+    def reserve(self, device: int, size: int) -> None: ...
     def running_backward(self, device: int) -> None: ...
     def total_bytes(self, device: int) -> int: ...
     def unavailable(self) -> str | None: ...
@@ -95,7 +96,8 @@ class Replayed:
     """`call`, recorded and replayed as `recording` says: a function with the boxed calling convention.
 
     Each set of sizes is recorded by itself. What is beyond `limits` runs as it is, and `report` is told why, once a reason. `refused`, called
-    before the first recording, may tell why there is to be none. Safe to call from several threads.
+    before the first recording, may tell why there is to be none. `large`: the bytes that it surely takes of the pool at one time, in large
+    pieces. Safe to call from several threads.
     """
 
     def __init__(
@@ -106,8 +108,9 @@ class Replayed:
         recorder: Recorder,
         report: Report,
         refused: Callable[[], str | None] = lambda: None,
+        large: int = 0,
     ):
-        self.call, self.recording, self.limits = call, recording, limits
+        self.call, self.recording, self.limits, self.large = call, recording, limits, large
         self._refused = refused
         self._recorder, self._report = recorder, report
         self._functions: dict[tuple, Boxed] = {}  # sizes -> what runs them
@@ -167,6 +170,8 @@ class Replayed:
         def call(args: list[Any]) -> Sequence[Any]:
             nonlocal recorded, places
             if not self._recorder.capturing():
+                if self.large:
+                    self._recorder.reserve(self.recording.device, self.large)
                 with memory_apart():  # it runs in the memory of the recordings
                     return self.call(args)
             recorded += 1

@@ -12,7 +12,7 @@ class Trees:
     """Runs what it is to record: a first call as warm-up, a second as a recording; `again` records at each."""
 
     def __init__(self):
-        self.made, self.now, self.held, self.again, self.told = [], False, 0, False, []
+        self.made, self.now, self.held, self.again, self.told, self.reserved = [], False, 0, False, [], []
 
     def record(self, call, what):
         self.made.append(what)
@@ -34,6 +34,10 @@ class Trees:
 
     def held_bytes(self, device):
         return self.held
+
+    def reserve(self, device, size):
+        assert not self.now
+        self.reserved.append(size)
 
     def total_bytes(self, device):
         return 1000

@@ -248,3 +248,23 @@ def test_views_of_one_result_have_its_memory_once():
     gm = make_fx(lambda x: (lambda y: (y, y.t(), x[1:]))(torch.sin(x)), tracing_mode="fake")(torch.ones(8, 4))
     what = Recording("graph0", 0, "inference", (), ())
     assert pool_of(what, gm, None) == Pool("0", 4 * 32, 4 * 32)
+
+
+@pytest.mark.parametrize(("direction", "want"), [("inference", 4 << 20), ("forward", 4 << 20), ("backward", 0)])
+def test_large_tensors_are_counted_apart_where_all_live_at_one_time(direction, want):
+    """A backward frees what its forward has saved while it runs; small tensors have other segments."""
+    gm = make_fx(lambda x: (x[:, None] * x, x.sum()), tracing_mode="fake")(torch.ones(1024))
+    what = Recording("graph0", 0, direction, (), ())
+    assert pool_of(what, gm, None) == Pool("0", 4 << 10, (4 << 20) + 4, want)
+
+
+def test_large_memory_is_reserved_before_the_first_call(on_cpu):
+    def f(x):
+        return (x[:, None] * x).sin()
+
+    call = compiled(f, cudagraphs=True)
+    for _ in range(2):
+        call(torch.randn(1024))
+    assert on_cpu.reserved == [4 << 20]
+    call(torch.randn(2048))  # dynamic sizes from here: smaller ones may come as well
+    assert on_cpu.reserved == [4 << 20]
