@@ -76,15 +76,15 @@ def _broadcast(domain: Domain, order: list[int]) -> DomainSchedule | None:
     inner = domain.run_size(runs[-1])
     outer = domain.points // inner
     shared = _shared(domain, runs)
-    each = _each(domain) * 2
-    area = FLAT * each
+    each = _each(domain)
+    area = 2 * FLAT * each
     if domain.points < 2 * domain.machine.sm_count * area or inner < WARP:
         return None
     wide = min(power_of_two(inner), area // 2 if shared else area)
     while wide > 2 * WARP and waste(inner, wide) > WASTE:
         wide //= 2
     rest = len(order) - len(runs[-1])
-    warps = warps_of(wide, _each(domain)) if shared else warps_of(area, each)  # so that rows are read in equal parts
+    warps = warps_of(wide if shared else area, each)  # so that rows are read in equal parts
     high = area // wide
     if shared:  # rows far apart in memory are not worth reading together
         high = max(1, FILL * WARP * warps // wide) if inner <= NEAR else 1

@@ -123,3 +123,25 @@ func.func @walked(%x: tensor<4096x65536xf32>) -> tensor<4096x65536xf32> attribut
   }) {ranges = affine_map<() -> (4096, 65536)>} : () -> tensor<4096x65536xf32>
   return %1 : tensor<4096x65536xf32>
 }
+
+// -----
+
+// Rows of two tensors side by side: a tile of two axes takes no position apart, and a thread reads 16 bytes at once, as it does of a flat one.
+// CHECK: axes = array<i64: 1, 1>, {{.*}}kind = "pointwise", {{.*}}tile = array<i64: 1, 2048>, warps = 8 : i64
+func.func @beside(%x: tensor<8192x4096xbf16>, %y: tensor<8192x4096xbf16>) -> tensor<8192x8192xbf16> attributes {bascule.graph} {
+  %c4096 = arith.constant 4096 : index
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %left = arith.cmpi slt, %j, %c4096 : index
+    %e = scf.if %left -> (bf16) {
+      %a = tensor.extract %x[%i, %j] : tensor<8192x4096xbf16>
+      scf.yield %a : bf16
+    } else {
+      %k = affine.apply affine_map<(d0) -> (d0 - 4096)>(%j)
+      %b = tensor.extract %y[%i, %k] : tensor<8192x4096xbf16>
+      scf.yield %b : bf16
+    }
+    "bascule.yield"(%e) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (8192, 8192)>} : () -> tensor<8192x8192xbf16>
+  return %0 : tensor<8192x8192xbf16>
+}
