@@ -141,7 +141,7 @@ class _Tuning:
         refuse = failed.__setitem__
         lowered = lower_kernels(scratch, refuse)
         codes = compile_kernels(list(lowered.kernels.values()), capability(self.device), refuse=refuse)
-        images = {n: CubinImage(c.cubin, c.entry, c.warps, c.shared, c.location) for n, c in codes.items()}
+        images = {n: CubinImage(c.cubin, c.entry, c.warps, c.shared, c.location, c.early) for n, c in codes.items()}
         loaded = load_kernels(images, self.device, refuse)
         table = ir.SymbolTable(self.module.operation)
         for candidate in candidates:

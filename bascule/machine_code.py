@@ -48,7 +48,7 @@ def start_cubin_images(
 
     def wait(refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
         return {
-            name: CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location)
+            name: CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location, code.early)
             for name, code in compiling.result(refuse or reraise).items()
         }
 

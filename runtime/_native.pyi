@@ -21,6 +21,7 @@ class Function:
     location: str
     warps: int
     shared: int  # dynamic shared memory a program, bytes
+    early: bool
     registers: int  # a thread
     local_bytes: int  # local memory a thread, where spills go
 
@@ -29,8 +30,9 @@ class Cubin:
 
     device: int
     def __init__(self, data: bytes, device: int) -> None: ...
-    def function(self, name: str, warps: int, shared: int, location: str) -> Function:
-        """The kernel `name`. `location`, the user's line, is for messages.
+    def function(self, name: str, warps: int, shared: int, location: str, early: bool = False) -> Function:
+        """The kernel `name`. `location`, the user's line, is for messages. `early`: it waits itself for what runs before it on its stream, and
+        is started while that ends, unless the launch is recorded.
 
         Raises `DriverError` where there is none of that name, or it needs more shared memory or threads than the device has.
         """

@@ -23,7 +23,7 @@ class CubinImage:
     """A compiled kernel.
 
     `entry` is its name in the cubin, `warps` and `shared` are what it was compiled for (`shared`: dynamic shared memory a program, bytes),
-    `location` is the user's line.
+    `location` is the user's line; `early`: it may be started while what runs before it on its stream ends, for which it waits itself.
     """
 
     cubin: bytes = field(repr=False)
@@ -31,6 +31,7 @@ class CubinImage:
     warps: int
     shared: int
     location: str
+    early: bool = False
 
 
 def load_kernels(
@@ -47,7 +48,8 @@ def load_kernels(
         if image.cubin not in cubins:
             cubins[image.cubin] = Cubin(image.cubin, device)
         try:
-            functions[name] = cubins[image.cubin].function(image.entry, image.warps, image.shared, image.location)
+            cubin = cubins[image.cubin]
+            functions[name] = cubin.function(image.entry, image.warps, image.shared, image.location, image.early)
         except KernelError as error:
             if refuse is None:
                 raise

@@ -14,9 +14,13 @@
 // PTX: // kernel 'scale'
 // PTX: .target sm_80
 // PTX: .visible .entry scale(
+// PTX-NOT: griddepcontrol
 // PTX: // kernel 'row'
 // PTX: .visible .entry row(
 // BLACKWELL: .target sm_100a
+// BLACKWELL: .visible .entry scale(
+// BLACKWELL: griddepcontrol.wait
+// BLACKWELL: ld.global
 
 // The row's 512 numbers a thread do not fit into its registers.
 // REPORT: // kernel 'scale' ({{.*}}emit.mlir:{{[0-9]+}}:3), sm_90

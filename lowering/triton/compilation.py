@@ -22,6 +22,7 @@ from ..refusals import Refuse, reraise
 from ..threads import start
 from . import assembler
 from .assembly import reassemble
+from .early_start import for_capability, waits
 from .kernel import GRID, RESIDENT, STAGES, WARPS
 from .kernel_cache import KernelCache, MachineCode, key_of
 
@@ -97,7 +98,7 @@ def _compile(kernel: TritonKernel, capability: int) -> Any:
     target = GPUTarget("cuda", capability, 32)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{kernel.name}.ttir"
-        path.write_text(kernel.ttir)
+        path.write_text(for_capability(kernel.ttir, capability))
         try:
             compiled = triton.compile(str(path), target=target, options=_options(kernel))
         except OSError:  # its cache cannot be written
@@ -137,7 +138,8 @@ def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
         raise CompilerError(
             f"{kernel.title} wants {made.shared} bytes of shared memory, and a program on sm_{capability} has {most}"
         )
-    return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location)
+    early = waits(for_capability(kernel.ttir, capability))
+    return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location, early)
 
 
 @cached

@@ -20,7 +20,7 @@ from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
-from . import random, repetition  # noqa: F401  (importing registers their rules)
+from . import early_start, random, repetition  # noqa: F401  (importing the latter two registers their rules)
 from .body import unsupported
 from .builder import Builder
 from .equal_parts import choose
@@ -168,6 +168,8 @@ class KernelFunction:
         )
         block = function.regions[0].blocks.append(*types, arg_locs=[location] * len(types))
         b = Builder(block, location)
+        if self.schedule.capability >= early_start.SINCE:
+            early_start.wait(b)
         program = b.value("tt.get_program_id", b.i32, [], {"axis": b.number(b.i32, 0)})
         values = list(block.arguments)
         symbols = [Tile(value) for value in values[: len(self.symbols)]]

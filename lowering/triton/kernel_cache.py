@@ -26,7 +26,7 @@ class MachineCode:
     """A compiled kernel.
 
     `entry` is its name in the cubin, `warps` and `shared` are what a launch gives a program (`shared`: dynamic shared memory, bytes),
-    `location` is the user's line.
+    `location` is the user's line, `early` whether it may be started while what runs before it ends: see `early_start`.
     """
 
     cubin: bytes = field(repr=False)
@@ -34,6 +34,7 @@ class MachineCode:
     warps: int
     shared: int
     location: str
+    early: bool = False
 
 
 def key_of(ttir: str, **conditions: Any) -> str:

@@ -23,6 +23,7 @@ NB_MODULE(_native, module) {
       .def_ro("location", &Function::location)
       .def_ro("warps", &Function::warps)
       .def_ro("shared", &Function::shared)
+      .def_ro("early", &Function::early)
       .def_ro("registers", &Function::registers)
       .def_ro("local_bytes", &Function::local_bytes)
       .def("__repr__", [](const Function &self) { return "<" + self.title() + ">"; });
@@ -39,10 +40,10 @@ NB_MODULE(_native, module) {
       .def_ro("device", &Cubin::ordinal)
       .def(
           "function",
-          [](std::shared_ptr<Cubin> self, std::string name, int warps, int shared, std::string location) {
-            return std::make_shared<Function>(std::move(self), std::move(name), warps, shared, std::move(location));
+          [](std::shared_ptr<Cubin> self, std::string name, int warps, int shared, std::string location, bool early) {
+            return std::make_shared<Function>(std::move(self), std::move(name), warps, shared, std::move(location), early);
           },
-          "name"_a, "warps"_a, "shared"_a, "location"_a,
+          "name"_a, "warps"_a, "shared"_a, "location"_a, "early"_a = false,
           "The kernel `name`, with `warps` warps and `shared` bytes of dynamic shared memory a program.");
 
   add_plan(module, error);

@@ -53,8 +53,8 @@ Cubin::~Cubin() {
   }
 }
 
-Function::Function(std::shared_ptr<const Cubin> owner, std::string entry, int count, int bytes, std::string line)
-    : cubin(std::move(owner)), name(std::move(entry)), location(std::move(line)), warps(count), shared(bytes) {
+Function::Function(std::shared_ptr<const Cubin> owner, std::string entry, int count, int bytes, std::string line, bool waits)
+    : cubin(std::move(owner)), name(std::move(entry)), location(std::move(line)), warps(count), shared(bytes), early(waits) {
   const Driver &driver = *cubin->driver;
   CurrentContext current(driver, cubin->context);
   driver.check(driver.find_function(&handle, cubin->module, name.c_str()), title() + " is not in its cubin");

@@ -57,11 +57,12 @@ class Cubin {
 class Function {
  public:
   // Throws DriverError: no such kernel, more shared memory or threads than the device gives a program.
-  Function(std::shared_ptr<const Cubin> cubin, std::string name, int warps, int shared, std::string location);
+  Function(std::shared_ptr<const Cubin> cubin, std::string name, int warps, int shared, std::string location, bool early);
 
   const std::shared_ptr<const Cubin> cubin;
   const std::string name, location;  // the user's line
   const int warps, shared;           // shared: dynamic shared memory, bytes
+  const bool early;                  // may be started while the kernel before it ends
   FunctionHandle handle = nullptr;
   int registers = 0, local_bytes = 0;  // a thread's; local memory is what spills take
 

@@ -24,6 +24,24 @@ struct KernelNode {  // CUDA_KERNEL_NODE_PARAMS_v2
   void *kernel, *context;  // null: `function` says both
 };
 
+struct LaunchAttribute {  // CUlaunchAttribute
+  int which;
+  union {
+    alignas(8) unsigned char bytes[64];
+    int number;
+  } value;
+};
+
+struct LaunchConfig {  // CUlaunchConfig
+  unsigned grid[3], block[3], shared;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned count;
+};
+
+// The kernel may start while the one before it on its stream ends, and waits itself for its memory (CUDA 11.8; compute capability 9.0).
+constexpr int kProgrammaticStreamSerialization = 6;
+
 enum StatusCode : Status {
   kSuccess = 0,
   kInvalidValue = 1,
@@ -84,6 +102,8 @@ enum CaptureMode : int { kCaptureRelaxed = 2 };
 // Missing in older drivers.
 #define BASCULE_OPTIONAL_DRIVER_FUNCTIONS(X)                                                                    \
   X(parameter_info, cuFuncGetParamInfo, (FunctionHandle function, size_t index, size_t *offset, size_t *size)) \
+  X(launch_with, cuLaunchKernelEx,                                                                             \
+    (const LaunchConfig *config, FunctionHandle function, void **parameters, void **extra))                     \
   X(is_capturing, cuStreamIsCapturing, (Stream stream, int *status))                                           \
   X(create_graph, cuGraphCreate, (Graph * graph, unsigned flags))                                              \
   X(destroy_graph, cuGraphDestroy, (Graph graph))                                                              \

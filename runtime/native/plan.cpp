@@ -34,6 +34,18 @@ void check_parameters(const Driver &driver, const Launch &launch) {
                     ", after which come " + std::to_string(kHiddenPointers) + " pointers of Triton's");
 }
 
+Status start(const Driver &driver, const KernelLaunch &kernel, Stream stream, bool early) {
+  if (!early) {
+    return driver.launch(kernel.handle, kernel.programs, 1, 1, kernel.threads, 1, 1, kernel.shared, stream,
+                         kernel.parameters, nullptr);
+  }
+  LaunchAttribute attribute{};
+  attribute.which = kProgrammaticStreamSerialization;
+  attribute.value.number = 1;
+  const LaunchConfig config{{kernel.programs, 1, 1}, {kernel.threads, 1, 1}, kernel.shared, stream, &attribute, 1};
+  return driver.launch_with(&config, kernel.handle, kernel.parameters, nullptr);
+}
+
 }  // namespace
 
 Plan::Plan(std::vector<Launch> launches) : launches_(std::move(launches)) {
@@ -59,7 +71,9 @@ Plan::Plan(std::vector<Launch> launches) : launches_(std::move(launches)) {
     const Function &function = *launch.function;
     steps_.push_back({launch.grid, uint32_t(stores_.size()), uint32_t(launch.parameters.size())});
     void **parameters = addresses_.data() + addresses_.size();  // reserved: it does not move
-    kernels_.push_back({function.handle, 0, uint32_t(function.warps) * 32, uint32_t(function.shared), parameters, true});
+    kernels_.push_back({function.handle, 0, uint32_t(function.warps) * 32, uint32_t(function.shared), parameters,
+                        function.early, true});
+    early_ |= function.early;
     for (const Parameter &parameter : launch.parameters) {
       addresses_.push_back(&cells_[stores_.size()]);
       stores_.push_back({uint32_t(parameter.slot), parameter.kind, parameter.offset});
@@ -74,14 +88,21 @@ void Plan::run(uint64_t stream, const int64_t *slots) {
   std::lock_guard lock(busy_);
   for (size_t i = 0; i < steps_.size(); ++i) set(i, slots);
   CurrentContext current(*driver_, context_);
-  if (graph_->launch(reinterpret_cast<Stream>(stream), kernels_)) return;
+  const auto queue = reinterpret_cast<Stream>(stream);
+  if (graph_->launch(queue, kernels_)) return;
+  const bool early = overlaps(queue);
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const KernelLaunch &kernel = kernels_[i];
     if (kernel.programs == 0) continue;
-    const Status status = driver_->launch(kernel.handle, kernel.programs, 1, 1, kernel.threads, 1, 1, kernel.shared,
-                                          reinterpret_cast<Stream>(stream), kernel.parameters, nullptr);
+    const Status status = start(*driver_, kernel, queue, early && kernel.early);
     if (status != kSuccess) fail(i, "does not start: " + driver_->describe(status));
   }
+}
+
+bool Plan::overlaps(Stream stream) const {
+  if (!early_ || driver_->launch_with == nullptr || driver_->is_capturing == nullptr) return false;
+  int capturing = 0;
+  return driver_->is_capturing(stream, &capturing) == kSuccess && capturing == 0;
 }
 
 void Plan::set(size_t i, const int64_t *slots) {

@@ -13,6 +13,7 @@ struct KernelLaunch {
   FunctionHandle handle;
   uint32_t programs, threads, shared;
   void **parameters;
+  bool early;    // see Function
   bool changed;  // whether the graph, if there is one, has other programs or values
 };
 

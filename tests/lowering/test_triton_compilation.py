@@ -1,5 +1,6 @@
 """Kernels of every kind through Triton to machine code, without a GPU."""
 
+import re
 from dataclasses import replace
 from threading import Event
 
@@ -115,6 +116,22 @@ def test_wide_loads():
     """A flat kernel over aligned buffers reads 16 bytes at a time, whatever broadcasts into it."""
     (kernel,) = lowered(program(lambda x, w: x * w, torch.randn(64, 128), torch.randn(128))).values()
     assert "ld.global.v4.b32" in compile_kernel(kernel, 90).asm["ptx"]
+
+
+@pytest.mark.parametrize("kind", ["row", "softmax", "columns", "scatter", "optimizer"])
+def test_kernels_wait_before_they_touch_memory(kind):
+    """So that they may be started early, on architectures that know of it."""
+    function, *inputs = KINDS[kind]
+    kernels = lowered(program(function, *inputs)).values()
+    memory = re.compile(r"\b(?:ld|st|atom|red|cp\.async)\.(?:global|shared)\b")
+    for kernel in kernels:
+        ptx = compile_kernel(kernel, 90).asm["ptx"]
+        assert ptx.count("griddepcontrol.wait") == 1 and ptx.index("griddepcontrol.wait") < memory.search(ptx).start()
+        assert "griddepcontrol" not in compile_kernel(kernel, 80).asm["ptx"]
+    nowhere = KernelCache(None)
+    for capability in (80, 90):
+        codes = compile_kernels(list(kernels), capability, nowhere).values()
+        assert {code.early for code in codes} == {capability >= 90}
 
 
 def test_the_users_line_reaches_the_machine_code():

@@ -223,6 +223,29 @@ EXPORT int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, un
   return 0;
 }
 
+// Launches that may start early are told with a word more.
+struct LaunchAttribute {
+  int which;
+  char padding[4];
+  char value[64];
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  const LaunchAttribute *attributes;
+  unsigned count;
+};
+EXPORT int cuLaunchKernelEx(const LaunchConfig *config, void *function, void **parameters, void **extra) {
+  const LaunchAttribute *asked = config->attributes;
+  if (config->count != 1 || asked->which != 6 || *reinterpret_cast<const int *>(asked->value) != 1) return 1;
+  const unsigned *grid = config->grid, *block = config->block;
+  int status = cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2], config->shared,
+                              config->stream, parameters, extra);
+  std::lock_guard lock(guard);
+  if (status == 0 && recording) log_lines.back() += " early";
+  return status;
+}
+
 // Graphs: chains of kernels, which are launched as `cuLaunchKernel` launches them.
 namespace {
 

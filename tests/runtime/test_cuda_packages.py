@@ -89,6 +89,7 @@ def test_a_package_holds_machine_code_and_names_of_weights(tmp_path, h100):
     assert not any(name.startswith("weights/") for name in blobs)
     cubins = [blob for name, blob in kernels_of(blobs).items() if not name.endswith(".json")]
     assert cubins and all(blob.startswith(b"\x7fELF") for blob in cubins)
+    assert all(image.early for image in images_of(kernels_of(blobs)).values())
 
 
 def test_another_architecture_is_refused(tmp_path, h100, monkeypatch):

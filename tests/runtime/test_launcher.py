@@ -63,6 +63,31 @@ def test_launches_go_to_the_stream_in_order(driver):
     assert len(plan) == 5
 
 
+def test_kernels_that_wait_may_start_early(driver):
+    """But not where they are recorded, nor in a plan's own graph, nor with a driver that cannot."""
+    early, late = driver.function("early", (8,), early=True), driver.function("late", (8,))
+    assert early.early and not late.early
+    plan = cuda.Plan([(function, 1, [POINTER]) for function in (late, early)])
+    plan(0, 8)
+    driver.capturing(1)
+    plan(0, 8)
+    driver.capturing(0)
+    plan(0, 8)
+    assert [line.endswith(" early") for line in driver.lines()] == [False, True, False, False, False, True]
+    many = cuda.Plan([(early, 1, [POINTER])] * 5)
+    for _ in range(3):
+        many(0, 8)
+    assert [line.endswith(" early") for line in driver.lines()[6:]] == [True] * 10 + [False] * 5
+    assert driver.graph_launches() == 1
+
+
+def test_a_kernel_that_does_not_start_early_is_named(driver):
+    plan = cuda.Plan([(driver.function("early", (8,), early=True), 1, [POINTER])])
+    driver.fail("cuLaunchKernel", 700)
+    with pytest.raises(cuda.DriverError, match=r"kernel early \(model.py:12\) does not start: .*illegal memory access"):
+        plan(0, 8)
+
+
 def test_an_empty_grid_is_skipped(driver):
     function = driver.function("rows", (8,))
     plan = cuda.Plan([(function, 0, [POINTER]), (function, ("slot", 1), [POINTER]), (function, 3, [POINTER])])

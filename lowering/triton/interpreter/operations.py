@@ -12,6 +12,7 @@ from bascule.dialect.mlir import ir
 
 from ..approximations import INSTRUCTIONS
 from ..builder import element
+from ..early_start import WAIT
 from ..libdevice import LIBDEVICE
 from ..registers import PACKED
 from .memory import Either, Pointer, atomic, compare_and_swap, load, store
@@ -101,8 +102,11 @@ def _extern(machine, op, *operands):
     return scalar(op, name, operands)
 
 
-def _instruction(machine, op, x):
+def _instruction(machine, op, *operands):
     text = op.attributes["asm_string"].value
+    if text == WAIT:  # a launch begins when the one before it has ended
+        return [torch.zeros(machine.programs, dtype=torch.int32)]
+    (x,) = operands
     if text.startswith(PACKED):
         return [x.to(dtype_of(element(op.results[0].type)))]
     if text not in INSTRUCTIONS:
