@@ -22,6 +22,7 @@ from uuid import uuid4
 VARIABLE, LIMIT_VARIABLE = "BASCULE_CACHE_DIR", "BASCULE_CACHE_LIMIT"
 TRACES, GRAPHS, KERNELS, SCHEDULES = FOLDERS = ("traces", "graphs", "kernels", "schedules")  # under the root
 _KEY = re.compile(r"[0-9a-f]{64}")  # nothing that leads out of a folder
+_OWN = re.compile(r"([0-9a-f]{64})|\.([0-9a-f]{64})\.[0-9a-f]{32}")  # an entry, or one that is not finished
 LIMIT = 2 << 30  # bytes that all of them may take
 
 
@@ -88,9 +89,11 @@ class Directory:
             raise Refused(f"writing failed: {error.strerror}") from error
 
     def files(self) -> Iterator[Path]:
-        """All files, unfinished ones included."""
-        if self.folder.is_dir():
-            yield from (path for path in self.folder.rglob("*") if path.is_file())
+        """The entries, unfinished ones included; no other files, which a folder of this name may have elsewhere."""
+        for path in self.folder.glob("??/*"):
+            own = _OWN.fullmatch(path.name)
+            if own is not None and (own[1] or own[2]).startswith(path.parent.name) and path.is_file():
+                yield path
 
     def size(self) -> tuple[int, int]:
         """The number of files and their bytes."""
@@ -101,7 +104,7 @@ class Directory:
         return len(sizes), sum(sizes)
 
     def clear(self) -> int:
-        """Deletes every file; returns how many there were."""
+        """Deletes every entry; returns how many there were."""
         number = 0
         for path in list(self.files()):
             with suppress(OSError):

@@ -17,7 +17,7 @@ from bascule.runtime.packages import PackageError, pack, unpack
 from cached_calls import counted, entries, gated, inputs, run
 
 import bascule
-from bascule.cache_directory import Directory, Refused, statistics, trim
+from bascule.cache_directory import Directory, Refused, clear, statistics, trim
 
 PROCESS = Path(__file__).with_name("cached_process.py")
 
@@ -233,3 +233,23 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
     x, w = inputs()
     torch.testing.assert_close(run(gated, x, w), gated(x, w))
     assert all("failed: Not a directory" in name for name in counted())
+
+
+def test_only_entries_are_counted_and_deleted(folder):
+    """A directory that is not only the cache's: folders of the same names may hold anything."""
+    run(gated, *inputs())
+    found = statistics()["graphs"]["entries"]
+    foreign = [
+        folder / "graphs" / "mine.svg",
+        folder / "kernels" / "ab" / "notes",
+        folder / "traces" / "a" / ("b" * 64),
+    ]
+    for path in foreign:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("not the cache's")
+    assert statistics()["graphs"]["entries"] == found > 0
+    trim(folder, 0)
+    assert statistics()["graphs"]["entries"] == 0
+    run(gated, *inputs())
+    assert clear() >= found
+    assert all(path.read_text() == "not the cache's" for path in foreign)
