@@ -1,7 +1,7 @@
 """Graphs written down as Python files, which `dumped_graphs` runs again.
 
-A file has a function `graph` and `example_inputs`: tensors of the sizes, strides and dtypes, or those that were saved beside it.
-`python FILE` compiles the graph again and compares with its operators.
+A file has a function `graph`, with the graph's constants, and `example_inputs`: tensors of the sizes, strides and dtypes, or those that were
+saved beside it. `python FILE` compiles the graph again and compares with its operators.
 """
 
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._pytree import tree_leaves
 
 from bascule.runtime.replay import Direction
 
 from .graph_arguments import copied
-from .graph_source import source_of_graph
+from .graph_source import large_constants, source_of_graph
 from .graph_symbols import decided_by_data, stood_for
 from .options import Options
 
-SAVED = """
+SAVED_INPUTS = """
 
 def example_inputs():
-    saved = torch.load(__file__.removesuffix(".py") + ".pt")
     return [saved.get(number, value) for number, value in enumerate(inputs_of())]
 """
 UNWRITTEN = ("on_error", "cache", "freezing")
@@ -46,19 +46,25 @@ def write_graph(
 ) -> None:
     """Writes `gm` to `path`, with the `options` to compile it with again.
 
-    `called_with`: inputs of a call. With `data` all are saved beside it (`.pt`), else those whose elements decide sizes.
+    `called_with`: inputs of a call. With `data` all are saved beside it (`.pt`), and all constants, else those whose elements decide sizes.
     """
     inputs = gm.graph.find_nodes(op="placeholder")
     known = {} if called_with is None else stood_for([node.meta.get("val") for node in inputs], called_with)
-    text = source_of_graph(gm, known)
     kept = {} if called_with is None else dict(enumerate(called_with))
+    constants = dict(large_constants(gm))
     if not data:
-        deciding = deciding_inputs(gm)
+        deciding = _deciding(gm)
         kept = {number: value for number, value in kept.items() if inputs[number] in deciding}
+        names = {node.target for node in deciding if node.op == "get_attr"}
+        constants = {name: value for name, value in constants.items() if name in names}
+    saved: dict[Any, Any] = {**kept, **constants}
+    text = source_of_graph(gm, known, saved)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if saved:
+        with unset_fake_temporarily():
+            torch.save({name: copied(value) for name, value in saved.items()}, path.with_suffix(".pt"))
     if kept:
-        torch.save({number: copied(value) for number, value in kept.items()}, path.with_suffix(".pt"))
-        text = text[: text.index("\n\ndef example_inputs")] + SAVED
+        text = text[: text.index("\n\ndef example_inputs")] + SAVED_INPUTS
     path.write_text(text + RUN.format(options=f"{_changed(options)!r}, direction={direction!r}"))
 
 
@@ -72,6 +78,11 @@ def _changed(options: Options) -> dict[str, Any]:
 
 def deciding_inputs(gm: torch.fx.GraphModule) -> set[torch.fx.Node]:
     """The inputs from which sizes are computed, or indices and masks that have to fit such sizes; none where only sizes decide sizes."""
+    return {node for node in _deciding(gm) if node.op == "placeholder"}
+
+
+def _deciding(gm: torch.fx.GraphModule) -> set[torch.fx.Node]:
+    """These inputs, and such constants."""
     deciding: set[torch.fx.Node] = set()
     for node in reversed(gm.graph.nodes):
         if node in deciding:
@@ -83,7 +94,7 @@ def deciding_inputs(gm: torch.fx.GraphModule) -> set[torch.fx.Node]:
             continue
         integral = [x for x in node.all_input_nodes if _is_integral(x.meta.get("val"))]
         deciding.update(integral if integral or made <= given else node.all_input_nodes)
-    return {node for node in deciding if node.op == "placeholder"}
+    return {node for node in deciding if node.op in ("placeholder", "get_attr")}
 
 
 def _decided(node: torch.fx.Node) -> set[Any]:

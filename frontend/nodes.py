@@ -162,9 +162,9 @@ class NodeImporter(base.GraphNodeImporter):
         """`with_effects(token, operator, *arguments)`: the operator itself, since ops with effects keep their order here."""
         _, target, *given = node.args
         _, *values = node.meta["val"]
-        if len(target._schema.returns) == 1:
-            return [None, self.call(node, target, given, node.kwargs, values[0])]
-        return [None, *(self.call(node, target, given, node.kwargs, values if target._schema.returns else None) or ())]
+        if len(target._schema.returns) > 1:
+            return [None, *self.call(node, target, given, node.kwargs, values)]
+        return [None, self.call(node, target, given, node.kwargs, values[0])]
 
     # Arguments
 

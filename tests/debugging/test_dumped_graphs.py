@@ -12,6 +12,7 @@ import bascule
 from bascule.agreement import disagreements
 from bascule.dumped_graphs import _loaded, traced
 from bascule.graph_arguments import differences
+from bascule.graph_source import LITERAL
 from bascule.graph_symbols import Symbols
 
 
@@ -133,6 +134,45 @@ def test_a_refused_graph_is_refused_again(tmp_path):
     with pytest.raises(bascule.UnsupportedError) as again:
         run(path)
     assert again.value.message == wanted.value.message
+
+
+def test_checks_of_a_solve(tmp_path, capsys):
+    """What a check returns, nothing, has a node of its own where the file is traced again."""
+    a, b = torch.randn(4, 4) + 4 * torch.eye(4), torch.randn(4, 2, requires_grad=True)
+    files = dumped(tmp_path, lambda a, b: torch.linalg.solve(a, b) * 2, a, b, data=True)
+    assert "with_effects" in files[1].read_text()
+    for path in files:
+        run(path)
+    assert capsys.readouterr().out.count("the results are those of its operators") == len(files) == 2
+
+
+LONG = list(range(2 * LITERAL, 0, -1))
+
+
+def with_constants(x):
+    small = torch.tensor([[float("nan"), -0.0], [float("-inf"), 0.1]]).t() * torch.tensor([1j, complex(2, -torch.inf)])
+    branch = torch.cond(x.sum() > 0, lambda x: x + torch.tensor(LONG), lambda x: x - torch.tensor(LONG[::-1]), (x,))
+    return small, branch * torch.tensor(3.0), x * torch.tensor(LONG)
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_constants(data, tmp_path):
+    (path,) = dumped(tmp_path, with_constants, torch.rand(2 * LITERAL), data=data)
+    run(path)
+    module = _loaded(str(path))
+    x = torch.rand(2 * LITERAL)
+    results, wanted = module.graph(x), with_constants(x)
+    known = len(wanted) if data else 1  # without data long ones are random
+    torch.testing.assert_close(results[:known], wanted[:known], rtol=0, atol=0, equal_nan=True)
+    assert path.with_suffix(".pt").exists() == data
+
+
+def test_a_constant_that_decides_sizes_is_saved(tmp_path):
+    keep = [number % 3 == 0 for number in LONG]
+    (path,) = dumped(tmp_path, lambda x: (x * torch.tensor(LONG))[torch.tensor(keep)], torch.rand(len(LONG)))
+    (mask,) = torch.load(path.with_suffix(".pt")).values()
+    assert mask.tolist() == keep
+    run(path)
 
 
 def test_guesses_satisfy_what_is_known():
