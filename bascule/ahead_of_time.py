@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import torch
 from torch.export import ExportedProgram
@@ -14,6 +15,7 @@ from torch.utils import _pytree as pytree
 from bascule.frontend.custom_operators import custom_operators
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.frozen_weights import WeightInputs, frozen_inputs
+from bascule.frontend.index_checks import check_indices
 from bascule.runtime.packages import pack
 from bascule.runtime.processor import instruction_sets
 from bascule.runtime.program import FORMAT
@@ -21,9 +23,10 @@ from bascule.runtime.stored_tensors import bytes_of, told_of
 
 from .errors import UnsupportedError, UserError
 from .freezing import freeze
-from .options import Options, make_options
+from .options import PARTITIONER, PASSES, Options, make_options
 from .packaged_graphs import PackageWriter, packaged
-from .program_sizes import size_text, sizes_of
+from .program_aliases import aliases_of
+from .program_sizes import nonempty, size_text, sizes_of
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -39,27 +42,35 @@ def aot_compile(
 
     `weights`: "inside", the package holds the values of parameters and buffers; "reference", it holds their names, dtypes and sizes, and
     `aot_load` is given the values (what is in no state dict, constants and buffers that are not persistent, is inside all the same). Sizes
-    that were exported as dynamic stay so; buffers and inputs that the program writes are written at each call. `options` are those of
-    `torch.compile`; with `freezing`, weights that the program does not write cannot be changed later. A package is for this machine's
-    processor, or for GPUs of the architecture of this one, under the same number.
-    Raises `UnsupportedError` for a program that calls what only this process knows, and `UserError` for other arguments and options.
+    that were exported as dynamic stay so; buffers and inputs that the program writes are written at each call, and results that are views of
+    such, or of weights, share their memory. `options` are those of `torch.compile`; with `freezing`, weights that the program does not write
+    cannot be changed later. A package is for this machine's processor, or for GPUs of the architecture of this one, under the same number.
+    Raises `UnsupportedError` for a program that calls what only this process knows, and `UserError` for other arguments, options, and those
+    that no package follows. A file at `path` stays as it is until the program is compiled.
     """
-    checked = _checked(program, weights, options)
+    place = Path(path)
+    checked = _checked(program, place, weights, options)
+    exported = program
     program = program.run_decompositions(decomposition_table())
     tensors = {**program.state_dict, **program.constants}
     interface = _interface(program)
     gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
+    if checked.index_asserts and checked.target != "interpret":
+        check_indices(gm.graph)
     writer = PackageWriter()
     graph = writer.graph(packaged(gm, interface.values, checked))
     used = {name: tensors[name] for name in interface.weights.values()}
     inside = {name: value for name, value in used.items() if weights == "inside" or name not in program.state_dict}
+    sizes = sizes_of(program)
+    sizes["guards"] = sorted({*sizes["guards"], *nonempty(exported, sizes["symbols"])})
+    aliases = iter(aliases_of(exported, sizes["symbols"], used))
     description = {
         "format": FORMAT,
         "graph": graph,
         "operators": custom_operators(gm),
         "inputs": interface.inputs,
-        "outputs": interface.outputs,
-        **sizes_of(program),
+        "outputs": [told or {"lies": next(aliases)} for told in interface.outputs],
+        **sizes,
         "in_spec": _structure(program.call_spec.in_spec),
         "out_spec": _structure(program.call_spec.out_spec),
         "weights": {name: told_of(value) for name, value in used.items()},
@@ -68,7 +79,12 @@ def aot_compile(
         **_machine(writer.devices),
     }
     blobs = {**writer.blobs, **{f"weights/{name}": bytes_of(value) for name, value in inside.items()}}
-    Path(path).write_bytes(pack(description, blobs))
+    unfinished = place.with_name(f".{place.name}.{uuid4().hex}")
+    try:
+        unfinished.write_bytes(pack(description, blobs))
+        os.replace(unfinished, place)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _structure(spec: Any) -> str:
@@ -92,7 +108,11 @@ def _machine(devices: Collection[torch.device]) -> dict[str, Any]:
     return told
 
 
-def _checked(program: Any, weights: str, options: Mapping[str, Any] | None) -> Options:
+# Options about calls through Dynamo, about PyTorch's graphs, and about measuring.
+_UNFOLLOWED = ("cudagraphs", "max_autotune", "profiler_mark_wrapper_call", PARTITIONER, *PASSES)
+
+
+def _checked(program: Any, place: Path, weights: str, options: Mapping[str, Any] | None) -> Options:
     """The options, if the arguments go together."""
     if not isinstance(program, ExportedProgram):
         hint = "torch.export.export(model, inputs) makes an ExportedProgram"
@@ -101,7 +121,13 @@ def _checked(program: Any, weights: str, options: Mapping[str, Any] | None) -> O
         raise UserError(
             f"has no value {weights!r}", location="parameter 'weights'", hint="known: 'inside', 'reference'"
         )
+    if place.is_dir() or not place.parent.is_dir():
+        told = f"'{place}' is a directory" if place.is_dir() else f"there is no directory '{place.parent}'"
+        raise UserError(told, location="parameter 'path'")
     checked = make_options(None, options)
+    for name in _UNFOLLOWED:
+        if getattr(checked, name):
+            raise UserError("is not followed by packages", location=f"option '{name}'")
     if checked.freezing and weights == "reference":
         raise UserError(
             "needs the values of weights, which a package by reference does not have", location="option 'freezing'"

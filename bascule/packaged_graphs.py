@@ -93,7 +93,7 @@ def _kept(call: Callable[..., Any], record: Record) -> Any:
         return kept_of(call)
     except NotKept as reason:
         cut = record.cuts[0]
-        hint = "a package holds compiled graphs, tensors, and operators and functions of PyTorch by name"
+        hint = "a package holds compiled graphs, tensors, and operators and functions of PyTorch by name; torch.library makes operators"
         raise UnsupportedError(
             f"no package can have {reason}", operator=cut.operator, location=cut.location, hint=hint
         ) from None

@@ -4,6 +4,7 @@ What they have to be is known to the environment of the program's symbols. PyTor
 2.14.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import sympy
@@ -64,6 +65,30 @@ def sizes_of(program: ExportedProgram) -> dict[str, Any]:
         "ranges": {str(s): _range(r) for s, r in program.range_constraints.items() if s in found},
         "guards": sorted({_text(expr) for expr in conditions} - {"True"}),
     }
+
+
+def nonempty(program: ExportedProgram, symbols: Collection[str]) -> set[str]:
+    """Conditions on `symbols`, in Python, under which no operator of `program`, as it was exported, takes the largest or the smallest of no
+    elements: eager refuses to."""
+    conditions = set()
+    for node in program.graph.nodes:
+        value = node.args[0].meta.get("val") if node.op == "call_function" and node.target in _OF_ELEMENTS else None
+        if not isinstance(value, torch.Tensor):
+            continue
+        dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+        dims = [dims] if isinstance(dims, int) else dims or range(value.dim())
+        for size in (value.shape[dim] for dim in dims):
+            if isinstance(size, torch.SymInt) and {str(symbol) for symbol in size.node.expr.free_symbols} <= {*symbols}:
+                conditions.add(f"{_text(size.node.expr)} != 0")
+    return conditions
+
+
+_OF_ELEMENTS = {
+    getattr(getattr(torch.ops.aten, name), overload)
+    for name in ("amax", "amin", "max", "min", "argmax", "argmin", "aminmax")
+    for overload in ("default", "dim")
+    if overload in getattr(torch.ops.aten, name).overloads()
+}
 
 
 def _inputs(program: ExportedProgram) -> list[Any]:

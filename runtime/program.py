@@ -19,7 +19,7 @@ from .packaged_graphs import Graphs, check_machine
 from .packages import PackageError, unpack
 from .stored_tensors import tensor_of
 
-FORMAT = 3  # of what a package tells of a program
+FORMAT = 4  # of what a package tells of a program
 Size = int | str  # a number, or an expression of the symbols in Python
 
 
@@ -81,6 +81,8 @@ class Program:
 
     def _known(self, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Without those of the exported module that the program does not need."""
+        if not isinstance(weights, Mapping) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
+            raise TypeError("weights are a dictionary of tensors by name")
         for name in weights:
             if name in self._frozen:
                 raise KeyError(
@@ -94,9 +96,11 @@ class Program:
         """Raises `ValueError` for arguments that the program was not compiled for."""
         leaves, spec = pytree.tree_flatten((args, kwargs))
         if spec != self._in_spec:
-            raise ValueError(f"the arguments have the structure {spec}, the program takes {self._in_spec}")
+            raise ValueError(
+                f"the arguments have the structure {_call_of(spec)}, the program takes {_call_of(self._in_spec)}"
+            )
         with torch.no_grad():
-            given = self._checked(leaves)
+            given, symbols = self._checked(leaves)
             outputs = self._call(
                 [self.weights[i["weight"]] if "weight" in i else given[i["user"]] for i in self._inputs]
             )
@@ -107,11 +111,28 @@ class Program:
                 elif "written" in told:
                     leaves[told["written"]].copy_(output)
                 else:
-                    results.append(output)
+                    results.append(self._lying(told["lies"], output, leaves, given, symbols))
         return pytree.tree_unflatten(results, self._out_spec)
 
-    def _checked(self, leaves: list[Any]) -> dict[int, Any]:
-        """The user's inputs by number."""
+    def _lying(
+        self, told: Mapping[str, Any], result: Any, leaves: list[Any], given: dict[int, Any], symbols: dict[str, int]
+    ) -> Any:
+        """`result` as a view of the input or weight in which it has to lie; as it is where that input was copied."""
+        if not told or ("user" in told and given[told["user"]] is not leaves[told["user"]]):
+            return result
+        base = leaves[told["user"]] if "user" in told else self.weights[told["weight"]]
+        if result.untyped_storage().data_ptr() == base.untyped_storage().data_ptr():
+            return result
+        sizes, strides = ([_value(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
+        start, rest = divmod(base.storage_offset() * base.itemsize + _value(told["offset"], symbols), result.itemsize)
+        if base.dtype == result.dtype:
+            return base.as_strided(sizes, strides, start)
+        if rest:
+            return result
+        return result.new_empty(0).set_(base.untyped_storage(), start, sizes, strides)
+
+    def _checked(self, leaves: list[Any]) -> tuple[dict[int, Any], dict[str, int]]:
+        """The user's inputs by number, and what the symbols stand for."""
         told = [i for i in self._inputs if "user" in i]
         for one in told:
             value = leaves[one["user"]]
@@ -140,7 +161,7 @@ class Program:
                 told_of = ", ".join(f"{name} = {symbols[name]}, {self._place(name)}" for name in used)
                 raise ValueError(f"the program was exported for sizes of which {guard} holds, and {told_of}")
         self._check_memory(leaves)
-        return {one["user"]: self._input(one, leaves[one["user"]], symbols) for one in told}
+        return {one["user"]: self._input(one, leaves[one["user"]], symbols) for one in told}, symbols
 
     def _place(self, symbol: str) -> str:
         """Which size of which input tells a symbol."""
@@ -181,6 +202,19 @@ class Program:
         return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device).copy_(value)
 
 
+class _Leaf:
+    """Stands for a tensor or a number in a text."""
+
+    def __repr__(self) -> str:
+        return "_"
+
+
+def _call_of(spec: Any) -> str:
+    """Arguments as they are nested, `(_, [_, _], scale=_)`."""
+    args, kwargs = pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec)
+    return f"({', '.join([*map(repr, args), *(f'{name}={value!r}' for name, value in kwargs.items())])})"
+
+
 def _is_registered(operator: str) -> bool:
     """Whether this process has an operator, `namespace::name.overload`."""
     namespace, name = operator.split("::")
@@ -210,7 +244,7 @@ def aot_load(path: str | os.PathLike, *, weights: Mapping[str, torch.Tensor] | N
 
     `weights`: values for parameters and buffers, as `Program.bind_weights` takes them; a package with weights by reference needs all of them.
     Raises `PackageError` for any other file, `ObjectCodeError` on a machine whose processor or GPU lacks what it was compiled for, `KeyError`
-    for weights that are missing. A package is code: load only what you trust.
+    for weights that are missing, `TypeError` for what is no dictionary of tensors. A package is code: load only what you trust.
     """
     try:
         description, blobs = unpack(Path(path).read_bytes())

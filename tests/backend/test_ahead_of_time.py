@@ -92,8 +92,11 @@ def test_inputs_are_written(tmp_path):
         ((torch.randn(5, 8).double(), {"by": torch.randn(6)}), "is torch.float64 on cpu"),
         ((torch.randn(8), {"by": torch.randn(6)}), "has 1 dimensions"),
         ((3, {"by": torch.randn(6)}), "is int"),
-        ((torch.randn(5, 8), {"other": torch.randn(6)}), "structure"),
-        ((torch.randn(5, 8),), "structure"),
+        (
+            (torch.randn(5, 8), {"other": torch.randn(6)}),
+            r"the structure \(_, {'other': _}\), .* takes \(_, {'by': _}\)",
+        ),
+        ((torch.randn(5, 8),), r"the structure \(_\), the program takes"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, args, says):
@@ -194,6 +197,48 @@ def test_a_class_without_a_name_is_refused(tmp_path):
 def test_what_is_no_exported_program_is_refused(tmp_path):
     with pytest.raises(bascule.UserError, match=r"'program': is a Model\n.*torch\.export\.export"):
         bascule.aot_compile(Model(), tmp_path / "program")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"cudagraphs": True}, "option 'cudagraphs': is not followed by packages"),
+        ({"post_grad_custom_pre_pass": print}, "option 'post_grad_custom_pre_pass': is not followed"),
+        ({"numeric": "f32"}, "did you mean 'numerics'"),
+    ],
+)
+def test_options_of_no_package_are_refused(tmp_path, options, says):
+    with pytest.raises(bascule.UserError, match=says):
+        bascule.aot_compile(export(Model(), example()), tmp_path / "program", options=options)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("place", "says"), [(".", "is a directory"), ("no/such", "there is no directory")])
+def test_a_place_that_is_none_is_refused(tmp_path, place, says):
+    with pytest.raises(bascule.UserError, match=f"parameter 'path': .*{says}"):
+        bascule.aot_compile(export(Model(), example()), tmp_path / place)
+
+
+def test_a_failure_leaves_the_package_that_was_there(tmp_path, monkeypatch):
+    path = saved(tmp_path, Model(), example())
+    content = path.read_bytes()
+
+    def half(self, data):
+        with open(self, "wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(type(path), "write_bytes", half)
+    with pytest.raises(OSError, match="no space"):
+        saved(tmp_path, Model(), example())
+    assert [*tmp_path.iterdir()] == [path] and path.read_bytes() == content
+
+
+@pytest.mark.parametrize("weights", [[torch.ones(6)], {"linear.bias": 3}])
+def test_weights_that_are_no_tensors_by_name_are_refused(tmp_path, weights):
+    path = saved(tmp_path, Model(), example())
+    with pytest.raises(TypeError, match="a dictionary of tensors by name"):
+        bascule.aot_load(path, weights=weights)
 
 
 def test_weights_are_bound_without_a_copy(tmp_path):

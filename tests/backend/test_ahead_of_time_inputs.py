@@ -173,3 +173,54 @@ def test_another_versions_package_is_refused(tmp_path):
     path.write_bytes(pack({**description, "format": 1}, blobs))
     with pytest.raises(PackageError, match="another version"):
         bascule.aot_load(path)
+
+
+class Chosen(torch.nn.Module):
+    def forward(self, x, i):
+        return x.gather(0, i) * 2
+
+
+def test_an_index_out_of_range(tmp_path):
+    path, x = tmp_path / "program.bascule", torch.randn(4)
+    bascule.aot_compile(export(Chosen(), (x, torch.tensor([1, 3]))), path)
+    program = bascule.aot_load(path)
+    with pytest.raises(RuntimeError, match="an index is out of bounds for dimension 0, which has 4 elements"):
+        program(x, torch.tensor([1, 4]))
+    torch.testing.assert_close(program(x, torch.tensor([0, 3])), x[[0, 3]] * 2)
+
+
+class Largest(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "refused"),
+    [
+        (lambda x: x.amax(0), True),
+        (lambda x: x.min(dim=0).values, True),
+        (lambda x: x.argmax(), True),
+        (lambda x: x.max(), True),
+        (lambda x: x.amax(1), False),
+        (lambda x: (x.softmax(0), x.sum(0)), False),
+    ],
+)
+def test_the_largest_of_no_elements(tmp_path, function, refused):
+    path, module = tmp_path / "program.bascule", Largest(function)
+    bascule.aot_compile(export(module, (torch.randn(4, 3),), dynamic_shapes=({0: Dim("n", min=0)},)), path)
+    program = bascule.aot_load(path)
+    for rows in (1, 5):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(program(x), module(x))
+    x = torch.randn(0, 3)
+    if refused:
+        with pytest.raises((IndexError, RuntimeError)):
+            module(x)
+        with pytest.raises(ValueError, match=r"the program was exported for sizes of which .* != 0 holds"):
+            program(x)
+    else:
+        torch.testing.assert_close(program(x), module(x))

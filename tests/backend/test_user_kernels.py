@@ -16,3 +16,6 @@ def test_as_eager(target):
     told = dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
     for name in CASES:
         assert "a Triton kernel of the user's" in told[name] and "user_kernel_cases.py:" in told[name]
+    if target == "cpu":
+        assert "user_kernel_cases.py:42: no package can have a Triton kernel of the user's" in told["package"]
+        assert told["package"].endswith("torch.library makes operators"), "nothing is left in the folder"

@@ -1,10 +1,12 @@
 """`python user_kernels_process.py TARGET`: each case of `user_kernel_cases` compiled for a CPU or interpreted, against eager.
 
 Dynamo takes calls of Triton kernels where there is a GPU, so Triton is told that there is one; who launches a kernel gets it run by Triton's
-own interpreter. Prints a line a case: what was cut out of its graph, and why.
+own interpreter. Prints a line a case: what was cut out of its graph, and why. On a CPU, a package has the operator, and refuses a kernel.
 """
 
 import sys
+import tempfile
+from pathlib import Path
 
 import torch
 import torch.utils._triton
@@ -63,6 +65,29 @@ def main(target: str) -> None:
     call = torch.compile(with_gradients, backend="bascule", options=options, fullgraph=True)
     got, want = (training_step(one, x) for one in (call, with_gradients))
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    if target == "cpu":
+        check_packages()
+
+
+class Module(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.forward = function
+
+
+def check_packages() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, x = Path(folder) / "program.bascule", torch.randn(20, 30)
+        operator, kernel = (
+            torch.export.export(Module(CASES[name][0]), (x,), strict=True) for name in ("operator", "autotuned")
+        )
+        bascule.aot_compile(operator, path)
+        check(bascule.aot_load(path), "operator", x.shape, "cpu")
+        path.unlink()
+        try:
+            bascule.aot_compile(kernel, path)
+        except bascule.UnsupportedError as error:
+            print("package:", " ".join(str(error).splitlines()), *Path(folder).iterdir())
 
 
 if __name__ == "__main__":
