@@ -222,7 +222,9 @@ def bascule_dump(
     """
     with raised_as_is():
         directory, given = _directory(options, "bascule_graphs")
-        data = bool(given.pop("data", False))
+        data = given.pop("data", False)
+        if not isinstance(data, bool):
+            raise UserError(f"takes bool, got {data!r}", location="option 'data'")
         checked, name = make_options(mode, given), f"graph{next(_numbers)}"
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f"{name}_captured.py").write_text(gm.print_readable(print_output=False))

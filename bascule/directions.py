@@ -11,6 +11,7 @@ from torch._dynamo import config
 from bascule.frontend.aot import mark_visible_outputs, report_output_strides
 from bascule.frontend.convolution_biases import peel_biases
 from bascule.frontend.frozen_weights import WeightInputs
+from bascule.frontend.index_checks import check_indices
 from bascule.frontend.tangents import tangents_of, with_memory
 from bascule.runtime.replay import Direction
 
@@ -23,7 +24,7 @@ from .kept_parts import NotKept
 from .options import JOINT, POST_GRAD, Options
 from .record import Record
 from .replay import Replays
-from .traces import timed, trace_compiled
+from .traces import cudagraphs, timed, trace_compiled
 
 
 def direction_of(*, is_backward: bool, is_inference: bool) -> Direction:
@@ -53,10 +54,16 @@ def compile_direction(
     direction = direction_of(is_backward=is_backward, is_inference=is_inference)
     with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True):
         replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
+        if replays is not None and options.cudagraphs and replay is None:
+            cudagraphs.debug("%s_%s: not replayed: %s", name, direction, replays.unreplayed(gm))
         if is_inference and joint:
             apply(gm, options, JOINT)
-        if apply(gm, options, POST_GRAD):
+        if apply(gm, options, POST_GRAD, is_inference=is_inference):
             gm = made_functional(gm)
+        # The forward has checked the indices of a backward.
+        if options.index_asserts and options.target != "interpret" and not is_backward:
+            check_indices(gm.graph)
+            gm.recompile()
         trace_compiled(f"{name}_{direction}", gm)
 
         def compile_(

@@ -26,6 +26,7 @@ class GraphExplanation:
     runs: int  # sequences of launches without anything else between them: on a GPU, each is one call of a plan
     kernels: tuple[Kernel, ...]
     aten: tuple[AtenCall, ...]
+    assertions: int  # about elements: indices in range, divisors that are not 0
     memory: Memory | None
     remarks: tuple[str, ...]
     fallback: str | None  # why the graph was not compiled, if it was not
@@ -51,6 +52,7 @@ class GraphExplanation:
             runs=told.runs,
             kernels=told.kernels,
             aten=told.aten,
+            assertions=told.assertions,
             memory=told.memory,
             remarks=told.remarks,
             fallback=record.fallback,
@@ -88,6 +90,8 @@ class GraphExplanation:
         if self.aten:
             lines.append(f"  {_plural(sum(a.calls for a in self.aten), 'call')} of ATen")
             lines += [f"    {a.calls:4} {a.operator}: {a.reason}" for a in self.aten]
+        if self.assertions:
+            lines.append(f"  {_plural(self.assertions, 'assertion')} about elements")
         if self.memory is not None:
             lines.append(f"  memory: {self.memory}")
         if self.replay is not None:

@@ -164,6 +164,8 @@ def _check_graph(gm: Any) -> None:
 
 def _check_inputs(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:
     """There is one of `example_inputs`, or of their leaves, for each input of `gm`."""
+    if not isinstance(example_inputs, list | tuple):
+        raise UserError(f"takes a list of inputs, got {type(example_inputs).__name__}", location="a graph to compile")
     inputs = [node.name for node in gm.graph.find_nodes(op="placeholder")]
     if len(inputs) not in (len(example_inputs), len(tree_leaves(list(example_inputs)))):
         raise UserError(

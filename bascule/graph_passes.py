@@ -2,8 +2,9 @@
 
 `pre_grad_custom_pass` sees the graph of PyTorch functions that Dynamo captured; `joint_custom_pre_pass` and `joint_custom_post_pass` the joint
 graph of ATen operators before it is split (or the inference graph); `post_grad_custom_pre_pass` and `post_grad_custom_post_pass` each graph that
-is compiled, in this order. Each is called with a `torch.fx.Graph` and changes it in place, or returns another. Values of nodes follow what a
-pass changed, and outputs keep the strides that they were traced with.
+is compiled, in this order. Each is called with a `torch.fx.Graph` and changes it in place, or returns another; an option takes several, too.
+Values of nodes follow what a pass changed, and outputs keep the strides that they were traced with. `custom_partitioner_fn` splits the joint
+graph.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from traceback import extract_tb
 from typing import Any
 
 import torch
+from torch._inductor import custom_graph_pass
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Graph, GraphModule, Node
 
@@ -21,8 +23,9 @@ from bascule.frontend.functional_graphs import functional
 from bascule.frontend.node_values import calls_of, complete_values
 from bascule.frontend.promised_strides import promised_strides, restore_strides
 
+from .dynamo_errors import raised_as_is
 from .errors import UserError
-from .options import JOINT, PRE_GRAD, Options
+from .options import JOINT, PARTITIONER, PRE_GRAD, InTurn, Options
 
 GraphPass = Callable[[Graph], Any]
 _TORCH = str(Path(torch.__file__).parent)
@@ -31,19 +34,20 @@ _NUMBERS = ("_operator", "builtins", "math")
 _SOURCE = "_dynamo_source"  # of an input that Dynamo captured: where it comes from
 
 
-def apply(gm: GraphModule, options: Options, names: tuple[str, ...]) -> bool:
+def apply(gm: GraphModule, options: Options, names: tuple[str, ...], *, is_inference: bool = False) -> bool:
     """Runs the passes that `options` has under `names` on `gm`; returns whether there are any.
 
-    Raises `UserError`, which names the pass, where one fails or leaves a graph that is not valid.
+    `is_inference`: whether `gm` has no backward, which one of Inductor's kinds of passes is told. Raises `UserError`, which names the pass,
+    where one fails or leaves a graph that is not valid.
     """
-    passes = [(name, getattr(options, name)) for name in names if getattr(options, name) is not None]
+    passes = [(name, function) for name in names for function in _each(getattr(options, name))]
     if not passes:
         return False
     captured = names == PRE_GRAD
     promised = [] if captured else promised_strides(gm.graph)
     for name, function in passes:
         try:
-            _run(gm, function, captured)
+            _run(gm, _called(function, is_inference), captured)
         except _Invalid as error:
             raise UserError(f"left a graph that is not valid: {error}", location=f"option '{name}'") from error
         except Exception as error:
@@ -66,14 +70,42 @@ def made_functional(gm: GraphModule) -> GraphModule:
 
 
 def partition(options: Options) -> Callable[..., Any]:
-    """The min-cut partitioner, after the passes over the joint graph. It leaves dropouts as they are where eager's masks are asked for."""
+    """The min-cut partitioner, or the user's, after the passes over the joint graph. It leaves dropouts as they are where eager's masks are
+    asked for, and raises `UserError` where the user's fails."""
+    own = options.custom_partitioner_fn
     cut = min_cut if options.random == "philox" else partial(min_cut, seeded=False)
+    if own is not None:
+        cut = partial(cut, split=partial(_split_by, own))
 
     def split(joint: GraphModule, inputs: Any, **kwargs: Any) -> Any:
         apply(joint, options, JOINT)
         return cut(joint, inputs, **kwargs)
 
     return split if any(getattr(options, name) is not None for name in JOINT) else cut
+
+
+def _split_by(
+    own: Callable[..., Any], joint: GraphModule, inputs: Any, **kwargs: Any
+) -> tuple[GraphModule, GraphModule]:
+    with raised_as_is():
+        try:
+            made = own(joint, inputs, compiler="inductor", **kwargs)
+        except Exception as error:
+            told = f"raised {type(error).__name__}: {error}\n  at {_place(error)}"
+            raise UserError(told, location=f"option '{PARTITIONER}'") from error
+        if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(gm, GraphModule) for gm in made)):
+            raise UserError(f"returned no pair of graphs, but {made!r}", location=f"option '{PARTITIONER}'")
+        return made
+
+
+def _each(function: GraphPass | None) -> tuple[GraphPass, ...]:
+    return function.passes if isinstance(function, InTurn) else () if function is None else (function,)
+
+
+def _called(function: GraphPass, is_inference: bool) -> GraphPass:
+    """`function` as one of a graph alone."""
+    aware = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", ())
+    return partial(function, is_inference=is_inference) if isinstance(function, aware) else function
 
 
 class _Invalid(Exception):

@@ -9,14 +9,16 @@ from .dialect.mlir import ir
 from .dialect.passes.plan_memory import MEMORY
 from .summary import AtenCall, Kernel, Memory, Summary
 
+ASSERTIONS = ("aten._assert_async.default", "aten._assert_async.msg")
 TUNED = "bascule.tuned"  # on a kernel function: what `max_autotune` measured
 
 
 def summary_of(module: ir.Module) -> Summary:
     """Of a module of the program stage."""
-    return Summary(
-        tuple(kernels(module)), tuple(aten_calls(module)), memory(module), tuple(remarks(module)), runs(module)
-    )
+    calls = aten_calls(module)
+    computing = tuple(call for call in calls if call.operator not in ASSERTIONS)
+    asserting = sum(call.calls for call in calls if call.operator in ASSERTIONS)
+    return Summary(tuple(kernels(module)), computing, memory(module), tuple(remarks(module)), runs(module), asserting)
 
 
 def memory(module: ir.Module) -> Memory | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from .errors import UserError
+from .inductor_settings import warn_about_settings
 
 
 def _option(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
@@ -63,6 +64,11 @@ class Options:
         "raise AssertionError where an input of a graph has other sizes or strides than it was compiled for, for callers without "
         "Dynamo, whose guards see to that; what operators return is always checked",
     )
+    index_asserts: bool = _option(
+        True,
+        "on a CPU, raise RuntimeError, which names the operator and its line, where an index is out of range or integers are divided by zero, "
+        "as eager does; without, such an index is clamped; where it is not given, torch._inductor.config.assert_indirect_indexing counts",
+    )
     profiler_mark_wrapper_call: bool = _option(
         False,
         "each call of a compiled graph is a range of torch.profiler's, with the graph's name; where it is not given, "
@@ -106,6 +112,12 @@ class Options:
         None, "a function that changes the same graph, after that, a torch.fx.Graph, in place"
     )
 
+    custom_partitioner_fn: Callable | None = _option(
+        None,
+        "a function that splits the joint graph, a torch.fx.GraphModule, into forward and backward, called as the partitioners of "
+        "torch._functorch.partitioners are",
+    )
+
     def __post_init__(self) -> None:
         kinds = get_type_hints(type(self))
         for f in fields(self):
@@ -129,6 +141,8 @@ class Options:
 
 def check_writable(directory: str, option: str) -> None:
     """Raises `UserError` for a directory, given as `option`, that cannot be made, or written into. It is made where something is written."""
+    if not directory:
+        raise UserError("takes a directory, got ''", location=f"option '{option}'")
     path = Path(directory).absolute()
     existing = next(place for place in (path, *path.parents) if place.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
@@ -143,6 +157,23 @@ PRE_GRAD = ("pre_grad_custom_pass",)
 JOINT = ("joint_custom_pre_pass", "joint_custom_post_pass")
 POST_GRAD = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 PASSES = (*PRE_GRAD, *JOINT, *POST_GRAD)
+PARTITIONER = "custom_partitioner_fn"
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """Several passes, one after the other, where an option takes one."""
+
+    passes: tuple[Callable, ...]
+
+    def __call__(self, graph: Any) -> None:
+        raise AssertionError("passes are run one by one")
+
+    def uuid(self) -> list[Any] | None:
+        """What tells these passes from others, if each says so."""
+        told = [getattr(function, "uuid", lambda: None)() for function in self.passes]
+        return None if None in told else told
+
 
 # Settings of `torch._inductor.config` -> what they mean, where they are on.
 INDUCTORS = {
@@ -169,7 +200,7 @@ def make_options(mode: str | None = None, options: Mapping[str, Any] | None = No
 
     Raises `UserError` for a mode, an option or a value that is not known, naming those that are.
     """
-    if mode is not None and mode not in MODES:
+    if mode is not None and (not isinstance(mode, str) or mode not in MODES):
         raise UserError(f"there is no mode '{mode}'{_like(mode, MODES)}", hint=f"known: {', '.join(MODES)}")
     if not isinstance(options or {}, Mapping):
         raise UserError(f"takes a dictionary, got {options!r}", location="parameter 'options'")
@@ -177,7 +208,15 @@ def make_options(mode: str | None = None, options: Mapping[str, Any] | None = No
     for name in options or {}:
         if name not in known:
             raise UserError(f"there is no option '{name}'{_like(name, known)}", hint=f"known: {', '.join(known)}")
-    return Options(**{**MODES[mode or "default"], **(options or {})})
+    given = {name: _as_one(value) if name in PASSES else value for name, value in (options or {}).items()}
+    return Options(**{**MODES[mode or "default"], **given})
+
+
+def _as_one(given: Any) -> Any:
+    """Passes in a list or a tuple as one; without any, None."""
+    if not isinstance(given, list | tuple) or not all(callable(function) for function in given):
+        return given
+    return InTurn(tuple(given)) if given else None
 
 
 def options_for(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
@@ -188,9 +227,11 @@ def options_for(mode: str | None = None, options: Mapping[str, Any] | None = Non
 
     make_options(mode, options)  # what the user gave is refused before it is mixed with anything
     asked = {option: value for setting, (option, value) in INDUCTORS.items() if attrgetter(setting)(config)}
+    warn_about_settings()
+    asked["index_asserts"] = config.assert_indirect_indexing
     if config.trace.enabled:  # TORCH_COMPILE_DEBUG=1
         asked["dump"] = str(Path(get_debug_dir()) / "bascule")
-    return make_options(mode, {**asked, **inductors_passes(PASSES), **(options or {})})
+    return make_options(mode, {**asked, **inductors_passes((*PASSES, PARTITIONER)), **(options or {})})
 
 
 def inductors_passes(names: tuple[str, ...]) -> dict[str, Callable]:

@@ -71,8 +71,7 @@ class Replays:
         self, gm: torch.fx.GraphModule, direction: Direction, static: Sequence[int] | None = None
     ) -> "Replay | None":
         """For `gm`, one of the graphs; None where nothing is replayed. `static`: numbers of the inputs that stay, if the caller knows them."""
-        looks = self.options.nan_asserts  # at values, between kernels
-        if not self.options.cudagraphs or looks or self.options.target == "interpret" or not devices_of(gm.graph):
+        if not self.options.cudagraphs or self.unreplayed(gm) is not None:
             return None
         if static is None and direction != "backward":
             from bascule.runtime.cudagraphs import static_input_numbers
@@ -84,6 +83,14 @@ class Replays:
         if direction == "backward":
             mark_gradients(gm, self.names)
         return Replay(self, direction, self.trees())
+
+    def unreplayed(self, gm: torch.fx.GraphModule) -> str | None:
+        """Why nothing of `gm` would be replayed, if that is plain."""
+        if self.options.nan_asserts:
+            return "the option 'nan_asserts' looks at values between kernels"
+        if self.options.target == "interpret":
+            return "its kernels are interpreted"
+        return None if devices_of(gm.graph) else "nothing of it runs on a GPU"
 
     def trees(self) -> Recorder:
         """What records."""

@@ -53,6 +53,7 @@ class Summary:
     memory: Memory | None
     remarks: tuple[str, ...]
     runs: int
+    assertions: int = 0  # about elements, which an operator of ATen's makes a run: it computes nothing
 
     @property
     def launches(self) -> int:
@@ -70,6 +71,7 @@ class Summary:
             told["memory"] and Memory(**told["memory"]),
             tuple(told["remarks"]),
             told["runs"],
+            told["assertions"],
         )
 
 
@@ -78,5 +80,7 @@ def count_summary(summary: Summary) -> None:
     count("graphs", "compiled")
     count("kernels", "launches", summary.launches)
     count("kernels", "distinct", len(summary.kernels))
+    if summary.assertions:
+        count("kernels", "assertions", summary.assertions)
     for call in summary.aten:
         count("aten", f"{call.operator}: {call.reason}", call.calls)

@@ -11,7 +11,7 @@ Names private modules of PyTorch; checked on torch 2.11, 2.13.
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from torch._dynamo.utils import dynamo_timed, lazy_format_graph_code
@@ -27,6 +27,7 @@ output_code, kernel_code = _logger("output_code"), _logger("kernel_code")
 pre_fusion, post_fusion = _logger("ir_pre_fusion"), _logger("ir_post_fusion")
 fusion, schedule = _logger("fusion"), _logger("schedule")
 cudagraphs, perf_hints = _logger("cudagraphs"), _logger("perf_hints")
+_inductor = logging.getLogger("torch._inductor")
 _pre_grad, _post_grad = _logger("pre_grad_graphs"), _logger("post_grad_graphs")
 
 
@@ -39,8 +40,17 @@ def trace(name: str, text: Callable[[], str]) -> None:
     trace_structured("artifact", metadata_fn=lambda: {"name": name, "encoding": "string"}, payload_fn=text)
 
 
+@cache
+def _tell_of_log() -> None:
+    _inductor.info(
+        "graphs are compiled by Bascule: TORCH_LOGS=bascule logs its stages, TORCH_LOGS=+bascule its decisions"
+    )
+
+
 def trace_captured(name: str, gm: GraphModule) -> None:
-    """Logs `gm`, which Dynamo captured, before passes of the user's run on it."""
+    """Logs `gm`, which Dynamo captured, before passes of the user's run on it. Who reads Inductor's log is told once where ours is."""
+    if _inductor.isEnabledFor(logging.INFO):
+        _tell_of_log()
     _pre_grad.debug("%s", _code(f"BEFORE PRE GRAD {name}", gm))
 
 

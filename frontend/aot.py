@@ -58,9 +58,15 @@ class GraphCompiler(Protocol):
 
 
 def min_cut(
-    joint: torch.fx.GraphModule, inputs: Any, *, seeded: bool = True, **kwargs: Any
+    joint: torch.fx.GraphModule,
+    inputs: Any,
+    *,
+    seeded: bool = True,
+    split: Callable[..., tuple[torch.fx.GraphModule, torch.fx.GraphModule]] = min_cut_rematerialization_partition,
+    **kwargs: Any,
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
-    """A joint graph split into forward and backward by the min-cut partitioner, after `merge_equal_nodes` in place of its own pass.
+    """A joint graph split into forward and backward by the min-cut partitioner, or `split`, after `merge_equal_nodes` in place of its own
+    pass.
 
     Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
     added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds (if
@@ -79,7 +85,7 @@ def min_cut(
         seed_dropouts(joint.graph)
     mark_operators(joint.graph)
     with functorch_config.patch(cse=False), composites_fused():
-        return min_cut_rematerialization_partition(joint, inputs, **kwargs)
+        return split(joint, inputs, **kwargs)
 
 
 def compile_with_autograd(

@@ -30,6 +30,7 @@ FAMILIES = (
     "pointwise",
     "comparisons",
     "bits",
+    "assertions",
     "division",
     "divisors",
     "activations",
@@ -197,8 +198,15 @@ def convert_module(module: ir.Module, asked: Asked) -> None:
     with module.context:
         externs = Externs(module)
         for function in graph_functions(module):
-            if "!torch." in str(function.attributes["function_type"]):
+            if _is_torch_stage(function):
                 _Function(function, externs, asked).convert()
+
+
+def _is_torch_stage(function: ir.Operation) -> bool:
+    """A graph that only checks numbers has no tensor in its type."""
+    if "!torch." in str(function.attributes["function_type"]):
+        return True
+    return any(op.operation.name.startswith("torch.") for op in function.regions[0].blocks[0].operations)
 
 
 class _Function:

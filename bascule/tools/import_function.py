@@ -83,7 +83,12 @@ def inputs_for(function: Callable[..., Any], module: Any, text: str | None, *, g
     given = getattr(function, "example_inputs", None) or getattr(module, "example_inputs", None)
     if given is None:
         raise UserError("no example inputs", hint="give --inputs, or define example_inputs() in the file")
-    return list(given() if callable(given) else given)
+    made = given() if callable(given) else given
+    if not isinstance(made, list | tuple):
+        raise UserError(
+            f"are no list, but {made!r}", location="example_inputs", hint="give a list or a tuple of tensors"
+        )
+    return list(made)
 
 
 def check_call(function: Callable[..., Any], inputs: Sequence[Any]) -> None:

@@ -1,7 +1,8 @@
 """Reads at indices that come from data: index, gather, index_select, take, embedding, bucketize.
 
 Eager raises IndexError for an index out of range. A compiled kernel can't raise, and must not read memory that is not the tensor's: the
-index is clamped into the dimension instead, so the result of a program that eager refuses is unspecified and nothing else happens.
+index is clamped into the dimension instead, so the result of a program that eager refuses is unspecified and nothing else happens, where
+`index_checks.py` has added no assertion.
 """
 
 from collections.abc import Callable, Sequence

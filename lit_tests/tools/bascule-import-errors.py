@@ -9,12 +9,17 @@
 # RUN: not bascule-import %s:f --inputs 'f32[4]' -o /no/such/folder/f.mlir 2>&1 | filecheck %s --check-prefix=WRITE
 # RUN: echo 'def f(x: return x' > %t.broken.py
 # RUN: not bascule-import %t.broken.py:f 2>&1 | filecheck %s --check-prefix=BROKEN
+# RUN: echo 'f, example_inputs = abs, 3' > %t.three.py
+# RUN: not bascule-import %t.three.py:f 2>&1 | filecheck %s --check-prefix=THREE
 
 # NAME: has no function 'missing'
 # NAME: known: f
 
 # INPUTS: no example inputs
 # INPUTS: --inputs
+
+# THREE: example_inputs: are no list, but 3
+# THREE: give a list or a tuple of tensors
 
 # DTYPE: --inputs:8: there is no dtype 'f33'
 # DTYPE: known: {{.*}}bf16, f32

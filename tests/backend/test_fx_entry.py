@@ -389,3 +389,11 @@ def test_a_pass_need_not_give_its_nodes_values(name, dynamic):
     for columns in (4, 5):
         x = torch.randn(3, columns)
         torch.testing.assert_close(f(x), (x + 1) * numbers[:, None])
+
+
+@pytest.mark.parametrize("inputs", [None, "x", torch.randn(1)])
+def test_inputs_that_are_no_list_are_refused(inputs):
+    gm = torch.fx.symbolic_trace(lambda x: (x.sin(),))
+    for compile_ in (bascule.compile_fx, bascule.compile_fx_inner):
+        with pytest.raises(bascule.UserError, match=f"takes a list of inputs, got {type(inputs).__name__}"):
+            compile_(gm, inputs)

@@ -205,3 +205,105 @@ def test_a_class_is_no_pass():
 
     with pytest.raises(bascule.UserError, match="takes a function"):
         compiled(torch.sin, "joint_custom_pre_pass", Pass)(torch.randn(3))
+
+
+class Named:
+    """A pass that the disk cache can tell from others."""
+
+    def __init__(self, graph_pass, name):
+        self.graph_pass, self.name = graph_pass, name
+
+    def __call__(self, graph):
+        self.graph_pass(graph)
+
+    def uuid(self):
+        return self.name
+
+
+def doubled(graph):
+    for node in sines(graph):
+        computed(node, aten.mul.Tensor, 2)
+
+
+@pytest.mark.parametrize("name", ON_ATEN)
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_passes_in_turn(name, kind):
+    x = torch.randn(5)
+    passes = kind([Named(doubled, "doubled"), doubled])
+    torch.testing.assert_close(compiled(torch.sin, name, passes)(x), 4 * torch.sin(x))
+    with torch._inductor.config.patch({name: passes}):
+        torch.testing.assert_close(
+            torch.compile(torch.sin, backend="bascule", options=RAISE)(x + 1), 4 * torch.sin(x + 1)
+        )
+
+
+def test_a_list_of_something_else():
+    with pytest.raises(bascule.UserError, match=r"takes a function or None, got \[3\]"):
+        compiled(torch.sin, "post_grad_custom_pre_pass", [3])(torch.randn(5))
+
+
+def test_a_pass_that_is_told_of_inference():
+    from torch._inductor.custom_graph_pass import CustomInferenceAwareGraphPass
+
+    told = []
+
+    class Aware(CustomInferenceAwareGraphPass):
+        def __call__(self, graph, is_inference):
+            told.append(is_inference)
+
+        def uuid(self):
+            return "aware"
+
+    call = compiled(torch.sin, "post_grad_custom_post_pass", Aware())
+    call(torch.randn(7, requires_grad=True)).sum().backward()
+    call(torch.randn(7))
+    assert told == [False, False, True]
+
+
+def test_a_partitioner():
+    from torch._functorch.partitioners import default_partition
+
+    asked = []
+
+    def split(joint, inputs, *, compiler, **kwargs):
+        asked.append(compiler)
+        return default_partition(joint, inputs, **kwargs)
+
+    x = torch.randn(5, 6, requires_grad=True)
+    f = lambda x: torch.softmax(x.sin(), 1).cos()  # noqa: E731
+    with torch._inductor.config.patch(custom_partitioner_fn=split):
+        found = torch.compile(f, backend="bascule", options=RAISE)(x)
+    torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), x) for y in (found, f(x))))
+    assert asked == ["inductor"]
+
+
+def fails(joint, inputs, **kwargs):
+    raise ValueError("no cut is small")
+
+
+@pytest.mark.parametrize(
+    ("split", "says"),
+    [
+        (fails, r"raised ValueError: no cut is small(.|\n)*test_graph_passes.py"),
+        (lambda *a, **k: 3, "no pair of graphs, but 3"),
+    ],
+)
+def test_a_partitioner_that_fails(split, says):
+    with pytest.raises(bascule.UserError, match=f"option 'custom_partitioner_fn': (.|\n)*{says}"):
+        compiled(torch.sin, "custom_partitioner_fn", split)(torch.randn(5, requires_grad=True))
+
+
+def test_settings_that_are_not_followed():
+    from bascule import inductor_settings
+
+    inductor_settings._warn.cache_clear()
+    with (
+        torch._inductor.config.patch(
+            post_grad_fusion_options={"batch_linear": {}}, _pre_fusion_custom_pass=lambda nodes: nodes
+        ),
+        pytest.warns(UserWarning) as told,
+    ):
+        for size in (3, 4, 5):
+            torch.compile(torch.sin, backend="bascule", dynamic=False)(torch.randn(size))
+    (first, second) = (str(one.message) for one in told if "Bascule does not follow it" in str(one.message))
+    assert "config.post_grad_fusion_options is set" in first and "_pre_fusion_custom_pass" in second

@@ -48,3 +48,31 @@ def test_graph_breaks_name_the_users_line(logged):
     line = broken.__code__.co_firstlineno + 2
     assert f"{__file__}:{line}" in logged.text or f'"{__file__}", line {line}' in logged.text
     assert bascule.counters()["graphs"] == {"compiled": 2}
+
+
+def test_why_nothing_is_replayed_on_a_cpu(logged):
+    torch._dynamo.reset()
+    torch._logging.set_logs(cudagraphs=True)
+    logger = logging.getLogger("torch._dynamo.backends.bascule.__cudagraphs")
+    logger.addHandler(logged.handler)
+    try:
+        torch.compile(torch.sin, backend="bascule", mode="reduce-overhead")(torch.randn(5))
+    finally:
+        logger.removeHandler(logged.handler)
+    assert "_inference: not replayed: nothing of it runs on a GPU" in logged.text
+
+
+def test_inductors_log_names_ours(logged):
+    from bascule import traces
+
+    torch._dynamo.reset()
+    traces._tell_of_log.cache_clear()
+    torch._logging.set_logs(inductor=logging.INFO)
+    logger = logging.getLogger("torch._inductor")
+    logger.addHandler(logged.handler)
+    try:
+        for size in (5, 6):
+            torch.compile(torch.cos, backend="bascule", dynamic=False)(torch.randn(size))
+    finally:
+        logger.removeHandler(logged.handler)
+    assert logged.text.count("TORCH_LOGS=bascule") == 1

@@ -167,8 +167,15 @@ def test_what_the_backend_bascule_takes_is_taken_and_checked(backend, tmp_path, 
             torch.compile(torch.tanh, backend=backend, **wrong)(x)
 
 
+def test_data_is_yes_or_no(tmp_path):
+    with pytest.raises(bascule.UserError, match="option 'data': takes bool, got 'no'"):
+        options = {"directory": str(tmp_path / "graphs"), "data": "no"}
+        torch.compile(torch.tanh, backend="bascule_dump", options=options)(torch.randn(4))
+    assert not (tmp_path / "graphs").exists()
+
+
 @pytest.mark.parametrize("backend", ["bascule_draw", "bascule_dump"])
-@pytest.mark.parametrize("directory", [3, "/dev/null/x"])
+@pytest.mark.parametrize("directory", [3, "/dev/null/x", ""])
 def test_a_directory_that_is_none_is_refused(backend, directory):
     with pytest.raises(bascule.UserError, match="option 'directory'"):
         torch.compile(torch.tanh, backend=backend, options={"directory": directory})(torch.randn(4))
