@@ -12,8 +12,9 @@ from bascule.frontend.cuts import known_cuts, refused
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.dense_forms import dense_form
 from bascule.frontend.importer import RESTRIDED
-from bascule.frontend.partition import Part, Step, partition, writes_input
+from bascule.frontend.partition import Part, Step, partition
 from bascule.frontend.query_chunks import query_chunks
+from bascule.frontend.storage_sizes import changes_input
 from bascule.runtime.chains import ROLES, chained, located
 from bascule.runtime.higher_order import below_autograd
 from bascule.runtime.stored_tensors import told_of
@@ -184,5 +185,5 @@ def _given(gm: torch.fx.GraphModule) -> list[Any]:
     for node in nodes:
         if not node.users:
             node.meta.setdefault("val", 0)
-        node.meta[RESTRIDED] = not any(map(writes_input, node.users))
+        node.meta[RESTRIDED] = not any(map(changes_input, node.users))
     return [node.meta["val"] for node in nodes]

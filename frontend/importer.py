@@ -33,6 +33,7 @@ from .graph_numbers import symbols_in
 from .locations import Locations
 from .nodes import NodeImporter, base
 from .numbers_from_data import check_numbers_from_data
+from .storage_sizes import resize_last
 from .storages import storage
 from .symbols import Symbols
 from .tensor_types import TensorTypes
@@ -61,6 +62,7 @@ def import_graph(gm: GraphModule, example_inputs: Sequence[Any], *, context: ir.
     symbols, higher-order operators, sparse or quantized tensors.
     """
     check_numbers_from_data(gm.graph)
+    resize_last(gm.graph)
     with context, ir.Location.unknown():
         return _GraphImporter(context).import_functional(gm, example_inputs)
 

@@ -18,6 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 from .cuts import is_check
 from .graph_numbers import ComputedNumbers, checked_equalities, is_number, number_of, symbols_in
 from .importer import RESTRIDED
+from .storage_sizes import changes_input
 from .symbols import Source, symbol_sources
 
 
@@ -93,7 +94,7 @@ class _Levels:
         self._effect: tuple[int, bool] = (-1, True)
         created, writes = [], []
         for node in self.nodes:
-            if writes_input(node):
+            if changes_input(node):
                 writes.append(node)
             elif self._place(node):
                 created.append(node)
@@ -142,11 +143,6 @@ class _Levels:
         if symbol not in self.givers:
             raise UnsupportedError(f"nothing gives the value of the symbol {symbol}")
         return self.givers[symbol]
-
-
-def writes_input(node: Node) -> bool:
-    """Whether `node` writes to an input of the graph."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def _has_effect(node: Node) -> bool:

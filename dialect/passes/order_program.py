@@ -19,8 +19,8 @@ class OrderProgram(Pass):
     """Takes the kernel stage; leaves each graph function's calls in an order in which fewer bytes are live at the peak.
 
     The order stays as it is where the new one gains less than `gain` percent. Effects keep their order: a write of an argument (`copy_into`)
-    comes after what reads it before, and before what reads it later. An ATen function that mutates returns the new contents and
-    leaves its operands as they are, so it waits for nobody.
+    comes after what reads it before, and before what reads it later; so does an ATen function with effects that takes one. An ATen function
+    that mutates returns the new contents and leaves its operands as they are, so it waits for nobody.
     """
 
     name: ClassVar[str] = "order-program"
@@ -61,6 +61,8 @@ def _steps(
         if EFFECTS in attributes:
             step.after |= {effect} - {None}
             effect = number
+            # It may do anything to an argument: give its storage back, for example.
+            written = [x for x in operands if isinstance(root_of(x), ir.BlockArgument)]
         for value in operands:
             if value in makers:
                 step.after.add(makers[value])

@@ -33,3 +33,22 @@ func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<64x64xf
   "bascule.copy_into"(%x, %z) : (tensor<64x64xf32>, tensor<64x64xf32>) -> ()
   return %4 : tensor<f32>
 }
+
+func.func private @resize(tensor<64x64xf32>) attributes {bascule.extern = "inductor.resize_storage_bytes_.default", bascule.arguments = [#bascule.operand<0>, 0 : i64], bascule.results = array<i64>, bascule.effects}
+
+// Nor is an argument given back before.
+// CHECK-LABEL: func.func @freed
+// CHECK: call @aten.sin
+// CHECK-NEXT: call @aten.sum
+// CHECK-NEXT: call @aten.sin
+// CHECK-NEXT: call @aten.sum
+// CHECK: call @resize
+func.func @freed(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<f32> attributes {bascule.graph} {
+  %a = call @aten.sin(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %b = call @aten.sin(%y) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %0 = call @aten.sum(%a) : (tensor<64x64xf32>) -> tensor<f32>
+  %1 = call @aten.sum(%b) : (tensor<64x64xf32>) -> tensor<f32>
+  %2 = call @aten.add(%0, %1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  call @resize(%y) : (tensor<64x64xf32>) -> ()
+  return %2 : tensor<f32>
+}

@@ -154,3 +154,17 @@ def test_sizes_zero_and_one_where_the_size_was_not_specialised():
 
     rows = [torch.randn(6, 3) - 9, torch.randn(6, 3) + 9, torch.cat([torch.ones(1, 3), -torch.ones(5, 3)])]
     check(function, *([x.requires_grad_()] for x in rows), graphs=1)
+
+
+def test_a_graph_that_only_checks_a_size():
+    def function(x):
+        torch._check(x.shape[0] >= 10)
+        return 3
+
+    call = torch.compile(function, backend="bascule", fullgraph=True, options={"on_error": "raise"})
+    x = torch.zeros(12)
+    torch._dynamo.mark_dynamic(x, 0)
+    assert call(x) == 3
+    assert call(torch.zeros(20)) == 3
+    with pytest.raises(RuntimeError):
+        call(torch.zeros(4))
