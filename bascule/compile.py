@@ -30,6 +30,7 @@ from .record import Record
 from .replay import Replay
 from .reproducer import Snapshot, compiler_error
 from .returned_views import returned_views
+from .storage_places import at_places, places_of
 from .summary import count_summary
 from .targets import Compiled, target_for
 
@@ -91,7 +92,8 @@ def compile_graph(
             count_summary(finished.summary)
         if on_record is not None:
             on_record(finished)
-    return compiled
+    places = places_of(gm.graph)
+    return at_places(compiled, gm, places, name) if places else compiled
 
 
 def _aligned(example_inputs: Sequence[Any]) -> bool:

@@ -1,0 +1,73 @@
+"""Graphs that take elements of an input's memory by their places in its storage (`as_strided` with an offset).
+
+A compiled graph counts from the input's first element, and PyTorch guards on no input's place in its storage: where another call's input begins
+elsewhere, the graph runs operator by operator.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from bascule.frontend.stack_traces import location_of
+from bascule.frontend.storages import storage_of
+from bascule.frontend.tracing import hint
+
+from .counting import count
+from .errors import FallbackWarning
+from .fallback import operator_by_operator
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+# Operators -> where their `storage_offset` stands.
+_OFFSETS = {torch.ops.aten.as_strided.default: 3, torch.ops.aten.as_strided_copy.default: 3}
+
+
+def places_of(graph: Graph) -> dict[int, Node]:
+    """The inputs of `graph`, by number, of which a line of the user's takes elements so, with the operator that does. Views that AOTAutograd
+    makes again, of inputs that share memory, have no line, and guards see to their places."""
+    found: dict[int, Node] = {}
+    for node in graph.nodes:
+        position = _OFFSETS.get(node.target)
+        if position is None or not node.meta.get("stack_trace") or isinstance(node.args[0], int):
+            continue
+        given = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
+        memory = storage_of(node.args[0])
+        if given is not None and memory is not None:
+            inputs = enumerate(graph.find_nodes(op="placeholder"))
+            found |= {number: node for number, x in inputs if storage_of(x) == memory and number not in found}
+    return found
+
+
+def at_places(call: Boxed, gm: GraphModule, places: Mapping[int, Node], name: str) -> Boxed:
+    """`call`, the compiled `gm`, with the boxed calling convention. One warning tells of an input that begins elsewhere. What is returned is for
+    no disk cache, which has no operators to run."""
+    inputs = gm.graph.find_nodes(op="placeholder")
+    traced = {number: hint(inputs[number].meta["val"].storage_offset()) for number in places}
+    otherwise, told = operator_by_operator(gm), set[int]()
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        for number, offset in traced.items():
+            now = args[number].storage_offset()
+            if now != offset:
+                if number not in told:
+                    told.add(number)
+                    _tell(name, inputs[number].name, offset, now, places[number])
+                return otherwise(args)
+        return call(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _tell(name: str, given: str, offset: int | None, now: int, node: Node) -> None:
+    count("graphs", "inputs elsewhere in their storage")
+    where = location_of(node)
+    at = f"{node.target} ({where})" if where else str(node.target)
+    warnings.warn(
+        f"{name}: '{given}' begins at element {now} of its storage, and began at {offset} when the graph was compiled. {at} counts from the "
+        "start of the storage: such calls run operator by operator; without a storage offset it counts from the tensor's first element",
+        FallbackWarning,
+        stacklevel=2,
+    )

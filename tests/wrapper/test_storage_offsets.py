@@ -1,0 +1,43 @@
+"""Inputs that begin at other places of their storage from call to call, where the program counts from the storage's start.
+
+Without gradients: AOTAutograd's backward of `as_strided` has the place of the first call's input in it, whatever the backend.
+"""
+
+import warnings
+
+import pytest
+import torch
+
+from bascule.errors import FallbackWarning
+
+
+def taken(x):
+    return x.as_strided((2, 2), (1, 1), 1) * 2
+
+
+def of_a_view(x):
+    return x[1:].exp(), x[1:].as_strided((3,), (2,), storage_offset=1).exp()
+
+
+def relative(x):
+    return x.as_strided((2, 2), (1, 1)) * 2
+
+
+STORAGE = torch.randn(20)
+PLACES = (slice(2, 12), slice(0, 10), slice(9, 19))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("function", [taken, of_a_view, relative])
+def test_elements_are_those_of_the_storage(function, dynamic):
+    call = torch.compile(function, backend="bascule", dynamic=dynamic, options={"on_error": "raise"})
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", FallbackWarning)
+        for place in (*PLACES, *PLACES):
+            x = STORAGE[place]
+            for got, want in zip(call(x), function(x), strict=True):
+                torch.testing.assert_close(got, want, rtol=1e-6, atol=0)
+    told = [str(w.message) for w in told if w.category is FallbackWarning]
+    assert len(told) == (function is not relative)
+    for message in told:
+        assert "of its storage, and began at" in message and "test_storage_offsets.py" in message
