@@ -27,6 +27,7 @@ from .options import PARTITIONER, PASSES, Options, make_options
 from .packaged_graphs import PackageWriter, packaged
 from .program_aliases import aliases_of
 from .program_sizes import nonempty, size_text, sizes_of
+from .storage_places import places_of, traced_place
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -57,6 +58,8 @@ def aot_compile(
     gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
     if checked.index_asserts and checked.target != "interpret":
         check_indices(gm.graph)
+    for number in places_of(gm.graph, exported=True):
+        interface.inputs[number]["begins"] = traced_place(gm.graph.find_nodes(op="placeholder")[number])
     writer = PackageWriter()
     graph = writer.graph(packaged(gm, interface.values, checked))
     used = {name: tensors[name] for name in interface.weights.values()}

@@ -24,13 +24,16 @@ Boxed = Callable[[list[Any]], Sequence[Any]]
 _OFFSETS = {torch.ops.aten.as_strided.default: 3, torch.ops.aten.as_strided_copy.default: 3}
 
 
-def places_of(graph: Graph) -> dict[int, Node]:
-    """The inputs of `graph`, by number, of which a line of the user's takes elements so, with the operator that does. Views that AOTAutograd
-    makes again, of inputs that share memory, have no line, and guards see to their places."""
+def places_of(graph: Graph, *, exported: bool = False) -> dict[int, Node]:
+    """The inputs of `graph`, by number, of which elements are taken so, with the operator that does.
+
+    Only by a line of the user's, unless the graph was `exported`: views that AOTAutograd makes again, of inputs that share memory, have no line,
+    and guards see to their places. An exported program has no such inputs, and not all lines.
+    """
     found: dict[int, Node] = {}
     for node in graph.nodes:
         position = _OFFSETS.get(node.target)
-        if position is None or not node.meta.get("stack_trace") or isinstance(node.args[0], int):
+        if position is None or not (exported or node.meta.get("stack_trace")):
             continue
         given = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
         memory = storage_of(node.args[0])
@@ -40,11 +43,16 @@ def places_of(graph: Graph) -> dict[int, Node]:
     return found
 
 
+def traced_place(x: Node) -> int | None:
+    """The element of its storage at which an input began when it was traced."""
+    return hint(x.meta["val"].storage_offset())
+
+
 def at_places(call: Boxed, gm: GraphModule, places: Mapping[int, Node], name: str) -> Boxed:
     """`call`, the compiled `gm`, with the boxed calling convention. One warning tells of an input that begins elsewhere. What is returned is for
     no disk cache, which has no operators to run."""
     inputs = gm.graph.find_nodes(op="placeholder")
-    traced = {number: hint(inputs[number].meta["val"].storage_offset()) for number in places}
+    traced = {number: traced_place(inputs[number]) for number in places}
     otherwise, told = operator_by_operator(gm), set[int]()
 
     def run(args: list[Any]) -> Sequence[Any]:

@@ -191,6 +191,11 @@ class Program:
         sizes, strides = ([_value(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
         if list(value.shape) != sizes:
             raise ValueError(f"input {number} has sizes {list(value.shape)}, the program takes {told['sizes']}")
+        if "begins" in told and value.storage_offset() != told["begins"]:
+            raise ValueError(
+                f"input {number} begins at element {value.storage_offset()} of its storage, and in the export at {told['begins']}, from which "
+                "the program's as_strided counts: give it a clone in both, or no storage offset to as_strided"
+            )
         same = all(a == b for n, a, b in zip(sizes, value.stride(), strides) if n > 1) or 0 in sizes
         if same and not value.is_neg() and not value.is_conj():  # else other numbers are in memory
             return value

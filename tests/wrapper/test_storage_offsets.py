@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 
+import bascule
 from bascule.errors import FallbackWarning
 
 
@@ -41,3 +42,15 @@ def test_elements_are_those_of_the_storage(function, dynamic):
     assert len(told) == (function is not relative)
     for message in told:
         assert "of its storage, and began at" in message and "test_storage_offsets.py" in message
+
+
+def test_a_package_refuses_another_place(tmp_path):
+    class Taken(torch.nn.Module):
+        forward = staticmethod(taken)
+
+    path = tmp_path / "program"
+    bascule.aot_compile(torch.export.export(Taken(), (STORAGE[:10],)), path)
+    program = bascule.aot_load(path)
+    torch.testing.assert_close(program(STORAGE[:10]), taken(STORAGE))
+    with pytest.raises(ValueError, match="input 0 begins at element 2 of its storage, and in the export at 0"):
+        program(STORAGE[2:12])
