@@ -57,9 +57,10 @@ def aot_compile(
     interface = _interface(program)
     gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
     if checked.index_asserts and checked.target != "interpret":
-        check_indices(gm.graph)
+        check_indices(gm)
+    placeholders = gm.graph.find_nodes(op="placeholder")
     for number in places_of(gm.graph, exported=True):
-        interface.inputs[number]["begins"] = traced_place(gm.graph.find_nodes(op="placeholder")[number])
+        interface.inputs[number]["begins"] = traced_place(placeholders[number])
     writer = PackageWriter()
     graph = writer.graph(packaged(gm, interface.values, checked))
     used = {name: tensors[name] for name in interface.weights.values()}

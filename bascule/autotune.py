@@ -21,6 +21,7 @@ from .dialect.ir.builders import symbols_of
 from .dialect.ir.functions import functions, kernel_op
 from .dialect.ir.shapes import constant
 from .dialect.mlir import ir
+from .machine_code import image_of
 from .module_summary import TUNED
 from .record import Record, log
 from .versions import versions
@@ -127,7 +128,7 @@ class _Tuning:
 
     def _measure(self, candidates: list[_Candidate]) -> None:
         from bascule.runtime import measuring
-        from bascule.runtime.cuda import CubinImage, capability, load_kernels
+        from bascule.runtime.cuda import capability, load_kernels
 
         scratch = ir.Module.create()
         for candidate in candidates:
@@ -141,8 +142,7 @@ class _Tuning:
         refuse = failed.__setitem__
         lowered = lower_kernels(scratch, refuse)
         codes = compile_kernels(list(lowered.kernels.values()), capability(self.device), refuse=refuse)
-        images = {n: CubinImage(c.cubin, c.entry, c.warps, c.shared, c.location, c.early) for n, c in codes.items()}
-        loaded = load_kernels(images, self.device, refuse)
+        loaded = load_kernels({name: image_of(code) for name, code in codes.items()}, self.device, refuse)
         table = ir.SymbolTable(self.module.operation)
         for candidate in candidates:
             names = [candidate.variant(number) for number in range(len(candidate.near) + 1)]

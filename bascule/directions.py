@@ -62,8 +62,7 @@ def compile_direction(
             gm = made_functional(gm)
         # The forward has checked the indices of a backward.
         if options.index_asserts and options.target != "interpret" and not is_backward:
-            check_indices(gm.graph)
-            gm.recompile()
+            check_indices(gm)
         trace_compiled(f"{name}_{direction}", gm)
 
         def compile_(

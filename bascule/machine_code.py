@@ -9,6 +9,7 @@ from bascule.runtime.object_code import ObjectCode
 
 if TYPE_CHECKING:
     from bascule.lowering.refusals import Refuse
+    from bascule.lowering.triton.kernel_cache import MachineCode
     from bascule.runtime.cuda import CubinImage
 
 LATER = "later.json"  # the kernels that are compiled when a call needs them
@@ -42,14 +43,18 @@ def start_cubin_images(
     """`cubin_images`, by other threads; what is returned waits for it."""
     from bascule.lowering.refusals import reraise
     from bascule.lowering.triton.compilation import TritonKernel, start_compiling
-    from bascule.runtime.cuda import CubinImage, capability
+    from bascule.runtime.cuda import capability
 
     compiling = start_compiling([TritonKernel(**kernel) for kernel in kernels], capability(device))
 
     def wait(refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
-        return {
-            name: CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location, code.early)
-            for name, code in compiling.result(refuse or reraise).items()
-        }
+        return {name: image_of(code) for name, code in compiling.result(refuse or reraise).items()}
 
     return wait
+
+
+def image_of(code: "MachineCode") -> "CubinImage":
+    """What Triton made, as it is kept and loaded, in a process without Triton too: the same fields."""
+    from bascule.runtime.cuda import CubinImage
+
+    return CubinImage(**vars(code))

@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Interpreter
 
+from bascule.frontend.graph_numbers import symbols_in
 from bascule.frontend.storages import storage
 
 from .program_sizes import size_text
@@ -43,7 +44,7 @@ def aliases_of(program: ExportedProgram, symbols: Collection[str], weights: Coll
             return {}
         base, name = bases[storage(result)]
         offset = result.storage_offset() * result.itemsize - base.storage_offset() * base.itemsize
-        if not all(_symbols(n) <= {*symbols} for n in (*result.shape, *result.stride(), offset)):
+        if not {str(symbol) for symbol in symbols_in([result, offset])} <= {*symbols}:
             return {}
         sizes, strides = ([size_text(n) for n in numbers] for numbers in (result.shape, result.stride()))
         return {**name, "sizes": sizes, "strides": strides, "offset": size_text(offset)}
@@ -51,10 +52,6 @@ def aliases_of(program: ExportedProgram, symbols: Collection[str], weights: Coll
     specs = program.graph_signature.output_specs
     results = _results(program, given) if bases else [None] * len(specs)
     return [place(x) for spec, x in zip(specs, results, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
-
-
-def _symbols(number: int | torch.SymInt) -> set[str]:
-    return {str(symbol) for symbol in number.node.expr.free_symbols} if isinstance(number, torch.SymInt) else set()
 
 
 def _results(program: ExportedProgram, given: Sequence[Any]) -> Sequence[Any]:

@@ -14,6 +14,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils._sympy.printers import PythonPrinter
 
+from bascule.frontend.graph_numbers import symbols_in
+
 from .errors import UnsupportedError
 
 MOST = 2**62  # the largest size there is
@@ -78,7 +80,7 @@ def nonempty(program: ExportedProgram, symbols: Collection[str]) -> set[str]:
         dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
         dims = [dims] if isinstance(dims, int) else dims or range(value.dim())
         for size in (value.shape[dim] for dim in dims):
-            if isinstance(size, torch.SymInt) and {str(symbol) for symbol in size.node.expr.free_symbols} <= {*symbols}:
+            if isinstance(size, torch.SymInt) and {str(symbol) for symbol in symbols_in(size)} <= {*symbols}:
                 conditions.add(f"{_text(size.node.expr)} != 0")
     return conditions
 

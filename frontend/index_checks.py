@@ -30,18 +30,17 @@ class Range:
     wraps: bool
 
 
-def check_indices(graph: Graph) -> None:
-    """Adds the checks to `graph`, of functional ATen operators, where operators on a CPU may need them.
+def check_indices(gm: GraphModule) -> None:
+    """Adds the checks to the graph of `gm`, of functional ATen operators, where operators on a CPU may need them.
 
     In the bodies of conditionals and loops, too. RuntimeError is raised, which names the operator, where one fails. Indices of which the range
     is plain to see are not checked.
     """
-    done, before = set[Any](), [*graph.nodes]
+    graph, done, before = gm.graph, set[Any](), [*gm.graph.nodes]
     for node in before:
         if node.target in _LOOPS:
             for body in _bodies(node):
-                check_indices(body.graph)
-                body.recompile()
+                check_indices(body)
         if node.op != "call_function" or not _computes_on_cpu(node):
             continue
         for wanted in _ranges(node):
@@ -59,6 +58,7 @@ def check_indices(graph: Graph) -> None:
     if done:
         known = {*before}
         _compute_values([node for node in graph.nodes if node not in known])
+        gm.recompile()
 
 
 # Operators that run graphs, as they are called.
