@@ -20,7 +20,7 @@ POSITIONS = ("argmax", "argmin")
 @dataclass
 class DomainSchedule:
     """Of one parallel domain, see `schedule-kernels`. `stages`: steps of its walks in flight; `resident`: programs of a
-    multiprocessor that registers leave room for (0: as it comes)."""
+    multiprocessor that registers leave room for (0: as it comes); `cluster`: programs that share a tile."""
 
     kind: str
     order: list[int]
@@ -29,6 +29,7 @@ class DomainSchedule:
     warps: int
     stages: int = 1
     resident: int = 0
+    cluster: int = 1
     loops: list[InnerLoop] = field(default_factory=list)
 
     def attributes(self) -> dict[str, ir.Attribute]:

@@ -11,6 +11,8 @@ from math import prod
 
 from ..ir.attributes import ScheduleAttr
 from ..mlir import ir
+from .cuda_clusters import MOST as MOST_PROGRAMS
+from .cuda_clusters import shared_by
 from .cuda_machine import WARP
 from .cuda_walks import MOST_KEPT, i64, walks
 from .nested_loops import inner_loops
@@ -46,8 +48,12 @@ def _near(kernel: ir.Operation, config: Config) -> Iterator[tuple[str, Config]]:
     wider = _each_domain(kernel, config, partial(_steps, double=True))
     if wider is not None and 2 * warps <= MOST_WARPS:
         yield f"warps {warps} -> {2 * warps}, steps x 2", wider | _warps(config, 2 * warps)
+    programs = shared_by(kernel)
+    for other in (2 * programs, programs // 2) if programs > 1 else ():
+        if 1 < other <= MOST_PROGRAMS:
+            yield f"cluster {programs} -> {other}", config | {"cluster": i64(other)}
     for double in (True, False):
-        tiled = _each_domain(kernel, config, partial(_tile, double=double))
+        tiled = _each_domain(kernel, config, partial(_tile, double=double)) if programs == 1 else None
         if tiled is not None:
             yield "tile x 2" if double else "tile / 2", tiled
     for double in (True, False):

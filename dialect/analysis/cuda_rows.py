@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from ..mlir import ir
 from .accesses import Access
 from .bodies import sizes_of
+from .cuda_clusters import shared_rows
 from .cuda_domains import Domain, DomainSchedule
 from .cuda_machine import LARGE, MOST_WARPS, VECTOR, WARP, power_of_two, warps_of, waste
 from .cuda_walks import InnerLoop
@@ -66,6 +67,8 @@ def rows(domain: Domain) -> DomainSchedule:
     walked = [n for n in domain.lengths if n is None or not fits(n)]
     scans = any(loop.name == "bascule.scan" for loop in domain.lanes)
     points = domain.points if domain.points is not None else LARGE
+    if walked and _read_again(domain) >= OVERFLOWING and (shared := shared_rows(domain)) is not None:
+        return shared
     step = _step(domain, walked, points) if walked and not scans else _Step(SCANNED // WARP // HELD, HELD)
     steps = {}
     for loop, length in zip(domain.lanes, domain.lengths):

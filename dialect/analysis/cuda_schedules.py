@@ -36,6 +36,7 @@ def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing
             "stages": i64(min(schedule.stages for schedule in schedules)),
             **_indices(kernel, indexing),
             **({"resident": i64(resident)} if (resident := min(s.resident for s in schedules)) else {}),
+            **({"cluster": i64(schedules[0].cluster)} if schedules[0].cluster > 1 else {}),
             "capability": i64(machine.capability),
         }
     )

@@ -7,6 +7,7 @@ from ..ir import builders
 from ..ir.shapes import constant, expr, layout_of, row_major, shape_of
 from ..mlir import ir
 from .buffers import strides, substitute
+from .cuda_clusters import orders_of, shared_by
 
 ROWS = ("bascule.compute", "bascule.scan")  # loops with a result that later loops read
 
@@ -36,8 +37,9 @@ class InPlace:
         self.kernel = next(op.operation for op in block.operations if op.operation.name == "bascule.kernel")
         domain = self.kernel.regions[0].blocks[0]
         self.domain = _indices(self.kernel)
-        units = [op.operation for op in domain.operations]
+        self.units = units = [op.operation for op in domain.operations]
         self.kinds = [op.name for op in units]
+        self.orders = orders_of(self.kernel) if shared_by(self.kernel) > 1 else {}
         self.group = not list(domain.arguments) and self.kinds.count("bascule.foreach") > 1
         numbers = {argument: i for i, argument in enumerate(self.arguments) if isinstance(argument.type, ir.MemRefType)}
         count = 0
@@ -112,12 +114,28 @@ class InPlace:
         ):
             return False
         (write,) = writes
+        if self.orders and not all(self._together(read, write) for read in reads):
+            return False
         old, new = self.arguments[operand], self.arguments[destination]
         if old.type == new.type:
             if shape_of(old) != shape_of(new):  # equal types of unknown sizes
                 return False
             return self._one_place_a_point(write) and all(self._before(read, write) for read in reads)
         return self._alike(operand, destination) and self._before_elsewhere(operand, reads, destination, write)
+
+    def _together(self, read: _Access, write: _Access) -> bool:
+        """Of rows that several programs share: whether a read is over for all of them before one writes. They meet after each reduction; in
+        loops over the same ranges in one order, a program has the same points."""
+        if self.kinds[read.unit] == "bascule.reduce":
+            return True
+        loops = self.units[read.unit], self.units[write.unit]
+        if not {*loops} <= self.orders.keys() or None in read.indices:
+            return False
+        same = loops[0].attributes["ranges"] == loops[1].attributes["ranges"]
+        here, there = (list(loop.regions[0].blocks[0].arguments) for loop in loops)
+        renamed = dict(zip(here, (("index", index) for index in there)))
+        alike = same and self.orders[loops[0]] == self.orders[loops[1]]
+        return alike and tuple(_replaced(key, renamed) for key in read.indices) == write.indices
 
     def _alike(self, operand: int, destination: int) -> bool:
         """Whether both are dense, of one length and element type."""

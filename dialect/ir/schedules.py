@@ -38,6 +38,7 @@ _LAUNCH: Keys = {
     "target": (TEXT, False),
     **{key: (INT, False) for key in ("warps", "stages", "index_bits", "capability")},
     "resident": (INT, True),
+    "cluster": (INT, True),
     "narrow": (MAP, True),
 }
 _TARGETS: dict[str, Keys] = {

@@ -61,6 +61,8 @@ class ScheduleKernels(Pass):
                       neighbours. 0: each place in a step has a state of its own
         parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each
         warps       warps of a program
+        cluster     so many programs, a power of two up to 8, which the GPU runs at the same time, share a tile: each has as much of every loop,
+                    and what they reduced is exchanged. All loops are held, and the tile is of one point. Left out: a program has a tile alone
         resident    registers leave room for so many programs on a multiprocessor. Left out: as it comes
         index_bits  32 or 64
         narrow      with 64, where sizes are dynamic: indices of 32 bits do as long as all these are below 2**31 - 2**20

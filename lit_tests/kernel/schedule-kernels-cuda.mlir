@@ -100,28 +100,28 @@ func.func @columns(%x: tensor<4096x16384xf32>) -> tensor<16384xf32> attributes {
 
 // -----
 
-// A row that is read twice and too long to hold: a program has a multiprocessor to itself, so that the row is still in the cache. Each
+// A row that is read twice and too long to hold, by the programs of a cluster too: a program has a multiprocessor to itself, so that the row is still in the cache. Each
 // thread has one state for all it loads in a step.
 // CHECK: evict = "last", fold = 4 : i64, {{.*}}step = 16384 : i64, walk = 0 : i64}, {{.*}}evict = "first", fold = 4 : i64, {{.*}}walk = 1 : i64}], {{.*}}warps = 32 : i64
-func.func @walked(%x: tensor<4096x65536xf32>) -> tensor<4096x65536xf32> attributes {bascule.graph} {
+func.func @walked(%x: tensor<4096x262144xf32>) -> tensor<4096x262144xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index, %u: index):
     %r = "bascule.reduce"() ({
     ^bb0(%k: index):
-      %e = tensor.extract %x[%i, %k] : tensor<4096x65536xf32>
+      %e = tensor.extract %x[%i, %k] : tensor<4096x262144xf32>
       "bascule.yield"(%e) : (f32) -> ()
-    }) {kind = "max", ranges = affine_map<() -> (65536)>} : () -> f32
+    }) {kind = "max", ranges = affine_map<() -> (262144)>} : () -> f32
     "bascule.yield"(%r) : (f32) -> ()
   }) {ranges = affine_map<() -> (4096, 1)>} : () -> tensor<4096x1xf32>
   %c0 = arith.constant 0 : index
   %1 = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):
-    %e = tensor.extract %x[%i, %j] : tensor<4096x65536xf32>
+    %e = tensor.extract %x[%i, %j] : tensor<4096x262144xf32>
     %m = tensor.extract %0[%i, %c0] : tensor<4096x1xf32>
     %d = arith.subf %e, %m : f32
     "bascule.yield"(%d) : (f32) -> ()
-  }) {ranges = affine_map<() -> (4096, 65536)>} : () -> tensor<4096x65536xf32>
-  return %1 : tensor<4096x65536xf32>
+  }) {ranges = affine_map<() -> (4096, 262144)>} : () -> tensor<4096x262144xf32>
+  return %1 : tensor<4096x262144xf32>
 }
 
 // -----

@@ -27,12 +27,17 @@ def with_room(ptx: str, resident: int) -> str:
     return _THREADS.sub(rf"\1.minnctapersm {resident}\n", ptx) if resident else ptx
 
 
-def reassemble(compiled: Any, target: Any, options: dict[str, Any], resident: int = 0) -> None:
-    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong, or room is to be left
-    for `resident` programs."""
+def in_clusters(ptx: str, programs: int) -> str:
+    """A kernel's PTX, of which so many programs are a cluster."""
+    return _THREADS.sub(rf"\1.reqnctapercluster {programs}, 1, 1\n", ptx) if programs > 1 else ptx
+
+
+def reassemble(compiled: Any, target: Any, options: dict[str, Any], resident: int = 0, cluster: int = 1) -> None:
+    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong, room is to be left
+    for `resident` programs, or `cluster` of them are one."""
     from triton.compiler.compiler import make_backend
 
-    ptx = with_room(without_packed_additions(compiled.asm["ptx"]), resident)
+    ptx = in_clusters(with_room(without_packed_additions(compiled.asm["ptx"]), resident), cluster)
     if ptx == compiled.asm["ptx"]:
         return
     backend = make_backend(target)

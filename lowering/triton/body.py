@@ -35,7 +35,7 @@ class Loop:
     """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`: held, as one tile or
     several) or some in each step; None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`:
     how many there are, if known; `number`: of the tile at hand, of what is held; `keeps`: whether the reads of the step at hand stay in
-    registers for later walks; `walk`: its number."""
+    registers for later walks; `walk`: its number; `tiles`: how many are held."""
 
     ops: list[ir.Operation]
     order: tuple[int, ...]
@@ -48,11 +48,7 @@ class Loop:
     number: int = 0
     keeps: bool = False
     walk: int = 0
-
-    @property
-    def tiles(self) -> int:
-        """Of what is held."""
-        return -(-(self.points or 1) // self.axis.extent) if self.axis is not None else 1
+    tiles: int = 1
 
 
 @dataclass(frozen=True)
@@ -91,6 +87,12 @@ class Body:
         self.guards = False  # whether the domain has conditions and no loops
         self.axes: tuple[Axis, ...] = ()  # in force
         self.loop: Loop | None = None
+        self.cluster, self.member = 1, indexing.number(0)  # programs that share a tile, and which one this is
+        self.met = False  # whether they have exchanged something
+
+    def share(self, programs: int, member: Tile) -> None:
+        """The program is number `member` of a cluster of `programs`, which share what it is given to do."""
+        self.cluster, self.member = programs, member
 
     # Blocks and scalars
 
@@ -203,6 +205,15 @@ class Body:
         return EVICTIONS[evict if dims_of(address) & self.domain else "last"]
 
     def _store(self, op: ir.Operation) -> None:
+        shared = self.loop is not None and self.loop.axis is not None
+        with self.under(None if shared or self.cluster == 1 else self._first(), True):
+            self._put(op)
+
+    def _first(self) -> Tile:
+        """Whether the program is the first of its cluster: what stands outside of loops all of them compute, and one stores."""
+        return Tile(self.b.compare("eq", self.member.value, self.ix.number(0).value))
+
+    def _put(self, op: ir.Operation) -> None:
         value, dest = self.tile(op.operands[0]), op.operands[1]
         offset = self.ix.address(self.expressions.address(op))
         mode = op.attributes["mode"].value if "mode" in op.attributes else "set"

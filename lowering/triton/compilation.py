@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from bascule.dialect.analysis import cuda_clusters
 from bascule.dialect.analysis.cuda_machine import SHARED
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.dialect.ir.locations import source_of
@@ -23,10 +24,10 @@ from ..threads import start
 from . import assembler
 from .assembly import reassemble
 from .early_start import for_capability, waits
-from .kernel import GRID, RESIDENT, STAGES, WARPS
+from .kernel import CLUSTER, GRID, RESIDENT, STAGES, WARPS
 from .kernel_cache import KernelCache, MachineCode, key_of
 
-LAUNCH = (GRID, WARPS, STAGES, RESIDENT)
+LAUNCH = (GRID, WARPS, STAGES, RESIDENT, CLUSTER)
 # Environment variables that change what Triton compiles, or that it is to compile, and not only where it keeps files.
 CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
 PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
@@ -36,7 +37,7 @@ PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
 class TritonKernel:
     """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols, None where only machine
     code is wanted; `location` is the user's line, or empty; `resident`: registers leave room for so
-    many programs on a multiprocessor (0: as it comes)."""
+    many programs on a multiprocessor (0: as it comes); `cluster`: the programs that the GPU runs at the same time, neighbours in the grid."""
 
     name: str
     ttir: str = field(repr=False)
@@ -45,6 +46,7 @@ class TritonKernel:
     stages: int
     location: str = ""
     resident: int = 0
+    cluster: int = 1
 
     @property
     def title(self) -> str:
@@ -62,12 +64,12 @@ def triton_kernels(module: ir.Module) -> list[TritonKernel]:
                 continue
             alone = ir.Module.create()
             copy = function.clone(ir.InsertionPoint(alone.body))
-            grid, warps, stages, resident = (function.attributes[name].value for name in LAUNCH)
+            grid, warps, stages, resident, cluster = (function.attributes[name].value for name in LAUNCH)
             for name in LAUNCH:
                 del copy.attributes[name]
             text = alone.operation.get_asm(enable_debug_info=True)
             name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
-            kernels.append(TritonKernel(name, text, grid, warps, stages, location, resident))
+            kernels.append(TritonKernel(name, text, grid, warps, stages, location, resident, cluster))
     return kernels
 
 
@@ -82,6 +84,12 @@ def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
             f"Triton {triton_version()} does not compile for sm_{capability}",
             location=kernel.location or None,
             hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
+        )
+    if kernel.cluster > 1 and not cuda_clusters.has(capability):
+        raise UserError(
+            f"{kernel.title} is scheduled for clusters of {kernel.cluster} programs, which sm_{capability} does not have",
+            location=kernel.location or None,
+            hint=f"schedule-kernels{{target=cuda capability={capability}}} makes schedules for it",
         )
     try:
         return _compile(kernel, capability)
@@ -104,7 +112,7 @@ def _compile(kernel: TritonKernel, capability: int) -> Any:
         except OSError:  # its cache cannot be written
             with _private_cache():
                 compiled = triton.compile(str(path), target=target, options=_options(kernel))
-    reassemble(compiled, target, _options(kernel), kernel.resident)
+    reassemble(compiled, target, _options(kernel), kernel.resident, kernel.cluster)
     return compiled
 
 
@@ -192,7 +200,9 @@ def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: Ker
     """`compile_kernels`, which does not wait for Triton."""
     cache = KernelCache.default() if cache is None else cache
     conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
-    keys = {k.name: key_of(k.ttir, **conditions, **_options(k), resident=k.resident) for k in kernels}
+    keys = {
+        k.name: key_of(k.ttir, **conditions, **_options(k), resident=k.resident, cluster=k.cluster) for k in kernels
+    }
     found = {key: code for key in keys.values() if (code := cache.get(key)) is not None}
     missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}
     return Compiling(kernels, keys, found, start(partial(_all_made, missing, capability, cache)) if missing else None)

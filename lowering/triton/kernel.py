@@ -8,6 +8,7 @@ programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch n
     bascule.warps   warps of a program
     bascule.stages  stages of a pipelined loop
     bascule.resident programs of a multiprocessor that registers leave room for; 0: as it comes
+    bascule.cluster programs that the GPU runs at the same time, neighbours in the grid
 """
 
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
-from . import early_start, random, repetition  # noqa: F401  (importing the latter two registers their rules)
+from . import clusters, early_start, random, repetition  # noqa: F401  (importing the latter two registers their rules)
 from .body import unsupported
 from .builder import Builder
 from .equal_parts import choose
@@ -31,7 +32,8 @@ from .schedule import DomainSchedule, schedule_of
 from .tiles import Axis, Tile
 
 UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any
-GRID, WARPS, STAGES, RESIDENT = "bascule.grid", "bascule.warps", "bascule.stages", "bascule.resident"
+GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
+RESIDENT, CLUSTER = "bascule.resident", "bascule.cluster"
 DIVISIBILITY = 16  # bytes
 
 
@@ -144,7 +146,7 @@ class KernelFunction:
         types += [ir.Type.parse(f"!tt.ptr<{stored(memref.type)}>") for memref in self.memrefs]
         grid = expr(0)
         for part in self.parts:
-            grid = expr(grid + part.programs)
+            grid = expr(grid + part.programs * self.schedule.cluster)
         i32 = ir.IntegerType.get_signless(32)
         aligned, plain = _divisible(DIVISIBILITY), ir.DictAttr.get({})
         kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
@@ -161,6 +163,7 @@ class KernelFunction:
             WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
             STAGES: ir.IntegerAttr.get(i32, self.schedule.stages),
             RESIDENT: ir.IntegerAttr.get(i32, self.schedule.resident),
+            CLUSTER: ir.IntegerAttr.get(i32, self.schedule.cluster),
         }
         location = self.kernel.location
         function = ir.Operation.create(
@@ -168,6 +171,8 @@ class KernelFunction:
         )
         block = function.regions[0].blocks.append(*types, arg_locs=[location] * len(types))
         b = Builder(block, location)
+        if self.schedule.cluster > 1:
+            clusters.arrive(b)
         if self.schedule.capability >= early_start.SINCE:
             early_start.wait(b)
         program = b.value("tt.get_program_id", b.i32, [], {"axis": b.number(b.i32, 0)})
@@ -180,7 +185,11 @@ class KernelFunction:
         emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
-        self._emit_parts(emitter, Tile(program))
+        tile = Tile(program)
+        if schedule.cluster > 1:
+            emitter.share(schedule.cluster, ix.op("arith.remui", tile, ix.number(schedule.cluster)))
+            tile = ix.op("arith.divui", tile, ix.number(schedule.cluster))
+        self._emit_parts(emitter, tile)
         b.op("tt.return")
         return function
 

@@ -10,11 +10,12 @@ from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 
+from . import clusters
 from .body import RULES, Body, Loop, unsupported
 from .reductions import Values
 from .schedule import LoopSchedule
 from .tiles import Axis, Tile, elementwise, union
-from .walkers import WALKERS, ColumnsWalker, Walker, join_states
+from .walkers import WALKERS, ColumnsWalker, ReduceWalker, Walker, join_states
 
 INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
 
@@ -38,8 +39,9 @@ class Emitter(Body):
     def bounded(self, position: Tile, size: ir.AffineExpr, extent: int) -> Tile | None:
         """`position` < `size`, unless whole steps of `extent` make it always so."""
         known = constant(size)
-        if extent == 1 or (known and known % extent == 0):
-            return None
+        return None if extent == 1 or (known and known % extent == 0) else self._below(position, size)
+
+    def _below(self, position: Tile, size: ir.AffineExpr) -> Tile:
         return elementwise(self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))])
 
     def _loop(self, op: ir.Operation) -> None:
@@ -90,7 +92,7 @@ class Emitter(Body):
         """What of tile `number` is inside, None: all."""
         known = constant(size)
         inside = known is not None and (number + 1) * extent <= known
-        return None if inside else self.bounded(position, size, extent)
+        return None if inside else self._below(position, size)
 
     def prefix(self, op: ir.Operation) -> None:
         """Emits what the region of `op` computes before its loops and without them."""
@@ -111,15 +113,18 @@ class Emitter(Body):
         tiled = schedule.step > 1 and known != 1 and not any(axis.order == INNER for axis in self.axes)
         axis = Axis(INNER, schedule.step) if tiled else None
         outer_axes, outer_loop = self.axes, self.loop
+        tiles = -(-known // (self.cluster * schedule.step)) if known and whole and tiled else 1
+        own = tiles * schedule.step  # points of each of a cluster's programs
         loop = Loop(
             list(ops),
             schedule.order,
             axis,
             whole and tiled,
             schedule.evict,
-            points=known,
+            points=known if self.cluster == 1 else own if own * self.cluster == known else None,
             fold=schedule.fold,
             walk=schedule.walk,
+            tiles=tiles,
         )
         walkers: list[Walker] = [WALKERS[op.name](self, op, loop) for op in ops]
         walkers = [walker for walker in walkers if walker.walks()]
@@ -137,7 +142,7 @@ class Emitter(Body):
             elif number is None:  # any step of a walk
                 bound = self.bounded(position, size, axis.extent)
             else:
-                bound = self._bound(position, size, number, axis.extent)
+                bound = self._bound(position, size, (self.cluster - 1) * tiles + number, axis.extent)
             carried: Values = []
             with self.under(bound, False):
                 for walker, its_groups in zip(walkers, groups):
@@ -161,9 +166,12 @@ class Emitter(Body):
         elif known == 1:
             states = [at(ix.number(0), initial())]
         elif loop.whole:
-            for number in range(loop.tiles):
+            for number in range(tiles):
                 loop.number = number
-                states.append(at(ix.range(axis, ix.number(number * axis.extent)), [], number))  # type: ignore[arg-type, union-attr]
+                start = ix.number(number * schedule.step)
+                if self.cluster > 1:
+                    start = ix.op("arith.addi", ix.op("arith.muli", self.member, ix.number(own)), start)
+                states.append(at(ix.range(axis, start), [], number))  # type: ignore[arg-type]
         else:
             stride = axis.extent if axis is not None else 1
             first, last = (
@@ -199,9 +207,23 @@ class Emitter(Body):
             walker.finish([state[: walker.width] for state in states])
             states = [state[walker.width :] for state in states]
         join_states(b, walkers, len(self.axes) - 1)
+        if self.cluster > 1 and loop.whole:
+            self._exchange([walker for walker in walkers if isinstance(walker, ReduceWalker)])
         self.axes, self.loop = outer_axes, outer_loop
         for walker in walkers:
             walker.leave()
+
+    def _exchange(self, walkers: Sequence[ReduceWalker]) -> None:
+        """Has each of the reductions the state of all programs of the cluster."""
+        if not walkers:
+            return
+        values = [value for walker in walkers for value in walker.state]
+        states = clusters.gather(self.b, values, self.cluster, first=not self.met)
+        self.met, first = True, 0
+        for walker in walkers:
+            last = first + len(walker.state)
+            walker.state = clusters.combined(self.b, walker.reduction, [state[first:last] for state in states])
+            first = last
 
     def groups_of(self, op: ir.Operation, order: Sequence[int]) -> list[tuple[list[int], ir.AffineExpr]]:
         arguments = list(op.regions[0].blocks[0].arguments)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from bascule.dialect.analysis import cuda_clusters
 from bascule.dialect.analysis.bodies import sizes_of
 from bascule.dialect.analysis.cuda_walks import MOST_KEPT
 from bascule.dialect.analysis.nested_loops import inner_loops, iterations
@@ -49,7 +50,7 @@ class DomainSchedule:
 class Schedule:
     """`domains`: the kernel's own, or (`group`) one for each top-level foreach. `narrow`: where indices of 64 bits are not always needed,
     expressions that say when. `resident`: programs of a multiprocessor
-    that registers leave room for (0: as it comes)."""
+    that registers leave room for (0: as it comes). `cluster`: programs that share a tile."""
 
     domains: tuple[DomainSchedule, ...]
     group: bool
@@ -59,6 +60,7 @@ class Schedule:
     capability: int
     narrow: ir.AffineMap | None = None
     resident: int = 0
+    cluster: int = 1
 
 
 def schedule_of(kernel: ir.Operation) -> Schedule:
@@ -69,7 +71,10 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
     target = config["target"].value if "target" in config else None
     if target != "cuda":
         _refuse(kernel, f"the kernel's schedule is for target '{target}'")
-    reader = _Reader(kernel)
+    cluster = cuda_clusters.shared_by(kernel)
+    if not _power_of_two(cluster) or cluster > cuda_clusters.MOST:
+        _refuse(kernel, f"the schedule has clusters of {cluster} programs")
+    reader = _Reader(kernel, cluster)
     group = "parts" in config
     if group:
         loops = inner_loops(kernel)
@@ -93,7 +98,21 @@ def schedule_of(kernel: ir.Operation) -> Schedule:
     resident = config["resident"].value if "resident" in config else 0
     if not 0 <= resident * warps <= MOST_RESIDENT:
         _refuse(kernel, f"the schedule has {resident} programs of {warps} warps on a multiprocessor")
-    return Schedule(domains, group, warps, stages, index_bits, capability, narrow, resident)
+    if cluster != 1:
+        _check_cluster(kernel, cluster, domains[0], capability)
+    return Schedule(domains, group, warps, stages, index_bits, capability, narrow, resident, cluster)
+
+
+def _check_cluster(kernel: ir.Operation, cluster: int, domain: DomainSchedule, capability: int) -> None:
+    reason = cuda_clusters.unshared(kernel)
+    if not cuda_clusters.has(capability):
+        reason = f"sm_{capability}, which has none"
+    elif max(domain.tile, default=1) > 1:
+        reason = "a tile of several points"
+    elif not reason and not all(loop.held and loop.step > 1 for loop in domain.loops):
+        reason = "loops that are not held"
+    if reason:
+        _refuse(kernel, f"the schedule has clusters of {cluster} programs for {reason}")
 
 
 def _refuse(kernel: ir.Operation, what: str) -> NoReturn:
@@ -115,8 +134,8 @@ def _longest(loops: Sequence[LoopSchedule]) -> int:
 class _Reader:
     """Reads keys, and refuses what does not fit the kernel."""
 
-    def __init__(self, kernel: ir.Operation):
-        self.kernel = kernel
+    def __init__(self, kernel: ir.Operation, cluster: int):
+        self.kernel, self.cluster = kernel, cluster
 
     def domain(self, config: dict[str, ir.Attribute], op: ir.Operation) -> DomainSchedule:
         order, axes, tile = (self.numbers(config, name) for name in ("order", "axes", "tile"))
@@ -155,7 +174,7 @@ class _Reader:
             _refuse(self.kernel, f"the schedule folds {fold} neighbours of a step of {step}")
         held = self.flag(config, "held")
         points = iterations(sizes_of(op))
-        if held and (fold or points is None or points > MOST_TILES * step):
+        if held and (fold or points is None or points > MOST_TILES * step * self.cluster):
             _refuse(self.kernel, f"the schedule holds {points} points in tiles of {step}, more than {MOST_TILES} tiles")
         kept = self.number(config, "kept") if "kept" in config else 0
         if kept and (kept < 0 or held or step == 1 or points is None or kept * step > points or kept > MOST_KEPT):

@@ -31,6 +31,10 @@ CASES = {
     "softmax": (lambda x: torch.softmax(x, -1), [R(5, 77)]),
     "log_softmax of columns": (lambda x: torch.log_softmax(x, 0), [R(30, 8)]),
     "a long row": (lambda x: torch.softmax(x, -1), [R(2, 20000)]),
+    "long rows that programs share": (
+        lambda x: (torch.softmax(x, -1), F.normalize(x, dim=-1), x.norm(dim=-1)),
+        [R(34, 65600)],
+    ),
     "layer_norm": (layer_norm, [R(4, 50), R(50), R(50)]),
     "layer_norm with gradients": (
         layer_norm,

@@ -23,20 +23,27 @@ from torch.testing import assert_close
 
 PASSES = (
     "cse,fold-views,simplify-indexing,inline-producers,drop-roundings,canonicalize,cse,form-kernels,cse,"
-    "flatten-kernels{{target=cuda}},group-launches{{target=cuda}},online-softmax{machine},schedule-kernels{machine},order-program,bufferize-kernels"
+    "flatten-kernels{target=cuda},group-launches{target=cuda},online-softmax{machine},schedule-kernels{machine},order-program,bufferize-kernels"
 )
 TOLERANCE = {torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-3}, torch.float16: {"rtol": 2e-3, "atol": 1e-4}}
 
 
 def program(
-    function: Callable, *inputs: torch.Tensor, tracing_mode: str = "fake", registers: int = 65536, **schedule: Any
+    function: Callable,
+    *inputs: torch.Tensor,
+    tracing_mode: str = "fake",
+    registers: int = 65536,
+    machine: int = 90,
+    **schedule: Any,
 ) -> ir.Module:
-    """The program stage of `function`, for multiprocessors of `registers`; `schedule` changes every kernel's schedule, see `edit`."""
+    """The program stage of `function`, for multiprocessors of `registers` and of compute capability `machine`; `schedule` changes every kernel's
+    schedule, see `edit`."""
     gm = make_fx(function, tracing_mode=tracing_mode, decomposition_table=decomposition_table())(*inputs)
     fake = [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
     module = import_graph(gm, fake, context=context()).module
     convert_module(module, Asked("error"))
-    Pipeline.parse(PASSES.format(machine=f"{{target=cuda registers={registers}}}")).run(module)
+    options = f"{{target=cuda registers={registers} capability={machine}}}"
+    Pipeline.parse(PASSES.replace("{machine}", options)).run(module)
     if schedule:
         edit(module, **schedule)
     return module

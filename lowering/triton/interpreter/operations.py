@@ -12,6 +12,7 @@ from bascule.dialect.mlir import ir
 
 from ..approximations import INSTRUCTIONS
 from ..builder import element
+from ..clusters import ARRIVE, gathering
 from ..early_start import WAIT
 from ..libdevice import LIBDEVICE
 from ..registers import PACKED
@@ -104,8 +105,11 @@ def _extern(machine, op, *operands):
 
 def _instruction(machine, op, *operands):
     text = op.attributes["asm_string"].value
-    if text == WAIT:  # a launch begins when the one before it has ended
+    if text in (WAIT, ARRIVE):  # a launch begins when the one before it has ended, and all programs at once
         return [torch.zeros(machine.programs, dtype=torch.int32)]
+    if (cluster := gathering(text)) is not None:
+        rows = [x.expand(machine.programs).reshape(-1, cluster) for x in operands]
+        return [x[:, k].repeat_interleave(cluster) for k in range(cluster) for x in rows]
     (x,) = operands
     if text.startswith(PACKED):
         return [x.to(dtype_of(element(op.results[0].type)))]
