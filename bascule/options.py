@@ -66,8 +66,9 @@ class Options:
     )
     index_asserts: bool = _option(
         True,
-        "on a CPU, raise RuntimeError, which names the operator and its line, where an index is out of range or integers are divided by zero, "
-        "as eager does; without, such an index is clamped; where it is not given, torch._inductor.config.assert_indirect_indexing counts",
+        "where an index is out of range, as eager does: on a CPU, raise RuntimeError, which names the operator and its line (so do divisions of "
+        "integers by zero); on a GPU, end with a device-side assertion that names both; without, such an index is clamped; where it is not "
+        "given, torch._inductor.config.assert_indirect_indexing counts",
     )
     profiler_mark_wrapper_call: bool = _option(
         False,

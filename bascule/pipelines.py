@@ -55,13 +55,17 @@ STAGES = {"torch": None, "tensor": "torch-to-bascule", "kernel": "schedule-kerne
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> Pipeline:
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
     the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
-    deterministic algorithms and the machine is a GPU, on which points run in any order.
+    deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts`, on a GPU.
 
     Raises `UserError` with the column for a pipeline that does not parse.
     """
     text = ",".join(DEFAULT) if options.pipeline is None else options.pipeline
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
-    asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and asked.get("target") == "cuda"
+    gpu = asked.get("target") == "cuda"
+    asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and gpu
+    asked["index_asserts"] = (
+        options.index_asserts and gpu
+    )  # on a CPU the graph has checks of its own, see `index_checks.py`
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {

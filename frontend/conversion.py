@@ -108,6 +108,7 @@ class Asked:
 
     `eager_rounding`: each rounds its result as eager does. `deterministic`: no result may depend on the order in which points run.
     `eager_random`: random numbers are those that eager draws. `target`: what the kernels are for, "cpu" or "cuda".
+    `index_asserts`: indices that eager refuses are to be refused where they are clamped.
     """
 
     fallback: str = "aten"
@@ -115,6 +116,7 @@ class Asked:
     deterministic: bool = False
     eager_random: bool = False
     target: str = "cpu"
+    index_asserts: bool = False
 
 
 @dataclass

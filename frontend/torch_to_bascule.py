@@ -28,6 +28,7 @@ class TorchToBascule(Pass):
     another) becomes a call of its ATen function, which PyTorch makes deterministic or refuses. CPU kernels need none of that: such points
     run in order there. With `random=eager` so does an operator that draws random numbers: they are those that eager draws.
 
+    With `index-asserts` an index from data that eager refuses is marked `bascule.checked` where it is clamped: lowerings to a GPU assert there.
     An operator may be built in another way for `target` cuda: interpolation in one kernel, which reads from a cache, instead of one dimension
     after the other.
     """
@@ -38,6 +39,7 @@ class TorchToBascule(Pass):
     deterministic: bool = False
     random: str = "philox"
     target: str = "cpu"
+    index_asserts: bool = False
 
     def __post_init__(self) -> None:
         for option, known in (("fallback", FALLBACKS), ("numerics", NUMERICS), ("random", RANDOM)):
@@ -48,7 +50,8 @@ class TorchToBascule(Pass):
     def run(self, module: ir.Module) -> None:
         check_target(self.name, self.target)
         eager_rounding, eager_random = self.numerics == "eager", self.random == "eager"
-        convert_module(module, Asked(self.fallback, eager_rounding, self.deterministic, eager_random, self.target))
+        asked = Asked(self.fallback, eager_rounding, self.deterministic, eager_random, self.target, self.index_asserts)
+        convert_module(module, asked)
         with module.context:
             for graph in graph_functions(module):
                 check_copies(graph)

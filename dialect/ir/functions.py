@@ -38,6 +38,7 @@ STORAGES = "bascule.storages"
 DIES = "bascule.dies"
 SPARE = "bascule.spare"
 OVER = "bascule.over"
+CHECKED = "bascule.checked"  # on what clamps an index: a lowering asserts that there was nothing to clamp
 ANY_STRIDES = "bascule.any_strides"
 CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
 SYMBOLS = "bascule.symbols"

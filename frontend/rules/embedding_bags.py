@@ -27,13 +27,13 @@ def bags(c: Conversion, indices: ir.Value, offsets: ir.Value, count: ir.AffineEx
     zeros = temporary(sizes, torch.int64, lambda at: Scalar.constant(0, torch.int64))
 
     def begin(at: Sequence[ir.Value], dest: ir.Value) -> None:
-        place = position(c, read(offsets, at).value, sizes[0], wrap=False)
+        place = position(c, read(offsets, at).value, sizes[0], wrap=False, checked=False)
         builders.store(Scalar.constant(1, torch.int64).value, dest, [place], "add")
 
     begun = c.scatter(zeros, shape_of(offsets), begin, any_order=True)
     type_ = tensor_type([samples], element_type(torch.int64))
     places = builders.scan("sum", 0, type_, [samples], lambda at: builders.read(begun, at))
-    return lambda sample: position(c, (read(places, [sample]) - 1).value, count, wrap=False)
+    return lambda sample: position(c, (read(places, [sample]) - 1).value, count, wrap=False, checked=False)
 
 
 @rule("aten._embedding_bag_backward.default")
@@ -51,7 +51,7 @@ def table_gradient(c, grad, indices, offsets, sizes, largest, by_frequency, mode
     if mode == MAX:
 
         def write(at: Sequence[ir.Value]):
-            row = position(c, read(largest, at).value, rows, wrap=False)
+            row = position(c, read(largest, at).value, rows, wrap=False, checked=False)
             some = read(sizes, at[:1]).ne(0)
             return [row, at[1]], select(some, read(grad, at).to(inner), 0)
 
@@ -66,7 +66,7 @@ def table_gradient(c, grad, indices, offsets, sizes, largest, by_frequency, mode
             value = value / read(sizes, [its]).maximum(1).to(inner)
         if weights is not None:
             value = value * read(weights, [sample]).to(inner)
-        row = position(c, index.value, rows, wrap=False)
+        row = position(c, index.value, rows, wrap=False, checked=False)
         return [row, column], without_padding(c, value, index, padding)
 
     return scattered(c, filled(c, 0), [*shape_of(indices), shape_of(grad)[1]], write_sample, "add")
@@ -82,7 +82,7 @@ def weights_backward(c, grad, table, indices, offsets, bag_of, mode, padding=-1)
 
     def body(at: Sequence[ir.Value]) -> ir.Value:
         index, its = read(indices, at), bag(at[0])
-        row = position(c, index.value, rows, wrap=False)
+        row = position(c, index.value, rows, wrap=False, checked=False)
 
         def term(k: Sequence[ir.Value]) -> ir.Value:
             return (read(grad, [its, *k]).to(inner) * read(table, [row, *k]).to(inner)).value

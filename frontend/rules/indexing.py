@@ -1,8 +1,8 @@
 """Reads at indices that come from data: index, gather, index_select, take, embedding, bucketize.
 
-Eager raises IndexError for an index out of range. A compiled kernel can't raise, and must not read memory that is not the tensor's: the
-index is clamped into the dimension instead, so the result of a program that eager refuses is unspecified and nothing else happens, where
-`index_checks.py` has added no assertion.
+Eager raises IndexError for an index out of range. A compiled kernel must not read memory that is not the tensor's: the index is clamped into the
+dimension. To refuse the program is for the assertions that `index_checks.py` adds to graphs on a CPU, and that kernels on a GPU make, where
+`position` says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from bascule.dialect.ir import builders
+from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import arith, ir
@@ -22,10 +23,14 @@ from .scalars import Scalar, opmath, scalar_type
 from .views import wrap_dim
 
 
-def position(c: Conversion, index: ir.Value, size: ir.AffineExpr, *, wrap: bool) -> ir.Value:
-    """A scalar from an index tensor as an index into a dimension of `size`; `wrap`: a negative one counts from the end."""
+def position(c: Conversion, index: ir.Value, size: ir.AffineExpr, *, wrap: bool, checked: bool = True) -> ir.Value:
+    """A scalar from an index tensor as an index into a dimension of `size`; `wrap`: a negative one counts from the end; `checked`: eager refuses
+    what is out of range."""
     place = as_index(index)
-    return clamped(wrapped(place, extent(c, size)) if wrap else place, extent(c, size - 1))
+    inside = clamped(wrapped(place, extent(c, size)) if wrap else place, extent(c, size - 1))
+    if checked and c.asked.index_asserts:
+        inside.owner.attributes[CHECKED] = ir.UnitAttr.get()
+    return inside
 
 
 def is_empty(sizes: Sequence[ir.AffineExpr]) -> bool:
@@ -77,8 +82,8 @@ class AdvancedIndex:
         out = [sizes[i] for i in rest]
         return AdvancedIndex(given, kept, out[:first] + shared + out[first:], shared, first)
 
-    def source(self, c: Conversion, x: ir.Value, at: Sequence[ir.Value]) -> list[ir.Value]:
-        """The index in `x` of the value's element at `at`."""
+    def source(self, c: Conversion, x: ir.Value, at: Sequence[ir.Value], checked: bool = True) -> list[ir.Value]:
+        """The index in `x` of the value's element at `at`; `checked`: see `position`."""
         shared, result = at[self.first : self.first + len(self.shared)], []
         for i, size in enumerate(shape_of(x)):
             if i in self.kept:
@@ -86,7 +91,7 @@ class AdvancedIndex:
             else:
                 index = self.indices[i]
                 place = builders.read(index, broadcast(index, self.shared)(shared))
-                result.append(position(c, place, size, wrap=True))
+                result.append(position(c, place, size, wrap=True, checked=checked))
         return result
 
 
@@ -103,7 +108,8 @@ def broadcast_sizes(shapes: Sequence[Sequence[ir.AffineExpr]]) -> list[ir.Affine
 @rule("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index_tensor(c, x, indices):
     how = AdvancedIndex.of(x, indices)
-    return indexed(c, x, list(how.indices), lambda at: builders.read(x, how.source(c, x, at)))
+    checked = c.operator == "aten.index.Tensor"
+    return indexed(c, x, list(how.indices), lambda at: builders.read(x, how.source(c, x, at, checked)))
 
 
 @rule("aten._unsafe_masked_index.default")
@@ -115,7 +121,7 @@ def masked_index(c, x, mask, indices, fill):
         return when(
             builders.read(mask, broadcast(mask, how.sizes)(at)),
             scalar_type(dtype),
-            lambda: builders.read(x, how.source(c, x, at)),
+            lambda: builders.read(x, how.source(c, x, at, checked=False)),
             lambda: number_scalar(c, fill, dtype).value,
         )
 

@@ -118,7 +118,7 @@ def masked_index_put(c, x, mask, indices, values):
     value, chosen = broadcast(values, how.sizes), broadcast(mask, how.sizes)
 
     def write(at):
-        return how.source(c, x, at), select(read(mask, chosen(at)), read(values, value(at)), 0)
+        return how.source(c, x, at, checked=False), select(read(mask, chosen(at)), read(values, value(at)), 0)
 
     return scattered(c, x, how.sizes, write, "add")
 
@@ -349,14 +349,14 @@ def embedding_dense_backward(c, grad, indices, num_weights, padding_idx, scale_g
         zero = builders.compute(counts_type, [rows], lambda at: Scalar.constant(0, torch.int64).value)
 
         def count(at, dest):
-            row = position(c, builders.read(indices, at), rows, wrap=False)
+            row = position(c, builders.read(indices, at), rows, wrap=False, checked=False)
             builders.store(Scalar.constant(1, torch.int64).value, dest, [row], "add")
 
         counts = c.scatter(zero, shape_of(indices), count)
 
     def write(at):
         index = read(indices, at[:-1])
-        row, value = position(c, index.value, rows, wrap=False), read(grad, at).to(inner)
+        row, value = position(c, index.value, rows, wrap=False, checked=False), read(grad, at).to(inner)
         if counts is not None:
             value = value / read(counts, [row]).to(inner)
         return [row, at[-1]], without_padding(c, value, index, padding_idx)

@@ -8,12 +8,14 @@ from typing import Any
 
 from bascule.dialect.analysis.accesses import dims_of
 from bascule.dialect.errors import UnsupportedError, UserError
+from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
 
 from . import scalars
 from .approximations import is_logistic, over_one_and_more
+from .assertions import assert_inside
 from .builder import Builder, element
 from .expressions import Expressions, stored
 from .indexing import Indexing
@@ -89,6 +91,7 @@ class Body:
         self.loop: Loop | None = None
         self.cluster, self.member = 1, indexing.number(0)  # programs that share a tile, and which one this is
         self.met = False  # whether they have exchanged something
+        self.asserted: set[ir.Value] = set()
 
     def share(self, programs: int, member: Tile) -> None:
         """The program is number `member` of a cluster of `programs`, which share what it is given to do."""
@@ -162,6 +165,8 @@ class Body:
         values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles], exact=exact)
         for result, value in zip(results, values):
             self._define(result, Tile(value, axes))
+        if CHECKED in op.attributes:
+            assert_inside(self, op)
 
     def _widens(self, x: ir.Value, to: ir.Type) -> bool:
         return isinstance(x.type, ir.RankedTensorType) and isinstance(element(x.type), ir.BF16Type) and to == self.b.f32

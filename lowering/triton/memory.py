@@ -31,7 +31,7 @@ class Memory:
         self.conditions: list[Condition] = []
         self.kept: dict[ir.Value, int] = {}  # what was loaded -> the walk that did
 
-    def _reach(self, axes: Axes) -> Axes:
+    def reach(self, axes: Axes) -> Axes:
         """`axes`, and those of the guards."""
         return union(axes, *(c.tile.axes for c in self.conditions if c.guard))
 
@@ -54,7 +54,7 @@ class Memory:
         self, base: ir.Value, offset: Tile, stored: ir.Type, scalar: ir.Type, evict: int, keep: int | None = None
     ) -> Tile:
         """`keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what is computed of them is not to."""
-        b, axes = self.b, self._reach(offset.axes)
+        b, axes = self.b, self.reach(offset.axes)
         mask = self.mask(axes)
         attributes: dict[str, ir.Attribute] = {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(mask), 0]),
@@ -72,7 +72,7 @@ class Memory:
         return Tile(value, axes)
 
     def store(self, base: ir.Value, offset: Tile, value: Tile, evict: int) -> None:
-        b, axes = self.b, self._reach(union(offset.axes, value.axes))
+        b, axes = self.b, self.reach(union(offset.axes, value.axes))
         content = spread(b, value, axes)
         if value.value.type == shaped(b.i1, value.axes):
             content = b.convert("arith.extui", content, b.i8)
@@ -84,7 +84,7 @@ class Memory:
     def atomic(self, base: ir.Value, offset: Tile, value: Tile, mode: str, axes: Axes, scalar: ir.Type) -> str | None:
         """`memory = mode(memory, value)` at every point of `axes`, the axes in force. Returns a reason where it cannot."""
         b = self.b
-        axes = self._reach(union(axes, offset.axes, value.axes))
+        axes = self.reach(union(axes, offset.axes, value.axes))
         pointers, content, mask = self._pointers(base, offset, axes), spread(b, value, axes), self.mask(axes)
         if mode == "mul" and scalar.width in (32, 64):
             inside = mask[0] if mask else b.constant(shaped(b.i1, axes), -1)

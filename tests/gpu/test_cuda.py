@@ -1,6 +1,8 @@
 """`torch.compile(..., backend="bascule")` on a GPU, against eager there."""
 
 import gc
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -69,6 +71,26 @@ def test_the_gradient_of_a_small_pooling():
         for call in (pool, compiled(pool))
     ]
     assert torch.equal(*gradients) and gradients[0].any()
+
+
+def test_an_index_out_of_range_ends_with_the_line(tmp_path):
+    """In a process of its own: a device-side assertion leaves a CUDA context that is good for nothing."""
+    script = tmp_path / "rows.py"
+    script.write_text(
+        "import sys, torch\n"
+        "def rows(i, w):\n"
+        "    return w[i] * 2\n"
+        "call = torch.compile(rows, backend='bascule')\n"
+        "i, w = torch.arange(12, device='cuda'), torch.randn(30, 8, device='cuda')\n"
+        "assert torch.equal(call(i - 30, w), rows(i, w))\n"
+        "i[3] = int(sys.argv[1])\n"
+        "call(i, w)\n"
+        "torch.cuda.synchronize()\n"
+    )
+    for bad in (30, -31, 1 << 33):
+        ended = subprocess.run([sys.executable, script, str(bad)], capture_output=True, text=True)
+        assert ended.returncode and "rows.py:3" in ended.stderr, ended.stderr[-2000:]
+        assert "an index is out of bounds for a dimension of 30 elements" in ended.stderr
 
 
 def test_dropout_follows_the_seed():

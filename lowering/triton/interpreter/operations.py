@@ -118,6 +118,13 @@ def _instruction(machine, op, *operands):
     return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])
 
 
+def _assert(machine, op, condition):
+    failed = ~condition & machine.active.reshape([-1] + [1] * (condition.dim() - 1))
+    if failed.any():
+        raise error(op, op.attributes["message"].value)
+    return []
+
+
 def _reduce(machine, op, *state):
     """Halves onto each other, until one element is left."""
     axis, block = op.attributes["axis"].value + 1, op.regions[0].blocks[0]
@@ -211,6 +218,7 @@ RULES = {
     "tt.precise_divf": lambda machine, op, x, y: scalar(op, "arith.divf", [x, y]),
     "tt.precise_sqrt": lambda machine, op, x: scalar(op, "math.sqrt", [x]),
     "tt.mulhiui": lambda machine, op, x, y: [_high(op, x, y)],
+    "tt.assert": _assert,
     "tt.reduce": _reduce,
     "tt.scan": _scan,
     "scf.for": _for,
