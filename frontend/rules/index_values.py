@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import arith, ir, scf
 
@@ -61,6 +62,13 @@ def extent(c: Conversion, e: ir.AffineExpr | int) -> ir.Value:
 def clamped(index: ir.Value, last: ir.Value) -> ir.Value:
     """`index` moved into [0, last]."""
     return arith.MinSIOp(arith.MaxSIOp(index, index_constant(0)).result, last).result
+
+
+def refused_outside(c: Conversion, inside: ir.Value) -> ir.Value:
+    """`inside`, which is `clamped`: where assertions are asked for, a kernel refuses an index that had to be."""
+    if c.asked.index_asserts:
+        inside.owner.attributes[CHECKED] = ir.UnitAttr.get()
+    return inside
 
 
 def wrapped(index: ir.Value, size: ir.Value) -> ir.Value:

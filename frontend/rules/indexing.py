@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import torch
 from bascule.dialect.ir import builders
-from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import arith, ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
-from .index_values import as_index, as_integer, choose, clamped, compare, extent, when, wrapped
+from .index_values import as_index, as_integer, choose, clamped, compare, extent, refused_outside, when, wrapped
 from .operands import broadcast, dtype_of_result, index_constant, number_scalar, promoted, read, reader, tensor_dtype
 from .scalars import Scalar, opmath, scalar_type
 from .views import wrap_dim
@@ -28,9 +27,7 @@ def position(c: Conversion, index: ir.Value, size: ir.AffineExpr, *, wrap: bool,
     what is out of range."""
     place = as_index(index)
     inside = clamped(wrapped(place, extent(c, size)) if wrap else place, extent(c, size - 1))
-    if checked and c.asked.index_asserts:
-        inside.owner.attributes[CHECKED] = ir.UnitAttr.get()
-    return inside
+    return refused_outside(c, inside) if checked else inside
 
 
 def is_empty(sizes: Sequence[ir.AffineExpr]) -> bool:

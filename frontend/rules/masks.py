@@ -10,7 +10,7 @@ from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, dims, element_count, linearize
-from .index_values import as_index, clamped, extent, when
+from .index_values import as_index, clamped, extent, refused_outside, when
 from .indexing import is_empty
 from .operands import broadcast, dtype_of_result, index_constant, read, tensor_dtype
 from .scalars import Scalar, scalar_type, select
@@ -66,7 +66,8 @@ def rank_in_mask(
 
 @rule("aten.masked_scatter.default")
 def masked_scatter(c, x, mask, source):
-    """Set element number k of the mask takes element k of `source`. Eager raises where `source` is too short; here its last is taken."""
+    """Set element number k of the mask takes element k of `source`. Eager raises where `source` is too short; without assertions its last is
+    taken."""
     dtype, sizes, given = dtype_of_result(c), c.result_sizes[0], shape_of(source)
     whole, own = broadcast(x, sizes), broadcast(mask, sizes)
     if is_empty(sizes) or is_empty(given):
@@ -76,7 +77,7 @@ def masked_scatter(c, x, mask, source):
     def body(at):
         def taken():
             number = rank_in_mask(c, counts, sizes, at, extent(c, element_count(given) - 1))
-            return read(source, c.apply(delinearize(dim(0), given, 1), [number])).value
+            return read(source, c.apply(delinearize(dim(0), given, 1), [refused_outside(c, number)])).value
 
         chosen = read(mask, own(at)).to(torch.bool)
         return when(chosen.value, scalar_type(dtype), taken, lambda: read(x, whole(at)).value)

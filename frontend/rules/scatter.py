@@ -107,7 +107,7 @@ def index_put(c, x, indices, values, accumulate=False, unsafe=False):
     value = broadcast(values, how.sizes)
 
     def write(at):
-        return how.source(c, x, at), read(values, value(at))
+        return how.source(c, x, at, checked=c.operator != "aten._unsafe_index_put.default"), read(values, value(at))
 
     return scattered(c, x, how.sizes, write, "add" if accumulate else "set")
 

@@ -73,6 +73,16 @@ def test_what_conditions_leave_out_is_not_looked_at():
     torch.testing.assert_close(call(I([3, 99, 1]), x, mask), torch.stack([x[3], I(0.5), x[1]]) * 2)
 
 
+def test_more_places_under_a_mask_than_elements():
+    mask, x = I([True, False, True, True]), R(4)
+    call = compiled(lambda x, mask, source: x.masked_scatter(mask, source) * 2)
+    torch.testing.assert_close(call(x, mask, R(3).fill_(2.0)), x.masked_scatter(mask, R(3).fill_(2.0)) * 2)
+    with pytest.raises(
+        InterpreterError, match=r"masked_scatter\.default: an index is out of bounds for a dimension of 2"
+    ):
+        call(x, mask, R(2))
+
+
 def test_a_gradient_and_sizes_that_are_symbols():
     x = R(6, 3).requires_grad_()
     call = torch.compile(lambda i, x: x[i].exp(), backend="bascule", options={"target": "interpret"}, dynamic=True)
