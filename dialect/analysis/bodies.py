@@ -8,6 +8,11 @@ from ..mlir import ir
 
 PRODUCERS = ("bascule.compute", "bascule.scan", "bascule.scatter")
 
+# Of integers. A division by zero may end the process.
+DIVISIONS = (
+    *("arith.divsi", "arith.divui", "arith.remsi", "arith.remui"),
+    *("arith.floordivsi", "arith.ceildivsi", "arith.ceildivui"),
+)
 # What one scalar op costs where vector code runs it, in units of an addition. Ops that are not listed cost 1.
 FREE = frozenset(
     (
@@ -25,11 +30,7 @@ FREE = frozenset(
 COSTS = {
     "arith.divf": 5,
     "arith.remf": 20,
-    "arith.divsi": 20,
-    "arith.divui": 20,
-    "arith.remsi": 20,
-    "arith.remui": 20,
-    "arith.floordivsi": 20,
+    **dict.fromkeys(DIVISIONS, 20),
     "arith.truncf": 2,
     "math.sqrt": 6,
     "math.rsqrt": 8,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ..analysis.bodies import TRANSCENDENTAL, sizes_of
+from ..analysis.bodies import DIVISIONS, TRANSCENDENTAL, sizes_of
 from ..analysis.indexing import Indexing
 from ..ir import builders
 from ..ir.definition import build
@@ -19,15 +19,7 @@ TILE = 1 << 16  # bytes of a row that is kept near the processor
 
 INNER_LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute")
 # Ops that `_hoist` leaves: effects, and what must not run where the loop has no iteration.
-STAYS = (
-    "bascule.store",
-    "bascule.yield",
-    "arith.divsi",
-    "arith.divui",
-    "arith.remsi",
-    "arith.remui",
-    "arith.floordivsi",
-)
+STAYS = ("bascule.store", "bascule.yield", *DIVISIONS)
 
 Destinations = dict[ir.Value, ir.Value]  # a value of the graph function -> its destination in the kernel function
 

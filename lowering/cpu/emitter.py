@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bascule.dialect.analysis.accesses import READS
+from bascule.dialect.analysis.bodies import DIVISIONS
 from bascule.dialect.analysis.kernel_bodies import ZERO, Block, Body, Node
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.locations import source_of
@@ -25,15 +26,6 @@ from .transcendental import Functions
 Item = Scalar | Index | Condition
 Rule = Callable[["Emitter", Node], None]
 RULES: dict[str, Rule] = {}
-DIVISIONS = {
-    "arith.divsi",
-    "arith.divui",
-    "arith.remsi",
-    "arith.remui",
-    "arith.floordivsi",
-    "arith.ceildivsi",
-    "arith.ceildivui",
-}
 INDEX_RULES = {"arith.addi": "add", "arith.muli": "multiply", "arith.floordivsi": "floordiv"}
 
 
@@ -136,8 +128,8 @@ def elementwise(e: Emitter, node: Node) -> None:
         scalars[1] = divisor(e, scalars[1])
     operands, lanes, level = e.aligned(scalars)
     type_ = ir.VectorType.get([e.lanes], node.types[0]) if lanes else node.types[0]
-    if node.name in DIVISIONS:
-        level = max(level, e.memory.floor)
+    if node.name in DIVISIONS:  # not before a loop, or a guard, that may be passed over
+        level = e.b.level
     if node.name in e.functions:
         value = function(e, node.name, operands, level)
     elif (
