@@ -56,7 +56,7 @@ def aot_compile(
     tensors = {**program.state_dict, **program.constants}
     interface = _interface(program)
     gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
-    if checked.index_asserts and checked.target != "interpret":
+    if checked.checks_indices:
         check_indices(gm)
     placeholders = gm.graph.find_nodes(op="placeholder")
     for number in places_of(gm.graph, exported=True):

@@ -13,6 +13,7 @@ from bascule.frontend.graph_key import NotKeyed
 from bascule.lowering.triton.compilation import compile_kernels
 from bascule.lowering.triton.kernel_cache import key_of
 from bascule.lowering.triton.programs import LoweredKernels, lower_kernels
+from bascule.runtime.extents import extent
 
 from .cache_directory import SCHEDULES, Directory, Refused, root
 from .dialect.analysis.cuda_neighbours import Neighbour, neighbours
@@ -180,5 +181,5 @@ class _Tuning:
 
 def _elements(sizes: list[ir.AffineExpr], strides: list[ir.AffineExpr]) -> int:
     """From the first element to the last of a buffer of static size."""
-    known = [(constant(size), constant(step)) for size, step in zip(sizes, strides)]
-    return 0 if any(size == 0 for size, _ in known) else 1 + sum((size - 1) * step for size, step in known)
+    known = [*map(constant, sizes)]
+    return 0 if 0 in known else extent(known, [*map(constant, strides)])

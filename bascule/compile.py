@@ -24,7 +24,7 @@ from .fallback import run_otherwise
 from .first_call import FinishedAtFirstCall
 from .module_summary import summary_of
 from .options import Options
-from .parts import compile_in_parts
+from .parts import as_it_is, compile_in_parts
 from .pipelines import pipeline_for
 from .record import Record
 from .replay import Replay
@@ -69,7 +69,7 @@ def compile_graph(
         return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record)
 
     record, parts = new_record(gm, name), list[Record]()
-    finish = replay.of if replay is not None else _as_it_is
+    finish = replay.of if replay is not None else as_it_is
     apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=replay is not None)}
     apart |= replay.apart(gm) if replay is not None else {}
 
@@ -102,10 +102,6 @@ def _aligned(example_inputs: Sequence[Any]) -> bool:
     seen = [hint(size) for size in sizes if isinstance(size, torch.SymInt)]
     # A ragged size is no number.
     return all(size is None or (isinstance(size, int) and size % 16 == 0) for size in seen)
-
-
-def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
-    return call
 
 
 def _kept(call: Boxed, slot: Slot, record: Record, constants: tuple[torch.Tensor, ...]) -> Boxed:

@@ -161,14 +161,10 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
         return whole(gm, inputs, title)
     except UnsupportedError as error:
         record = Record(title, options, len(gm.graph.nodes))
-        cut = None if options.fallback == "error" else compile_in_parts(gm, record, error, part, body, {}, _as_it_is)
+        cut = None if options.fallback == "error" else compile_in_parts(gm, record, error, part, body, {})
         if cut is None:
             raise
         return cut[0]
-
-
-def _as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
-    return call
 
 
 def _printed(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:

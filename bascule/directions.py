@@ -61,7 +61,7 @@ def compile_direction(
         if apply(gm, options, POST_GRAD, is_inference=is_inference):
             gm = made_functional(gm)
         # The forward has checked the indices of a backward.
-        if options.index_asserts and options.target != "interpret" and not is_backward:
+        if options.checks_indices and not is_backward:
             check_indices(gm)
         trace_compiled(f"{name}_{direction}", gm)
 

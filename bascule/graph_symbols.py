@@ -59,7 +59,7 @@ class Symbols:
         sets = islice(product(*(_guesses(s, env) for s in unknown)), TRIED)
         guesses = [{**numbers, **dict(zip(unknown, guess))} for guess in sets]
         fitting = (guess for guess in guesses if all(fact.xreplace(guess) != sympy.false for fact in facts))
-        return Symbols(next(fitting, guesses[0]), tuple(map(PythonPrinter().doprint, facts)))
+        return Symbols(next(fitting, guesses[0]), tuple(map(text_of, facts)))
 
     def number(self, value: Any) -> Any:
         """`value`, which may be symbolic, as a number."""
@@ -70,7 +70,12 @@ class Symbols:
 
 def source_of(number: Any) -> str:
     """Source text of a number, with the names of symbols."""
-    return PythonPrinter().doprint(number.node.expr) if isinstance(number, Symbolic) else repr(number)
+    return text_of(number.node.expr) if isinstance(number, Symbolic) else repr(number)
+
+
+def text_of(expression: sympy.Basic) -> str:
+    """Source text of an expression of symbols, with their names."""
+    return PythonPrinter().doprint(expression)
 
 
 def _plain(number: Any) -> Any:

@@ -139,6 +139,11 @@ class Options:
         if self.dump is not None:
             check_writable(self.dump, "dump")
 
+    @property
+    def checks_indices(self) -> bool:
+        """Whether graphs check indices and divisors on a CPU: not those whose CPU tensors stand for a GPU's."""
+        return self.index_asserts and self.target != "interpret"
+
 
 def check_writable(directory: str, option: str) -> None:
     """Raises `UserError` for a directory, given as `option`, that cannot be made, or written into. It is made where something is written."""

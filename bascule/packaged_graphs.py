@@ -75,7 +75,7 @@ def packaged(
         return _Kept(packaged(gm, inputs, options, f"{name}_{suffix}"))
 
     def in_parts(error: UnsupportedError | None) -> PackagedGraph | KeptChain | None:
-        cut = compile_in_parts(gm, record, error, compile_part, compile_body, apart, lambda call, gm, record: call)
+        cut = compile_in_parts(gm, record, error, compile_part, compile_body, apart)
         return None if cut is None else _kept(cut[0], record)
 
     apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=False)}

@@ -37,6 +37,10 @@ Finish = Callable[[Boxed, torch.fx.GraphModule, Record], Boxed]
 _COMPILED_BODIES = ("cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph")
 
 
+def as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
+    return call
+
+
 def compile_in_parts(
     gm: torch.fx.GraphModule,
     record: Record,
@@ -44,7 +48,7 @@ def compile_in_parts(
     compile_part: CompilePart,
     compile_body: CompileBody,
     apart: Mapping[torch.fx.Node, str],
-    finish: Finish,
+    finish: Finish = as_it_is,
 ) -> tuple[Boxed, list[Record]] | None:
     """`gm` as compiled parts and the operators between them: those of `apart`, and those that `error` is about, which is why.
 

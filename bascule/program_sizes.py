@@ -12,18 +12,18 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.utils._sympy.printers import PythonPrinter
 
 from bascule.frontend.graph_numbers import symbols_in
 
 from .errors import UnsupportedError
+from .graph_symbols import source_of, text_of
 
 MOST = 2**62  # the largest size there is
 
 
 def size_text(number: int | torch.SymInt) -> int | str:
     """A size or a stride: a number, or an expression of symbols in Python."""
-    return _text(number.node.expr) if isinstance(number, torch.SymInt) else number
+    return source_of(number) if isinstance(number, torch.SymInt) else number
 
 
 def sizes_of(program: ExportedProgram) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def sizes_of(program: ExportedProgram) -> dict[str, Any]:
     return {
         "symbols": {str(symbol): told for symbol, told in found.items()},
         "ranges": {str(s): _range(r) for s, r in program.range_constraints.items() if s in found},
-        "guards": sorted({_text(expr) for expr in conditions} - {"True"}),
+        "guards": sorted({*map(text_of, conditions)} - {"True"}),
     }
 
 
@@ -81,7 +81,7 @@ def nonempty(program: ExportedProgram, symbols: Collection[str]) -> set[str]:
         dims = [dims] if isinstance(dims, int) else dims or range(value.dim())
         for size in (value.shape[dim] for dim in dims):
             if isinstance(size, torch.SymInt) and {str(symbol) for symbol in symbols_in(size)} <= {*symbols}:
-                conditions.add(f"{_text(size.node.expr)} != 0")
+                conditions.add(f"{source_of(size)} != 0")
     return conditions
 
 
@@ -103,7 +103,3 @@ def _inputs(program: ExportedProgram) -> list[Any]:
 def _range(bounds: Any) -> list[int]:
     low, high = max(bounds.lower, -MOST), min(bounds.upper, MOST)
     return [int(low), int(high)]
-
-
-def _text(expr: Any) -> str:
-    return PythonPrinter().doprint(expr)

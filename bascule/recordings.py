@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from bascule.frontend.node_arguments import written_by
 from bascule.frontend.stack_traces import location_of
 from bascule.runtime.replay import Direction, Input, Recording
 
@@ -144,17 +145,10 @@ def _writers(graph: Graph) -> dict[Node, Node]:
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-            for x in _written(node):
+            for x in written_by(node):
                 if x.op == "placeholder":
                     found.setdefault(x, node)
     return found
-
-
-def _written(node: Node) -> Iterator[Node]:
-    for number, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name)
-            yield from (x for x in (given if isinstance(given, list | tuple) else [given]) if isinstance(x, Node))
 
 
 def _is_dynamic(x: torch.Tensor) -> bool:

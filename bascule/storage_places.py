@@ -1,4 +1,4 @@
-"""Graphs that take elements of an input's memory by their places in its storage (`as_strided` with an offset).
+"""Graphs that take elements of an input's memory by their places in its storage (`as_strided` and its like with an offset).
 
 A compiled graph counts from the input's first element, and PyTorch guards on no input's place in its storage: where another call's input begins
 elsewhere, the graph runs operator by operator.
@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch.fx import Graph, GraphModule, Node
 
+from bascule.frontend.node_arguments import STORAGE_OFFSETS, arguments_of
 from bascule.frontend.stack_traces import location_of
 from bascule.frontend.storages import storage_of
 from bascule.frontend.tracing import hint
@@ -20,8 +20,6 @@ from .errors import FallbackWarning
 from .fallback import operator_by_operator
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
-# Operators -> where their `storage_offset` stands.
-_OFFSETS = {torch.ops.aten.as_strided.default: 3, torch.ops.aten.as_strided_copy.default: 3}
 
 
 def places_of(graph: Graph, *, exported: bool = False) -> dict[int, Node]:
@@ -32,12 +30,11 @@ def places_of(graph: Graph, *, exported: bool = False) -> dict[int, Node]:
     """
     found: dict[int, Node] = {}
     for node in graph.nodes:
-        position = _OFFSETS.get(node.target)
-        if position is None or not (exported or node.meta.get("stack_trace")):
+        if node.target not in STORAGE_OFFSETS or not (exported or node.meta.get("stack_trace")):
             continue
-        given = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
-        memory = storage_of(node.args[0])
-        if given is not None and memory is not None:
+        given = arguments_of(node)
+        memory = storage_of(given[0])
+        if given[STORAGE_OFFSETS[node.target]] is not None and memory is not None:
             inputs = enumerate(graph.find_nodes(op="placeholder"))
             found |= {number: node for number, x in inputs if storage_of(x) == memory and number not in found}
     return found

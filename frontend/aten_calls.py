@@ -14,6 +14,7 @@ from bascule.dialect.ir.shapes import index_map, size_map, tensor_type
 from bascule.dialect.mlir import ir
 
 from .custom_operators import has_effect
+from .node_arguments import STORAGE_OFFSETS
 from .out_overloads import out_overload
 from .torch_ops import unsupported
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from .conversion import Conversion
 
 Tensors: TypeAlias = list[ir.Value | None]
-# Their `storage_offset` counts from the argument's first element here and from the storage's in ATen.
-_OF_MEMORY = ("aten.as_strided.default", "aten.as_strided_copy.default", "aten.as_strided_scatter.default")
 
 
 def encode(argument: Any, operands: list[ir.Value]) -> ir.Attribute:
@@ -122,9 +121,9 @@ def _returns_view(operator: torch._ops.OpOverload) -> bool:
 
 def fall_back(c: "Conversion", arguments: Sequence[Any], reason: str) -> Tensors:
     """The op of `c` as a call of its operator, because of `reason`; one value a result."""
-    if c.operator in _OF_MEMORY:
-        raise unsupported(c.op, c.operator, "reads memory between the elements of its argument")
     operator = overload(c.operator)
+    if operator in STORAGE_OFFSETS:  # which count from the argument's first element here and from the storage's in ATen
+        raise unsupported(c.op, c.operator, reason)
     if operator is not None:
         if operator._schema.is_mutable:
             return _functional(c, operator, arguments, reason)

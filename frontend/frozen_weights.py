@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from .node_arguments import written_by
+
 _OF_A_MODULE = re.compile(r"\._(parameters|buffers)\['[^']*'\]$")
 
 
@@ -50,10 +52,7 @@ def frozen_inputs(graph: Graph, weights: WeightInputs) -> list[int]:
     kept = {x for x in (outputs if isinstance(outputs, list | tuple) else [outputs]) if isinstance(x, Node)}
     for node in graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload):
-            schema = node.target._schema.arguments
-            given = [*zip(schema, node.args), *((a, node.kwargs[a.name]) for a in schema if a.name in node.kwargs)]
-            changed = [x for argument, x in given if argument.alias_info is not None and argument.alias_info.is_write]
-            kept.update(x for many in changed for x in (many if isinstance(many, list | tuple) else [many]))
+            kept.update(written_by(node))
         elif node.op == "call_function" and getattr(node.target, "__module__", None) != "_operator":
             kept.update(node.all_input_nodes)  # an operator of a higher order: it may write
     return [n for n, node in enumerate(placeholders) if n in weights.numbers and node not in kept]

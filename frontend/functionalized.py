@@ -14,6 +14,8 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.mlir import ir
 from torch.fx import Node
 
+from .node_arguments import STORAGE_OFFSETS
+
 if TYPE_CHECKING:
     from .nodes import NodeImporter, Structure
 
@@ -69,7 +71,7 @@ class _Import:
         """`operator` of tensors and FX arguments, imported; `as_strided` counts from the first element, in a fake tensor from its storage's."""
         fakes = [tensor.fake for tensor in tensors]
         concrete = list(map(_concrete, arguments))
-        if operator in (aten.as_strided.default, aten.as_strided_scatter.default):
+        if operator in STORAGE_OFFSETS:
             concrete[-1] += fakes[0].storage_offset()
         fake = operator(*fakes, *concrete)
         given = [*(tensor.value for tensor in tensors), *arguments]

@@ -5,7 +5,7 @@ A kernel clamps such an index or count, and gives any number for such a quotient
 indices, which is compiled as all else, and an assertion.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import getitem, neg
 from typing import Any
@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.node import map_arg
 
-from .tracing import fake_mode_of
+from .node_arguments import arguments_of
+from .node_values import complete_values
 
 aten = torch.ops.aten
 
@@ -36,8 +36,8 @@ def check_indices(gm: GraphModule) -> None:
     In the bodies of conditionals and loops, too. RuntimeError is raised, which names the operator, where one fails. Indices of which the range
     is plain to see are not checked.
     """
-    graph, done, before = gm.graph, set[Any](), [*gm.graph.nodes]
-    for node in before:
+    graph, done = gm.graph, set[Any]()
+    for node in [*graph.nodes]:
         if node.target in _LOOPS:
             for body in _bodies(node):
                 check_indices(body)
@@ -49,15 +49,12 @@ def check_indices(gm: GraphModule) -> None:
                 _check_range(graph, node, wanted)
         if node.target is aten.masked_scatter.default:
             _check_count(graph, node, done)
-        divisor = _divisor(node)
-        if divisor is not None and divisor not in done:
-            done.add(divisor)
-            with graph.inserting_before(node):
-                zero = graph.call_function(aten.ne.Scalar, (divisor, 0))
-                _assert(graph, node, zero, "integers are divided by zero")
+        division = _division(node)
+        if division is not None and division not in done:
+            done.add(division)
+            _check_divisor(graph, node, *division)
     if done:
-        known = {*before}
-        _compute_values([node for node in graph.nodes if node not in known])
+        complete_values(graph)
         gm.recompile()
 
 
@@ -72,22 +69,6 @@ _LOOPS = tuple(
 def _bodies(node: Node) -> list[GraphModule]:
     held = [getattr(x.graph.owning_module, str(x.target)) for x in node.all_input_nodes if x.op == "get_attr"]
     return [value for value in held if isinstance(value, GraphModule)]
-
-
-def _compute_values(nodes: Sequence[Node]) -> None:
-    """Gives `nodes`, which are new, what they make of their arguments' fake tensors."""
-    mode = fake_mode_of([x.meta["val"] for node in nodes for x in node.all_input_nodes if "val" in x.meta])
-    for node in nodes:
-        args, kwargs = map_arg((node.args, node.kwargs), _value)
-        with mode:
-            node.meta["val"] = node.target(*args, **kwargs)  # type: ignore[operator]
-
-
-def _arguments(node: Node) -> list[Any]:
-    """The arguments of an operator, those given by name in their places."""
-    parameters = node.target._schema.arguments  # type: ignore[union-attr]
-    named = (node.kwargs.get(parameter.name, parameter.default_value) for parameter in parameters[len(node.args) :])
-    return [*node.args, *named]
 
 
 def _computes_on_cpu(node: Node) -> bool:
@@ -125,16 +106,16 @@ def _ranges(node: Node) -> Iterator[Range]:
     """What the operator wants of its indices."""
     found: list[tuple[Any, Any, int | None, bool]] = []
     if node.target in _ALONG:
-        x, dim, index = _arguments(node)[:3]
+        x, dim, index = arguments_of(node)[:3]
         found = [(index, x, dim % max(1, _value(x).dim()), _ALONG[node.target])]
     elif node.target in _AT_EACH:
-        x, indices = _arguments(node)[:2]
+        x, indices = arguments_of(node)[:2]
         found = [(index, x, dim, True) for dim, index in enumerate(indices)]
     elif node.target in _FLAT:
-        x, index = _arguments(node)[:2]
+        x, index = arguments_of(node)[:2]
         found = [(index, x, None, True)]
     elif node.target is aten.embedding.default:
-        x, index = _arguments(node)[:2]
+        x, index = arguments_of(node)[:2]
         found = [(index, x, 0, False)]
     for index, x, dim, wraps in found:
         if _is_index(_value(index)) and _value(x).dim():
@@ -184,7 +165,7 @@ def _assert(graph: Graph, node: Node, condition: Node, message: str) -> None:
 
 def _check_count(graph: Graph, node: Node, done: set[Any]) -> None:
     """That `masked_scatter(x, mask, source)` has an element of `source` for each place under the mask."""
-    x, mask, source = _arguments(node)
+    x, mask, source = arguments_of(node)
     sizes, count = _value(x).shape, _value(source).numel()
     if not all(isinstance(number, int) for number in (*sizes, count)) or sizes.numel() <= count:
         return
@@ -263,9 +244,24 @@ def _bounds_of(constant: Any) -> tuple[int, int] | None:
 _QUOTIENTS = (aten.floor_divide.default, aten.remainder.Tensor, aten.fmod.Tensor, aten.div.Tensor_mode)
 
 
-def _divisor(node: Node) -> Node | None:
-    """The tensor of integers that may not have zeros, if the operator divides by one."""
+def _division(node: Node) -> tuple[Node, Node | None] | None:
+    """The tensor of integers that may not have zeros, if the operator divides by one, and what is divided, if that may have no elements where
+    the divisor has some."""
     if node.target not in _QUOTIENTS or _value(node).dtype.is_floating_point or _value(node).dtype.is_complex:
         return None
-    divisor = _arguments(node)[1]
-    return divisor if isinstance(divisor, Node) and isinstance(_value(divisor), torch.Tensor) else None
+    dividend, divisor = arguments_of(node)[:2]
+    if not isinstance(divisor, Node) or not isinstance(_value(divisor), torch.Tensor):
+        return None
+    sizes, own = ([*map(str, _value(x).shape)] for x in (dividend, divisor))
+    return divisor, None if sizes == own or isinstance(_value(dividend).numel(), int) else dividend
+
+
+def _check_divisor(graph: Graph, node: Node, divisor: Node, dividend: Node | None) -> None:
+    with graph.inserting_before(node):
+        if dividend is None:
+            right = graph.call_function(aten.ne.Scalar, (divisor, 0))
+        else:
+            zero = graph.call_function(aten.eq.Scalar, (divisor, 0))
+            divided = graph.call_function(aten.sym_numel.default, (dividend,))
+            right = graph.call_function(aten.le.Scalar, (graph.call_function(aten.mul.Scalar, (zero, divided)), 0))
+        _assert(graph, node, right, "integers are divided by zero")

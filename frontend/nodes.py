@@ -20,6 +20,7 @@ from torch.fx import Node
 from .functionalized import import_functionalized
 from .graph_numbers import SymNumber, is_number
 from .locations import Locations
+from .node_arguments import STORAGE_OFFSETS, in_places
 from .symbols import Symbols, bounds, number_operator
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
 from .torch_ops import COMPLEX, EXPR, LAYOUTS
@@ -84,11 +85,8 @@ class NodeImporter(base.GraphNodeImporter):
         """A call of `target`, on behalf of `node`, with FX arguments (or values); `value` is what it returns, as fake tensors."""
         schema = target._schema
         loc = self.locations.of(node, str(target))
-        arguments = [
-            given[i] if i < len(given) else named.get(parameter.name, parameter.default_value)
-            for i, parameter in enumerate(schema.arguments)
-        ]
-        if (position := _STORAGE_OFFSETS.get(target)) is not None and isinstance(arguments[0], Node):
+        arguments = in_places(target, given, named)
+        if (position := STORAGE_OFFSETS.get(target)) is not None and isinstance(arguments[0], Node):
             arguments[position] = _offset_in(arguments[0].meta["val"], arguments[position])
         operands = [self._argument(loc, a, p.type) for a, p in zip(arguments, schema.arguments)]
         leaves = [] if value is None and not schema.returns else _leaves(value)
@@ -297,12 +295,6 @@ _INTEGER_OPERATORS = {
     ir.AffineModExpr: "torch.aten.remainder.int",
     ir.AffineFloorDivExpr: "torch.aten.floordiv.int",
     ir.AffineCeilDivExpr: "torch.prim.ceil_div.int",
-}
-# Operators on a tensor's memory -> where their `storage_offset` stands.
-_STORAGE_OFFSETS = {
-    torch.ops.aten.as_strided.default: 3,
-    torch.ops.aten.as_strided_copy.default: 3,
-    torch.ops.aten.as_strided_scatter.default: 4,
 }
 # Operators about the tokens that order effects in FX; here the order of the ops does.
 TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)

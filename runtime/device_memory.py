@@ -3,14 +3,11 @@
 PyTorch's private functions for wrappers are named here and in `tensors.py`. Checked on torch 2.11 and 2.13.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch._C._dynamo.guards import _empty_strided_cuda as empty  # type: ignore[attr-defined]
 from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[attr-defined]
 
-from .alignment import ALIGNMENT
-from .tensors import has_layout
+from .tensors import laid_out
 
 
 def take_arena(size: int, graph: str) -> torch.Tensor:
@@ -23,20 +20,6 @@ def take_arena(size: int, graph: str) -> torch.Tensor:
     except torch.OutOfMemoryError as error:
         told = f"{graph}: no room for its arena of {size:,} bytes, which holds the intermediates of a call. {error}"
         raise torch.OutOfMemoryError(told) from error
-
-
-def laid_out(
-    tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], *, left_out: bool = False
-) -> torch.Tensor:
-    """`tensor`, or an aligned copy of it with these strides: an operator may return others than it told the tracer. `left_out`: or no elements.
-
-    Raises RuntimeError for other sizes, as `has_layout`.
-    """
-    if left_out and not tensor.numel():
-        return tensor
-    if has_layout(tensor, sizes, strides) and (not tensor.is_cuda or tensor.data_ptr() % ALIGNMENT == 0):
-        return tensor
-    return empty(sizes, strides, tensor.dtype).copy_(tensor)
 
 
 __all__ = ["empty", "laid_out", "take_arena", "view"]

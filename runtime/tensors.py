@@ -10,6 +10,8 @@ from torch._C._dynamo.guards import _empty_strided_cpu as empty  # type: ignore[
 from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[attr-defined]
 from torch._C._dynamo.guards import assert_size_stride
 
+from .alignment import ALIGNMENT
+
 
 def has_layout(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether the strides of `tensor` are `strides`.
@@ -31,13 +33,16 @@ def has_layout(tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int
 def laid_out(
     tensor: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], *, left_out: bool = False
 ) -> torch.Tensor:
-    """`tensor`, or a copy of it with these strides: an operator may return others than it told the tracer. `left_out`: or no elements.
+    """`tensor`, or a copy of it with these strides, on a GPU an aligned one: an operator may return others than it told the tracer. `left_out`:
+    or no elements.
 
     Raises RuntimeError for other sizes, as `has_layout`.
     """
     if left_out and not tensor.numel():
         return tensor
-    return tensor if has_layout(tensor, sizes, strides) else empty(sizes, strides, tensor.dtype).copy_(tensor)
+    if has_layout(tensor, sizes, strides) and (not tensor.is_cuda or tensor.data_ptr() % ALIGNMENT == 0):
+        return tensor
+    return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 __all__ = ["empty", "has_layout", "laid_out", "view"]

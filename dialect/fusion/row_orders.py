@@ -67,7 +67,7 @@ class Points:
             else:
                 found = row(point)
             number, place = (arith.index_cast(key, value) for value in (found, at[1]))
-            return arith.addi(arith.muli(number, _number(key, tile)), place)
+            return arith.addi(arith.muli(number, arith.constant(key, tile)), place)
 
         return builders.compute(tensor_type(sizes, key), sizes, body)
 
@@ -95,11 +95,11 @@ class Points:
         rows, order = externs.call(SORT, arguments, [keys], results, shapes=shapes, reason=REASON)
 
         def row(position: ir.Value) -> ir.Value:
-            found = builders.read(rows, [_index(position)])
+            found = builders.read(rows, [as_index(position)])
             return found if found.type == self.integer else arith.extsi(self.integer, found)
 
         def point(position: ir.Value) -> ir.Value:
-            found = builders.read(order, [_index(position)])
+            found = builders.read(order, [as_index(position)])
             return found if found.type == self.integer else arith.trunci(self.integer, found)
 
         return RowOrder(row, point, self._starts(row))
@@ -117,10 +117,10 @@ class Points:
 
             def smaller(others: list[ir.Value]) -> ir.Value:
                 before = _less(builders.read(keys, [at[0], others[0]]), own)
-                return arith.select(before, _number(i32, 1), _number(i32, 0))
+                return arith.select(before, arith.constant(i32, 1), arith.constant(i32, 0))
 
             (place,) = builders.reduce("sum", [expr(tile)], i32, smaller)
-            builders.store(own, dest, [at[0], _index(place)])
+            builders.store(own, dest, [at[0], as_index(place)])
 
         return _written(keys.type, sizes, sizes, body)
 
@@ -132,29 +132,31 @@ class Points:
 
         def body(at: list[ir.Value], dest: ir.Value) -> None:
             own = builders.read(keys, at)
-            row, place = arith.divui(own, _number(key, tile)), arith.remui(own, _number(key, tile))
-            first = arith.muli(row, _number(key, tile))  # of its row
-            after = arith.addi(first, _number(key, tile))
+            row, place = arith.divui(own, arith.constant(key, tile)), arith.remui(own, arith.constant(key, tile))
+            first = arith.muli(row, arith.constant(key, tile))  # of its row
+            after = arith.addi(first, arith.constant(key, tile))
 
             def before(others: list[ir.Value]) -> ir.Value:
                 """Of an earlier tile, what goes to its row too; of a later one, only what goes to rows before."""
                 least = arith.select(_less(others[0], at[0]), after, first)
                 least = arith.select(arith.cmpi(arith.CmpIPredicate.eq, others[0], at[0]), own, least)
-                return _count(lambda found: _less(builders.read(keys, [others[0], _index(found)]), least), tile, 2, i32)
+                return _count(
+                    lambda found: _less(builders.read(keys, [others[0], as_index(found)]), least), tile, 2, i32
+                )
 
             (found,) = builders.reduce("sum", [expr(tiles)], i32, before)
-            number = arith.addi(arith.muli(arith.index_cast(i64, at[0]), _number(i64, tile)), _cast(i64, place))
-            both = arith.ori(arith.shli(_cast(i64, row), _number(i64, HALF)), number)
-            builders.store(both, dest, [_index(found)])
+            number = arith.addi(arith.muli(arith.index_cast(i64, at[0]), arith.constant(i64, tile)), _cast(i64, place))
+            both = arith.ori(arith.shli(_cast(i64, row), arith.constant(i64, HALF)), number)
+            builders.store(both, dest, [as_index(found)])
 
         order = _written(tensor_type(total, i64), total, sizes, body)
 
         def row(position: ir.Value) -> ir.Value:
-            both = builders.read(order, [_index(position)])
-            return arith.trunci(self.integer, arith.shrui(both, _number(i64, HALF)))
+            both = builders.read(order, [as_index(position)])
+            return arith.trunci(self.integer, arith.shrui(both, arith.constant(i64, HALF)))
 
         def point(position: ir.Value) -> ir.Value:
-            return arith.trunci(self.integer, builders.read(order, [_index(position)]))
+            return arith.trunci(self.integer, builders.read(order, [as_index(position)]))
 
         return RowOrder(row, point, self._starts_among(row, tiles * tile))
 
@@ -166,7 +168,7 @@ class Points:
         length = 1 << (total - 1).bit_length()
 
         def body(at: list[ir.Value]) -> ir.Value:
-            own, last = arith.index_cast(integer, at[0]), _number(integer, total - 1)
+            own, last = arith.index_cast(integer, at[0]), arith.constant(integer, total - 1)
 
             def less(place: ir.Value) -> ir.Value:
                 if length == total:
@@ -185,17 +187,17 @@ class Points:
 
         def body(at: list[ir.Value]) -> ir.Value:
             own = arith.index_cast(integer, at[0])
-            zero, one = _number(integer, 0), _number(integer, 1)
+            zero, one = arith.constant(integer, 0), arith.constant(integer, 1)
             if known is None:
                 count = arith.index_cast(integer, builders.apply(index_map(0, [self.count]), [], self.symbols)[0])
-                steps = arith.minsi(_number(integer, MOST_STEPS), count)  # of no points none is read
+                steps = arith.minsi(arith.constant(integer, MOST_STEPS), count)  # of no points none is read
             else:
-                count, steps = _number(integer, known), _number(integer, known.bit_length())
+                count, steps = arith.constant(integer, known), arith.constant(integer, known.bit_length())
             last = arith.subi(count, one)
             loop = scf.ForOp(zero, steps, one, [zero, count])
             with ir.InsertionPoint(loop.body):
                 low, high = loop.inner_iter_args
-                middle = arith.divsi(arith.addi(low, high), _number(integer, 2))
+                middle = arith.divsi(arith.addi(low, high), arith.constant(integer, 2))
                 found = row(arith.minsi(middle, last))
                 below = _less(found, own)
                 up = arith.andi(_less(low, high), below)
@@ -213,35 +215,34 @@ class Points:
 def _count(less: At, length: int, ways: int, type_: ir.IntegerType) -> ir.Value:
     """How many of `length` elements in order, a power of two, are less than something, by `less(place)`: of that many, `ways` are left of by
     reads that do not wait for one another."""
-    found, step = _number(type_, 0), length
+    found, step = arith.constant(type_, 0), length
     while step > 1:
         parts = min(ways, step)
         step //= parts
-        passed = [_step(less, arith.addi(found, _number(type_, part * step - 1)), step) for part in range(1, parts)]
+        passed = [
+            _step(less, arith.addi(found, arith.constant(type_, part * step - 1)), step) for part in range(1, parts)
+        ]
         for more in passed:
             found = arith.addi(found, more)
     return arith.addi(found, _step(less, found, 1))
 
 
 def _step(less: At, place: ir.Value, step: int) -> ir.Value:
-    return arith.select(less(place), _number(place.type, step), _number(place.type, 0))
+    return arith.select(less(place), arith.constant(place.type, step), arith.constant(place.type, 0))
 
 
 def _written(
     type_: ir.Type, sizes: Sequence[ir.AffineExpr], points: Sequence[ir.AffineExpr], body: Callable
 ) -> ir.Value:
     """A tensor to whose every element one of `points` stores."""
-    init = builders.compute(type_, sizes, lambda _: _number(type_.element_type, 0))
+    init = builders.compute(type_, sizes, lambda _: arith.constant(type_.element_type, 0))
     result = builders.scatter(init, points, body)
     result.owner.attributes[WHOLE] = ir.UnitAttr.get()
     return result
 
 
-def _number(type_: ir.Type, value: int) -> ir.Value:
-    return arith.constant(type_, ir.IntegerAttr.get(type_, value))
-
-
-def _index(value: ir.Value) -> ir.Value:
+def as_index(value: ir.Value) -> ir.Value:
+    """A scalar integer (signed) as an index."""
     return arith.index_cast(ir.IndexType.get(), value)
 
 

@@ -14,7 +14,7 @@ from ..ir import builders
 from ..ir.functions import Externs
 from ..ir.shapes import constant, expr, index_map, shape_of, tensor_type
 from ..mlir import arith, ir, scf
-from .row_orders import Points, RowOrder
+from .row_orders import Points, RowOrder, as_index
 from .scatter_bodies import copied, start
 
 CHUNK = 32  # sums in a row
@@ -66,7 +66,7 @@ class SegmentSums:
     # Integers
 
     def _number(self, value: int) -> ir.Value:
-        return arith.constant(self.integer, ir.IntegerAttr.get(self.integer, value))
+        return arith.constant(self.integer, value)
 
     def _size(self, size: ir.AffineExpr) -> ir.Value:
         """A size as an integer."""
@@ -74,9 +74,6 @@ class SegmentSums:
         if known is not None:
             return self._number(known)
         return arith.index_cast(self.integer, builders.apply(index_map(0, [size]), [], self.symbols)[0])
-
-    def _index(self, value: ir.Value) -> ir.Value:
-        return arith.index_cast(ir.IndexType.get(), value)
 
     def _read(self, tensor: ir.Value, index: ir.Value) -> ir.Value:
         return builders.read(tensor, [index])
@@ -139,7 +136,7 @@ class SegmentSums:
             return self._sum(begin, arith.addi(begin, length), self._zero(), lambda position: element(position, at[1:]))
 
         sums = builders.compute(tensor_type(sizes, self.type), sizes, body)
-        return lambda position, inner: builders.read(sums, [self._index(position), *inner])
+        return lambda position, inner: builders.read(sums, [as_index(position), *inner])
 
     def _total(
         self, levels: Sequence[Element], first: ir.Value, last: ir.Value, inner: Sequence[ir.Value], start: ir.Value
@@ -173,12 +170,7 @@ class SegmentSums:
         return loop.results[0]
 
     def _zero(self) -> ir.Value:
-        zero = (
-            ir.FloatAttr.get(self.type, 0.0)
-            if isinstance(self.type, ir.FloatType)
-            else ir.IntegerAttr.get(self.type, 0)
-        )
-        return arith.constant(self.type, zero)
+        return arith.constant(self.type, 0.0 if isinstance(self.type, ir.FloatType) else 0)
 
     def _element(self, position: ir.Value, inner: Sequence[ir.Value]) -> ir.Value:
         """What the point number `position` in order adds."""
@@ -187,10 +179,10 @@ class SegmentSums:
         at = list[ir.Value]()
         for number in reversed(range(1, len(self.extents))):
             size = self._size(self.extents[number])
-            at.insert(0, self._index(arith.remui(point, size)))
+            at.insert(0, as_index(arith.remui(point, size)))
             point = arith.divui(point, size)
         if self.extents:
-            at.insert(0, self._index(point))
+            at.insert(0, as_index(point))
         inside = dict(zip((scatter.block.arguments[d] for d in scatter.points), at))
         inside |= {scatter.block.arguments[d]: index for d, index in zip(scatter.inner, inner) if d is not None}
         if self.values is not None:

@@ -63,7 +63,7 @@ def _gathered(scatter: RowScatter) -> ir.Value:
             inside |= {block.arguments[d]: i for d, i in zip(scatter.inner, at[1:]) if d is not None}
             row, *dropped = copied([scatter.row, *(scatter.dropped or ())[:1]], block, inside)
             here = arith.cmpi(arith.CmpIPredicate.eq, row, at[0])
-            zero = arith.constant(type_, ir.FloatAttr.get(type_, 0.0) if floats else ir.IntegerAttr.get(type_, 0))
+            zero = arith.constant(type_, 0.0 if floats else 0)
             if values is not None:
                 value = values.read([inside[argument] for argument in list(block.arguments)[: len(ranges)]])
             else:

@@ -11,9 +11,9 @@ from bascule.dialect.mlir import arith, ir
 
 from ..conversion import Conversion, rule
 from ..index_maps import Expr, delinearize, dim, linearize, same_size
-from .index_values import as_index, as_integer, both, compare, when
+from .index_values import both, compare, when
 from .operands import finish, floats_only, read, tensor_dtype
-from .pooling import divided, lowest, max_kind, product, sum_over_windows, where_chosen
+from .pooling import divided, largest, lowest, product, sum_over_windows, where_chosen
 from .scalars import Scalar, opmath, scalar_type
 
 
@@ -117,26 +117,19 @@ def adaptive_max_pool3d(c, x, _):
 
 
 def adaptive_max(c: Conversion, x: ir.Value, rank: int) -> list[ir.Value]:
-    """The largest elements, and their places as row-major positions in the pooled dimensions."""
     sizes, dtype = shape_of(x), tensor_dtype(x)
     windows, inner, lead = windows_of(sizes, c.result_sizes[0], rank), opmath(dtype), len(sizes) - rank
     shape = [w.longest for w in windows]
 
-    def window(at):
+    def elements(at):
         return lambda k: element(c, x, windows, at, k, inner, lowest(inner))
 
-    def value(at):
-        (most,) = builders.reduce(max_kind(dtype), shape, scalar_type(inner), window(at))
-        return finish(c, Scalar(most, inner), dtype)
-
-    def position(at):
-        (first,) = builders.reduce("argmax", shape, scalar_type(inner), window(at))
+    def place(at, first):
         k = delinearize(dim(len(at)), shape, len(at) + 1)
         index = [w.start(dim(lead + i)) + k[i] for i, w in enumerate(windows)]
-        place = linearize(index, sizes[lead:])
-        return as_integer(c.apply([place], [*at, as_index(first)])[0])
+        return c.apply([linearize(index, sizes[lead:])], [*at, first])[0]
 
-    return [c.compute(value), c.compute(position, 1)]
+    return largest(c, dtype, shape, elements, place)
 
 
 def adaptive_sum(c: Conversion, grad: ir.Value, rank: int, value: Callable) -> ir.Value:

@@ -15,9 +15,9 @@ from bascule.dialect.mlir import ir
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, linearize
 from .index_values import as_index, as_integer, choose, clamped, compare
-from .operands import finish, index_constant, read, tensor_dtype
-from .pooling import max_kind
-from .scalars import Scalar, scalar_type
+from .operands import index_constant, read, tensor_dtype
+from .pooling import largest
+from .scalars import Scalar
 from .scatter import filled, scattered
 
 # A point of the result -> where its window starts in each pooled dimension.
@@ -53,8 +53,7 @@ def starts_of(c: Conversion, x: ir.Value, samples: ir.Value, window: Sequence[in
 def fractional_max(
     c: Conversion, x: ir.Value, window: Sequence[int], samples: ir.Value, order: Sequence[int]
 ) -> list[ir.Value]:
-    """The largest elements, and their places as row-major positions in the pooled dimensions."""
-    dtype, rank = tensor_dtype(x), len(window)
+    rank = len(window)
     starts, sizes = starts_of(c, x, samples, window, order), shape_of(x)[-rank:]
 
     def places(first, k):
@@ -64,16 +63,11 @@ def fractional_max(
         first = starts(at)
         return lambda k: read(x, [*at[:-rank], *places(first, k)]).value
 
-    def value(at):
-        (most,) = builders.reduce(max_kind(dtype), window, scalar_type(dtype), elements(at))
-        return finish(c, Scalar(most, dtype), dtype)
+    def place(at, chosen):
+        k = c.apply(delinearize(dim(0), window, 1), [chosen])
+        return c.apply([linearize([dim(i) for i in range(rank)], sizes)], places(starts(at), k))[0]
 
-    def position(at):
-        (chosen,) = builders.reduce("argmax", window, scalar_type(dtype), elements(at))
-        k = c.apply(delinearize(dim(0), window, 1), [as_index(chosen)])
-        return as_integer(c.apply([linearize([dim(i) for i in range(rank)], sizes)], places(starts(at), k))[0])
-
-    return [c.compute(value), c.compute(position, 1)]
+    return largest(c, tensor_dtype(x), window, elements, place)
 
 
 def fractional_max_backward(c: Conversion, grad: ir.Value, indices: ir.Value, rank: int) -> ir.Value:

@@ -3,9 +3,9 @@
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import expr, shape_of
 
-from ..conversion import rule
+from ..conversion import NoRule, rule
 from ..index_maps import dim
-from .views import storage_index
+from .views import stays_inside, storage_index
 
 
 @rule("aten.as_strided_scatter.default")
@@ -17,6 +17,8 @@ def as_strided_scatter(c, x, source, size, stride, storage_offset=None):
     position = expr(storage_offset or 0)
     for i, step in enumerate(stride):
         position = position + dim(i) * step
+    if not stays_inside(x, position, size):
+        raise NoRule("what it writes may lie outside of the tensor, in the rest of its storage")
     index = storage_index(x, position, len(size))
 
     def store(at, dest):

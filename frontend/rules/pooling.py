@@ -19,6 +19,10 @@ from .operands import dtype_of_result, finish, read, tensor_dtype
 from .scalars import UNSIGNED, Scalar, opmath, scalar_type
 
 Ints = Sequence[int]
+# Of a window, by its index: the element at an index in it.
+Elements = Callable[[list[ir.Value]], Callable[[list[ir.Value]], ir.Value]]
+# Of a window, by its index, and the row-major number of an element in it: where that lies in the pooled dimensions.
+Place = Callable[[list[ir.Value], ir.Value], ir.Value]
 
 
 def per_dim(values: Ints, count: int, default: Ints = ()) -> list[int]:
@@ -115,32 +119,41 @@ def element(c: Conversion, x: ir.Value, windows, at, k, inner: torch.dtype, outs
     )
 
 
-def max_pool(c: Conversion, x: ir.Value, kernel, stride, padding, dilation, rank: int) -> list[ir.Value]:
-    """The largest elements, and their places as row-major positions in the pooled dimensions."""
-    sizes, dtype = shape_of(x), tensor_dtype(x)
-    windows = windows_of(sizes, c.result_sizes[0], kernel, stride, padding, dilation, rank)
-    lead = len(sizes) - rank
+def largest(
+    c: Conversion, dtype: torch.dtype, sizes: Sequence[Expr | int], elements: Elements, place: Place
+) -> list[ir.Value]:
+    """The largest elements of windows of `sizes`, and their places as row-major positions in the pooled dimensions. `elements` are in the dtype
+    that those of `dtype` are computed in."""
     inner = opmath(dtype)
 
-    def window(at: Sequence[ir.Value]) -> Callable[[list[ir.Value]], ir.Value]:
-        return lambda k: element(c, x, windows, at, k, inner, lowest(inner))
-
-    shape = [w.kernel for w in windows]
-
     def value(at):
-        (most,) = builders.reduce(max_kind(dtype), shape, scalar_type(inner), window(at))
+        (most,) = builders.reduce(max_kind(dtype), sizes, scalar_type(inner), elements(at))
         return finish(c, Scalar(most, inner), dtype)
 
     def position(at):
-        (first,) = builders.reduce("argmax", shape, scalar_type(inner), window(at))
-        k = delinearize(dim(len(at)), shape, len(at) + 1)
-        index = [w.place(dim(lead + i), k[i]) for i, w in enumerate(windows)]
-        places = c.apply(index, [*at, as_index(first)])
-        # Where all elements are -inf the first position may be one of the border.
-        inside = [clamped(p, extent(c, w.size - 1)) if w.padding else p for p, w in zip(places, windows)]
-        return as_integer(c.apply([linearize(dims(rank), sizes[lead:])], inside)[0])
+        (first,) = builders.reduce("argmax", sizes, scalar_type(inner), elements(at))
+        return as_integer(place(at, as_index(first)))
 
     return [c.compute(value), c.compute(position, 1)]
+
+
+def max_pool(c: Conversion, x: ir.Value, kernel, stride, padding, dilation, rank: int) -> list[ir.Value]:
+    sizes, dtype = shape_of(x), tensor_dtype(x)
+    windows = windows_of(sizes, c.result_sizes[0], kernel, stride, padding, dilation, rank)
+    shape, inner, lead = [w.kernel for w in windows], opmath(dtype), len(sizes) - rank
+
+    def elements(at):
+        return lambda k: element(c, x, windows, at, k, inner, lowest(inner))
+
+    def place(at, first):
+        k = delinearize(dim(len(at)), shape, len(at) + 1)
+        index = [w.place(dim(lead + i), k[i]) for i, w in enumerate(windows)]
+        places = c.apply(index, [*at, first])
+        # Where all elements are -inf the first position may be one of the border.
+        inside = [clamped(p, extent(c, w.size - 1)) if w.padding else p for p, w in zip(places, windows)]
+        return c.apply([linearize(dims(rank), sizes[lead:])], inside)[0]
+
+    return largest(c, dtype, shape, elements, place)
 
 
 @rule("aten.max_pool2d_with_indices_backward.default")

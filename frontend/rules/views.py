@@ -7,8 +7,9 @@ layout eager gives the result is not the source's layout seen through the map.
 from collections.abc import Sequence
 
 import torch
+from bascule.dialect.analysis.affine_forms import Atoms, from_expr
 from bascule.dialect.ir import builders
-from bascule.dialect.ir.shapes import Size, constant, expr, index_map, layout_of, shape_of
+from bascule.dialect.ir.shapes import Size, constant, expr, index_map, layout_of, shape_of, symbol_count
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
@@ -228,7 +229,18 @@ def as_strided(c, x, size, stride, storage_offset=None):
     position = position + (storage_offset or 0)
     for i, step in enumerate(stride):
         position = position + dim(i) * step
+    # A copy of an input has no rest of a storage. Of dynamic sizes it may be inside all the same.
+    if not symbol_count([position, *map(expr, (*size, *shape_of(root)))]) and not stays_inside(root, position, size):
+        raise NoRule("what it reads may lie outside of the tensor, in the rest of its storage")
     return view(c, root, storage_index(root, position, len(size)))
+
+
+def stays_inside(root: ir.Value, position: ir.AffineExpr, sizes: Sequence[Size]) -> bool:
+    """Whether `position` in the memory of `root` is known to be that of an element, at each index of `sizes`."""
+    atoms = Atoms()
+    elements, *extents = (from_expr(expr(n), atoms) for n in (element_count(shape_of(root)), *sizes))
+    atoms.assume(extents)
+    return atoms.inside(from_expr(expr(position), atoms), elements)
 
 
 def storage_root(x: ir.Value) -> tuple[ir.Value, ir.AffineExpr]:

@@ -48,6 +48,21 @@ def test_it_raises_where_eager_does(name, dynamic):
     torch.testing.assert_close(call(x, right), function(x, right))
 
 
+def test_no_elements_are_divided():
+    def f(x, n, chosen):
+        m = x[:, chosen.nonzero()[:, 0]]
+        return torch.ones_like(m) // n[:, None] + m
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        call = torch.compile(f, backend="bascule", fullgraph=True, options={"on_error": "raise"})
+        x, n = torch.arange(12).view(3, 4), T([1, 0, 2])
+        none, some = T([False] * 4), T([True, False, True, True])
+        torch.testing.assert_close(call(x, n, none), f(x, n, none))
+        torch.testing.assert_close(call(x, n + 1, some), f(x, n + 1, some))
+        with pytest.raises(RuntimeError, match="integers are divided by zero"):
+            call(x, n, some)
+
+
 def test_more_places_than_elements():
     function = lambda x, mask, source: x.masked_scatter(mask, source) * 2  # noqa: E731
     call = torch.compile(function, backend="bascule", options={"on_error": "raise"})

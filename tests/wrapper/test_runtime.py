@@ -6,6 +6,7 @@ import threading
 import traceback
 import weakref
 from ctypes import CFUNCTYPE, c_void_p, cast
+from importlib import import_module
 
 import pytest
 import torch
@@ -117,14 +118,15 @@ def test_kernels_take_words_and_live_as_long_as_the_call():
     assert received == [(2**40, 2**63 + 5, 7)]
 
 
-def test_results_with_other_strides_than_told_are_copied():
-    from bascule.runtime.tensors import laid_out
-
+@pytest.mark.parametrize("module", ["tensors", "device_memory"])
+def test_results_with_other_strides_than_told_are_copied(module):
+    """Where they are: a graph on a GPU may have results on the CPU."""
+    laid_out = import_module(f"bascule.runtime.{module}").laid_out
     told = torch.randn(3, 4)
     assert laid_out(told, (3, 4), (4, 1)) is told
     other = torch.randn(4, 3).t()
     copied = laid_out(other, (3, 4), (4, 1))
-    assert copied.stride() == (4, 1) and torch.equal(copied, other)
+    assert copied.device == other.device and copied.stride() == (4, 1) and torch.equal(copied, other)
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (1, 4), (3,)])

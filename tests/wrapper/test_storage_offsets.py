@@ -20,6 +20,10 @@ def of_a_view(x):
     return x[1:].exp(), x[1:].as_strided((3,), (2,), storage_offset=1).exp()
 
 
+def written_into(x):
+    return torch.as_strided_scatter(x, x[:3] * 2, (3,), (2,), 1) + 1
+
+
 def relative(x):
     return x.as_strided((2, 2), (1, 1)) * 2
 
@@ -29,7 +33,7 @@ PLACES = (slice(2, 12), slice(0, 10), slice(9, 19))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("function", [taken, of_a_view, relative])
+@pytest.mark.parametrize("function", [taken, of_a_view, written_into, relative])
 def test_elements_are_those_of_the_storage(function, dynamic):
     call = torch.compile(function, backend="bascule", dynamic=dynamic, options={"on_error": "raise"})
     with warnings.catch_warnings(record=True) as told:
@@ -42,6 +46,14 @@ def test_elements_are_those_of_the_storage(function, dynamic):
     assert len(told) == (function is not relative)
     for message in told:
         assert "of its storage, and began at" in message and "test_storage_offsets.py" in message
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("function", [taken, written_into])
+def test_what_is_outside_of_the_tensor_is_left_to_the_operator(function, place):
+    """A copy of an input, and the result of a compiled graph, have memory for their own elements only."""
+    outside = place.start > 1
+    assert ("lie outside of the tensor" in str(bascule.explain(function, STORAGE[place]))) == outside
 
 
 def test_a_package_refuses_another_place(tmp_path):

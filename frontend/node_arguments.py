@@ -1,0 +1,33 @@
+"""The arguments of an operator's calls: in the order of its parameters, those that it writes, those that count from a storage's start."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+# Operators on a tensor's memory -> where their `storage_offset` stands.
+STORAGE_OFFSETS = {
+    torch.ops.aten.as_strided.default: 3,
+    torch.ops.aten.as_strided_copy.default: 3,
+    torch.ops.aten.as_strided_scatter.default: 4,
+}
+
+
+def in_places(operator: torch._ops.OpOverload, given: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """An argument a parameter of `operator`, from those `given` by place and by name; defaults for the rest."""
+    rest = operator._schema.arguments[len(given) :]
+    return [*given, *(named.get(parameter.name, parameter.default_value) for parameter in rest)]
+
+
+def arguments_of(node: Node) -> list[Any]:
+    """An argument a parameter of the operator that `node` calls."""
+    return in_places(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+
+
+def written_by(node: Node) -> list[Node]:
+    """The tensors that the operator that `node` calls writes to, those in lists too."""
+    pairs = zip(node.target._schema.arguments, arguments_of(node))  # type: ignore[union-attr]
+    written = [x for parameter, x in pairs if parameter.alias_info is not None and parameter.alias_info.is_write]
+    listed = [x for many in written for x in (many if isinstance(many, list | tuple) else [many])]
+    return [x for x in listed if isinstance(x, Node)]
