@@ -89,7 +89,8 @@ class Body:
         self.guards = False  # whether the domain has conditions and no loops
         self.axes: tuple[Axis, ...] = ()  # in force
         self.loop: Loop | None = None
-        self.cluster, self.member = 1, indexing.number(0)  # programs that share a tile, and which one this is
+        self.cluster = 1  # programs that share a tile
+        self.member: Tile  # which of several this is
         self.met = False  # whether they have exchanged something
         self.asserted: set[ir.Value] = set()
 
