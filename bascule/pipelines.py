@@ -63,9 +63,7 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
     gpu = asked.get("target") == "cuda"
     asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and gpu
-    asked["index_asserts"] = (
-        options.index_asserts and gpu
-    )  # on a CPU the graph has checks of its own, see `index_checks.py`
+    asked["index_asserts"] = options.index_asserts and gpu  # a CPU's graphs have checks, see `index_checks.py`
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {

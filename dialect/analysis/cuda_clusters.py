@@ -2,21 +2,18 @@
 
 from ..ir.types import byte_width
 from ..mlir import ir
-from .cuda_domains import Domain, DomainSchedule
+from .cuda_domains import POSITIONS, Domain, DomainSchedule
 from .cuda_machine import VECTOR, WARP, waste
 from .nested_loops import inner_loops
 
 SINCE, BEFORE = 90, 120  # compute capabilities that have clusters of more than one program
 MOST = 8  # programs of one: what every GPU that has clusters runs
 SHARED = ("bascule.reduce", "bascule.foreach", "bascule.compute")
-ORDERED = ("argmax", "argmin")  # reductions whose state has positions
 WIDE = 4  # bytes of a number of shared rows: of narrower ones the exchange takes longer than reading them again
 WARPS, TOGETHER = (8, 16), 32  # of a program, and of those of a multiprocessor
 HELD = 40  # numbers that a thread holds, at most
-LEAST, PADDED = (
-    1024,
-    1.1,
-)  # elements of a tile; what whole tiles have of them over those that there are, if smaller ones can do it
+# Elements of a tile; what whole tiles have of them over those that there are, if smaller ones can do it.
+LEAST, PADDED = 1024, 1.1
 
 
 def has(capability: int) -> bool:
@@ -97,7 +94,7 @@ def orders_of(kernel: ir.Operation) -> dict[ir.Operation, tuple[int, ...]]:
 
 
 def _exchanged(reduce: ir.Operation) -> bool:
-    if reduce.attributes["kind"].value in ORDERED:
+    if reduce.attributes["kind"].value in POSITIONS:  # which a state has, of any width
         return False
     type_ = reduce.results[0].type
     return byte_width(type_) == 4 or type_ == ir.IntegerType.get_signless(1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from bascule.dialect.mlir import ir
 
-from .builder import Builder
+from .builder import Builder, asm
 
 # The GPU's own instructions, of relative error below 2**-22, which flush denormals -> the operation that they approximate.
 EXP2, RECIPROCAL = "ex2.approx.ftz.f32 $0, $1;", "rcp.approx.ftz.f32 $0, $1;"
@@ -27,13 +27,7 @@ LOG2_E, TWICE_LOG2_E = 1.4426950408889634, 2.885390081777927
 
 
 def instruction(b: Builder, text: str, x: ir.Value) -> ir.Value:
-    attributes: dict[str, ir.Attribute] = {
-        "asm_string": ir.StringAttr.get(text),
-        "constraints": ir.StringAttr.get("=f,f"),
-        "packed_element": b.number(b.i32, 1),
-        "pure": ir.BoolAttr.get(True),
-    }
-    return b.value("tt.elementwise_inline_asm", x.type, [x], attributes)
+    return b.value("tt.elementwise_inline_asm", x.type, [x], asm(text, "=f,f"))
 
 
 def _polynomial(b: Builder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:

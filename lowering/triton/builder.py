@@ -24,6 +24,16 @@ def like(type_: ir.Type, scalar: ir.Type) -> ir.Type:
     return ir.RankedTensorType.get(type_.shape, scalar) if isinstance(type_, ir.RankedTensorType) else scalar
 
 
+def asm(text: str, constraints: str, *, packed: int = 1, pure: bool = True) -> dict[str, ir.Attribute]:
+    """Of a `tt.elementwise_inline_asm`: PTX, LLVM's constraints, the elements that an instruction takes, whether it does nothing else."""
+    return {
+        "asm_string": ir.StringAttr.get(text),
+        "constraints": ir.StringAttr.get(constraints),
+        "packed_element": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), packed),
+        "pure": ir.BoolAttr.get(pure),
+    }
+
+
 class Builder:
     """Appends operations to a block; `location` is that of the source operation at hand."""
 

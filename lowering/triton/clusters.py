@@ -7,13 +7,11 @@ The size of the cluster is a directive of the kernel's PTX, so that it is launch
 import re
 from collections.abc import Sequence
 
-from bascule.dialect.mlir import ir
-
-from .builder import Builder
+from .builder import Builder, asm
+from .early_start import NOTHING
 from .reductions import Reduction, Values
 
 # Every program is there before another writes to its memory: it tells so when it starts, and who is first to write waits.
-NOTHING = "mov.b32 $0, 0;"
 ARRIVE = f"barrier.cluster.arrive.relaxed; {NOTHING}"
 _TITLE = "// of {programs} programs\n"
 _GATHERING = re.compile(_TITLE.format(programs=r"(\d+)"))
@@ -21,7 +19,7 @@ _GATHERING = re.compile(_TITLE.format(programs=r"(\d+)"))
 
 def arrive(b: Builder) -> None:
     """To be emitted where a program starts."""
-    _asm(b, ARRIVE, ["=r"], [b.i32], [])
+    b.op("tt.elementwise_inline_asm", [b.i32], [], asm(ARRIVE, "=r", pure=False))
 
 
 def gather(b: Builder, values: Values, programs: int, first: bool) -> list[Values]:
@@ -49,7 +47,8 @@ def gather(b: Builder, values: Values, programs: int, first: bool) -> list[Value
     types = [value.type for value in values]
     letters = ["f" if type_ == b.f32 else "r" for type_ in types]
     constraints = ["=" + letter for letter in letters * programs] + letters
-    results = _asm(b, _TITLE.format(programs=programs) + "\n".join(lines), constraints, types * programs, values)
+    attributes = asm(_TITLE.format(programs=programs) + "\n".join(lines), ",".join(constraints), pure=False)
+    results = list(b.op("tt.elementwise_inline_asm", types * programs, values, attributes).results)
     return [results[k : k + len(values)] for k in range(0, len(results), len(values))]
 
 
@@ -59,16 +58,6 @@ def combined(b: Builder, reduction: Reduction, states: Sequence[Values]) -> Valu
         return states[0]
     pairs = zip(states[::2], states[1::2])
     return combined(b, reduction, [reduction.combine(b, x, y) for x, y in pairs])
-
-
-def _asm(b: Builder, text: str, constraints: list[str], types: Sequence[ir.Type], operands: Values) -> Values:
-    attributes: dict[str, ir.Attribute] = {
-        "asm_string": ir.StringAttr.get(text),
-        "constraints": ir.StringAttr.get(",".join(constraints)),
-        "packed_element": b.number(b.i32, 1),
-        "pure": ir.BoolAttr.get(False),
-    }
-    return list(b.op("tt.elementwise_inline_asm", types, operands, attributes).results)
 
 
 def gathering(text: str) -> int | None:

@@ -1,9 +1,7 @@
 """Kernels that may be started while what runs before them on their stream ends: the launcher asks the driver for it (programmatic dependent
 launch, CUDA programming guide), and the kernel waits itself before it touches memory. Launched as ever, it finds nothing to wait for."""
 
-from bascule.dialect.mlir import ir
-
-from .builder import Builder
+from .builder import Builder, asm
 
 SINCE = 90  # the compute capability that has the instruction
 # Every program waits until all memory that was written before is visible; the number is there because the operation has a result.
@@ -13,13 +11,7 @@ WAIT = f"griddepcontrol.wait; {NOTHING}"
 
 def wait(b: Builder) -> None:
     """To be emitted before whatever reads or writes memory."""
-    attributes: dict[str, ir.Attribute] = {
-        "asm_string": ir.StringAttr.get(WAIT),
-        "constraints": ir.StringAttr.get("=r"),
-        "packed_element": b.number(b.i32, 1),
-        "pure": ir.BoolAttr.get(False),
-    }
-    b.value("tt.elementwise_inline_asm", b.i32, [], attributes)
+    b.value("tt.elementwise_inline_asm", b.i32, [], asm(WAIT, "=r", pure=False))
 
 
 def for_capability(ttir: str, capability: int) -> str:

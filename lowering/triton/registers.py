@@ -2,7 +2,7 @@
 
 from bascule.dialect.mlir import ir
 
-from .builder import Builder, element, like
+from .builder import Builder, asm, element, like
 
 AGAIN = "mov.b32 $0, $1;"
 WIDENED = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"  # LLVM takes three instructions for two numbers
@@ -10,12 +10,7 @@ PACKED = (AGAIN, WIDENED)  # what begins the texts of instructions that leave nu
 
 
 def _instruction(b: Builder, text: str, constraints: str, x: ir.Value, to: ir.Type) -> ir.Value:
-    attributes: dict[str, ir.Attribute] = {
-        "asm_string": ir.StringAttr.get(text),
-        "constraints": ir.StringAttr.get(constraints),
-        "packed_element": b.number(b.i32, 32 // element(x.type).width),
-        "pure": ir.BoolAttr.get(True),
-    }
+    attributes = asm(text, constraints, packed=32 // element(x.type).width)
     return b.value("tt.elementwise_inline_asm", like(x.type, to), [x], attributes)
 
 
