@@ -23,7 +23,7 @@ from .locations import Locations
 from .node_arguments import STORAGE_OFFSETS, in_places
 from .symbols import Symbols, bounds, number_operator
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
-from .torch_ops import COMPLEX, EXPR, LAYOUTS
+from .torch_ops import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
 
 base = fx_importer()
 with_effects = torch.ops.higher_order.with_effects
@@ -94,6 +94,8 @@ class NodeImporter(base.GraphNodeImporter):
         op = self._operator(loc, base._get_mlir_op_name_for_schema(schema), operands, leaves, registered=not lists)
         if node.target is with_effects:
             op.attributes[EFFECTS] = ir.UnitAttr.get()
+        if str(target) in _CASTS and str(node.meta.get("original_aten", target)) not in _CASTS:
+            op.attributes[DECOMPOSED] = ir.UnitAttr.get()
         results = iter(op.results)
         return _map_structure(value, lambda _: next(results)) if leaves else None
 
@@ -296,6 +298,8 @@ _INTEGER_OPERATORS = {
     ir.AffineFloorDivExpr: "torch.aten.floordiv.int",
     ir.AffineCeilDivExpr: "torch.prim.ceil_div.int",
 }
+# What the user's own casts are traced as; another operator's decomposition casts with them too. By name: FX copies an overload in metadata.
+_CASTS = ("aten._to_copy.default", "prims.convert_element_type.default")
 # Operators about the tokens that order effects in FX; here the order of the ops does.
 TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
 _LIST_ELEMENTS = {

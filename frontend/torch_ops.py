@@ -11,6 +11,9 @@ from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
 
 EXPR, LAYOUTS = "bascule.expr", "bascule.layouts"
+DECOMPOSED = (
+    "bascule.decomposed"  # a cast at the end, or inside, of what stands for another operator: not the user's own
+)
 LIST = "torch.prim.ListConstruct"
 COMPLEX = "torch.constant.complex"
 

@@ -9,7 +9,7 @@ from ..ir.definition import build
 from ..ir.regions import end_of
 from ..ir.shapes import constant, size_map, tensor_type
 from ..ir.structure import ComputeOp, ForeachOp, KernelOp, ScanOp, YieldOp
-from ..ir.types import byte_width, rounds_for_store
+from ..ir.types import CAST, byte_width, rounds_for_store
 from ..mlir import arith, ir
 from .groups import Group
 from .inlining import Inliner
@@ -71,7 +71,8 @@ class _Writer:
         self.assembler, self.group, self.point, self.destinations = assembler, group, point, destinations
         self.rows = rows
         self.zero: ir.Value | None = None
-        self.tiles: dict[ir.Value, tuple[ir.Value, Member]] = {}  # a result -> the row of it that is kept
+        # A result -> the row of it that is kept, and whether the user's own cast rounds it.
+        self.tiles: dict[ir.Value, tuple[ir.Value, Member, bool]] = {}
         self.inlined = {m.result: m.body.op for m in [*others, *group.members]}
         self.inliner = Inliner(assembler.indexing, self.inlined.get, self._kept)
 
@@ -154,14 +155,14 @@ class _Writer:
             with ir.InsertionPoint(block):
                 end = build(YieldOp, operands=[]).operation
         value = self._value(member, block, list(block.arguments))
-        rounding = value.owner
+        rounding, cast = value.owner, False
         if not isinstance(rounding, ir.Block) and rounds_for_store(rounding):
-            value = rounding.operands[0]
+            value, cast = rounding.operands[0], CAST in rounding.attributes
             tile.results[0].set_type(tensor_type(sizes, value.type))
         with ir.InsertionPoint(end), member.body.op.location:
             build(YieldOp, operands=[value])
         end.erase()
-        self.tiles[member.result] = tile.results[0], member
+        self.tiles[member.result] = tile.results[0], member, cast
 
     def _kept(self, source: ir.Value, indices: list[ir.Value]) -> ir.Value | None:
         """A read of a tile, at the current insertion point, for a read of the member it keeps."""
@@ -170,7 +171,12 @@ class _Writer:
             return None
         value, element = builders.read(tile[0], [indices[d] for d in tile[1].inner_dims]), source.type.element_type
         widened = isinstance(value.type, ir.FloatType) and value.type != element
-        return arith.truncf(element, value) if widened else value
+        if not widened:
+            return value
+        rounded = arith.truncf(element, value)
+        if tile[2]:
+            rounded.owner.attributes[CAST] = ir.UnitAttr.get()
+        return rounded
 
 
 def _hoist(loop: ir.Operation) -> None:

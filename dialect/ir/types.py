@@ -33,8 +33,13 @@ def is_float(type_: ir.Type) -> bool:
     return isinstance(type_, ir.FloatType)
 
 
+# What an `arith.extf` without a mark widens, for arithmetic on 16 bits, need not be rounded. Marks on conversions:
+CAST = "bascule.cast"  # on an `arith.extf`, or an `arith.truncf` to 16 bits: the user's own; where two meet, the number is rounded
+STORED = "bascule.stored"  # on an `arith.extf`: takes the number as it would be in memory
+
+
 def rounds_for_store(op: ir.Operation) -> bool:
-    """Whether an op is a rounding of ours, for a value to be stored in fewer bits; one that the user's cast made has a rounding mode."""
+    """Whether an op is a rounding that is needed for a value to be stored in fewer bits; one that is needed anywhere has a rounding mode."""
     return op.name == "arith.truncf" and "roundingmode" not in op.attributes
 
 

@@ -4,18 +4,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..ir.regions import end_of, ops_in
-from ..ir.types import rounds_for_store
+from ..ir.types import CAST, STORED, rounds_for_store
 from ..mlir import ir
 from .base import VALUES, Pass
 
 
 @dataclass(frozen=True)
 class DropRoundings(Pass):
-    """Replaces `extf(truncf(x))` by `x`, where the `truncf` has no rounding mode.
+    """Replaces `extf(truncf(x))` by `x`, where the `truncf` has no rounding mode, unless their marks say otherwise.
 
     Every operator on f16 and bf16 ends in a `truncf` for its store and starts with an `extf` after its load. After fusion the two
-    meet with no memory between them. A `truncf` that the user's own cast made has a rounding mode and stays. The rounded value may
-    come through `arith.select` and `scf.if`, which then work in the wider type. Takes and leaves the tensor or kernel stage.
+    meet with no memory between them. Conversions that the user wrote are marked `bascule.cast`: of `x.to(torch.bfloat16).float()` both
+    are, so that it rounds, and of `x.to(torch.bfloat16) * y` in bf16 the first alone. An `extf` marked `bascule.stored`, as those of
+    comparisons are, takes what is rounded. A `truncf` with a rounding mode stays: that of every result with `numerics=eager`. The rounded
+    value may come through `arith.select` and `scf.if`, which then work in the wider type. Takes and leaves the tensor or kernel stage.
     """
 
     name: ClassVar[str] = "drop-roundings"
@@ -30,9 +32,9 @@ def _drop(extension: ir.Operation) -> None:
     source, wide = extension.operands[0], extension.results[0].type
     if source.type == wide:  # an `scf.if` that became wide when another of its users was visited
         value = source
-    elif _rounded(source, wide):
+    elif _rounded(source, extension):
         with extension.location:
-            value = _widened(source, wide, ir.InsertionPoint(extension))
+            value = _widened(source, extension, ir.InsertionPoint(extension))
     else:
         return
     extension.results[0].replace_all_uses_with(value)
@@ -50,8 +52,11 @@ def _erase_dead(value: ir.Value) -> None:
         _erase_dead(operand)
 
 
-def _is_own_rounding(op: ir.Operation, wide: ir.Type) -> bool:
-    return rounds_for_store(op) and op.operands[0].type == wide
+def _is_undone(op: ir.Operation, extension: ir.Operation) -> bool:
+    """Whether `op` is a rounding of a number as wide as `extension` makes it, which need not be seen there."""
+    if STORED in extension.attributes or not rounds_for_store(op) or op.operands[0].type != extension.results[0].type:
+        return False
+    return not (CAST in op.attributes and CAST in extension.attributes)
 
 
 def _yields(op: ir.Operation) -> list[ir.Operation]:
@@ -59,44 +64,61 @@ def _yields(op: ir.Operation) -> list[ir.Operation]:
     return [end_of(region.blocks[0]) for region in op.regions]
 
 
-def _rounded(value: ir.Value, wide: ir.Type) -> bool:
-    """Whether a rounding of ours, of a number in `wide`, reaches `value`."""
+def _rounded(value: ir.Value, extension: ir.Operation) -> bool:
+    """Whether a rounding that `extension` undoes reaches `value`."""
     op = value.owner
     if isinstance(op, ir.Block):
         return False
     if op.name == "arith.select":
-        return any(_rounded(operand, wide) for operand in list(op.operands)[1:])
+        return any(_rounded(operand, extension) for operand in list(op.operands)[1:])
     if op.name == "scf.if":
         number = ir.OpResult(value).result_number
-        return _only_extended(value, wide) and any(_rounded(end.operands[number], wide) for end in _yields(op))
-    return _is_own_rounding(op, wide)
+        return _only_extended(value, extension) and any(
+            _rounded(end.operands[number], extension) for end in _yields(op)
+        )
+    return _is_undone(op, extension)
 
 
-def _only_extended(value: ir.Value, wide: ir.Type) -> bool:
-    """Whether all that happens to `value` is an extension to `wide`: only then may an `scf.if` yield it in `wide`."""
+def _only_extended(value: ir.Value, extension: ir.Operation) -> bool:
+    """Whether all that happens to `value` are extensions like `extension`: only then may an `scf.if` yield what they make."""
     users = [use.owner.operation for use in value.uses]
-    return all(user.name == "arith.extf" and user.results[0].type == wide for user in users)
+    return all(
+        user.name == "arith.extf"
+        and user.results[0].type == extension.results[0].type
+        and _marks(user) == _marks(extension)
+        for user in users
+    )
 
 
-def _widened(value: ir.Value, wide: ir.Type, at: ir.InsertionPoint) -> ir.Value:
-    """`value` in `wide`, without the roundings of ours on its way; new ops are built at `at`."""
-    op = value.owner
+def _widened(value: ir.Value, extension: ir.Operation, at: ir.InsertionPoint) -> ir.Value:
+    """`value` as wide as `extension` makes it, without the roundings on its way that it undoes; new ops are built at `at`."""
+    op, wide = value.owner, extension.results[0].type
     if not isinstance(op, ir.Block):
-        if _is_own_rounding(op, wide):
+        if _is_undone(op, extension):
             return op.operands[0]
-        if op.name == "arith.select" and _rounded(value, wide):
-            operands = [_widened(operand, wide, at) for operand in list(op.operands)[1:]]
+        if op.name == "arith.select" and _rounded(value, extension):
+            operands = [_widened(operand, extension, at) for operand in list(op.operands)[1:]]
             return _create("arith.select", wide, [op.operands[0], *operands], at)
-        if op.name == "scf.if" and _rounded(value, wide):
+        if op.name == "scf.if" and _rounded(value, extension):
             number = ir.OpResult(value).result_number
             for end in _yields(op):
                 branch = end.operands[number]
-                end.operands[number] = _widened(branch, wide, ir.InsertionPoint(end))
+                end.operands[number] = _widened(branch, extension, ir.InsertionPoint(end))
                 _erase_dead(branch)
             value.set_type(wide)
             return value
-    return _create("arith.extf", wide, [value], at)
+    return _create("arith.extf", wide, [value], at, _marks(extension))
 
 
-def _create(name: str, type_: ir.Type, operands: list[ir.Value], at: ir.InsertionPoint) -> ir.Value:
-    return ir.Operation.create(name, results=[type_], operands=operands, ip=at).result
+def _marks(extension: ir.Operation) -> dict[str, ir.Attribute]:
+    return {mark: extension.attributes[mark] for mark in (CAST, STORED) if mark in extension.attributes}
+
+
+def _create(
+    name: str,
+    type_: ir.Type,
+    operands: list[ir.Value],
+    at: ir.InsertionPoint,
+    attributes: dict[str, ir.Attribute] | None = None,
+) -> ir.Value:
+    return ir.Operation.create(name, results=[type_], operands=operands, attributes=attributes, ip=at).result

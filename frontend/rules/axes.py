@@ -69,10 +69,17 @@ class Axes:
         return index
 
     def reduce(
-        self, kind: str, at: Indices, emit: Callable[[Scalar], Scalar], dtype: torch.dtype, inside: torch.dtype
+        self,
+        kind: str,
+        at: Indices,
+        emit: Callable[[Scalar], Scalar],
+        dtype: torch.dtype,
+        inside: torch.dtype,
+        *,
+        mark: str | None = None,
     ) -> list[Scalar]:
-        """`bascule.reduce` of `kind` at result index `at`. `emit` takes an element in `inside` and gives one in `dtype`."""
-        return self.fold(kind, at, lambda index: emit(read(self.x, index).to(inside)), dtype)
+        """`bascule.reduce` of `kind` at result index `at`. `emit` takes an element in `inside` (`mark`: what for) and gives one in `dtype`."""
+        return self.fold(kind, at, lambda index: emit(read(self.x, index).to(inside, mark=mark)), dtype)
 
     def fold(self, kind: str, at: Indices, element: Callable[[Indices], Scalar], dtype: torch.dtype) -> list[Scalar]:
         """`bascule.reduce` of `kind` at result index `at`, of what `element` gives, in `dtype`, at each index into `x`."""

@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 import torch
+from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, rule
@@ -12,18 +13,21 @@ from .scalars import Scalar, is_float, is_signed, opmath, select
 
 
 def predicate(c: Conversion, emit: Emit, *operands: Operand, number: int = 0) -> ir.Value:
-    """Result `number`: `emit` of the operands, each rounded to the dtype they all promote to, as eager stores them."""
+    """Result `number`: `emit` of the operands as eager stores them, each rounded to the dtype they all promote to.
+
+    A number that was not rounded would not be found equal to the largest of its like.
+    """
     dtype = promoted(*operands)
     inside = opmath(dtype)
     if inside == dtype:
-        return elementwise(c, emit, *operands, dtype=dtype, number=number)
+        return elementwise(c, emit, *operands, dtype=dtype, number=number, mark=STORED)
     operands = tuple(torch.tensor(x, dtype=dtype).item() if isinstance(x, int | float) else x for x in operands)
     coarser = [isinstance(x, ir.Value) and tensor_dtype(x) != dtype for x in operands]
 
     def rounded(*values: Scalar) -> Scalar:
         return emit(*(v.to(dtype, rounding=True).to(inside) if round_ else v for v, round_ in zip(values, coarser)))
 
-    return elementwise(c, rounded, *operands, dtype=dtype, number=number)
+    return elementwise(c, rounded, *operands, dtype=dtype, number=number, mark=STORED)
 
 
 COMPARISONS = {"eq": "eq", "ne": "ne", "not_equal": "ne", "lt": "lt", "less": "lt", "le": "le", "less_equal": "le"}

@@ -1,19 +1,22 @@
-"""Conversions. A rounding made here is the user's own: it is marked, and no pass removes it."""
+"""Conversions. The user's own are marked: arithmetic on 16 bits may take what they round before it is, another conversion may not."""
 
+from bascule.dialect.ir.types import CAST
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, rule
+from ..torch_ops import DECOMPOSED
 from .operands import Operand, broadcast, dtype_of_result, number_scalar, read, tensor_dtype
 
 
 def convert(c: Conversion, x: Operand) -> ir.Value:
-    """`x`, broadcast to the result's sizes, in its dtype."""
+    """`x`, broadcast to the result's sizes, in its dtype. A cast in another operator's decomposition rounds as that operator does."""
+    rounding, mark = c.asked.eager_rounding, None if DECOMPOSED in c.op.attributes else CAST
     dtype = dtype_of_result(c)
     if not isinstance(x, ir.Value):
         return c.compute(lambda at: number_scalar(c, x, dtype).value)
     tensor_dtype(x)  # refused before anything is built
     indices = broadcast(x, c.result_sizes[0])
-    return c.compute(lambda at: read(x, indices(at)).to(dtype, rounding=True).value)
+    return c.compute(lambda at: read(x, indices(at)).to(dtype, rounding=rounding, mark=mark).value)
 
 
 @rule(

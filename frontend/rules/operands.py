@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 import torch
 from bascule.dialect.ir import builders, shapes
+from bascule.dialect.ir.types import CAST
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, LeftToAten, NoRule
-from .scalars import Number, Scalar, create, dtype_of, element_type, opmath
+from .scalars import NARROW, Number, Scalar, create, dtype_of, element_type, opmath
 
 
 @dataclass(frozen=True)
@@ -122,29 +123,36 @@ def number_scalar(c: Conversion, x: Number | ir.AffineExpr, dtype: torch.dtype) 
 
 
 def reader(
-    c: Conversion, x: Operand, sizes: Sequence[shapes.Size], dtype: torch.dtype
+    c: Conversion, x: Operand, sizes: Sequence[shapes.Size], dtype: torch.dtype, *, mark: str | None = None
 ) -> Callable[[Sequence[ir.Value]], Scalar]:
-    """Index into a result of `sizes` -> the operand's value there, in `dtype`."""
+    """Index into a result of `sizes` -> the operand's value there, in `dtype`. `mark`: what it is converted for."""
     if isinstance(x, Mask):
         x, dtype = x.value, torch.bool
     if not isinstance(x, ir.Value):
         return lambda at: number_scalar(c, x, dtype)
     tensor_dtype(x)  # refused before anything is built
     indices = broadcast(x, sizes)
-    return lambda at: read(x, indices(at)).to(dtype)
+    return lambda at: read(x, indices(at)).to(dtype, mark=mark)
 
 
 def elementwise(
-    c: Conversion, emit: Emit, *operands: Operand, dtype: torch.dtype | None = None, number: int = 0
+    c: Conversion,
+    emit: Emit,
+    *operands: Operand,
+    dtype: torch.dtype | None = None,
+    number: int = 0,
+    mark: str | None = None,
 ) -> ir.Value:
     """Result `number`: at each index, `emit` of the operands' values there.
 
     Operands arrive in `dtype` (default: the result's), f16, bf16 and f8 widened to f32. What `emit` returns, of whatever
-    dtype, is converted to the result's.
+    dtype, is converted to the result's. `mark`: of the operands' conversions, see `Scalar.to`.
     """
     result = dtype_of_result(c, number)
     inside = opmath(dtype or result)
-    readers = [reader(c, x, c.result_sizes[number], inside) for x in operands]
+    if mark is None and not {result, dtype}.intersection(NARROW):
+        mark = CAST  # a narrower operand is promoted
+    readers = [reader(c, x, c.result_sizes[number], inside, mark=mark) for x in operands]
     return c.compute(lambda at: finish(c, emit(*(r(at) for r in readers)), result), number)
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from bascule.dialect.ir.types import to_nearest_even
+from bascule.dialect.ir.types import CAST, to_nearest_even
 from bascule.dialect.mlir import ir
 
 Number = bool | int | float
@@ -57,6 +57,7 @@ _FLOATS = {
     ir.Float8E4M3FNUZType: torch.float8_e4m3fnuz,
     ir.Float8E5M2FNUZType: torch.float8_e5m2fnuz,
 }
+NARROW = (torch.float16, torch.bfloat16)  # computed with in f32
 UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
 _PREDICATES_FLOAT = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}  # ordered, but une
 _PREDICATES_SIGNED = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}
@@ -92,6 +93,10 @@ def is_signed(dtype: torch.dtype) -> bool:
 def opmath(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which arithmetic on `dtype` happens: f32 for every narrower float."""
     return torch.float32 if dtype.is_floating_point and dtype.itemsize < 4 else dtype
+
+
+def _marked(mark: str | None) -> dict[str, ir.Attribute]:
+    return {} if mark is None else {mark: ir.UnitAttr.get()}
 
 
 def create(name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attribute) -> ir.Value:
@@ -266,39 +271,43 @@ class Scalar:
         """The same bits as another dtype of the same width."""
         return Scalar(create("arith.bitcast", scalar_type(dtype), self.value), dtype)
 
-    def to(self, dtype: torch.dtype, *, rounding: bool = False) -> Scalar:
-        """Converted as torch converts; `rounding` marks the roundings as the user's own (kept by `drop-roundings`)."""
+    def to(self, dtype: torch.dtype, *, rounding: bool = False, mark: str | None = None) -> Scalar:
+        """Converted as torch converts. `rounding`: no pass removes the roundings. `mark`, `CAST` or `STORED`, tells `drop-roundings` what
+        the conversion is for; the user's own (`CAST`) to others than 16 bits always rounds."""
         source = self.dtype
         if source == dtype:
             return self
         if dtype == torch.bool:  # NaN is true
             return self.ne(0)
         if source.is_floating_point:
-            return self._resize_float(dtype, rounding) if dtype.is_floating_point else self._float_to_integer(dtype)
+            if not dtype.is_floating_point:
+                return self._float_to_integer(dtype, mark)
+            return self._resize_float(dtype, rounding, mark)
         if dtype.is_floating_point:
             wide = opmath(dtype)
             name = "arith.sitofp" if is_signed(source) else "arith.uitofp"
-            return Scalar(create(name, scalar_type(wide), self.value), wide).to(dtype, rounding=rounding)
+            return Scalar(create(name, scalar_type(wide), self.value), wide).to(dtype, rounding=rounding, mark=mark)
         width, wanted = (1 if source == torch.bool else source.itemsize * 8), dtype.itemsize * 8
         if width == wanted:
             return Scalar(self.value, dtype)
         name = "arith.trunci" if wanted < width else "arith.extsi" if is_signed(source) else "arith.extui"
         return Scalar(create(name, scalar_type(dtype), self.value), dtype)
 
-    def _resize_float(self, dtype: torch.dtype, rounding: bool) -> Scalar:
+    def _resize_float(self, dtype: torch.dtype, rounding: bool, mark: str | None) -> Scalar:
         # Between two floats of at most 16 bits, and from f64 to one, torch goes through f32.
         if dtype.itemsize < 4 and self.dtype != torch.float32:
-            return self.to(torch.float32, rounding=rounding).to(dtype, rounding=rounding)
+            return self.to(torch.float32, rounding=rounding, mark=mark).to(dtype, rounding=rounding, mark=mark)
         type_ = scalar_type(dtype)
         if dtype.itemsize > self.dtype.itemsize:
-            return Scalar(create("arith.extf", type_, self.value), dtype)
-        attributes = {"roundingmode": to_nearest_even()} if rounding else {}
+            return Scalar(create("arith.extf", type_, self.value, **_marked(mark)), dtype)
+        always = rounding or (mark == CAST and dtype not in NARROW)
+        attributes = {"roundingmode": to_nearest_even()} if always else _marked(mark)
         return Scalar(create("arith.truncf", type_, self.value, **attributes), dtype)
 
-    def _float_to_integer(self, dtype: torch.dtype) -> Scalar:
+    def _float_to_integer(self, dtype: torch.dtype, mark: str | None) -> Scalar:
         # Below 32 bits by way of i32, unsigned below 64 by way of i64, so that -1.0 becomes 255 as in torch.
         if self.dtype.itemsize < 4:
-            return self.to(torch.float32).to(dtype)
+            return self.to(torch.float32, mark=mark).to(dtype)
         if dtype.itemsize < 4:
             return self.to(torch.int32).to(dtype)
         if dtype == torch.uint32:

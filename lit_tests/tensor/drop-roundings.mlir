@@ -14,11 +14,11 @@ func.func @ours(%a: f32, %b: f32) -> bf16 {
   return %4 : bf16
 }
 
-// A cast of the user's rounds.
-// CHECK-LABEL: func.func @users
+// A rounding mode stays.
+// CHECK-LABEL: func.func @mode
 // CHECK: arith.truncf %{{.*}} to_nearest_even : f32 to bf16
 // CHECK-NEXT: arith.extf
-func.func @users(%a: f32) -> f32 {
+func.func @mode(%a: f32) -> f32 {
   %0 = arith.truncf %a to_nearest_even : f32 to bf16
   %1 = arith.extf %0 : bf16 to f32
   return %1 : f32
@@ -91,4 +91,62 @@ func.func @through_f64(%a: f64) -> f32 {
   %0 = arith.truncf %a : f64 to bf16
   %1 = arith.extf %0 : bf16 to f32
   return %1 : f32
+}
+
+// Two conversions of the user's own that meet: the number is rounded. Arithmetic on 16 bits takes what is not.
+// CHECK-LABEL: func.func @casts
+// CHECK-SAME: ([[A:%[0-9a-z_]+]]: f32)
+// CHECK-NEXT: [[ROUNDED:%[0-9a-z_]+]] = arith.truncf [[A]] {bascule.cast} : f32 to bf16
+// CHECK-NEXT: [[WIDE:%[0-9a-z_]+]] = arith.extf [[ROUNDED]] {bascule.cast} : bf16 to f32
+// CHECK-NEXT: return [[WIDE]], [[A]]
+func.func @casts(%a: f32) -> (f32, f32) {
+  %0 = arith.truncf %a {bascule.cast} : f32 to bf16
+  %1 = arith.extf %0 {bascule.cast} : bf16 to f32
+  %2 = arith.extf %0 : bf16 to f32
+  return %1, %2 : f32, f32
+}
+
+// What an operator gave, converted by the user.
+// CHECK-LABEL: func.func @converted
+// CHECK-SAME: ([[A:%[0-9a-z_]+]]: f32)
+// CHECK-NEXT: return [[A]]
+func.func @converted(%a: f32) -> f32 {
+  %0 = arith.truncf %a : f32 to bf16
+  %1 = arith.extf %0 {bascule.cast} : bf16 to f32
+  return %1 : f32
+}
+
+// Asked for as it is in memory.
+// CHECK-LABEL: func.func @stored_values
+// CHECK-COUNT-2: arith.extf %{{.*}} {bascule.stored} : bf16 to f32
+func.func @stored_values(%a: f32) -> (f32, f32) {
+  %0 = arith.truncf %a : f32 to bf16
+  %1 = arith.extf %0 {bascule.stored} : bf16 to f32
+  %2 = arith.truncf %a {bascule.cast} : f32 to bf16
+  %3 = arith.extf %2 {bascule.stored} : bf16 to f32
+  return %1, %3 : f32, f32
+}
+
+// Branches of which users ask for different things stay narrow; a branch that was not rounded keeps the mark.
+// CHECK-LABEL: func.func @marked_branches
+// CHECK: scf.if %{{.*}} -> (bf16)
+// CHECK: scf.if %{{.*}} -> (f32)
+// CHECK: arith.extf %{{.*}} {bascule.cast} : bf16 to f32
+func.func @marked_branches(%p: i1, %a: f32, %b: bf16) -> (f32, f32, f32) {
+  %0 = scf.if %p -> (bf16) {
+    %4 = arith.truncf %a : f32 to bf16
+    scf.yield %4 : bf16
+  } else {
+    scf.yield %b : bf16
+  }
+  %1 = arith.extf %0 : bf16 to f32
+  %2 = arith.extf %0 {bascule.cast} : bf16 to f32
+  %3 = scf.if %p -> (bf16) {
+    %5 = arith.truncf %a : f32 to bf16
+    scf.yield %5 : bf16
+  } else {
+    scf.yield %b : bf16
+  }
+  %6 = arith.extf %3 {bascule.cast} : bf16 to f32
+  return %1, %2, %6 : f32, f32, f32
 }

@@ -1,4 +1,5 @@
 // RUN: bascule-opt %s --torch-to-bascule | filecheck %s
+// RUN: bascule-opt %s --torch-to-bascule=numerics=eager | filecheck %s --check-prefix=EAGER
 
 // A rule's op over tensors whose layouts are in their types; `torch.operator` and the dialect's own ops alike.
 // CHECK-LABEL: func.func @layouts
@@ -62,4 +63,19 @@ func.func @mutation(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {
 // CHECK-NEXT: return %arg0
 func.func @converted(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
+}
+
+// The user's own cast is marked; one in the decomposition of another operator rounds as that operator does.
+// CHECK-LABEL: func.func @casts
+// CHECK: arith.truncf %{{[^ ]*}} {bascule.cast} : f32 to bf16
+// CHECK: arith.truncf %{{[^ ]*}} : f32 to bf16
+// EAGER-LABEL: func.func @casts
+// EAGER-COUNT-2: arith.truncf %{{.*}} to_nearest_even : f32 to bf16
+func.func @casts(%x: !torch.vtensor<[4],f32>) -> (!torch.vtensor<[4],bf16>, !torch.vtensor<[4],bf16>) {
+  %bf16 = torch.constant.int 15
+  %none = torch.constant.none
+  %false = torch.constant.bool false
+  %0 = torch.aten._to_copy %x, %bf16, %none, %none, %none, %false, %none : !torch.vtensor<[4],f32>, !torch.int, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.none -> !torch.vtensor<[4],bf16>
+  %1 = torch.aten._to_copy %x, %bf16, %none, %none, %none, %false, %none {bascule.decomposed} : !torch.vtensor<[4],f32>, !torch.int, !torch.none, !torch.none, !torch.none, !torch.bool, !torch.none -> !torch.vtensor<[4],bf16>
+  return %0, %1 : !torch.vtensor<[4],bf16>, !torch.vtensor<[4],bf16>
 }

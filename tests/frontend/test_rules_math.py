@@ -196,7 +196,9 @@ def test_a_cast_of_the_users_is_marked_and_a_rounding_of_ours_is_not():
     x = torch.randn(4, dtype=torch.bfloat16)
     assert "to_nearest_even" not in str(convert(lambda x: x + x, x))
     assert "to_nearest_even" in str(convert(lambda x: x + x, x, numerics="eager"))
-    assert "to_nearest_even" in str(convert(lambda x: x.to(torch.float16), x))
+    assert "to_nearest_even" in str(convert(lambda x: x.to(torch.float16), x, numerics="eager"))
+    assert "bascule.cast" not in str(convert(lambda x: x + x, x))
+    assert str(convert(lambda x: x.to(torch.float16), x)).count("{bascule.cast}") == 2
 
 
 # -- selection and activations ------------------------------------------------------------------------------------------

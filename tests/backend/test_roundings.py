@@ -1,0 +1,124 @@
+"""Where values of 16 bits are rounded: where they are stored, compared, or converted and converted again; after each operator, if asked for."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+BF16 = torch.bfloat16
+
+
+def compiled(function, *inputs: Tensor, numerics: str = "f32"):
+    torch.compiler.reset()
+    options = {"target": "cpu", "on_error": "raise", "fallback": "error", "numerics": numerics}
+    return torch.compile(function, backend="bascule", options=options)(*inputs)
+
+
+def seeded(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(7))
+
+
+def share_equal(got: Tensor, want: Tensor) -> float:
+    return (got == want).double().mean().item()
+
+
+MEAN, VARIANCE = seeded(32), seeded(32).abs() + 0.5
+
+
+def batch_norm(x: Tensor) -> Tensor:
+    return F.batch_norm(x, MEAN, VARIANCE)
+
+
+def group_norm(x: Tensor) -> Tensor:
+    return F.group_norm(x, 4)
+
+
+def layer_norm(x: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[1:])
+
+
+def rms_norm(x: Tensor) -> Tensor:
+    return F.rms_norm(x, x.shape[1:])
+
+
+# Their decompositions cast to f32 and back.
+NORMS = [batch_norm, group_norm, layer_norm, rms_norm]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_norm_is_rounded_with_what_follows_it(norm):
+    x = seeded(8, 32, 12, 12).to(BF16)
+
+    def function(x: Tensor) -> Tensor:
+        return F.silu(norm(x)) * 3
+
+    once = function(x.float()).to(BF16)
+    assert share_equal(function(x), once) < 0.9  # so that the next line says something
+    assert share_equal(compiled(function, x), once) > 0.999
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_each_operator_is_rounded_where_eagers_numbers_are_asked_for(norm):
+    x = seeded(8, 32, 12, 12).to(BF16)
+
+    def function(x: Tensor) -> Tensor:
+        return F.silu(norm(x)) * 3
+
+    assert share_equal(compiled(function, x, numerics="eager"), function(x)) > 0.995
+
+
+@pytest.mark.parametrize("dtype", [BF16, torch.float16], ids=str)
+def test_a_cast_of_the_users_own_stays(dtype):
+    x = seeded(8, 32, 12, 12)
+
+    def function(x: Tensor) -> Tensor:
+        high = x.to(dtype)
+        return high.type_as(x), (x - high).to(dtype), high.sum(dtype=torch.float32), layer_norm(x).to(dtype).float() * 3
+
+    *exact, normal = compiled(function, x)
+    for got, want in zip(exact, function(x)[:-1], strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=0)
+    assert torch.equal(normal, (normal / 3).to(dtype).float() * 3)
+
+
+def test_gradients_round_as_the_forward_does():
+    x, grown = seeded(8, 32, 12, 12).to(BF16), seeded(8, 32, 12, 12).to(BF16)
+
+    def step(function, x: Tensor, grown: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        function(x).backward(grown)
+        assert x.grad is not None
+        return x.grad
+
+    def function(x: Tensor) -> Tensor:
+        return F.silu(batch_norm(x)) * 3
+
+    once = step(function, x.float(), grown.float()).to(BF16)
+    torch.compiler.reset()
+    ours = torch.compile(function, backend="bascule", options={"target": "cpu", "on_error": "raise"})
+    assert share_equal(step(ours, x, grown), once) > 0.999 > share_equal(step(function, x, grown), once)
+
+
+@pytest.mark.parametrize("shape", [(64, 100), (2000, 1000), (3, 300_000)], ids=str)
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+def test_comparisons_see_what_is_stored(shape, target):
+    """What is equal to the largest is found, wherever the largest is computed."""
+    x = seeded(*shape).to(BF16)
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 1.1
+        return y == y.amax(), y == y.amax(0), y >= y.amax(1, keepdim=True)
+
+    options = {"target": target, "on_error": "raise"}
+    for got, want in zip(torch.compile(function, backend="bascule", options=options)(x), function(x), strict=True):
+        assert torch.equal(got, want)
+
+
+def test_infinities_of_16_bits_are_found():
+    x = seeded(64, 64).half() * 30_000
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return torch.isinf(x * 2), torch.isfinite(x * 2), (x * 2) == float("inf"), (x.float() * 2).half().isinf()
+
+    for got, want in zip(torch.compile(function, backend="bascule")(x), function(x), strict=True):
+        assert torch.equal(got, want) and 0 < got.sum() < got.numel()
