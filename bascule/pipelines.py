@@ -25,6 +25,7 @@ DEFAULT = (
     "drop-roundings",
     "canonicalize",
     "cse-computes",
+    "widen-intermediates",  # when all that is inlined is
     # -> the kernel stage
     "form-kernels",
     "drop-roundings",  # in a kernel more values meet their readers with no memory between

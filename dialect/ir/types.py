@@ -43,6 +43,13 @@ def rounds_for_store(op: ir.Operation) -> bool:
     return op.name == "arith.truncf" and "roundingmode" not in op.attributes
 
 
+def is_undone(op: ir.Operation, extension: ir.Operation) -> bool:
+    """Whether `op` is a rounding of a number as wide as `extension`, which reads it, makes it again, and that need not be seen there."""
+    if STORED in extension.attributes or not rounds_for_store(op) or op.operands[0].type != extension.results[0].type:
+        return False
+    return not (CAST in op.attributes and CAST in extension.attributes)
+
+
 def to_nearest_even() -> ir.Attribute:
     """The `roundingmode` of an `arith.truncf` that no pass removes."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..ir.regions import end_of, ops_in
-from ..ir.types import CAST, STORED, rounds_for_store
+from ..ir.types import CAST, STORED, is_undone
 from ..mlir import ir
 from .base import VALUES, Pass
 
@@ -52,13 +52,6 @@ def _erase_dead(value: ir.Value) -> None:
         _erase_dead(operand)
 
 
-def _is_undone(op: ir.Operation, extension: ir.Operation) -> bool:
-    """Whether `op` is a rounding of a number as wide as `extension` makes it, which need not be seen there."""
-    if STORED in extension.attributes or not rounds_for_store(op) or op.operands[0].type != extension.results[0].type:
-        return False
-    return not (CAST in op.attributes and CAST in extension.attributes)
-
-
 def _yields(op: ir.Operation) -> list[ir.Operation]:
     """The yields that end the branches of an `scf.if`."""
     return [end_of(region.blocks[0]) for region in op.regions]
@@ -76,7 +69,7 @@ def _rounded(value: ir.Value, extension: ir.Operation) -> bool:
         return _only_extended(value, extension) and any(
             _rounded(end.operands[number], extension) for end in _yields(op)
         )
-    return _is_undone(op, extension)
+    return is_undone(op, extension)
 
 
 def _only_extended(value: ir.Value, extension: ir.Operation) -> bool:
@@ -94,7 +87,7 @@ def _widened(value: ir.Value, extension: ir.Operation, at: ir.InsertionPoint) ->
     """`value` as wide as `extension` makes it, without the roundings on its way that it undoes; new ops are built at `at`."""
     op, wide = value.owner, extension.results[0].type
     if not isinstance(op, ir.Block):
-        if _is_undone(op, extension):
+        if is_undone(op, extension):
             return op.operands[0]
         if op.name == "arith.select" and _rounded(value, extension):
             operands = [_widened(operand, extension, at) for operand in list(op.operands)[1:]]

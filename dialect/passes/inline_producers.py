@@ -34,7 +34,8 @@ class InlineProducers(Pass):
     beyond `max-ops` ops or reads more than `max-reads` tensors.
 
     On `target` cuda a cheap compute whose sums one reader waits for (the gradient of a relu before a batch norm) is inlined into the sums
-    and the reader if that costs no more than its result written once and read by both: rows need not be cut to be summed while near.
+    and the reader if that costs no more than its result written once and read by both: rows need not be cut to be summed while near. So is one
+    whose reductions all other readers wait for through a call (the gate of a squeeze and excitation), which no kernel holds together with them.
     """
 
     name: ClassVar[str] = "inline-producers"
@@ -61,11 +62,13 @@ class _Graph:
         self.uses: dict[ir.Value, list[tuple[Body, Read]]] = {}
         self.inlined: dict[ir.Value, ir.Operation] = {}
         self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, with what is inlined so far
+        self.places: dict[ir.Value, int] = {}  # of results of ops in the graph
         self.kept: set[ir.Value] = set()  # results that something uses other than by reading elements in a body
         # Of each body with what is inlined into it so far: tensors read, with how often a point reads one.
         self.reads: dict[ir.Value, Counter[ir.Value]] = {}
-        for view in graph.regions[0].blocks[0].operations:
+        for place, view in enumerate(graph.regions[0].blocks[0].operations):
             op = view.operation
+            self.places.update((result, place) for result in op.results)
             if op.name in PRODUCERS:
                 body = summarize(op)
                 self.bodies[body.result] = body
@@ -143,25 +146,48 @@ class _Graph:
             return False
         again = (times - 1) * (body.cost * body.points + BYTE * self._bytes(reads, body))
         saved = BYTE * body.bytes * (1 + times)
-        if (
-            self.options.target != "cpu"
-            and body.cost <= SUMMED
-            and self._summed([consumer for consumer, _ in uses], body)
-        ):
-            return self._bytes(reads, body) <= 2.1 * body.bytes
+        if self.options.target != "cpu" and body.cost <= SUMMED:
+            reduced = [self.bodies[result] for result in consumers if self.bodies[result].loops]
+            others = [self.bodies[result] for result in consumers if not self.bodies[result].loops]
+            if self._summed(reduced, others):
+                return self._bytes(reads, body) <= 2.1 * body.bytes
+            if self._parted(reduced, others):
+                return self._bytes(reads, body) <= 1.1 * body.bytes
         if len(consumers) == 1 or times <= 1.1 * len(consumers):
             return body.cost <= CHEAP and self._bytes(reads, body) <= 1.1 * body.bytes and again <= 4 * saved
         return body.cost == 0 and again <= saved
 
-    def _summed(self, consumers: list[Body], body: Body) -> bool:
+    def _summed(self, reduced: list[Body], others: list[Body]) -> bool:
         """Whether all readers but one are sums of columns, which that one reads."""
-        others = {consumer.result for consumer in consumers if not consumer.loops}
-        sums = {consumer.result: consumer for consumer in consumers if consumer.loops}
-        if len(others) != 1 or not sums:
+        if len(others) != 1 or not reduced:
             return False
-        members = [Member.of(0, consumer, self.indexing) for consumer in sums.values()]
-        waited = {read.source for result in others for read in self.bodies[result].reads}
+        members = [Member.of(0, consumer, self.indexing) for consumer in reduced]
+        waited = {read.source for read in others[0].reads}
         return all(member.reduces_columns() and member.result in waited for member in members)
+
+    def _parted(self, reduced: list[Body], others: list[Body]) -> bool:
+        """Whether each of `others` needs one of `reduced` through a call."""
+        if not reduced or not others:
+            return False
+        first = min(self.places[body.result] for body in reduced)
+        results = {body.result for body in reduced}
+        return all(self._calls_with(other, results, first) for other in others)
+
+    def _calls_with(self, body: Body, results: set[ir.Value], first: int) -> bool:
+        """Whether a call that `body` needs needs one of `results`; the graph has none before place `first`."""
+        todo, seen = [(body.result, False)], set()
+        while todo:
+            value, called = todo.pop()
+            if called and value in results:
+                return True
+            if (value, called) in seen or self.places.get(value, -1) < first:
+                continue
+            seen.add((value, called))
+            op = value.owner
+            read = (read.source for read in self.bodies[value].reads) if value in self.bodies else ()
+            called = called or op.name == "func.call"
+            todo += ((needed, called) for needed in (*op.operands, *read))
+        return False
 
     def _bytes(self, reads: Counter[ir.Value], body: Body) -> int:
         """Bytes read from memory to compute every element once. Smaller tensors that stay in a cache are not counted."""

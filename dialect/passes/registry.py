@@ -21,6 +21,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "split-reductions": ("split_reductions", "SplitReductions"),
     "drop-roundings": ("drop_roundings", "DropRoundings"),
     "inline-producers": ("inline_producers", "InlineProducers"),
+    "widen-intermediates": ("widen_intermediates", "WidenIntermediates"),
     "cse-computes": ("cse_computes", "CseComputes"),
     "simplify-masks": ("simplify_masks", "SimplifyMasks"),
     "form-kernels": ("form_kernels", "FormKernels"),

@@ -122,3 +122,21 @@ def test_infinities_of_16_bits_are_found():
 
     for got, want in zip(torch.compile(function, backend="bascule")(x), function(x), strict=True):
         assert torch.equal(got, want) and 0 < got.sum() < got.numel()
+
+
+def test_a_gate_is_not_rounded_on_its_way():
+    """Its rounding would be that of all it scales. The call between them keeps gate and means in different kernels."""
+    x = seeded(4, 24, 16, 16).to(BF16)
+    squeeze, expand = seeded(8, 24).to(BF16), seeded(24, 8).to(BF16)
+
+    def function(x: Tensor, squeeze: Tensor, expand: Tensor) -> Tensor:
+        y = F.hardswish(x * 1.1)
+        gate = F.linear(F.relu(F.linear(y.mean((2, 3)), squeeze)), expand)
+        return y * F.hardsigmoid(gate + 0.3)[:, :, None, None]
+
+    once = function(x.float(), squeeze.float(), expand.float())
+    for target in ("cpu", "interpret"):
+        torch.compiler.reset()
+        options = {"target": target, "on_error": "raise"}
+        got = torch.compile(function, backend="bascule", options=options)(x, squeeze, expand)
+        assert (got - once).norm() < 0.7 * (function(x, squeeze, expand) - once).norm()

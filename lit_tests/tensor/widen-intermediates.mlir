@@ -1,0 +1,163 @@
+// RUN: bascule-opt %s --widen-intermediates | filecheck %s
+// RUN: bascule-run %s --function=gate --interpret-only --pipeline=widen-intermediates
+// RUN: bascule-run %s --function=cast --interpret-only --pipeline=widen-intermediates
+
+// Each element of the gate is for 128 others: it is not rounded.
+// CHECK-LABEL: func.func @gate(
+// CHECK: %[[G:[a-z0-9]+]] = "bascule.compute"
+// CHECK-NOT: arith.truncf
+// CHECK: () -> tensor<64xf32>
+// CHECK: %[[E:[a-z0-9_]+]] = tensor.extract %[[G]][%{{[a-z0-9]+}}] : tensor<64xf32>
+// CHECK-NEXT: arith.mulf %{{[a-z0-9]+}}, %[[E]] : f32
+func.func @gate(%x: tensor<64x128xbf16>, %s: tensor<64xf32>) -> tensor<64x128xbf16> attributes {bascule.graph} {
+  %g = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %a = tensor.extract %s[%i] : tensor<64xf32>
+    %b = math.tanh %a : f32
+    %c = arith.truncf %b : f32 to bf16
+    "bascule.yield"(%c) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xbf16>
+  %z = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %a = tensor.extract %x[%i, %j] : tensor<64x128xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = tensor.extract %g[%i] : tensor<64xbf16>
+    %d = arith.extf %c : bf16 to f32
+    %e = arith.mulf %b, %d : f32
+    %f = arith.truncf %e : f32 to bf16
+    "bascule.yield"(%f) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64, 128)>} : () -> tensor<64x128xbf16>
+  return %z : tensor<64x128xbf16>
+}
+
+// Of the user's own cast what is rounded need not be seen by arithmetic on 16 bits either.
+// CHECK-LABEL: func.func @cast(
+// CHECK: %[[G:[a-z0-9]+]] = "bascule.compute"
+// CHECK-NOT: arith.truncf
+// CHECK: () -> tensor<64xf32>
+// CHECK: %[[E:[a-z0-9_]+]] = tensor.extract %[[G]][%{{[a-z0-9]+}}] : tensor<64xf32>
+// CHECK-NEXT: arith.mulf %{{[a-z0-9]+}}, %[[E]] : f32
+func.func @cast(%x: tensor<64x128xbf16>, %s: tensor<64xf32>) -> tensor<64x128xbf16> attributes {bascule.graph} {
+  %g = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %a = tensor.extract %s[%i] : tensor<64xf32>
+    %b = math.tanh %a : f32
+    %c = arith.truncf %b {bascule.cast} : f32 to bf16
+    "bascule.yield"(%c) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xbf16>
+  %z = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %a = tensor.extract %x[%i, %j] : tensor<64x128xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = tensor.extract %g[%i] : tensor<64xbf16>
+    %d = arith.extf %c : bf16 to f32
+    %e = arith.mulf %b, %d : f32
+    %f = arith.truncf %e : f32 to bf16
+    "bascule.yield"(%f) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64, 128)>} : () -> tensor<64x128xbf16>
+  return %z : tensor<64x128xbf16>
+}
+
+// The user casts and casts back: it rounds.
+// CHECK-LABEL: func.func @converted(
+// CHECK: arith.truncf
+// CHECK: () -> tensor<64xbf16>
+// CHECK: return
+func.func @converted(%x: tensor<64x128xbf16>, %s: tensor<64xf32>) -> tensor<64x128xbf16> attributes {bascule.graph} {
+  %g = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %a = tensor.extract %s[%i] : tensor<64xf32>
+    %b = math.tanh %a : f32
+    %c = arith.truncf %b {bascule.cast} : f32 to bf16
+    "bascule.yield"(%c) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xbf16>
+  %z = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %a = tensor.extract %x[%i, %j] : tensor<64x128xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = tensor.extract %g[%i] : tensor<64xbf16>
+    %d = arith.extf %c {bascule.cast} : bf16 to f32
+    %e = arith.mulf %b, %d : f32
+    %f = arith.truncf %e : f32 to bf16
+    "bascule.yield"(%f) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64, 128)>} : () -> tensor<64x128xbf16>
+  return %z : tensor<64x128xbf16>
+}
+
+// Asked for as it is in memory.
+// CHECK-LABEL: func.func @stored(
+// CHECK: arith.truncf
+// CHECK: () -> tensor<64xbf16>
+// CHECK: return
+func.func @stored(%x: tensor<64x128xbf16>, %s: tensor<64xf32>) -> tensor<64x128xbf16> attributes {bascule.graph} {
+  %g = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %a = tensor.extract %s[%i] : tensor<64xf32>
+    %b = math.tanh %a : f32
+    %c = arith.truncf %b : f32 to bf16
+    "bascule.yield"(%c) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xbf16>
+  %z = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %a = tensor.extract %x[%i, %j] : tensor<64x128xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = tensor.extract %g[%i] : tensor<64xbf16>
+    %d = arith.extf %c {bascule.stored} : bf16 to f32
+    %e = arith.mulf %b, %d : f32
+    %f = arith.truncf %e : f32 to bf16
+    "bascule.yield"(%f) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64, 128)>} : () -> tensor<64x128xbf16>
+  return %z : tensor<64x128xbf16>
+}
+
+// Something else takes it.
+// CHECK-LABEL: func.func @returned(
+// CHECK: arith.truncf
+// CHECK: () -> tensor<64xbf16>
+// CHECK: return
+func.func @returned(%x: tensor<64x128xbf16>, %s: tensor<64xf32>) -> (tensor<64x128xbf16>, tensor<64xbf16>) attributes {bascule.graph} {
+  %g = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %a = tensor.extract %s[%i] : tensor<64xf32>
+    %b = math.tanh %a : f32
+    %c = arith.truncf %b : f32 to bf16
+    "bascule.yield"(%c) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xbf16>
+  %z = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %a = tensor.extract %x[%i, %j] : tensor<64x128xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = tensor.extract %g[%i] : tensor<64xbf16>
+    %d = arith.extf %c : bf16 to f32
+    %e = arith.mulf %b, %d : f32
+    %f = arith.truncf %e : f32 to bf16
+    "bascule.yield"(%f) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64, 128)>} : () -> tensor<64x128xbf16>
+  return %z, %g : tensor<64x128xbf16>, tensor<64xbf16>
+}
+
+// Not so much smaller than what reads it that wider elements would cost nothing.
+// CHECK-LABEL: func.func @large(
+// CHECK: arith.truncf
+// CHECK: () -> tensor<64xbf16>
+// CHECK: return
+func.func @large(%x: tensor<64x16xbf16>, %s: tensor<64xf32>) -> tensor<64x16xbf16> attributes {bascule.graph} {
+  %g = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %a = tensor.extract %s[%i] : tensor<64xf32>
+    %b = math.tanh %a : f32
+    %c = arith.truncf %b : f32 to bf16
+    "bascule.yield"(%c) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xbf16>
+  %z = "bascule.compute"() ({
+  ^bb0(%i: index, %j: index):
+    %a = tensor.extract %x[%i, %j] : tensor<64x16xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = tensor.extract %g[%i] : tensor<64xbf16>
+    %d = arith.extf %c : bf16 to f32
+    %e = arith.mulf %b, %d : f32
+    %f = arith.truncf %e : f32 to bf16
+    "bascule.yield"(%f) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (64, 16)>} : () -> tensor<64x16xbf16>
+  return %z : tensor<64x16xbf16>
+}
