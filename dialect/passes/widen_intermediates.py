@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..analysis.bodies import PRODUCERS, Body, Read, summarize
+from ..analysis.bodies import PRODUCERS, Body, Read, summarize, tensor_bytes
 from ..ir.functions import graph_functions
 from ..ir.regions import end_of
 from ..ir.types import is_undone
@@ -11,15 +11,17 @@ from ..mlir import ir
 from .base import VALUES, Pass
 
 FEW = 32  # points of a reader for each point of what it reads: then wider elements are a small part of what moves
+SMALL = 1 << 16  # bytes that move in less time than a kernel takes to start
 
 
 @dataclass(frozen=True)
 class WidenIntermediates(Pass):
-    """Gives a compute whose elements are rounded for its store a result as wide as they were before, where only larger pointwise computes
-    read it: a gate, a scale or a shift, whose rounding all elements that it is for would share.
+    """Gives a compute whose elements are rounded for its store a result as wide as they were before, where that costs nothing: only pointwise
+    computes of 32 times as many elements read it (a gate, a scale or a shift, whose rounding all elements that it is for would share), or
+    computes of which no operand has more than 64 KiB (what is done for one token).
 
-    Results that something else takes, whose readers ask for rounded numbers (`bascule.stored`, or a `bascule.cast` that meets one), or that
-    no reader repeats at least 32 times stay as they are. Takes and leaves the tensor stage.
+    Results that something else takes, or whose readers ask for rounded numbers (`bascule.stored`, or a `bascule.cast` that meets one), stay
+    as they are. Takes and leaves the tensor stage.
     """
 
     name: ClassVar[str] = "widen-intermediates"
@@ -48,7 +50,8 @@ def _widen(body: Body, uses: list[tuple[Body, Read]]) -> None:
     if isinstance(rounding, ir.Block) or not uses or sum(1 for _ in body.result.uses) > len(uses):
         return
     for reader, read in uses:
-        if not reader.is_pointwise or reader.points * read.times < FEW * body.points:
+        repeated = reader.is_pointwise and reader.points * read.times >= FEW * body.points
+        if not repeated and any(tensor_bytes(other.source) > SMALL for other in reader.reads):
             return
         users = [use.owner.operation for use in read.op.results[0].uses]
         if not all(user.name == "arith.extf" and is_undone(rounding, user) for user in users):

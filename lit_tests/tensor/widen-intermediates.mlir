@@ -1,5 +1,6 @@
 // RUN: bascule-opt %s --widen-intermediates | filecheck %s
 // RUN: bascule-run %s --function=gate --interpret-only --pipeline=widen-intermediates
+// RUN: bascule-run %s --function=small --interpret-only --pipeline=widen-intermediates
 // RUN: bascule-run %s --function=cast --interpret-only --pipeline=widen-intermediates
 
 // Each element of the gate is for 128 others: it is not rounded.
@@ -139,25 +140,63 @@ func.func @returned(%x: tensor<64x128xbf16>, %s: tensor<64xf32>) -> (tensor<64x1
 // Not so much smaller than what reads it that wider elements would cost nothing.
 // CHECK-LABEL: func.func @large(
 // CHECK: arith.truncf
-// CHECK: () -> tensor<64xbf16>
+// CHECK: () -> tensor<4096xbf16>
 // CHECK: return
-func.func @large(%x: tensor<64x16xbf16>, %s: tensor<64xf32>) -> tensor<64x16xbf16> attributes {bascule.graph} {
+func.func @large(%x: tensor<4096x16xbf16>, %s: tensor<4096xf32>) -> tensor<4096x16xbf16> attributes {bascule.graph} {
   %g = "bascule.compute"() ({
   ^bb0(%i: index):
-    %a = tensor.extract %s[%i] : tensor<64xf32>
+    %a = tensor.extract %s[%i] : tensor<4096xf32>
     %b = math.tanh %a : f32
     %c = arith.truncf %b : f32 to bf16
     "bascule.yield"(%c) : (bf16) -> ()
-  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xbf16>
+  }) {ranges = affine_map<() -> (4096)>} : () -> tensor<4096xbf16>
   %z = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):
-    %a = tensor.extract %x[%i, %j] : tensor<64x16xbf16>
+    %a = tensor.extract %x[%i, %j] : tensor<4096x16xbf16>
     %b = arith.extf %a : bf16 to f32
-    %c = tensor.extract %g[%i] : tensor<64xbf16>
+    %c = tensor.extract %g[%i] : tensor<4096xbf16>
     %d = arith.extf %c : bf16 to f32
     %e = arith.mulf %b, %d : f32
     %f = arith.truncf %e : f32 to bf16
     "bascule.yield"(%f) : (bf16) -> ()
-  }) {ranges = affine_map<() -> (64, 16)>} : () -> tensor<64x16xbf16>
-  return %z : tensor<64x16xbf16>
+  }) {ranges = affine_map<() -> (4096, 16)>} : () -> tensor<4096x16xbf16>
+  return %z : tensor<4096x16xbf16>
+}
+
+// Small tensors alone, a sum over them among the readers.
+// CHECK-LABEL: func.func @small(
+// CHECK: () -> tensor<256xf32>
+// CHECK: () -> tensor<f32>
+// CHECK: () -> tensor<256xbf16>
+// CHECK-NEXT: return
+func.func @small(%x: tensor<256xbf16>, %y: tensor<256xbf16>) -> tensor<256xbf16> attributes {bascule.graph} {
+  %h = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %a = tensor.extract %x[%i] : tensor<256xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = tensor.extract %y[%i] : tensor<256xbf16>
+    %d = arith.extf %c : bf16 to f32
+    %e = arith.addf %b, %d : f32
+    %f = arith.truncf %e : f32 to bf16
+    "bascule.yield"(%f) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (256)>} : () -> tensor<256xbf16>
+  %s = "bascule.compute"() ({
+    %t = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = tensor.extract %h[%k] : tensor<256xbf16>
+      %b = arith.extf %a : bf16 to f32
+      "bascule.yield"(%b) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (256)>} : () -> f32
+    "bascule.yield"(%t) : (f32) -> ()
+  }) {ranges = affine_map<() -> ()>} : () -> tensor<f32>
+  %z = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %a = tensor.extract %h[%i] : tensor<256xbf16>
+    %b = arith.extf %a : bf16 to f32
+    %c = tensor.extract %s[] : tensor<f32>
+    %d = arith.mulf %b, %c : f32
+    %e = arith.truncf %d : f32 to bf16
+    "bascule.yield"(%e) : (bf16) -> ()
+  }) {ranges = affine_map<() -> (256)>} : () -> tensor<256xbf16>
+  return %z : tensor<256xbf16>
 }
