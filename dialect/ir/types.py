@@ -33,18 +33,18 @@ def is_float(type_: ir.Type) -> bool:
     return isinstance(type_, ir.FloatType)
 
 
-# What an `arith.extf` without a mark widens, for arithmetic on 16 bits, need not be rounded. Marks on conversions:
+# Marks on conversions. What an `arith.extf` without one widens is for arithmetic on 16 bits, and need not be rounded.
 CAST = "bascule.cast"  # on an `arith.extf`, or an `arith.truncf` to 16 bits: the user's own; where two meet, the number is rounded
 STORED = "bascule.stored"  # on an `arith.extf`: takes the number as it would be in memory
 
 
 def rounds_for_store(op: ir.Operation) -> bool:
-    """Whether an op is a rounding that is needed for a value to be stored in fewer bits; one that is needed anywhere has a rounding mode."""
+    """Whether an op is a rounding for a value to be stored in fewer bits; one that is to be seen everywhere has a rounding mode."""
     return op.name == "arith.truncf" and "roundingmode" not in op.attributes
 
 
 def is_undone(op: ir.Operation, extension: ir.Operation) -> bool:
-    """Whether `op` is a rounding of a number as wide as `extension`, which reads it, makes it again, and that need not be seen there."""
+    """Whether `op` rounds a number that `extension`, which reads what it gives, makes as wide again, and may have as it was before."""
     if STORED in extension.attributes or not rounds_for_store(op) or op.operands[0].type != extension.results[0].type:
         return False
     return not (CAST in op.attributes and CAST in extension.attributes)
