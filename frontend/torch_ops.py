@@ -11,9 +11,7 @@ from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
 
 EXPR, LAYOUTS = "bascule.expr", "bascule.layouts"
-DECOMPOSED = (
-    "bascule.decomposed"  # a cast at the end, or inside, of what stands for another operator: not the user's own
-)
+DECOMPOSED = "bascule.decomposed"  # on a cast that the decomposition of another operator makes: not the user's own
 LIST = "torch.prim.ListConstruct"
 COMPLEX = "torch.constant.complex"
 

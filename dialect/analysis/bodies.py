@@ -1,6 +1,6 @@
 """What is in the body of a compute, scan or scatter: the tensors it reads, the work an element takes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..ir.types import byte_width
@@ -161,6 +161,15 @@ def _visit(body: Body, block: ir.Block, times: int, guarded: bool) -> None:
                 _visit(body, region.blocks[0], times * RAGGED, True)
         else:
             body.cost += times * op_cost(name)
+
+
+def readers_of(bodies: Iterable[Body]) -> dict[ir.Value, list[tuple[Body, Read]]]:
+    """Tensor -> which of `bodies` read it, and where."""
+    readers: dict[ir.Value, list[tuple[Body, Read]]] = {}
+    for body in bodies:
+        for read in body.reads:
+            readers.setdefault(read.source, []).append((body, read))
+    return readers
 
 
 def tensor_bytes(value: ir.Value) -> int:

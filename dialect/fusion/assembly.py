@@ -169,12 +169,13 @@ class _Writer:
         tile = self.tiles.get(source)
         if tile is None:
             return None
-        value, element = builders.read(tile[0], [indices[d] for d in tile[1].inner_dims]), source.type.element_type
+        kept, member, cast = tile
+        value, element = builders.read(kept, [indices[d] for d in member.inner_dims]), source.type.element_type
         widened = isinstance(value.type, ir.FloatType) and value.type != element
         if not widened:
             return value
         rounded = arith.truncf(element, value)
-        if tile[2]:
+        if cast:
             rounded.owner.attributes[CAST] = ir.UnitAttr.get()
         return rounded
 

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
-from ..analysis.bodies import PRODUCERS, Body, Read, summarize, tensor_bytes
+from ..analysis.bodies import PRODUCERS, Body, readers_of, summarize, tensor_bytes
 from ..analysis.gathers import gathers
 from ..analysis.indexing import Indexing
 from ..analysis.simplification import Simplifier
@@ -56,24 +57,23 @@ class _Graph:
     """One graph function: its bodies as they would be after the inlining decided so far."""
 
     def __init__(self, options: InlineProducers, graph: ir.Operation, simplifier: Simplifier):
-        self.options = options
+        self.options, self.graph = options, graph
         self.indexing = Indexing(builders.symbols_of(graph), simplifier)
-        self.bodies: dict[ir.Value, Body] = {}  # by result, in program order
-        self.uses: dict[ir.Value, list[tuple[Body, Read]]] = {}
+        ops = [view.operation for view in graph.regions[0].blocks[0].operations]
+        # By result, in program order.
+        self.bodies = {op.results[0]: summarize(op) for op in ops if op.name in PRODUCERS}
+        self.uses = readers_of(self.bodies.values())
         self.inlined: dict[ir.Value, ir.Operation] = {}
         self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, with what is inlined so far
-        self.places: dict[ir.Value, int] = {}  # of results of ops in the graph
         self.kept: set[ir.Value] = set()  # results that something uses other than by reading elements in a body
         # Of each body with what is inlined into it so far: tensors read, with how often a point reads one.
         self.reads: dict[ir.Value, Counter[ir.Value]] = {}
-        for place, view in enumerate(graph.regions[0].blocks[0].operations):
-            op = view.operation
-            self.places.update((result, place) for result in op.results)
-            if op.name in PRODUCERS:
-                body = summarize(op)
-                self.bodies[body.result] = body
-                for read in body.reads:
-                    self.uses.setdefault(read.source, []).append((body, read))
+
+    @cached_property
+    def places(self) -> dict[ir.Value, int]:
+        """The numbers of the ops in the graph, by result."""
+        ops = enumerate(self.graph.regions[0].blocks[0].operations)
+        return {result: place for place, view in ops for result in view.operation.results}
 
     def run(self) -> None:
         for body in self.bodies.values():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..analysis.bodies import PRODUCERS, Body, Read, summarize, tensor_bytes
+from ..analysis.bodies import PRODUCERS, Body, Read, readers_of, summarize, tensor_bytes
 from ..ir.functions import graph_functions
 from ..ir.regions import end_of
 from ..ir.types import is_undone
@@ -35,13 +35,10 @@ class WidenIntermediates(Pass):
 def _widen_in(graph: ir.Operation) -> None:
     ops = [view.operation for view in graph.regions[0].blocks[0].operations]
     bodies = [summarize(op) for op in ops if op.name in PRODUCERS]
-    uses: dict[ir.Value, list[tuple[Body, Read]]] = {}
-    for body in bodies:
-        for read in body.reads:
-            uses.setdefault(read.source, []).append((body, read))
+    readers = readers_of(bodies)
     for body in bodies:
         if body.op.name == "bascule.compute":
-            _widen(body, uses.get(body.result, []))
+            _widen(body, readers.get(body.result, []))
 
 
 def _widen(body: Body, uses: list[tuple[Body, Read]]) -> None:

@@ -135,6 +135,12 @@ def reader(
     return lambda at: read(x, indices(at)).to(dtype, mark=mark)
 
 
+def promotion(*dtypes: torch.dtype | None) -> str | None:
+    """The mark of operands' conversions for a result that is of `dtypes`, or computed as such: where none is narrow, a narrower operand is
+    promoted."""
+    return None if set(dtypes).intersection(NARROW) else CAST
+
+
 def elementwise(
     c: Conversion,
     emit: Emit,
@@ -150,8 +156,7 @@ def elementwise(
     """
     result = dtype_of_result(c, number)
     inside = opmath(dtype or result)
-    if mark is None and not {result, dtype}.intersection(NARROW):
-        mark = CAST  # a narrower operand is promoted
+    mark = mark or promotion(result, dtype)
     readers = [reader(c, x, c.result_sizes[number], inside, mark=mark) for x in operands]
     return c.compute(lambda at: finish(c, emit(*(r(at) for r in readers)), result), number)
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 
 import torch
 from bascule.dialect.ir.shapes import constant
-from bascule.dialect.ir.types import CAST
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from .axes import Axes
-from .operands import dtype_of_result, finish, number_scalar, tensor_dtype
-from .scalars import NARROW, UNSIGNED, Scalar, is_float, opmath, select
+from .operands import dtype_of_result, finish, number_scalar, promotion, tensor_dtype
+from .scalars import UNSIGNED, Scalar, is_float, opmath, select
 
 Emit = Callable[[Scalar], Scalar]
 
@@ -41,7 +40,7 @@ def reduce(
     result = dtype_of_result(c, number)
     inside = inside or opmath(result)
     tensor_dtype(axes.x)  # complex is refused before anything is built
-    mark = None if result in NARROW else CAST  # a sum in f32 of narrower elements
+    mark = promotion(result)  # a sum in f32 of narrower elements
     return c.compute(
         lambda at: finish(c, after(axes.reduce(kind, at, emit, dtype or inside, inside, mark=mark)[0]), result), number
     )

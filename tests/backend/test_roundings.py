@@ -154,6 +154,6 @@ def test_what_is_small_is_not_rounded_between_kernels(target):
 def distance(function, *inputs: Tensor, target: str) -> float:
     """How far the compiled function is from `function` in f32, in units of what eager is."""
     torch.compiler.reset()
-    compiled = torch.compile(function, backend="bascule", options={"target": target, "on_error": "raise"})
+    ours = torch.compile(function, backend="bascule", options={"target": target, "on_error": "raise"})
     exact = function(*(x.float() for x in inputs))
-    return ((compiled(*inputs) - exact).norm() / (function(*inputs) - exact).norm()).item()
+    return ((ours(*inputs) - exact).norm() / (function(*inputs) - exact).norm()).item()
