@@ -37,6 +37,8 @@ class InlineProducers(Pass):
     On `target` cuda a cheap compute whose sums one reader waits for (the gradient of a relu before a batch norm) is inlined into the sums
     and the reader if that costs no more than its result written once and read by both: rows need not be cut to be summed while near. So is one
     whose reductions all other readers wait for through a call (the gate of a squeeze and excitation), which no kernel holds together with them.
+    What one kernel reads, and another after a call (a residual), is not stored for the other where no more bytes are moved: then it is not
+    rounded either.
     """
 
     name: ClassVar[str] = "inline-producers"
@@ -153,7 +155,12 @@ class _Graph:
                 return self._bytes(reads, body) <= 2.1 * body.bytes
             if self._parted(reduced, others):
                 return self._bytes(reads, body) <= 1.1 * body.bytes
-        if len(consumers) == 1 or times <= 1.1 * len(consumers):
+        once_each = len(consumers) == 1 or times <= 1.1 * len(consumers)
+        if self.options.target != "cpu" and once_each and body.cost <= CHEAP and self._is_elementwise(reads, body):
+            bound = 2.1 if body.width < 4 else 1.9  # f32 is not rounded: as many bytes are no gain
+            if self._bytes(reads, body) <= bound * body.bytes and self._left_out([self.bodies[c] for c in consumers]):
+                return True
+        if once_each:
             return body.cost <= CHEAP and self._bytes(reads, body) <= 1.1 * body.bytes and again <= 4 * saved
         return body.cost == 0 and again <= saved
 
@@ -167,14 +174,43 @@ class _Graph:
 
     def _parted(self, reduced: list[Body], others: list[Body]) -> bool:
         """Whether each of `others` needs one of `reduced` through a call."""
-        if not reduced or not others:
-            return False
-        first = min(self.places[body.result] for body in reduced)
-        results = {body.result for body in reduced}
-        return all(self._calls_with(other, results, first) for other in others)
+        return bool(reduced and others) and all(self._through_call(reduced, other) for other in others)
 
-    def _calls_with(self, body: Body, results: set[ir.Value], first: int) -> bool:
-        """Whether a call that `body` needs needs one of `results`; the graph has none before place `first`."""
+    def _left_out(self, readers: list[Body]) -> bool:
+        """Whether one of `readers` waits for others through a call, these for none: their kernel would store what they read only for it.
+
+        They make up no one kernel where they are summed along columns.
+        """
+        waiting = []
+        for body in readers:
+            others = [other for other in readers if other is not body]
+            if others and self._through_call(others, body):
+                waiting.append(body)
+            if len(waiting) > 1:
+                return False
+        return len(waiting) == 1 and not self._sums_columns([body for body in readers if body is not waiting[0]])
+
+    def _sums_columns(self, bodies: list[Body]) -> bool:
+        """Whether one of `bodies`, or what reads them in turn with no call between, sums columns."""
+        todo, seen = bodies, set()
+        while todo:
+            body = todo.pop()
+            if body.result not in seen:
+                seen.add(body.result)
+                if body.loops and Member.of(0, body, self.indexing).reduces_columns():
+                    return True
+                todo += [consumer for consumer, _ in self.uses.get(body.result, ())]
+        return False
+
+    def _is_elementwise(self, reads: Counter[ir.Value], body: Body) -> bool:
+        """Whether what `body` reads has its points, but for small tensors and one whose rows are looked up."""
+        sizes = [(tensor_bytes(source), byte_width(source.type.element_type)) for source in reads]
+        return sum(whole > SMALL and whole != body.points * width for whole, width in sizes) <= 1
+
+    def _through_call(self, needed: list[Body], body: Body) -> bool:
+        """Whether `body` needs one of `needed` through a call."""
+        first = min(self.places[other.result] for other in needed)  # what comes before needs none
+        results = {other.result for other in needed}
         todo, seen = [(body.result, False)], set()
         while todo:
             value, called = todo.pop()
@@ -186,7 +222,7 @@ class _Graph:
             op = value.owner
             read = (read.source for read in self.bodies[value].reads) if value in self.bodies else ()
             called = called or op.name == "func.call"
-            todo += ((needed, called) for needed in (*op.operands, *read))
+            todo += ((source, called) for source in (*op.operands, *read))
         return False
 
     def _bytes(self, reads: Counter[ir.Value], body: Body) -> int:

@@ -151,6 +151,31 @@ def test_what_is_small_is_not_rounded_between_kernels(target):
     assert distance(function, x, *weights, target=target) < 0.5
 
 
+def test_every_second_residual_is_stored_on_a_gpu():
+    """The other one is added again from its two terms, which are as many bytes: unless it is returned."""
+    x, *weights = seeded(512, 512).to(BF16), *(seeded(6, 512, 512) / 22).to(BF16)
+
+    def sums(x: Tensor, *weights: Tensor) -> list[Tensor]:
+        found = [x]
+        for weight in weights:
+            found.append(found[-1] + F.linear(F.rms_norm(found[-1], x.shape[1:]), weight))
+        return found[1:]
+
+    def last(x: Tensor, *weights: Tensor) -> Tensor:
+        return sums(x, *weights)[-1]
+
+    exact, eager = last(x.double(), *(w.double() for w in weights)), last(x, *weights)
+    options = {"target": "interpret", "on_error": "raise"}
+    torch.compiler.reset()
+    stored = torch.compile(sums, backend="bascule", options=options)(x, *weights)[-1]
+    torch.compiler.reset()
+    again = torch.compile(last, backend="bascule", options=options)(x, *weights)
+    torch.compiler.reset()
+    as_eager = torch.compile(last, backend="bascule", options={**options, "numerics": "eager"})(x, *weights)
+    assert (again - exact).norm() < 0.9 * (stored - exact).norm() < 0.9 * (eager - exact).norm()
+    assert share_equal(as_eager, eager) > 0.999
+
+
 def distance(function, *inputs: Tensor, target: str) -> float:
     """How far the compiled function is from `function` in f32, in units of what eager is."""
     torch.compiler.reset()
