@@ -156,10 +156,8 @@ class _Graph:
             if self._parted(reduced, others):
                 return self._bytes(reads, body) <= 1.1 * body.bytes
         once_each = len(consumers) == 1 or times <= 1.1 * len(consumers)
-        if self.options.target != "cpu" and once_each and body.cost <= CHEAP and self._is_elementwise(reads, body):
-            bound = 2.1 if body.width < 4 else 1.9  # f32 is not rounded: as many bytes are no gain
-            if self._bytes(reads, body) <= bound * body.bytes and self._left_out([self.bodies[c] for c in consumers]):
-                return True
+        if self.options.target != "cpu" and once_each and self._left_out(body, [self.bodies[c] for c in consumers]):
+            return True
         if once_each:
             return body.cost <= CHEAP and self._bytes(reads, body) <= 1.1 * body.bytes and again <= 4 * saved
         return body.cost == 0 and again <= saved
@@ -176,19 +174,24 @@ class _Graph:
         """Whether each of `others` needs one of `reduced` through a call."""
         return bool(reduced and others) and all(self._through_call(reduced, other) for other in others)
 
-    def _left_out(self, readers: list[Body]) -> bool:
-        """Whether one of `readers` waits for others through a call, these for none: their kernel would store what they read only for it.
-
-        They make up no one kernel where they are summed along columns.
+    def _left_out(self, body: Body, readers: list[Body]) -> bool:
+        """Whether `body` need not be stored: one kernel reads it, and another that waits for that one through a call; to read what it is made of
+        moves no more bytes. What is small is not moved to memory. Sums of columns are no one kernel with what reads the same.
         """
+        reads = self.reads[body.result]
+        bound = 2.1 if body.width < 4 else 1.9  # f32 is not rounded: as many bytes are no gain
+        if body.cost > CHEAP or body.bytes <= SMALL or self._bytes(reads, body) > bound * body.bytes:
+            return False
         waiting = []
-        for body in readers:
-            others = [other for other in readers if other is not body]
-            if others and self._through_call(others, body):
-                waiting.append(body)
+        for reader in readers:
+            others = [other for other in readers if other is not reader]
+            if others and self._through_call(others, reader):
+                waiting.append(reader)
             if len(waiting) > 1:
                 return False
-        return len(waiting) == 1 and not self._sums_columns([body for body in readers if body is not waiting[0]])
+        if len(waiting) != 1 or not self._is_elementwise(reads, body):
+            return False
+        return not self._sums_columns([reader for reader in readers if reader is not waiting[0]])
 
     def _sums_columns(self, bodies: list[Body]) -> bool:
         """Whether one of `bodies`, or what reads them in turn with no call between, sums columns."""
