@@ -17,7 +17,7 @@ import torch
 
 from .cuda_model_cases import CASES, CudaModelCase
 from .cuda_models import compiled, distance, fill, gradient, reference, step_of
-from .measure import print_ratios, print_table, save
+from .measure import is_asked_for, print_ratios, print_table, save
 
 BACKENDS = "eager,inductor,bascule"
 KEYS = ("result", "first", "all")
@@ -30,14 +30,9 @@ def drawn(case: CudaModelCase, seed: int):
         return case.make()
 
 
-def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: p.grad.detach().float().clone() for name, p in model.named_parameters() if p.grad is not None}
-
-
-def apart(got: dict[str, torch.Tensor], want: dict[str, torch.Tensor]) -> float:
-    """`distance` of two sets of gradients, each taken as one long vector."""
-    off = sum((got[name] - value).double().square().sum() for name, value in want.items())
-    return (off / sum(value.double().square().sum() for value in want.values())).sqrt().item()
+def gradients(model: torch.nn.Module) -> torch.Tensor:
+    """All of them as one long vector."""
+    return torch.cat([p.grad.detach().float().flatten() for p in model.parameters() if p.grad is not None])
 
 
 def measure(case: CudaModelCase, backends: Sequence[str], seeds: int) -> dict:
@@ -51,14 +46,14 @@ def measure(case: CudaModelCase, backends: Sequence[str], seeds: int) -> dict:
         fresh, call = drawn(case, seed)
         state = {name: value.clone() for name, value in fresh.state_dict().items()}
         want, want_first = reference(case, fresh, call)
-        want_all = gradients(fresh)
+        want_all = gradients(fresh) if case.training else None
         for backend, model in models.items():
             model.load_state_dict(state)
             result = step_of(case, model, call, targets[backend])()
             found[backend]["result"].append(distance(result, want))
-            if case.training:
+            if want_all is not None:
                 found[backend]["first"].append(distance(gradient(case, model), want_first))
-                found[backend]["all"].append(apart(gradients(model), want_all))
+                found[backend]["all"].append(distance(gradients(model), want_all))
             model.zero_grad(set_to_none=True)
     return {"model": case.name, **{backend: summary(values) for backend, values in found.items()}}
 
@@ -67,6 +62,12 @@ def summary(values: dict[str, list[float]]) -> dict:
     """The numbers of each seed, and the roots of their mean squares."""
     means = {key: (sum(x * x for x in v) / len(v)) ** 0.5 for key, v in values.items() if v}
     return {**means, "seeds": {key: v for key, v in values.items() if v}}
+
+
+def cell(row: dict, key: str, backend: str) -> str:
+    if "failed" in row:
+        return "failed"
+    return f"{row[backend][key]:.3g}" if key in row[backend] else ""
 
 
 def main() -> None:
@@ -81,7 +82,7 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     end = time.perf_counter() + args.limit
     backends = args.backends.split(",")
-    cases = [case for case in CASES if not args.only or any(part in case.name for part in args.only.split(","))]
+    cases = [case for case in CASES if is_asked_for(case.name, args.only)]
     if args.fill:
         fill([case.name for case in cases], backends)
     rows: list[dict] = []
@@ -89,18 +90,17 @@ def main() -> None:
         if time.perf_counter() > end:
             break
         try:
-            rows.append(measure(case, backends, args.seeds))
-            print(rows[-1], file=sys.stderr, flush=True)
-            save(f"distances from eager in f32, {args.seeds} seeds", rows, args.json)
-        except Exception:  # the other models are still to be measured
+            row = measure(case, backends, args.seeds)
+        except Exception as error:  # the other models are still to be measured; the table names this one
             traceback.print_exc()
+            row = {"model": case.name, "failed": f"{type(error).__name__}: {error}"[:800]}
+        rows.append(row)
+        print(row, file=sys.stderr, flush=True)
+        save(f"distances from eager in f32, {args.seeds} seeds", rows, args.json)
         torch._dynamo.reset()
         gc.collect()
         torch.cuda.empty_cache()
-    lines = [
-        [row["model"], *(f"{row[b][key]:.3g}" if key in row[b] else "" for key in KEYS for b in backends)]
-        for row in rows
-    ]
+    lines = [[row["model"], *(cell(row, key, backend) for key in KEYS for backend in backends)] for row in rows]
     print_table(["model", *(f"{key} {b}" for key in KEYS for b in backends)], lines)
     print_ratios(rows, KEYS)
 

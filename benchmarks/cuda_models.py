@@ -26,7 +26,7 @@ import torch
 from bascule.counting import counters
 
 from .cuda_model_cases import CASES, CudaModelCase
-from .measure import FILLING, print_ratios, print_table, save
+from .measure import FILLING, is_asked_for, print_ratios, print_table, save
 
 BACKENDS = ["eager", "inductor", "inductor-cudagraphs", "bascule", "bascule-cudagraphs"]
 UNCACHED = ("eager", "aot_eager")
@@ -174,7 +174,7 @@ def run(only: str | None, json: str | None, backends: list[str], limit: float, f
     end = time.perf_counter() + limit
     torch.set_float32_matmul_precision("high")
     rows: list[dict[str, Any]] = []
-    cases = [case for case in CASES if not only or any(part in case.name for part in only.split(","))]
+    cases = [case for case in CASES if is_asked_for(case.name, only)]
     first = "first_s"
     if filled:
         fill([case.name for case in cases], backends)

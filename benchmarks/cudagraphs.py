@@ -26,7 +26,7 @@ from bascule.record import Record
 from .cuda_model_cases import CASES, CudaModelCase
 from .cuda_models import compiled, distance, gradient, reference, step_of
 from .kernels import FLUSH, gpu_ms, host_ms
-from .measure import print_ratios, print_table, save
+from .measure import is_asked_for, print_ratios, print_table, save
 
 INDUCTOR, BASCULE = BACKENDS = ["inductor-cudagraphs", "bascule-cudagraphs"]
 WARM = 4  # steps: warm-up, recording, two replays
@@ -157,7 +157,7 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     rows: list[dict[str, Any]] = []
     for case in CASES:
-        if (args.only and not any(part in case.name for part in args.only.split(","))) or time.perf_counter() > end:
+        if not is_asked_for(case.name, args.only) or time.perf_counter() > end:
             continue
         rows.append(measure(case, backends, args.fill))
         print(rows[-1], file=sys.stderr, flush=True)

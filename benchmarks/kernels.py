@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .kernel_cases import CASES, KernelCase
-from .measure import print_ratios, print_table, save
+from .measure import is_asked_for, print_ratios, print_table, save
 
 BACKENDS = ["eager", "inductor", "max-autotune", "bascule"]
 FLUSH = 256 << 20  # bytes: several times an L2
@@ -175,7 +175,7 @@ def main() -> None:
     copy = copy_bandwidth(scratch)
     rows = []
     for case in CASES:
-        if args.only and not any(part in case.name for part in args.only.split(",")):
+        if not is_asked_for(case.name, args.only):
             continue
         if time.perf_counter() > end:
             break

@@ -36,6 +36,11 @@ def interleaved(
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def is_asked_for(name: str, only: str | None) -> bool:
+    """Whether `only`, what `--only` was given, has part of `name` between its commas; None has all."""
+    return not only or any(part in name for part in only.split(","))
+
+
 def geometric_mean(values: list[float]) -> float:
     return statistics.geometric_mean(values)
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .measure import FILLING, geometric_mean, interleaved, print_table, save
+from .measure import FILLING, geometric_mean, interleaved, is_asked_for, print_table, save
 from .memory import peak_bytes
 
 CACHED = {
@@ -220,7 +220,7 @@ def main() -> None:
     if args.child:
         child(args.child, args.backends, args.what, CLOCKS[args.clock])
         return
-    names = [name for name in models_on(args.device) if not args.only or any(x in name for x in args.only.split(","))]
+    names = [name for name in models_on(args.device) if is_asked_for(name, args.only)]
     table = TABLES[args.what]
     backends = (args.backends or table.backends).split(",")
     if args.what == "steps":

@@ -148,15 +148,16 @@ class _Graph:
             return False
         again = (times - 1) * (body.cost * body.points + BYTE * self._bytes(reads, body))
         saved = BYTE * body.bytes * (1 + times)
+        readers = [self.bodies[result] for result in consumers]
         if self.options.target != "cpu" and body.cost <= SUMMED:
-            reduced = [self.bodies[result] for result in consumers if self.bodies[result].loops]
-            others = [self.bodies[result] for result in consumers if not self.bodies[result].loops]
+            reduced = [reader for reader in readers if reader.loops]
+            others = [reader for reader in readers if not reader.loops]
             if self._summed(reduced, others):
                 return self._bytes(reads, body) <= 2.1 * body.bytes
             if self._parted(reduced, others):
                 return self._bytes(reads, body) <= 1.1 * body.bytes
         once_each = len(consumers) == 1 or times <= 1.1 * len(consumers)
-        if self.options.target != "cpu" and once_each and self._left_out(body, [self.bodies[c] for c in consumers]):
+        if self.options.target != "cpu" and once_each and self._left_out(body, readers):
             return True
         if once_each:
             return body.cost <= CHEAP and self._bytes(reads, body) <= 1.1 * body.bytes and again <= 4 * saved
@@ -195,7 +196,7 @@ class _Graph:
 
     def _sums_columns(self, bodies: list[Body]) -> bool:
         """Whether one of `bodies`, or what reads them in turn with no call between, sums columns."""
-        todo, seen = bodies, set()
+        todo, seen = list(bodies), set()
         while todo:
             body = todo.pop()
             if body.result not in seen:
