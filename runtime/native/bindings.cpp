@@ -12,6 +12,9 @@ using namespace nb::literals;
 using namespace bascule;
 
 NB_MODULE(_native, module) {
+  // Dynamo keeps compiled graphs until the process ends, kernels with them: no leaks, and no lines a user should read at every exit.
+  nb::set_leak_warnings(false);
+
   auto error = nb::exception<DriverError>(module, "DriverError", PyExc_RuntimeError);
   nb::exception<KernelError>(module, "KernelError", error);
 

@@ -471,6 +471,22 @@ def test_a_kernel_that_needs_too_much_is_refused_alone(driver):
     assert not isinstance(caught.value, cuda.KernelError)
 
 
+KEPT = """
+import ctypes, sys
+from bascule.runtime import cuda
+cuda.open_driver(sys.argv[1])
+function = cuda.Cubin(bytes.fromhex(sys.argv[2]), 0).function("kept", 4, 0, "model.py:12")
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
+"""
+
+
+def test_kernels_kept_until_a_process_ends_are_not_reported(driver):
+    """As Dynamo's cache keeps them, which the interpreter does not empty."""
+    command = [sys.executable, "-c", KEPT, driver.path, driver.image(kept=(8,)).hex()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_functions_between_the_launches_of_a_run(driver):
     """What was not compiled is called in its place, with symbols and addresses."""
     images = {
