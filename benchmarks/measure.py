@@ -5,12 +5,15 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import date
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
+PACKAGES = ("triton", "transformers", "timm")
 FILLING = 2  # processors a process that fills a compiler's disk cache
 
 
@@ -66,18 +69,26 @@ def print_ratios(
             print(f"{key}: Inductor / Bascule in the geometric mean of {len(both)}: {mean:.3f}")
 
 
+def versions() -> dict[str, str]:
+    """Of Python, torch, and those packages of `PACKAGES` that are there."""
+    found = {"python": platform.python_version(), "torch": torch.__version__}
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
 def save(name: str, rows: list[dict[str, Any]], path: str | None) -> None:
     """Writes `rows` as JSON with the machine and versions beside them; `path` None writes nothing."""
     if path is None:
         return
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.machine()} CPU"
     record = {
         "benchmark": name,
         "date": date.today().isoformat(),
         "device": device,
         "threads": torch.get_num_threads(),
-        "versions": versions,
+        "versions": versions(),
         "rows": rows,
     }
     Path(path).write_text(json.dumps(record, indent=1) + "\n")

@@ -1,21 +1,21 @@
 """Host time of a compiled call whose kernels have next to nothing to do: what the wrapper costs, beside eager's and Inductor's.
 
-    python benchmarks/wrapper_overhead.py [--only NAME] [--device cuda]
+python -m benchmarks.wrapper_overhead [--only NAME] [--device cuda] [--json FILE]
 
 Medians of alternating rounds in one process, microseconds a call of the one thread's own time, which other processes do not add to. On a GPU
 nobody waits for the kernels. A training case is a forward and its backward.
 """
 
 import argparse
-import json
 import statistics
 from functools import partial
-from pathlib import Path
 from time import thread_time
 
 import torch
 
-RESULTS = Path(__file__).parent / "results" / "wrapper_overhead.json"
+from .measure import is_asked_for, print_table, save
+
+BACKENDS = ("eager", "inductor", "bascule")
 
 
 def one_kernel(x):
@@ -97,34 +97,41 @@ def measure(functions, inputs, rounds, calls):
     return {name: statistics.median(found) for name, found in times.items()}
 
 
+def compiled(name, function):
+    """What each backend has one call."""
+    functions = {
+        "eager": function,
+        "inductor": torch.compile(function),
+        "bascule": torch.compile(function, backend="bascule", options={"on_error": "raise"}),
+    }
+    if name in TRAINING:
+        return {backend: partial(training, function) for backend, function in functions.items()}
+    return functions
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=100)
-    parser.add_argument("--only", help="part of a case's name; nothing is saved then")
-    parser.add_argument("--device", default="cpu", help="of the inputs; only what is measured on the CPU is saved")
+    parser.add_argument("--only", help="parts of cases' names, parted by commas")
+    parser.add_argument("--device", default="cpu", help="of the inputs")
+    parser.add_argument("--json")
     arguments = parser.parse_args()
-    table = {}
-    print(f"{'case':34} {'eager':>8} {'inductor':>9} {'bascule':>8}   microseconds a call")
+    rows = []
     torch.set_num_threads(1)
     for name, (function, make) in CASES.items():
-        if arguments.only and arguments.only not in name:
+        if not is_asked_for(name, arguments.only):
             continue
         torch._dynamo.reset()
         with torch.device(arguments.device):
             inputs = make()
         with torch.set_grad_enabled(name in TRAINING):
-            functions = {
-                "eager": function,
-                "inductor": torch.compile(function),
-                "bascule": torch.compile(function, backend="bascule", options={"on_error": "raise"}),
-            }
-            if name in TRAINING:
-                functions = {backend: partial(training, function) for backend, function in functions.items()}
-            found = table[name] = measure(functions, inputs, arguments.rounds, arguments.calls)
-            print(f"{name:34} {found['eager']:8.1f} {found['inductor']:9.1f} {found['bascule']:8.1f}", flush=True)
-    if not arguments.only and arguments.device == "cpu":
-        RESULTS.write_text(json.dumps(table, indent=1))
+            found = measure(compiled(name, function), inputs, arguments.rounds, arguments.calls)
+        rows.append({"case": name, **found, "bascule / inductor": found["bascule"] / found["inductor"]})
+        save("host time of a compiled call, us", rows, arguments.json)
+    header = ["case", *(f"{backend} us" for backend in BACKENDS), "Bascule / Inductor"]
+    cells = [[f"{row[b]:.1f}" for b in BACKENDS] + [f"{row['bascule / inductor']:.2f}"] for row in rows]
+    print_table(header, [[row["case"], *texts] for row, texts in zip(rows, cells)])
 
 
 if __name__ == "__main__":
