@@ -50,8 +50,9 @@ def roll(c, x, shifts, numbers=()):
             along = along + shift
         else:
             index[number] = Expr.get_mod(index[number] - shift, sizes[number])
-    shift = expr(Expr.get_mod(along, sizes[-1]))
-    return reading_at(c, x, index) if known(shift) == 0 else rolled_rows(c, x, index[:-1], shift)
+    if known(along) == 0 or known(shift := expr(Expr.get_mod(along, sizes[-1]))) == 0:  # 0 mod s0 does not fold
+        return reading_at(c, x, index)
+    return rolled_rows(c, x, index[:-1], shift)
 
 
 def rolled_rows(c: Conversion, x: ir.Value, rows: Sequence[Expr], shift: Expr) -> ir.Value:

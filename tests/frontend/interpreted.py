@@ -15,8 +15,8 @@ from bascule.frontend.importer import ImportedGraph, import_graph
 class Interpreted:
     """The backend; `graphs` are those it converted, `torch_stage` the text of each before."""
 
-    def __init__(self, fallback: str = "aten", eager_rounding: bool = False):
-        self.fallback, self.eager_rounding = fallback, eager_rounding
+    def __init__(self, fallback: str = "aten", eager_rounding: bool = False, target: str = "cpu"):
+        self.asked = Asked(fallback, eager_rounding, target=target)
         self.graphs: list[ImportedGraph] = []
         self.torch_stage: list[str] = []
 
@@ -27,7 +27,7 @@ class Interpreted:
         graph = import_graph(gm, example_inputs, context=context())
         graph.module.operation.verify()
         self.torch_stage.append(str(graph.module))
-        convert_module(graph.module, Asked(self.fallback, self.eager_rounding))
+        convert_module(graph.module, self.asked)
         graph.module.operation.verify()
         self.graphs.append(graph)
 

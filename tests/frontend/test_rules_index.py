@@ -177,6 +177,9 @@ DYNAMIC = {
     "cat halves": lambda x: torch.cat([-x[..., x.shape[2] // 2 :], x[..., : x.shape[2] // 2]], -1),
     "pad": lambda x: F.pad(x, (1, 2, 0, 1)),
     "roll": lambda x: x.roll(2, 1),
+    "roll rows": lambda x: x.roll(2, -1),
+    "roll both": lambda x: x.roll((1, 3), (0, 2)),
+    "roll flat": lambda x: x.roll(4),
     "row": lambda x: x[torch.tensor([1, -1])],
     "gather": lambda x: x.gather(1, torch.zeros_like(x, dtype=torch.int64)),
     "index_put": lambda x: torch.index_put(x, (torch.tensor([0, -1]),), x[:1], accumulate=True),
@@ -193,10 +196,11 @@ DYNAMIC = {
 }
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
 @pytest.mark.parametrize("name", DYNAMIC)
-def test_dynamic(name):
+def test_dynamic(name, target):
     function = DYNAMIC[name]
-    g, backend = compiled(function, dynamic=True)
+    g, backend = compiled(function, dynamic=True, target=target)
     for sizes in ((4, 6, 5), (3, 8, 7), (5, 10, 6)):
         x = torch.randn(sizes)
         expected, actual = function(x), g(x)
