@@ -36,6 +36,7 @@ from .opaque_gradients import mark_operators, opaque_gradients, register_fake
 from .padded_products import pad_products
 from .pooling_indices import narrow_pooling_indices
 from .repeats import expand_repeats
+from .saved_extremes import save_extremes
 from .seeded_dropouts import seed_dropouts
 from .size_proxies import size_proxies_on_demand
 from .tracing import context_at_hand, context_for, fake_mode_of, hint, tracing
@@ -70,7 +71,7 @@ def min_cut(
 
     Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
     added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds (if
-    `seeded`), so that what is saved is what both sides read.
+    `seeded`), so that what is saved is what both sides read. What a gradient looks for an extreme in is saved.
     """
     drop_copies(joint.graph)
     drop_unused_operands(joint.graph)
@@ -81,6 +82,7 @@ def min_cut(
     narrow_pooling_indices(joint.graph)
     peel_biases(joint.graph)
     recompute_masks(joint.graph)
+    save_extremes(joint.graph)
     if seeded:
         seed_dropouts(joint.graph)
     mark_operators(joint.graph)

@@ -91,7 +91,7 @@ class Walks:
                 continue
             for leader in leaders:
                 walk = self.plans[leader]
-                alike = (walk.order, walk.step) == (plan.order, plan.step) and leader.parent == loop.parent
+                alike = (walk.order, walk.step) == (plan.order, plan.step) and leader.block == loop.block
                 if not alike or leader.attributes["ranges"] != loop.attributes["ranges"]:
                     continue
                 members = [other for other in loops if other != loop and self.plans[other].walk == walk.walk]
@@ -120,7 +120,7 @@ class Walks:
                 own = self.plans[columns]
                 length = iterations(sizes_of(columns))
                 held = own.walk > plan.walk and own.step > 1 and length is not None and not self._walked(columns)
-                if held and columns.name == "bascule.foreach" and columns.parent == rows.parent:
+                if held and columns.name == "bascule.foreach" and columns.block == rows.block:
                     inner = inner_loops(columns)
                     same = all(op.attributes["ranges"] == rows.attributes["ranges"] for op in inner)
                     flat = all(op.name == "bascule.reduce" and not inner_loops(op) for op in inner)

@@ -57,7 +57,7 @@ def _pairs(loop: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
     for largest in loops:
         if _is(largest, "max"):
             for total in loops:
-                if _is(total, "sum") and total.parent == largest.parent and _matches(largest, total):
+                if _is(total, "sum") and total.block == largest.block and _matches(largest, total):
                     yield largest, total
                     break
         yield from _pairs(largest)

@@ -52,7 +52,7 @@ class Emitter(Body):
         together = [other for other, plan in self.plan.items() if plan.walk == schedule.walk]
         self.done.update(together[1:])  # the first one runs them all
         for other in together[1:]:
-            same = other.parent == op.parent and other.attributes["ranges"] == op.attributes["ranges"]
+            same = other.block == op.block and other.attributes["ranges"] == op.attributes["ranges"]
             if not same or replace(self.plan[other], loops=()) != replace(schedule, loops=()):
                 raise unsupported(other, "a walk over loops of several sizes, steps or places")
             self._between(op, other)
@@ -60,7 +60,7 @@ class Emitter(Body):
 
     def _between(self, first: ir.Operation, later: ir.Operation) -> None:
         """Emits what stands between two loops of a walk and may already be computed: the later one may need it."""
-        ops = [view.operation for view in first.parent.regions[0].blocks[0].operations]
+        ops = [view.operation for view in first.block.operations]
         for op in ops[ops.index(first) + 1 : ops.index(later)]:
             if not len(op.regions) and len(op.results) and all(map(self._ready, op.operands)):
                 self._op(op)

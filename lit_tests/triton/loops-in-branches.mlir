@@ -1,0 +1,45 @@
+// Loops in the two branches of a condition are no neighbours: each is walked by itself, though they read one buffer.
+// RUN: bascule-opt %s --schedule-kernels=target=cuda | filecheck %s --check-prefix=SCHEDULE
+// RUN: bascule-opt %s --schedule-kernels=target=cuda --to-triton | filecheck %s
+
+// SCHEDULE: loops = [{{{.*}}step = 64 : i64, walk = 0 : i64}, {{{.*}}step = 2 : i64, walk = 1 : i64}, {{{.*}}step = 2 : i64, walk = 2 : i64}]
+// CHECK-LABEL: "tt.func"
+// CHECK: "tt.reduce"
+// CHECK: "tt.load"({{.*}}tensor<16x2xi1>
+// CHECK: "tt.reduce"
+// CHECK: "tt.load"({{.*}}tensor<16x2xi1>
+// CHECK: "tt.reduce"
+// CHECK: arith.select
+func.func private @halves(%x: memref<2x8xf32>, %y: memref<64x16xf32>, %out: memref<16xf32>) {
+  "bascule.kernel"() ({
+  ^bb0(%i: index):
+    %c8 = arith.constant 8 : index
+    %total = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %e = memref.load %y[%k, %i] : memref<64x16xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (64)>} : () -> f32
+    %first = arith.cmpi slt, %i, %c8 : index
+    %v = scf.if %first -> (f32) {
+      %s = "bascule.reduce"() ({
+      ^bb0(%k: index):
+        %e = memref.load %x[%k, %i] : memref<2x8xf32>
+        "bascule.yield"(%e) : (f32) -> ()
+      }) {kind = "sum", ranges = affine_map<() -> (2)>} : () -> f32
+      scf.yield %s : f32
+    } else {
+      %j = affine.apply affine_map<(d0) -> (d0 - 8)>(%i)
+      %s = "bascule.reduce"() ({
+      ^bb0(%k: index):
+        %e = memref.load %x[%k, %j] : memref<2x8xf32>
+        "bascule.yield"(%e) : (f32) -> ()
+      }) {kind = "sum", ranges = affine_map<() -> (2)>} : () -> f32
+      %n = arith.negf %s : f32
+      scf.yield %n : f32
+    }
+    %product = arith.mulf %v, %total : f32
+    "bascule.store"(%product, %out, %i) : (f32, memref<16xf32>, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (16)>} : () -> ()
+  return
+}

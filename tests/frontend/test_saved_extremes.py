@@ -1,0 +1,79 @@
+"""What a gradient looks for an extreme in is saved, not computed again: there the extreme is found."""
+
+import pytest
+import torch
+from bascule.frontend.saved_extremes import save_extremes
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
+from torch.utils.checkpoint import CheckpointPolicy
+
+from bascule.backend import compile_dynamo_graph
+
+INFINITY = float("inf")
+EXTREMES = {
+    "amax": lambda x: x.amax(1),
+    "amin kept": lambda x: x.amin(0, keepdim=True),
+    "max of all": lambda x: x.max(),
+    "min of both": lambda x: torch.aminmax(x, dim=1).min,
+    "largest of both": lambda x: torch.aminmax(x, dim=1).max,
+    "norm": lambda x: torch.linalg.vector_norm(x, INFINITY, 1),
+    "of magnitudes": lambda x: x.abs().amax(1),
+    "of a view": lambda x: x.t().amax(0),
+}
+
+
+def joint(function, x):
+    """A step of training, as one graph."""
+    return make_fx(lambda x: torch.autograd.grad(function(x.sin()).sum(), x), tracing_mode="fake")(x)
+
+
+def marked(graph):
+    return {node.name for node in graph.nodes if node.meta.get("recompute") == CheckpointPolicy.MUST_SAVE}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_what_is_compared_and_the_extreme_are_marked(name):
+    graph = joint(EXTREMES[name], torch.randn(4, 6, requires_grad=True)).graph
+    assert save_extremes(graph) == 1
+    assert "sin" in marked(graph) and len(marked(graph)) == 2
+
+
+@pytest.mark.parametrize(
+    "other", [lambda x: x.max(1).values, lambda x: torch.maximum(x, x.flip(0)), lambda x: x.sum(1)]
+)
+def test_nothing_else_is(other):
+    graph = joint(other, torch.randn(4, 6, requires_grad=True)).graph
+    assert save_extremes(graph) == 0 and not marked(graph)
+
+
+def test_what_is_to_be_computed_again_is():
+    graph = joint(EXTREMES["amax"], torch.randn(4, 6, requires_grad=True)).graph
+    (sine,) = graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)
+    sine.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+    save_extremes(graph)
+    assert sine.meta["recompute"] == CheckpointPolicy.MUST_RECOMPUTE
+
+
+def least_angle(x):
+    y = (x * 2).mean(0)
+    return torch.atan2(torch.log_softmax(y.unsqueeze(-1).expand(3), 0), y.abs() + 0.5).amin(0, keepdim=True)
+
+
+def largest_activation(x):
+    return torch.atan(torch.tanh(F.layer_norm(x, x.shape[-1:])) * 3).amax(-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+@pytest.mark.parametrize("function", [least_angle, largest_activation])
+def test_an_extreme_of_rounded_values_is_found_again(function, target, dtype):
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        function,
+        backend=lambda gm, inputs: compile_dynamo_graph(gm, inputs, options={"target": target, "on_error": "raise"}),
+    )
+    for seed in range(60):
+        x = torch.randn(16, generator=torch.Generator().manual_seed(seed)).to(dtype).requires_grad_()
+        (got,) = torch.autograd.grad(compiled(x).sum(), x)
+        assert not got.isnan().any()
+        assert got.count_nonzero() == torch.autograd.grad(function(x).sum(), x)[0].count_nonzero()
