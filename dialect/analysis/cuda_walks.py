@@ -135,9 +135,10 @@ class Walks:
         walked = [loop for loop in loops if self._walked(loop)]
         for loop in walked:
             plan = self.plans[loop]
-            sharing = [self.plans[other].walk for other in walked if self._shares(loop, other)] or [plan.walk]
-            last = max(sharing) == plan.walk
-            plan.evict = "last" if not last else "first" if min(sharing) < plan.walk else "normal"
+            together = [other for other in walked if self.plans[other].walk == plan.walk]
+            sharing = [self.plans[other].walk for other in walked if any(self._shares(one, other) for one in together)]
+            last = max(sharing, default=plan.walk) == plan.walk
+            plan.evict = "last" if not last else "first" if min(sharing, default=plan.walk) < plan.walk else "normal"
 
     def _shares(self, one: ir.Operation, other: ir.Operation) -> bool:
         """Whether two loops read one buffer."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 from bascule.dialect.ir import builders, shapes
+from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
@@ -59,7 +60,8 @@ def logcumsumexp(c, x, dim):
 
 
 def extremes(c: Conversion, kind: str, x: ir.Value, dim: int) -> list[ir.Value]:
-    """Running extremes and, of equal ones, the last position: an element that equals the extreme there sets it; a later NaN does."""
+    """Running extremes and, of equal ones, the last position: an element that, as it is stored, equals the extreme there sets
+    it; a later NaN does."""
     dtype = tensor_dtype(x)
     rank = len(c.result_sizes[0])
     if dtype == torch.bool:  # booleans have no scan kinds of their own
@@ -81,7 +83,7 @@ def extremes(c: Conversion, kind: str, x: ir.Value, dim: int) -> list[ir.Value]:
         if not at:
             return Scalar.constant(0, torch.int64)
         inside = opmath(dtype)
-        element, extreme = read(x, at).to(inside), read(values, at).to(inside)
+        element, extreme = (read(value, at).to(inside, mark=STORED) for value in (x, values))
         sets = element.eq(extreme) | element.isnan()
         return sets.to(torch.int64) * position(at[wrapped(dim, rank)])
 

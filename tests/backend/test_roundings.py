@@ -182,3 +182,13 @@ def distance(function, *inputs: Tensor, target: str) -> float:
     ours = torch.compile(function, backend="bascule", options={"target": target, "on_error": "raise"})
     exact = function(*(x.float() for x in inputs))
     return ((ours(*inputs) - exact).norm() / (function(*inputs) - exact).norm()).item()
+
+
+def test_running_extremes_of_rounded_values_are_found():
+    """The last of equal ones sets the position, in the dtype in which they are equal."""
+    x, w = seeded(64, 3).to(BF16), seeded(3).to(BF16)
+
+    def function(x: Tensor, w: Tensor) -> Tensor:
+        return torch.cummax((x * w).T.reshape(-1), 0).indices
+
+    assert torch.equal(compiled(function, x, w), function(x, w))
