@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from bascule.dialect.analysis.accesses import dims_of
+from bascule.dialect.analysis.accesses import LOOPS, dims_of
 from bascule.dialect.analysis.nested_loops import inner_loops
+from bascule.dialect.ir.memory import StoreOp
 from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
@@ -62,8 +63,16 @@ class Emitter(Body):
         """Emits what stands between two loops of a walk and may already be computed: the later one may need it."""
         ops = [view.operation for view in first.block.operations]
         for op in ops[ops.index(first) + 1 : ops.index(later)]:
-            if not len(op.regions) and len(op.results) and all(map(self._ready, op.operands)):
+            if self._may_come_early(op):
                 self._op(op)
+
+    def _may_come_early(self, op: ir.Operation) -> bool:
+        """Whether `op`, with what its regions do, only computes, from what is already there."""
+        inside = ops_in(op)
+        if not len(op.results) or any(inner.name in (*LOOPS, StoreOp.OPERATION_NAME) for inner in inside):
+            return False
+        made = {value for inner in inside for value in inner.results}
+        return all(value in made or self._ready(value) for inner in inside for value in inner.operands)
 
     def _ready(self, value: ir.Value) -> bool:
         if isinstance(value.type, ir.IndexType):
@@ -98,7 +107,7 @@ class Emitter(Body):
         """Emits what the region of `op` computes before its loops and without them."""
         for view in op.regions[0].blocks[0].operations:
             inner = view.operation
-            if not len(inner.regions) and len(inner.results) and all(map(self._ready, inner.operands)):
+            if self._may_come_early(inner):
                 self._op(inner)
 
     def _run(self, ops: Sequence[ir.Operation], schedule: LoopSchedule) -> None:
