@@ -26,6 +26,7 @@ from .autograd_cache import Lookup, looking_up, serializable
 from .batch_norms import open_batch_norms
 from .convolution_biases import peel_biases
 from .copies import drop_copies
+from .dense_tangents import dense_tangents
 from .direct_calls import called_directly, made, making
 from .drawn_numbers import with_drawn_numbers
 from .equal_nodes import merge_equal_nodes
@@ -154,6 +155,7 @@ def compile_with_autograd(
         multilabel_margins_right,
         size_proxies_on_demand,
         unread_graphs_unwritten,
+        dense_tangents,
     ):
         compiled = aot_module_simplified(
             gm,

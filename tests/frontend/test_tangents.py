@@ -2,6 +2,7 @@
 
 import weakref
 
+import pytest
 import torch
 from bascule.frontend.tangents import tangents_of, with_memory
 
@@ -41,3 +42,28 @@ def test_tangents_are_known_by_name():
     for name, value in (("primals_1", torch.ones(1)), ("tangents_1", torch.ones(1)), ("tangents_2", 3)):
         graph.placeholder(name).meta["val"] = value
     assert tangents_of(graph) == (1,)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.unfold(0, 3, 1),
+        lambda x: x.as_strided((3, 3), (1, 1)),
+        lambda x: x.expand(4, 5),
+        lambda x: x[::2],
+        lambda x: (x.unfold(0, 2, 1), x.sin()),
+    ],
+)
+def test_gradients_of_outputs_that_lie_over_themselves(view):
+    """Each element has a gradient of its own, though the output's elements share addresses."""
+
+    def loss(function):
+        x = torch.arange(5.0, requires_grad=True)
+        outputs = function(x)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        sum((y * torch.arange(y.numel()).view(y.shape)).sum() for y in outputs).backward()
+        return x.grad
+
+    compiled = torch.compile(lambda x: view(x * 1), backend="bascule", options={"on_error": "raise"})
+    for _ in range(2):  # the second call is past AOTAutograd's wrappers
+        torch.testing.assert_close(loss(compiled), loss(view))
