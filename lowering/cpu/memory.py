@@ -80,7 +80,7 @@ class Memory:
                 value = b.value("vector.maskedload", vector, [*operands, self.mask.value, zero], None, level)
         elif place.vector is None and place.stride == -1:
             value = self._backwards(buffer, place, vector, level)
-        elif place.vector is None and 2 <= place.stride <= NEAR:
+        elif place.vector is None and 2 <= place.stride <= min(NEAR, self.ix.width):
             value = self._strided(buffer, place, vector, level)
         elif place.pattern is not None and _is_run(place.pattern[1]):
             value = self._repeated(buffer, place.pattern, stored, level)
@@ -106,7 +106,8 @@ class Memory:
         return shuffle(s, value, value, turned)
 
     def _strided(self, buffer: Buffer, place: Index, vector: ir.Type, level: int) -> ir.Value:
-        """Lanes that lie a few elements apart: all from the first to the last are read, and no more, and theirs taken out."""
+        """Lanes that lie a few elements apart, no more than there are lanes: all from the first to the last are read, and no more, and theirs
+        taken out."""
         width, step = self.ix.width, place.stride
         starts = [*(i * width for i in range(step - 1)), (width - 1) * step + 1 - width]
         value, taken = None, [0] * width

@@ -9,7 +9,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int
 
 def _equal(function, *arguments):
     torch._dynamo.reset()
-    got = torch.compile(function, backend="bascule", dynamic=False)(*arguments)
+    got = torch.compile(function, backend="bascule", dynamic=False, options={"on_error": "raise"})(*arguments)
     want = function(*arguments)
     for x, y in zip(got, want, strict=True):
         assert torch.equal(x, y)
@@ -52,3 +52,13 @@ def test_sizes_that_change():
         x = torch.randn(4, size)
         for got, want in zip(compiled(x), (x.roll(3, -1), F.pad(x, (2, 1), mode="reflect"))):
             assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_fewer_elements_than_lie_between_them(size, step):
+    """At the end of memory, and where not every lane reads."""
+    x = torch.randn((size - 1) * step + 1)
+    _equal(lambda x: (x[::step].clone(), x[::step].flip(0)), x)
+    row = torch.randn(1, step - 1)  # its diagonal, repeated, lies `step` elements apart
+    _equal(lambda x: (torch.cat([x] * size).diagonal() * 2, torch.cat([x, x])[None].diagonal(0, 1, 2).tril()), row)
