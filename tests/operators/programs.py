@@ -11,6 +11,8 @@ import argparse
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import zip_longest
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf1
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100)
 MOST = 20_000  # elements of an input; of a value four times as many
+LONGEST = 128  # of each size of what is multiplied with itself
 
 # `x` is the value at hand, and `dim` one of its dims; see `Fields` for the others.
 POINTWISE = """
@@ -50,7 +53,7 @@ PRODUCTS = """
     {x} @ {matrix} / 4; torch.bmm({x}, {x}.transpose(1, 2)) / 8; F.scaled_dot_product_attention({x}, {x}, {x}); F.conv2d({x}, {kernel});
     F.max_pool2d({x}, 2); F.avg_pool2d({x}, 2); F.adaptive_avg_pool2d({x}, 2); F.interpolate({x}, scale_factor=2.0, mode='bilinear')
 """
-FAMILIES = [steps.split(";") for steps in (POINTWISE, POINTWISE, REDUCTIONS, REARRANGEMENTS, PRODUCTS)]
+FAMILIES = (POINTWISE, POINTWISE, REDUCTIONS, REARRANGEMENTS, PRODUCTS)
 
 
 @dataclass
@@ -110,10 +113,15 @@ class Fields(dict[str, Any]):
         return self.random.choice(["reflect", "replicate", "circular"])
 
     def _y(self) -> str:
-        return self.draft.pick(lambda v: v.is_floating_point())
+        return self.draft.pick(lambda v: v.is_floating_point() and self._goes_with(v))
 
     def _whole(self) -> str:
-        return self.draft.pick(lambda v: not v.is_floating_point())
+        return self.draft.pick(lambda v: not v.is_floating_point() and self._goes_with(v))
+
+    def _goes_with(self, other: Tensor) -> bool:
+        pairs = zip_longest(reversed(self.value.shape), reversed(other.shape), fillvalue=1)
+        sizes = [max(a, b) for a, b in pairs if a == b or 1 in (a, b)]
+        return len(sizes) == max(self.value.dim(), other.dim()) and prod(sizes) <= 4 * MOST
 
     def _rows(self) -> str:
         """Indices along `dim`."""
@@ -171,8 +179,10 @@ class Draft:
         """Adds one, if what is drawn is one that eager takes."""
         known = len(self.inputs)
         try:
-            name = self.pick(lambda v: v.is_floating_point())
-            text = self.random.choice(self.random.choice(FAMILIES)).strip().format_map(Fields(self, name))
+            steps = self.random.choice(FAMILIES)
+            longest = LONGEST if steps is PRODUCTS else MOST
+            name = self.pick(lambda v: v.is_floating_point() and max(v.shape, default=0) <= longest)
+            text = self.random.choice(steps.split(";")).strip().format_map(Fields(self, name))
             result = eval(text, {"torch": torch, "F": F, **DTYPES}, dict(self.values))
         except (RuntimeError, ValueError, IndexError, NotImplementedError):
             result = None
@@ -202,7 +212,7 @@ def program(seed: int) -> Program:
     """The program of a seed."""
     draft = Draft(random.Random(seed), seed)
     sizes = [draft.random.choice(SIZES) for _ in range(draft.random.choice([1, 2, 2, 3, 3, 4]))]
-    while torch.Size(sizes).numel() > MOST:
+    while prod(sizes) > MOST:
         sizes[draft.random.randrange(len(sizes))] = 2
     dtype = draft.random.choice([*DTYPES.values()])
     for _ in range(draft.random.choice([1, 2, 3])):
