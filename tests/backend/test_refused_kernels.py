@@ -88,7 +88,8 @@ def test_only_this_kernel_runs_in_pytorch(target, broken, dynamic):
 
 def test_explain_names_it(target, broken):
     broken("amax")
-    explanation = bascule.explain(function, *(x.detach() for x in inputs()), options={"target": target})
+    with pytest.warns(FallbackWarning, match="is broken"):
+        explanation = bascule.explain(function, *(x.detach() for x in inputs()), options={"target": target})
     (graph,) = explanation.graphs
     (refused,) = graph.refused
     assert graph.fallback is None and "is broken" in refused and ".mlir" in refused
