@@ -133,14 +133,17 @@ class Walks:
     def _evictions(self, loops: Sequence[ir.Operation]) -> None:
         """Of rows that are walked several times, all but the last walk ask for them to be kept."""
         walked = [loop for loop in loops if self._walked(loop)]
+        reads: dict[int, set[ir.Value]] = {}  # of each walk, whichever of its loops does
         for loop in walked:
-            plan = self.plans[loop]
-            together = [other for other in walked if self.plans[other].walk == plan.walk]
-            sharing = [self.plans[other].walk for other in walked if any(self._shares(one, other) for one in together)]
-            last = max(sharing, default=plan.walk) == plan.walk
-            plan.evict = "last" if not last else "first" if min(sharing, default=plan.walk) < plan.walk else "normal"
+            reads.setdefault(self.plans[loop].walk, set()).update(self._reads(loop))
+        for plan in map(self.plans.__getitem__, walked):
+            sharing = [walk for walk, buffers in reads.items() if buffers & reads[plan.walk]] or [plan.walk]
+            last = max(sharing) == plan.walk
+            plan.evict = "last" if not last else "first" if min(sharing) < plan.walk else "normal"
 
     def _shares(self, one: ir.Operation, other: ir.Operation) -> bool:
         """Whether two loops read one buffer."""
-        buffers = [{a.buffer for a in self.accesses if not a.stores and loop in a.loops} for loop in (one, other)]
-        return bool(buffers[0] & buffers[1])
+        return not self._reads(one).isdisjoint(self._reads(other))
+
+    def _reads(self, loop: ir.Operation) -> set[ir.Value]:
+        return {a.buffer for a in self.accesses if not a.stores and loop in a.loops}
