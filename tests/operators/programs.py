@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
+FLIPPED = 0.02  # the share of comparisons and positions that f32's own roundings may decide
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100)
 MOST = 20_000  # elements of an input; of a value four times as many
 LONGEST = 128  # of each size of what is multiplied with itself
@@ -63,6 +64,13 @@ class Program:
     source: str
     calls: list[dict[str, Tensor]]
     gradients: bool
+
+    @property
+    def rounds(self) -> bool:
+        """Whether numbers of 16 bits come up: where eager's roundings decide, comparisons and positions are others."""
+        narrow = [name for name, dtype in DTYPES.items() if dtype.itemsize == 2]
+        inputs = {x.dtype for call in self.calls for x in call.values()}
+        return any(DTYPES[name] in inputs or f"({name})" in self.source for name in narrow)
 
     def function(self, *, exactly: bool = False) -> Callable:
         """`exactly`: whatever it converts to is f64."""
@@ -253,7 +261,11 @@ def differences(program: Program, target: str) -> list[str]:
                 found.append(
                     f"call {number}, result {place}: {got.dtype} {[*got.shape]}, not {want.dtype} {[*want.shape]}"
                 )
-            elif want.is_floating_point() and not want.isnan().any():
+            elif not want.is_floating_point():
+                share = (got != want).double().mean().item()
+                if share > FLIPPED and not program.rounds:
+                    found.append(f"call {number}, result {place} ({got.dtype}): {share:.0%} of the elements differ")
+            elif not want.isnan().any():
                 ours, theirs = distance(got, best.double()), distance(want, best.double())
                 if not ours <= max(3 * theirs, TOLERANCE[got.dtype]):
                     found.append(
