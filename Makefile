@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Stamped by what it was installed from, so that a changed constraint or native source reinstalls.
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint lit pytest docs clean
+.PHONY: demo test lint lit pytest soak docs clean
 
 demo: $(READY)
 	$(BIN)/python -m benchmarks.demo
@@ -22,6 +22,10 @@ lit: $(READY)
 
 pytest: $(READY)
 	$(BIN)/python -m pytest tests -n 2 --dist=loadfile
+
+# Fresh seeds of every generator in tests/generators; what differs is written to soak_failures.
+soak: $(READY)
+	$(BIN)/python -m tests.generators
 
 docs: $(READY)
 	$(BIN)/python -m bascule.dialect.tools.reference --write docs/dialect.md

@@ -11,7 +11,9 @@
 Names are loaded when first used: the tools (`bascule-opt`) import this package too, and need no PyTorch.
 """
 
+import sys
 import time
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -47,3 +49,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_PUBLIC])
+
+
+def register_artifacts() -> None:
+    """Tells `torch.compiler.load_cache_artifacts` of our entries. `import torch` calls it (the entry point in `torch.backends`)."""
+    if "torch.compiler._cache" not in sys.modules:
+        return
+    try:
+        import_module(f"{__name__}.cache_artifacts")
+    except Exception as error:  # another PyTorch has what that needs elsewhere: its own import must not fail for that
+        import_module(f"{__name__}.dialect.interrupts").pass_on(error)
+        told = f"{type(error).__name__}: {error}"
+        warnings.warn(f"Bascule's entries are none of torch.compiler.save_cache_artifacts here: {told}", stacklevel=2)
+
+
+register_artifacts()  # PyTorch may have been imported before, without entry points

@@ -12,15 +12,19 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+from bascule.frontend.body_effects import body_effects
 from bascule.frontend.custom_operators import custom_operators
 from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.effect_tokens import unlift_tokens
 from bascule.frontend.frozen_weights import WeightInputs, frozen_inputs
 from bascule.frontend.index_checks import check_indices
+from bascule.frontend.indexed_sizes import check_indexed_sizes
 from bascule.runtime.packages import pack
 from bascule.runtime.processor import instruction_sets
 from bascule.runtime.program import FORMAT
 from bascule.runtime.stored_tensors import bytes_of, told_of
 
+from .dialect.interrupts import pass_on
 from .errors import UnsupportedError, UserError
 from .freezing import freeze
 from .options import PARTITIONER, PASSES, Options, make_options
@@ -28,6 +32,7 @@ from .packaged_graphs import PackageWriter, packaged
 from .program_aliases import aliases_of
 from .program_sizes import nonempty, size_text, sizes_of
 from .storage_places import places_of, traced_place
+from .unfollowed_writes import unfollowed
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -46,16 +51,17 @@ def aot_compile(
     that were exported as dynamic stay so; buffers and inputs that the program writes are written at each call, and results that are views of
     such, or of weights, share their memory. `options` are those of `torch.compile`; with `freezing`, weights that the program does not write
     cannot be changed later. A package is for this machine's processor, or for GPUs of the architecture of this one, under the same number.
-    Raises `UnsupportedError` for a program that calls what only this process knows, and `UserError` for other arguments, options, and those
-    that no package follows. A file at `path` stays as it is until the program is compiled.
+    Raises `UnsupportedError` for a program that calls what only this process knows, or writes elements that share memory, and `UserError` for
+    other arguments, options, and those that no package follows. A file at `path` stays as it is until the program is compiled; of a link, the
+    file that it leads to is written.
     """
-    place = Path(path)
-    checked = _checked(program, place, weights, options)
-    exported = program
-    program = program.run_decompositions(decomposition_table())
+    place = _place(path)
+    checked = _checked(program, weights, options)
+    exported, program = program, _decomposed(program)
     tensors = {**program.state_dict, **program.constants}
     interface = _interface(program)
     gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
+    check_indexed_sizes(gm)
     if checked.checks_indices:
         check_indices(gm)
     placeholders = gm.graph.find_nodes(op="placeholder")
@@ -83,9 +89,25 @@ def aot_compile(
         **_machine(writer.devices),
     }
     blobs = {**writer.blobs, **{f"weights/{name}": bytes_of(value) for name, value in inside.items()}}
+    _write(place, pack(description, blobs))
+
+
+def _decomposed(program: ExportedProgram) -> ExportedProgram:
+    """As it is compiled: of operators of ATen that have rules, without tokens among its inputs and outputs."""
+    write = unfollowed(program.graph_module, ())
+    if write is not None:
+        raise write.error()
+    with body_effects:
+        program = program.run_decompositions(decomposition_table())
+    unlift_tokens(program)
+    return program
+
+
+def _write(place: Path, content: bytes) -> None:
+    """The file is whole, or as it was."""
     unfinished = place.with_name(f".{place.name}.{uuid4().hex}")
     try:
-        unfinished.write_bytes(pack(description, blobs))
+        unfinished.write_bytes(content)
         os.replace(unfinished, place)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -112,11 +134,28 @@ def _machine(devices: Collection[torch.device]) -> dict[str, Any]:
     return told
 
 
+def _place(path: str | os.PathLike) -> Path:
+    """The file that a package is written to, by its own name: who writes to a link means what it leads to, which is there or is made."""
+    try:
+        place = Path(path).resolve()
+        loop = place.is_symlink()
+    except (OSError, RuntimeError) as error:  # as versions of Python tell of links in a circle
+        pass_on(error)
+        loop = True
+    if loop:
+        raise UserError(f"'{path}' leads nowhere", location="parameter 'path'")
+    if place.exists() and not place.is_file():
+        raise UserError(f"'{place}' is {'a directory' if place.is_dir() else 'no file'}", location="parameter 'path'")
+    if not place.parent.is_dir():
+        raise UserError(f"there is no directory '{place.parent}'", location="parameter 'path'")
+    return place
+
+
 # Options about calls through Dynamo, about PyTorch's graphs, and about measuring.
 _UNFOLLOWED = ("cudagraphs", "max_autotune", "profiler_mark_wrapper_call", PARTITIONER, *PASSES)
 
 
-def _checked(program: Any, place: Path, weights: str, options: Mapping[str, Any] | None) -> Options:
+def _checked(program: Any, weights: str, options: Mapping[str, Any] | None) -> Options:
     """The options, if the arguments go together."""
     if not isinstance(program, ExportedProgram):
         hint = "torch.export.export(model, inputs) makes an ExportedProgram"
@@ -125,9 +164,6 @@ def _checked(program: Any, place: Path, weights: str, options: Mapping[str, Any]
         raise UserError(
             f"has no value {weights!r}", location="parameter 'weights'", hint="known: 'inside', 'reference'"
         )
-    if place.is_dir() or not place.parent.is_dir():
-        told = f"'{place}' is a directory" if place.is_dir() else f"there is no directory '{place.parent}'"
-        raise UserError(told, location="parameter 'path'")
     checked = make_options(None, options)
     for name in _UNFOLLOWED:
         if getattr(checked, name):

@@ -15,14 +15,15 @@ from bascule.lowering.triton.kernel_cache import key_of
 from bascule.lowering.triton.programs import LoweredKernels, lower_kernels
 from bascule.runtime.extents import extent
 
-from .cache_directory import SCHEDULES, Directory, Refused, root
+from .cache_directory import store_of
+from .cache_entries import SCHEDULES
 from .dialect.analysis.cuda_neighbours import Neighbour, neighbours
 from .dialect.interpreter.launch import parameters_of
 from .dialect.ir.builders import symbols_of
 from .dialect.ir.functions import functions, kernel_op
 from .dialect.ir.shapes import constant
 from .dialect.mlir import ir
-from .machine_code import image_of
+from .machine_code import image_of, kernel_cache
 from .module_summary import TUNED
 from .record import Record, log
 from .versions import versions
@@ -75,8 +76,7 @@ class _Tuning:
 
     def __init__(self, module: ir.Module, device: int, record: Record):
         self.module, self.device, self.record = module, device, record
-        folder = root()
-        self.directory = Directory(folder / SCHEDULES) if folder is not None and record.options.cache else None
+        self.store = store_of(SCHEDULES) if record.options.cache else None
 
     def run(self) -> None:
         with self.module.context, ir.Location.unknown():
@@ -109,21 +109,21 @@ class _Tuning:
 
         with suppress(NotKeyed):
             return {"device": device_name(self.device), **versions()}
-        self.directory = None  # our own source changes while it runs
+        self.store = None  # our own source changes while it runs
         return {}
 
     def _known(self, candidate: _Candidate) -> bool:
         """Whether what was found another time has been taken."""
-        if self.directory is None:
+        if self.store is None:
             return False
         try:
-            content = self.directory.read(candidate.key)
+            content = self.store.get(candidate.key)
             told = None if content is None else json.loads(content)
             if told is None:
                 return False
             schedules = {near.change: near.schedule for near in candidate.near}
             candidate.choose(schedules[told["change"]] if told["change"] else None, told["told"])
-        except (Refused, ValueError, KeyError, TypeError):  # cut short, or of others: measured again
+        except (ValueError, KeyError, TypeError):  # nothing of ours: measured again
             return False
         return True
 
@@ -142,7 +142,8 @@ class _Tuning:
         failed: dict[str, Exception] = {}
         refuse = failed.__setitem__
         lowered = lower_kernels(scratch, refuse)
-        codes = compile_kernels(list(lowered.kernels.values()), capability(self.device), refuse=refuse)
+        cache = kernel_cache(self.record.options.cache)
+        codes = compile_kernels(list(lowered.kernels.values()), capability(self.device), cache, refuse)
         loaded = load_kernels({name: image_of(code) for name, code in codes.items()}, self.device, refuse)
         table = ir.SymbolTable(self.module.operation)
         for candidate in candidates:
@@ -174,9 +175,8 @@ class _Tuning:
         told = f"{told} (of {len(names)} schedules)"
         candidate.choose(schedule, told)
         log.info("%s: %s takes %s", self.record.name, candidate.name, told)
-        if self.directory is not None:
-            with suppress(Refused):
-                self.directory.write(candidate.key, json.dumps({"change": change, "told": told}).encode())
+        if self.store is not None:
+            self.store.put(candidate.key, json.dumps({"change": change, "told": told}).encode())
 
 
 def _elements(sizes: list[ir.AffineExpr], strides: list[ir.AffineExpr]) -> int:

@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot import compile_with_autograd
+from bascule.frontend.aot import compile_with_autograd, needs_gradients
+from bascule.frontend.seeded_bodies import seed_bodies
 
 from .counting import count as counted
 from .dynamo_errors import raised_as_is
+from .errors import UserError
 from .garbage import collections_paused
 from .graph_passes import apply, partition
 from .kept_parts import NotKept, kept_of
@@ -23,6 +25,7 @@ from .record import Record
 from .replay import Replays, forget_recordings
 from .trace_cache import Traces, unused
 from .traces import trace_captured
+from .unfollowed_writes import run_as_eager
 
 _numbers = count()
 
@@ -55,6 +58,7 @@ def compile_dynamo_graph(
     """What `bascule` does; `on_record` is given the record of each graph that was compiled."""
     with raised_as_is(), collections_paused():
         checked = options_for(mode, options)
+        _refuse_to_be_bundled()
         if checked.pipeline is not None:
             from .pipelines import pipeline_for
 
@@ -63,6 +67,10 @@ def compile_dynamo_graph(
         trace_captured(name, gm)
         if checked.pre_grad_custom_pass is not None:
             apply(gm, checked, PRE_GRAD)
+        if run_as_eager(gm, example_inputs, checked, name, on_record):
+            return gm.forward
+        if checked.random == "philox" and needs_gradients(example_inputs):
+            seed_bodies(gm)
         reason = unused(checked)
         if reason is None:
             return _compile_or_load(name, gm, example_inputs, checked, on_record)
@@ -76,6 +84,17 @@ def compile_dynamo_graph(
         weights = weight_inputs(gm) if checked.freezing else None
         compiler = partial(compile_direction, name, checked, on_record, replays=replays, weights=weights)
         return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), partition(checked))
+
+
+def _refuse_to_be_bundled() -> None:
+    """Raises `UserError` where PyTorch is to write down what is compiled (`aot_compile` of a compiled function): that holds machine code and
+    tensors under keys of ours, which its format has no place for."""
+    if getattr(torch._functorch.config, "bundled_autograd_cache", False):
+        raise UserError(
+            "torch.compile(...).aot_compile() does not take what Bascule compiles",
+            hint="bascule.aot_compile(torch.export.export(module, args), path) writes a program down, bascule.aot_load(path) loads it; "
+            "functions that are compiled again in another process are loaded from the disk cache",
+        )
 
 
 def _compile_or_load(

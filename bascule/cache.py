@@ -9,9 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule
 
-from .cache_artifacts import record_graph
-from .cache_directory import GRAPHS, Directory, Refused, root, trim_now_and_then
+from .cache_artifacts import record
+from .cache_directory import store_of
+from .cache_entries import GRAPHS
+from .cache_files import Refused
 from .cache_key import NotKeyed, key_of, numbered
+from .cache_store import Store
 from .counting import count
 from .dialect.mlir import ir
 from .dialect.passes import Pipeline
@@ -25,14 +28,14 @@ from .targets import Compiled, Target
 class Slot:
     """Where the graph at hand belongs in the cache: its key, and its source lines by their number in the IR."""
 
-    directory: Directory
+    kept_in: Store
     key: str
     places: list[str]
     target: Target
 
     def load(self) -> Entry | None:
         """The graph, compiled before; None if it was not, or if what is there cannot be used."""
-        return read(self.directory, self.key, self.places, self.target.name, self.target.index)
+        return read(self.kept_in, self.key, self.places, self.target.name, self.target.index)
 
     def store(self, wrapper: str, compiled: Compiled, summary: Summary) -> bool:
         """Keeps a compiled graph, if its target can write down its kernels and the disk takes it."""
@@ -41,13 +44,12 @@ class Slot:
             return False
         content = packed(self.key, self.places, wrapper, kernels, summary)
         try:
-            self.directory.write(self.key, content)
+            self.kept_in.write(self.key, content)
         except Refused as reason:
             count("cache", f"refused: {reason}")
             return False
         count("cache", "stored")
-        record_graph(self.key, content)
-        trim_now_and_then()
+        record(self.kept_in, self.key, content)
         return True
 
     def kept(self, nodes: int, subjects: tuple[str, ...], constants: tuple[torch.Tensor, ...]) -> Kept:
@@ -60,12 +62,12 @@ def slot_for(gm: GraphModule, module: ir.Module, pipeline: Pipeline, options: Op
     reason = bypassed(options)
     if reason is None and not target.cached:
         reason = f"the target '{target.name}'"
-    folder = root()
-    if reason is None and folder is not None:
+    graphs = store_of(GRAPHS)
+    if reason is None and graphs is not None:
         try:
             text, places = numbered(module)
             machine = [target.name, sorted(target.machine.items())]
-            return Slot(Directory(folder / GRAPHS), key_of(text, gm, pipeline, options, machine), places, target)
+            return Slot(graphs, key_of(text, gm, pipeline, options, machine), places, target)
         except NotKeyed as why:
             reason = str(why)
     count("cache", f"bypass: {reason}")

@@ -1,25 +1,24 @@
 """Entries of the disk cache among those that `torch.compiler.save_cache_artifacts` carries to another machine.
 
-`torch.compiler.load_cache_artifacts` knows our entries once this module has been imported.
-Names private modules of PyTorch; checked on torch 2.13.
+They are code, and taken as such: `torch.compiler.load_cache_artifacts` keeps what is signed with `$BASCULE_CACHE_KEY`, a secret that both
+processes have, or, without one, with the key of the cache directory; and all of it where `$BASCULE_TRUST_ARTIFACTS` is 1. The rest is refused.
+Names private modules of PyTorch; checked on torch 2.13. `import torch` imports this module: what it needs is imported when it is used.
 """
+
+import os
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
-from .cache_directory import GRAPHS, TRACES, Directory, Refused, root
-from .counting import count
+if TYPE_CHECKING:
+    from pathlib import Path
 
-TYPE, TRACE_TYPE = "bascule", "bascule_traces"
+    from .cache_store import Store
 
-
-def _write(group: str, folder: str, key: str, content: bytes) -> None:
-    place = root()
-    if place is None:
-        return
-    try:
-        Directory(place / folder).write(key, content)
-    except Refused as reason:
-        count(group, f"refused: {reason}")
+KEY_VARIABLE, TRUST_VARIABLE = "BASCULE_CACHE_KEY", "BASCULE_TRUST_ARTIFACTS"
+LEAST = 32  # characters of a secret: who has artifacts can try secrets on them
+TYPES = {"graphs": "bascule", "traces": "bascule_traces"}  # kind of entries -> type of artifacts
 
 
 @CacheArtifactFactory.register
@@ -27,11 +26,11 @@ class GraphArtifact(CacheArtifact):
     """A compiled graph under its key."""
 
     def populate_cache(self) -> None:
-        _write("cache", GRAPHS, self.key, self.content)
+        _keep("graphs", self.key, self.content)
 
     @staticmethod
     def type() -> str:
-        return TYPE
+        return TYPES["graphs"]
 
 
 @CacheArtifactFactory.register
@@ -39,18 +38,84 @@ class TraceArtifact(CacheArtifact):
     """What a trace came to, under its key; the compiled graphs are artifacts of their own."""
 
     def populate_cache(self) -> None:
-        _write("traces", TRACES, self.key, self.content)
+        _keep("traces", self.key, self.content)
 
     @staticmethod
     def type() -> str:
-        return TRACE_TYPE
+        return TYPES["traces"]
 
 
-def record_graph(key: str, content: bytes) -> None:
-    """Notes that this process used the graph's entry."""
-    CacheArtifactManager.record_artifact(TYPE, key, content)
+def record(store: "Store", key: str, content: bytes) -> None:
+    """Notes that this process used an entry of `store`."""
+    from .cache_files import Refused
+    from .cache_signature import signed
+    from .dialect.interrupts import tolerating
+
+    with tolerating(OSError, Refused):  # the store has told of a key that it cannot read, `_keep` tells of a secret
+        entry = signed(_key(store.root), store.name(key), content)
+        CacheArtifactManager.record_artifact(TYPES[store.kind], key, entry)
 
 
-def record_trace(key: str, content: bytes) -> None:
-    """Notes that this process used the trace's entry."""
-    CacheArtifactManager.record_artifact(TRACE_TYPE, key, content)
+def _keep(kind: str, key: str, entry: bytes) -> None:
+    """Puts an artifact into the disk cache, signed as the entries there."""
+    from .cache_directory import store_of
+    from .cache_files import Refused
+    from .counting import count
+
+    store = store_of(kind)
+    try:
+        if store is None:
+            raise Refused("BASCULE_CACHE_DIR is empty")
+        store.write(key, _trusted(store, key, entry))
+    except Refused as reason:
+        count({"graphs": "cache", "traces": "traces"}[kind], f"refused: {reason}")
+
+
+def _trusted(store: "Store", key: str, entry: bytes) -> bytes:
+    """The content of an artifact. Raises `Refused`, and warns once, for one that may be anybody's."""
+    from .cache_files import Refused, Unusable
+    from .cache_signature import content_of, verified
+    from .dialect.interrupts import pass_on
+
+    if os.environ.get(TRUST_VARIABLE) == "1":
+        return content_of(entry)
+    try:
+        return verified(_key(store.root), store.name(key), entry)
+    except OSError as error:
+        pass_on(error)
+        raise Unusable(f"reading its key failed: {error.strerror}") from error
+    except Refused as reason:
+        _warn(str(reason))
+        raise Refused(f"an artifact: {reason}") from reason
+
+
+def _key(root: "Path") -> bytes:
+    """What artifacts are signed with."""
+    from .cache_files import Refused
+    from .cache_signature import key_of
+
+    secret = os.environ.get(KEY_VARIABLE, "")
+    if not secret:
+        return key_of(root)
+    if len(secret) < LEAST:
+        raise Refused(f"${KEY_VARIABLE} has fewer than {LEAST} characters")
+    return sha256(secret.encode(errors="surrogateescape")).digest()
+
+
+_told: set[str] = set()
+
+
+def _warn(reason: str) -> None:
+    """Once for each reason and process."""
+    import warnings
+
+    from .errors import CacheWarning
+
+    if reason not in _told:
+        _told.add(reason)
+        warnings.warn(
+            f"cache artifacts are code, and were refused: {reason}. Give the process that saves them and the one that loads them one secret in "
+            f"{KEY_VARIABLE}, or, if you trust whoever may have written them, set {TRUST_VARIABLE}=1",
+            CacheWarning,
+            stacklevel=2,
+        )

@@ -9,6 +9,7 @@ from typing import Any
 import sympy
 import torch
 
+from bascule.frontend.cut_operators import called_by
 from bascule.frontend.dense_forms import has_dense_form, operands
 from bascule.frontend.partition import Alone, Part, Solved, Step, makes, reads
 from bascule.frontend.stack_traces import location_of
@@ -119,7 +120,7 @@ class Chain:
         if isinstance(target, torch._ops.HigherOrderOperator):
             for x in node.all_input_nodes:
                 if x.op == "get_attr":
-                    self.callers[self.names[x]] = target.name()
+                    self.callers[self.names[x]] = called_by(node).name()
             name = self._constant(target.name(), self.called.setdefault(target, Called(target)))
         else:
             name = self._text(target)

@@ -15,13 +15,15 @@ from bascule.runtime.constants import placed
 
 from .cache import Slot, slot_for
 from .device_warnings import subjects_of, warn_about
-from .devices import host_work, placement_of
+from .devices import host_work, meta_work, placement_of
+from .dialect.interrupts import pass_on
 from .dialect.ir import context
 from .dialect.passes import Pipeline
 from .dialect.passes.stages import require_program
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
 from .first_call import FinishedAtFirstCall
+from .held_outputs import take_held_outputs, with_held_outputs
 from .module_summary import summary_of
 from .options import Options
 from .parts import as_it_is, compile_in_parts
@@ -68,9 +70,10 @@ def compile_graph(
     def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Boxed:
         return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record)
 
+    held = take_held_outputs(gm)
     record, parts = new_record(gm, name), list[Record]()
     finish = replay.of if replay is not None else as_it_is
-    apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=replay is not None)}
+    apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=replay is not None), **meta_work(gm.graph)}
     apart |= replay.apart(gm) if replay is not None else {}
 
     def in_parts(error: UnsupportedError | None) -> tuple[Boxed, list[Record]] | None:
@@ -93,7 +96,9 @@ def compile_graph(
         if on_record is not None:
             on_record(finished)
     places = places_of(gm.graph)
-    return at_places(compiled, gm, places, name) if places else compiled
+    if places:
+        compiled = at_places(compiled, gm, places, name)
+    return with_held_outputs(compiled, held) if held else compiled
 
 
 def _aligned(example_inputs: Sequence[Any]) -> bool:
@@ -134,6 +139,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
             raise way.failed(error) from error
         raise
     except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
+        pass_on(error)
         if isinstance(error, UserError) and options.pipeline is not None:
             raise  # the order of the passes is the user's: IR that one of them does not take is too
         raise way.failed(error) from error
@@ -207,6 +213,7 @@ def _finished_or_otherwise(way: _Way, finish: Callable[[], Boxed]) -> Boxed:
     try:
         return finish()
     except Exception as error:
+        pass_on(error)
         reported = way.failed(error)
         reported.__cause__ = error
         return run_otherwise(way.gm, way.example_inputs, way.options, way.record, reported)

@@ -10,9 +10,9 @@ _counters: dict[str, Counter] = {}
 # the graphs, by operator and reason. `fallbacks`: graphs that were not compiled, by reason.
 # `cuts`: operators at which graphs were cut into parts, by operator and reason.
 # `cudagraphs`: graphs that are replayed, recordings made, graphs that are not replayed, by reason, graphs of which no more is recorded.
-# `cache`: what the disk cache did with compiled graphs: hit, miss, stored, bypass and refused with the reason. `traces`: what it did with
-# the results of AOTAutograd, with which nothing is traced: the same. `freezing`: what became of weights that are constants; graphs that are not
-# frozen, by reason.
+# `cache`: what the disk cache did with compiled graphs: hit, miss, stored, bypass and refused with the reason; of kernels and schedules what was
+# refused. `traces`: what it did with the results of AOTAutograd, with which nothing is traced: the same. `freezing`: what became of weights that
+# are constants; graphs that are not frozen, by reason.
 GROUPS = ("graphs", "kernels", "aten", "fallbacks", "cuts", "cudagraphs", "cache", "traces", "freezing")
 
 

@@ -27,6 +27,7 @@ from .dialect.interpreter import interpret_graph
 from .dialect.ir import context
 from .directions import compile_direction, direction_of
 from .drawing import draw
+from .dump_files import written
 from .dynamo_errors import raised_as_is
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import in_sequence, operator_by_operator
@@ -175,10 +176,9 @@ def _printed(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.Graph
 
 
 def _drawn(directory: Path, title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{title}.svg"
-    path.write_text(draw(imported.module, title))
-    print(f"bascule_draw: {path}")
+    if written(path, draw(imported.module, title)):
+        print(f"bascule_draw: {path}")
     return operator_by_operator(gm)
 
 
@@ -222,11 +222,10 @@ def bascule_dump(
         if not isinstance(data, bool):
             raise UserError(f"takes bool, got {data!r}", location="option 'data'")
         checked, name = make_options(mode, given), f"graph{next(_numbers)}"
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / f"{name}_captured.py").write_text(gm.print_readable(print_output=False))
+        written(directory / f"{name}_captured.py", gm.print_readable(print_output=False))
 
         def split(joint: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
-            (directory / f"{name}_joint.py").write_text(joint.print_readable(print_output=False))
+            written(directory / f"{name}_joint.py", joint.print_readable(print_output=False))
             return min_cut(joint, inputs, **kwargs)
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:

@@ -60,6 +60,16 @@ def placement_of(gm: GraphModule) -> Placement:
     return Placement(gpus[0], _host_inputs(gm, gpus[0]), _host_outputs(gm))
 
 
+def meta_work(graph: Graph) -> dict[Node, str]:
+    """The nodes that read or make tensors without elements, with the reason: they run by themselves, and no kernel is made for them."""
+    return {
+        node: "its tensors are on the device 'meta', where nothing is computed"
+        for node in graph.nodes
+        if node.op == "call_function"
+        and any(x.is_meta for near in (node, *node.all_input_nodes) for x in _tensors(near))
+    }
+
+
 def host_work(graph: Graph, *, replayed: bool) -> dict[Node, str]:
     """The nodes that compute on the CPU what is written to an input there, in a graph with tensors on a GPU, with the reason:
     they run by themselves.

@@ -12,6 +12,8 @@ from bascule.frontend.aot import mark_visible_outputs, report_output_strides
 from bascule.frontend.convolution_biases import peel_biases
 from bascule.frontend.frozen_weights import WeightInputs
 from bascule.frontend.index_checks import check_indices
+from bascule.frontend.indexed_sizes import check_indexed_sizes
+from bascule.frontend.node_values import complete_inserted
 from bascule.frontend.tangents import tangents_of, with_memory
 from bascule.runtime.replay import Direction
 
@@ -53,6 +55,7 @@ def compile_direction(
     """
     direction = direction_of(is_backward=is_backward, is_inference=is_inference)
     with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True):
+        complete_inserted(gm.graph, example_inputs)
         replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
         if replays is not None and options.cudagraphs and replay is None:
             cudagraphs.debug("%s_%s: not replayed: %s", name, direction, replays.unreplayed(gm))
@@ -61,6 +64,8 @@ def compile_direction(
         if apply(gm, options, POST_GRAD, is_inference=is_inference):
             gm = made_functional(gm)
         # The forward has checked the indices of a backward.
+        if not is_backward:
+            check_indexed_sizes(gm)
         if options.checks_indices and not is_backward:
             check_indices(gm)
         trace_compiled(f"{name}_{direction}", gm)

@@ -19,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from bascule.runtime.replay import Direction
 
 from .agreement import disagreements
+from .dialect.interrupts import pass_on
 from .errors import CompilerError, UserError
 from .fx_entry import compile_fx_inner
 from .graph_arguments import copied, draws, tensors_of
@@ -91,6 +92,7 @@ def _example(file: str, module: ModuleType) -> tuple[list[Any], list[Any]]:
         try:
             wanted = _ran(lambda given: module.graph(*given), inputs)
         except Exception as error:  # whatever operators raise
+            pass_on(error)
             message = f"its operators do not take the example inputs: {type(error).__name__}: {error}"
             hint = "it compiles; elements that nobody saved are random or zero: bascule_dump saves all with options={'data': True}"
             raise UserError(message, location=file, hint=hint) from error

@@ -3,8 +3,16 @@
 from .dialect.errors import BasculeError, CompilerError, UnsupportedError, UserError
 
 
+class CacheWarning(UserWarning):
+    """The disk cache, or what was given to it, is not used; the text says why and what to change."""
+
+
 class FallbackWarning(UserWarning):
     """A graph was not compiled and runs otherwise; the text says why and names the reproducer."""
+
+
+class DumpWarning(UserWarning):
+    """A file that an option, a debugging backend or a failure asks for could not be written; the text says why."""
 
 
 class FreezingWarning(UserWarning):
@@ -17,7 +25,9 @@ class ReplayWarning(UserWarning):
 
 __all__ = [
     "BasculeError",
+    "CacheWarning",
     "CompilerError",
+    "DumpWarning",
     "FallbackWarning",
     "FreezingWarning",
     "ReplayWarning",

@@ -16,11 +16,13 @@ from bascule.frontend.functional_graphs import functional
 from .directions import compile_direction
 from .dynamo_errors import raised_as_is
 from .errors import UserError
+from .fallback import operator_by_operator
 from .graph_passes import apply, partition
 from .options import POST_GRAD, PRE_GRAD, inductors_passes, make_options, options_for
 from .output_code import CompiledGraph
 from .pipelines import pipeline_for
 from .replay import ForwardDevice, Replays
+from .unfollowed_writes import run_as_eager
 
 _numbers = count()
 
@@ -62,6 +64,7 @@ def compile_fx_inner(
             if wanted:
                 raise UserError("asks for code of another kind than a Python module", location=f"parameter '{name}'")
         _check_graph(gm)
+        _check_outputs(gm)
         _check_inputs(gm, example_inputs)
         asked = {"cudagraphs": bool(cudagraphs), **inductors_passes(POST_GRAD)}
         checked = make_options(None, {**asked, **(options or {})})
@@ -71,8 +74,10 @@ def compile_fx_inner(
                 "is for `compile_fx` and `torch.compile`, which know weights from inputs", location="option 'freezing'"
             )
         inputs = with_values(gm, example_inputs)
-        gm = decomposed(functional(gm, inputs), inputs, decomposition_table())
         name = f"fx{next(_numbers) if graph_id is None else graph_id}"
+        if run_as_eager(gm, inputs, checked, name):
+            return CompiledGraph(operator_by_operator(gm))
+        gm = decomposed(functional(gm, inputs), inputs, decomposition_table())
         directions = {"is_backward": is_backward, "is_inference": is_inference}
         # The passes over the joint graph are the caller's.
         replays = Replays(checked, forward=boxed_forward_device_index or ForwardDevice())
@@ -125,11 +130,14 @@ def compile_fx(
             return wraps(compiled)(lambda *args: tree_unflatten(compiled(*args), spec))
         _check_inputs(model, example_inputs)
         apply(model, options, PRE_GRAD)
+        name = f"fx{next(_numbers)}"
+        if run_as_eager(model, example_inputs, options, name):
+            return model.forward
         table = decomposition_table() if decompositions is None else decompositions
         own = inner_compile is compile_fx_inner
         replays = Replays.of(model, options)
         weights = weight_inputs(model) if options.freezing else None
-        direction = partial(compile_direction, f"fx{next(_numbers)}", options, None, replays=replays, weights=weights)
+        direction = partial(compile_direction, name, options, None, replays=replays, weights=weights)
         compiler = direction if own else inner_compile
         return compile_with_autograd(
             model, example_inputs, compiler, table, partition(options), ignore_shape_env=ignore_shape_env
@@ -172,6 +180,16 @@ def _check_inputs(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> No
             f"has {len(inputs)} inputs, got {len(example_inputs)} for them",
             location="a graph to compile",
             hint=f"its placeholders: {', '.join(inputs)}",
+        )
+
+
+def _check_outputs(gm: torch.fx.GraphModule) -> None:
+    """`gm` returns a flat tuple or list: a caller unpacks what is returned."""
+    if not _returns_flat_tuple(gm):
+        raise UserError(
+            f"returns {gm.graph.output_node().args[0]!r}, and is to return one tuple or list of values",
+            location="a graph to compile",
+            hint="`compile_fx` takes graphs that return any tree",
         )
 
 

@@ -6,6 +6,7 @@ saved beside it. `python FILE` compiles the graph again and compares with its op
 
 from collections.abc import Sequence
 from dataclasses import fields
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from bascule.runtime.replay import Direction
 
+from .dump_files import written
 from .graph_arguments import copied
 from .graph_source import large_constants, source_of_graph
 from .graph_symbols import decided_by_data, stood_for
@@ -44,7 +46,7 @@ def write_graph(
     called_with: Sequence[Any] | None = None,
     data: bool = False,
 ) -> None:
-    """Writes `gm` to `path`, with the `options` to compile it with again.
+    """Writes `gm` to `path`, with the `options` to compile it with again, or warns that it cannot be written.
 
     `called_with`: inputs of a call. With `data` all are saved beside it (`.pt`), and all constants, else those whose elements decide sizes.
     """
@@ -59,13 +61,15 @@ def write_graph(
         constants = {name: value for name, value in constants.items() if name in names}
     saved: dict[Any, Any] = {**kept, **constants}
     text = source_of_graph(gm, known, saved)
-    path.parent.mkdir(parents=True, exist_ok=True)
     if saved:
+        values = BytesIO()  # not the file: where it cannot be written, torch's writer raises what is no OSError
         with unset_fake_temporarily():
-            torch.save({name: copied(value) for name, value in saved.items()}, path.with_suffix(".pt"))
+            torch.save({name: copied(value) for name, value in saved.items()}, values)
+        if not written(path.with_suffix(".pt"), values.getvalue()):
+            return
     if kept:
         text = text[: text.index("\n\ndef example_inputs")] + SAVED_INPUTS
-    path.write_text(text + RUN.format(options=f"{_changed(options)!r}, direction={direction!r}"))
+    written(path, text + RUN.format(options=f"{_changed(options)!r}, direction={direction!r}"))
 
 
 def _changed(options: Options) -> dict[str, Any]:

@@ -14,9 +14,12 @@ import torch
 from bascule.runtime.object_code import ObjectCodeError
 from bascule.runtime.packages import PackageError, pack, unpack
 
-from .cache_artifacts import record_graph
-from .cache_directory import Directory, Refused, root
+from .cache_artifacts import record
+from .cache_directory import root
+from .cache_files import Refused
+from .cache_store import Store
 from .counting import count
+from .dialect.interrupts import pass_on
 from .machine_code import restored
 from .options import Options
 from .summary import Summary
@@ -69,10 +72,10 @@ class Kept:
     tangents: Sequence[int] = ()
 
 
-def read(directory: Directory, key: str, places: Sequence[str], target: str, device: int | None) -> Entry | None:
+def read(store: Store, key: str, places: Sequence[str], target: str, device: int | None) -> Entry | None:
     """The graph of `key`, or None; what happened is counted."""
     try:
-        content = directory.read(key)
+        content = store.read(key)
         if content is None:
             count("cache", "miss")
             return None
@@ -89,10 +92,11 @@ def read(directory: Directory, key: str, places: Sequence[str], target: str, dev
         count("cache", f"refused: {reason}")
         return None
     except Exception as reason:  # what is no entry of ours, or what the driver does not take: the graph can be compiled
+        pass_on(reason)
         count("cache", f"refused: {type(reason).__name__}: {reason}")
         return None
     count("cache", "hit")
-    record_graph(key, content)
+    record(store, key, content)
     return entry
 
 

@@ -3,6 +3,7 @@
 `pre_grad_custom_pass` sees the graph of PyTorch functions that Dynamo captured; `joint_custom_pre_pass` and `joint_custom_post_pass` the joint
 graph of ATen operators before it is split (or the inference graph); `post_grad_custom_pre_pass` and `post_grad_custom_post_pass` each graph that
 is compiled, in this order. Each is called with a `torch.fx.Graph` and changes it in place, or returns another; an option takes several, too.
+The graphs that `cond` and its like call meet each pass before the graph around them does.
 Values of nodes follow what a pass changed, and outputs keep the strides that they were traced with. `custom_partitioner_fn` splits the joint
 graph.
 """
@@ -19,10 +20,12 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Graph, GraphModule, Node
 
 from bascule.frontend.aot import min_cut
+from bascule.frontend.cut_operators import called_by
 from bascule.frontend.functional_graphs import functional
 from bascule.frontend.node_values import calls_of, complete_values
 from bascule.frontend.promised_strides import promised_strides, restore_strides
 
+from .dialect.interrupts import pass_on
 from .dynamo_errors import raised_as_is
 from .errors import UserError
 from .options import JOINT, PARTITIONER, PRE_GRAD, InTurn, Options
@@ -35,7 +38,8 @@ _SOURCE = "_dynamo_source"  # of an input that Dynamo captured: where it comes f
 
 
 def apply(gm: GraphModule, options: Options, names: tuple[str, ...], *, is_inference: bool = False) -> bool:
-    """Runs the passes that `options` has under `names` on `gm`; returns whether there are any.
+    """Runs the passes that `options` has under `names` on the graphs that `gm` calls, the innermost first, and on `gm`; returns whether it has
+    any.
 
     `is_inference`: whether `gm` has no backward, which one of Inductor's kinds of passes is told. Raises `UserError`, which names the pass,
     where one fails or leaves a graph that is not valid.
@@ -43,6 +47,8 @@ def apply(gm: GraphModule, options: Options, names: tuple[str, ...], *, is_infer
     passes = [(name, function) for name in names for function in _each(getattr(options, name))]
     if not passes:
         return False
+    for called in _called_graphs(gm, split=names == JOINT and not is_inference):
+        apply(called, options, names, is_inference=is_inference)
     captured = names == PRE_GRAD
     promised = [] if captured else promised_strides(gm.graph)
     for name, function in passes:
@@ -51,12 +57,25 @@ def apply(gm: GraphModule, options: Options, names: tuple[str, ...], *, is_infer
         except _Invalid as error:
             raise UserError(f"left a graph that is not valid: {error}", location=f"option '{name}'") from error
         except Exception as error:
+            pass_on(error)
             told = f"raised {type(error).__name__}: {error}\n  at {_place(error)}"
             raise UserError(told, location=f"option '{name}'") from error
     if not captured:
         restore_strides(gm.graph, promised)
     gm.recompile()
     return True
+
+
+def _called_graphs(gm: GraphModule, *, split: bool) -> list[GraphModule]:
+    """The graphs that operators of `gm` are given, each once. `split`: without regions, whose joint graphs are split apart, and have met the
+    passes then."""
+    found = dict[str, GraphModule]()
+    for node in gm.graph.find_nodes(op="get_attr"):
+        value = getattr(gm, str(node.target), None)
+        regions = split and all(called_by(user) is torch.ops.higher_order.invoke_subgraph for user in node.users)
+        if isinstance(value, GraphModule) and not regions:
+            found[str(node.target)] = value
+    return [*found.values()]
 
 
 def made_functional(gm: GraphModule) -> GraphModule:
@@ -91,6 +110,7 @@ def _split_by(
         try:
             made = own(joint, inputs, compiler="inductor", **kwargs)
         except Exception as error:
+            pass_on(error)
             told = f"raised {type(error).__name__}: {error}\n  at {_place(error)}"
             raise UserError(told, location=f"option '{PARTITIONER}'") from error
         if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(gm, GraphModule) for gm in made)):
@@ -141,6 +161,7 @@ def _run(gm: GraphModule, function: GraphPass, captured: bool) -> None:
     try:
         complete_values(gm.graph, calls)
     except Exception as error:
+        pass_on(error)
         raise _Invalid(f"{type(error).__name__}: {error}") from error
 
 

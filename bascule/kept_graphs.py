@@ -17,7 +17,8 @@ from bascule.runtime.chains import Boxed, chained, constant, located
 from bascule.runtime.replay import Direction, Replayed
 from bascule.runtime.stored_tensors import tensor_of
 
-from .cache_directory import GRAPHS, Directory, root
+from .cache_directory import store_of
+from .cache_entries import GRAPHS
 from .counting import count
 from .device_warnings import warn_about
 from .graph_entries import Kept, read
@@ -112,7 +113,7 @@ class Reader:
         record = Record(name, self.options, told["nodes"], target=target)
         with record.stage("cache"):
             places = [f"{location_of(self.nodes[number])}:0" for number in told["places"]]
-            entry = read(Directory(root() / GRAPHS), told["key"], places, target, device)
+            entry = read(store_of(GRAPHS), told["key"], places, target, device)
         if entry is None:
             raise MissingGraph(told["key"])
         with record.stage("load"):

@@ -9,7 +9,7 @@ from bascule.runtime.object_code import ObjectCode
 
 if TYPE_CHECKING:
     from bascule.lowering.refusals import Refuse
-    from bascule.lowering.triton.kernel_cache import MachineCode
+    from bascule.lowering.triton.kernel_cache import KernelCache, MachineCode
     from bascule.runtime.cuda import CubinImage
 
 LATER = "later.json"  # the kernels that are compiled when a call needs them
@@ -29,23 +29,35 @@ def restored(target: str, device: int | None, blobs: Mapping[str, bytes]) -> Any
     return PlannedKernels(images_of(blobs), device, later, partial(cubin_images, device))
 
 
+def kernel_cache(used: bool) -> "KernelCache":
+    """The user's, or, if it is not to be `used`, one that keeps nothing."""
+    from bascule.lowering.triton.kernel_cache import KernelCache
+
+    from .cache_directory import store_of
+    from .cache_entries import KERNELS
+
+    return KernelCache(store_of(KERNELS) if used else None)
+
+
 def cubin_images(
-    device: int, kernels: Sequence[Mapping[str, Any]], refuse: "Refuse | None" = None
+    device: int, kernels: Sequence[Mapping[str, Any]], refuse: "Refuse | None" = None, *, cached: bool = True
 ) -> "dict[str, CubinImage]":
     """Machine code for the GPU of number `device`; `kernels` are given as the fields of `TritonKernel`. `refuse` is asked, and what is raised is
-    raised, as in `compile_kernels`."""
-    return start_cubin_images(device, kernels)(refuse)
+    raised, as in `compile_kernels`; `cached`: whether the disk cache is used."""
+    return start_cubin_images(device, kernels, cached=cached)(refuse)
 
 
 def start_cubin_images(
-    device: int, kernels: Sequence[Mapping[str, Any]]
+    device: int, kernels: Sequence[Mapping[str, Any]], *, cached: bool = True
 ) -> "Callable[[Refuse | None], dict[str, CubinImage]]":
     """`cubin_images`, by other threads; what is returned waits for it."""
     from bascule.lowering.refusals import reraise
     from bascule.lowering.triton.compilation import TritonKernel, start_compiling
     from bascule.runtime.cuda import capability
 
-    compiling = start_compiling([TritonKernel(**kernel) for kernel in kernels], capability(device))
+    compiling = start_compiling(
+        [TritonKernel(**kernel) for kernel in kernels], capability(device), kernel_cache(cached)
+    )
 
     def wait(refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
         return {name: image_of(code) for name, code in compiling.result(refuse or reraise).items()}

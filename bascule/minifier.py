@@ -23,6 +23,7 @@ from bascule.frontend.aot import with_values
 from bascule.runtime.replay import Direction
 
 from .agreement import disagreements
+from .dialect.interrupts import pass_on
 from .first_call import FinishedAtFirstCall
 from .graph_arguments import copied, copy_of, draws
 from .graph_dumps import write_graph
@@ -50,6 +51,7 @@ def minifying(
     try:
         compiled = _finished(strictly(copy_of(gm), example_inputs))
     except Exception as error:  # whatever it is
+        pass_on(error)
         watch.failed(watch.real(example_inputs), error)
         return compile_(gm, example_inputs)
     called = False
@@ -63,6 +65,7 @@ def minifying(
         try:
             outputs = compiled(args)
         except Exception as error:  # whatever it is
+            pass_on(error)
             watch.failed(inputs, error)
             raise
         if config.repro_level == 4 and not draws(gm):
@@ -101,6 +104,7 @@ class _Watch:
             compiled = _finished(self.compile(copy_of(gm), _values(gm, inputs)))
             compiled([copied(value) for value in inputs])
         except Exception as error:  # whatever it is: the caller compares it
+            pass_on(error)
             return error
         return None
 
@@ -117,7 +121,8 @@ class _Watch:
         def still_fails(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
             try:
                 return fails(gm, inputs)
-            except Exception:  # of the operators: what was cut does not fit together
+            except Exception as error:  # of the operators: what was cut does not fit together
+                pass_on(error)
                 return False
 
         with config.patch(repro_after=None), unset_fake_temporarily():
@@ -129,6 +134,7 @@ class _Watch:
                         copy_of(self.gm), given, still_fails, dump_state=lambda gm, inputs: None
                     )
                 except Exception as error:
+                    pass_on(error)
                     log.warning("the minifier fails (%s: %s): the graph is written whole", type(error).__name__, error)
             _values(small, small_inputs)
             path = self.write(small, small_inputs)

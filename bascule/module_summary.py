@@ -9,7 +9,12 @@ from .dialect.mlir import ir
 from .dialect.passes.plan_memory import MEMORY
 from .summary import AtenCall, Kernel, Memory, Summary
 
-ASSERTIONS = ("aten._assert_async.default", "aten._assert_async.msg")
+ASSERTIONS = (
+    "aten._assert_async.default",
+    "aten._assert_async.msg",
+    "bascule.check_index.default",
+    "bascule.check_indexed_size.default",
+)
 TUNED = "bascule.tuned"  # on a kernel function: what `max_autotune` measured
 
 

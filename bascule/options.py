@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from .errors import UserError
+from .inductor_options import INDUCTORS, followed_as, is_inductors
 from .inductor_settings import warn_about_settings
 
 
@@ -181,17 +182,6 @@ class InTurn:
         return None if None in told else told
 
 
-# Settings of `torch._inductor.config` -> what they mean, where they are on.
-INDUCTORS = {
-    "freezing": ("freezing", True),
-    "fallback_random": ("random", "eager"),
-    "emulate_precision_casts": ("numerics", "eager"),
-    "max_autotune": ("max_autotune", True),
-    "triton.cudagraphs": ("cudagraphs", True),
-    "nan_asserts": ("nan_asserts", True),
-    "profiler_mark_wrapper_call": ("profiler_mark_wrapper_call", True),
-}
-
 # What `mode` means, in options. The names are those of `torch.compile`.
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -202,20 +192,30 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def make_options(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
-    """The options that `mode` stands for, changed by `options`.
+    """The options that `mode` stands for, changed by `options`, which may have Inductor's names: what has its like here is followed, for what
+    has none there is a warning.
 
     Raises `UserError` for a mode, an option or a value that is not known, naming those that are.
     """
     if mode is not None and (not isinstance(mode, str) or mode not in MODES):
         raise UserError(f"there is no mode '{mode}'{_like(mode, MODES)}", hint=f"known: {', '.join(MODES)}")
+    return Options(**{**MODES[mode or "default"], **_by_our_names(options)})
+
+
+def _by_our_names(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`options`, those that Inductor has too under their names here. Raises `UserError` for a name that is not known."""
     if not isinstance(options or {}, Mapping):
         raise UserError(f"takes a dictionary, got {options!r}", location="parameter 'options'")
-    known = [f.name for f in fields(Options)]
-    for name in options or {}:
-        if name not in known:
-            raise UserError(f"there is no option '{name}'{_like(name, known)}", hint=f"known: {', '.join(known)}")
+    known = {f.name: f.default for f in fields(Options)}
     given = {name: _as_one(value) if name in PASSES else value for name, value in (options or {}).items()}
-    return Options(**{**MODES[mode or "default"], **given})
+    for name in given.keys() - known.keys():
+        value = given.pop(name)
+        if not (isinstance(name, str) and is_inductors(name)):
+            raise UserError(f"there is no option '{name}'{_like(name, known)}", hint=f"known: {', '.join(known)}")
+        option, followed = followed_as(name, value, known)
+        if option is not None:
+            given.setdefault(option, followed)
+    return given
 
 
 def _as_one(given: Any) -> Any:
@@ -233,11 +233,11 @@ def options_for(mode: str | None = None, options: Mapping[str, Any] | None = Non
 
     make_options(mode, options)  # what the user gave is refused before it is mixed with anything
     asked = {option: value for setting, (option, value) in INDUCTORS.items() if attrgetter(setting)(config)}
-    warn_about_settings()
+    warn_about_settings({*INDUCTORS, *PASSES, PARTITIONER})
     asked["index_asserts"] = config.assert_indirect_indexing
     if config.trace.enabled:  # TORCH_COMPILE_DEBUG=1
         asked["dump"] = str(Path(get_debug_dir()) / "bascule")
-    return make_options(mode, {**asked, **inductors_passes((*PASSES, PARTITIONER)), **(options or {})})
+    return make_options(mode, {**asked, **inductors_passes((*PASSES, PARTITIONER)), **_by_our_names(options)})
 
 
 def inductors_passes(names: tuple[str, ...]) -> dict[str, Callable]:

@@ -24,6 +24,7 @@ from .counting import count
 from .errors import UnsupportedError
 from .first_call import FinishedAtFirstCall
 from .kept_parts import KeptChain, KeptConstant, NotKept, kept_object, kept_of
+from .loop_bodies import LOOPS, give_each_element_its_place
 from .record import Record
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
@@ -34,7 +35,7 @@ CompileBody = Callable[[torch.fx.GraphModule, Sequence[Any], str], Boxed]
 Finish = Callable[[Boxed, torch.fx.GraphModule, Record], Boxed]
 
 # Higher-order operators whose graphs are called with tensors like those they were traced with, so that they can be compiled.
-_COMPILED_BODIES = ("cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph")
+_COMPILED_BODIES = ("cond", *LOOPS, "map_impl", "invoke_subgraph")
 
 
 def as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
@@ -104,6 +105,8 @@ def _chain(
             case Part():
                 needed = _InRole("part", parts[needed], name)
             case torch.fx.GraphModule() if chain.callers[name] in _COMPILED_BODIES:
+                if chain.callers[name] in LOOPS:
+                    give_each_element_its_place(needed)
                 needed = _body(needed, name, compile_body)
             case torch.fx.Node():
                 needed = _dense(gm, needed, name, compile_body)

@@ -36,6 +36,7 @@ DEFAULT = (
     "group-launches",
     "join-launches",
     "online-softmax",
+    "split-pieces",
     "schedule-kernels",
     # -> the program stage
     "choose-products",
@@ -74,8 +75,8 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
     return Pipeline(tuple(stages))
 
 
-def up_to(stage: str, options: Options) -> Pipeline:
+def up_to(stage: str, options: Options, machine: Mapping[str, Any] | None = None) -> Pipeline:
     """The passes of the default pipeline that lead to `stage`, one of `STAGES`."""
     last = STAGES[stage]
     names = DEFAULT[: DEFAULT.index(last) + 1] if last else ()
-    return pipeline_for(replace(options, pipeline=",".join(names)))
+    return pipeline_for(replace(options, pipeline=",".join(names)), machine)

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from bascule.frontend.graph_numbers import symbols_in
+from bascule.runtime.size_expressions import parsed
 
 from .errors import UnsupportedError
 from .graph_symbols import source_of, text_of
@@ -22,16 +23,25 @@ MOST = 2**62  # the largest size there is
 
 
 def size_text(number: int | torch.SymInt) -> int | str:
-    """A size or a stride: a number, or an expression of symbols in Python."""
-    return source_of(number) if isinstance(number, torch.SymInt) else number
+    """A size or a stride: a number, or an expression of symbols. Raises `UnsupportedError`."""
+    return _readable(source_of(number)) if isinstance(number, torch.SymInt) else number
+
+
+def _readable(text: str) -> str:
+    """`text`, which a package has to be able to read again. Raises `UnsupportedError`."""
+    try:
+        parsed(text)
+    except ValueError as reason:
+        raise UnsupportedError(f"no package can have sizes, or conditions on them, like {text}: {reason}") from reason
+    return text
 
 
 def sizes_of(program: ExportedProgram) -> dict[str, Any]:
     """What a package tells of the symbols of `program`, by name.
 
     `symbols`: for each (input of the user's, dimension, scale, offset), so that the size found there is scale * symbol + offset, or the input
-    itself, a number, where there is no dimension; `ranges`: from and to which number; `guards`: other conditions, in Python. Raises
-    `UnsupportedError` for a symbol that no size of an input tells.
+    itself, a number, where there is no dimension; `ranges`: from and to which number; `guards`: other conditions, as
+    `runtime/size_expressions.py` reads them. Raises `UnsupportedError` for a symbol that no size of an input tells.
     """
     values = _inputs(program)
     environments = [
@@ -65,7 +75,7 @@ def sizes_of(program: ExportedProgram) -> dict[str, Any]:
     return {
         "symbols": {str(symbol): told for symbol, told in found.items()},
         "ranges": {str(s): _range(r) for s, r in program.range_constraints.items() if s in found},
-        "guards": sorted({*map(text_of, conditions)} - {"True"}),
+        "guards": sorted({_readable(text_of(condition)) for condition in conditions} - {"True"}),
     }
 
 
@@ -81,7 +91,7 @@ def nonempty(program: ExportedProgram, symbols: Collection[str]) -> set[str]:
         dims = [dims] if isinstance(dims, int) else dims or range(value.dim())
         for size in (value.shape[dim] for dim in dims):
             if isinstance(size, torch.SymInt) and {str(symbol) for symbol in symbols_in(size)} <= {*symbols}:
-                conditions.add(f"{source_of(size)} != 0")
+                conditions.add(_readable(f"{source_of(size)} != 0"))
     return conditions
 
 

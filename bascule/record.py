@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from . import traces
+from .dump_files import written
 from .options import Options
 from .summary import Summary
 
@@ -85,13 +86,11 @@ class Record:
             self._written += 1
 
     def dump(self, file: str, text: str) -> str | None:
-        """Writes `file`, if there is a directory for it; returns its path."""
+        """Writes `file`, if there is a directory for it that takes it; returns its path."""
         if self.options.dump is None:
             return None
         path = Path(self.options.dump) / self.name / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return str(path)
+        return str(path) if written(path, text) else None
 
     @property
     def compiled(self) -> bool:

@@ -62,12 +62,13 @@ class Refusals:
                 )
                 path, replay = write_kernel(function, self.record, stage, error)
                 about = ", ".join(filter(None, [*operators_in(function, kernel), source_of(kernel.location)]))
-                self.record.refused.append(f"{name}: {text}; reproducer: {path}")
+                self.record.refused.append(f"{name}: {text}" + (f"; reproducer: {path}" if path else ""))
                 count("kernels", "refused")
                 count("fallbacks", f"{stage}: {text}")
                 warnings.warn(
                     f"kernel '{name}' of {self.record.name} ({about}) does not compile, and its operators run in PyTorch, slowly: {text}\n"
-                    f"  This is a bug in Bascule. Please report it with {path}\n  replay: {replay}",
+                    "  This is a bug in Bascule. Please report it"
+                    + (f" with {path}\n  replay: {replay}" if path else "."),
                     FallbackWarning,
                     stacklevel=2,
                 )

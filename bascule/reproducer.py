@@ -1,7 +1,6 @@
 """Reproducers: a failure of the compiler leaves a file that `bascule-opt` replays."""
 
 import shlex
-import tempfile
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from torch.fx import GraphModule
 
 from .dialect.mlir import ir
 from .dialect.passes import Pass, Pipeline
+from .dump_files import fresh_folder, written
 from .errors import CompilerError, UnsupportedError
 from .graph_source import source_of_graph
 from .options import Options
@@ -42,12 +42,12 @@ def compiler_error(
     elif snapshot is not None:
         text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
     else:  # nothing was imported
-        path = _directory(options) / f"{record.name}.py"
-        path.write_text(f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}")
-        return CompilerError(message, reproducer=str(path), command=f"bascule-import {path}:graph")
-    path = _directory(options) / f"{record.name}.mlir"
-    path.write_text(f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}")
-    return CompilerError(message, reproducer=str(path), command=shlex.join([*command, str(path)]))
+        text = f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}"
+        path = _write(options, f"{record.name}.py", text)
+        return CompilerError(message, reproducer=path, command=f"bascule-import {path}:graph")
+    text = f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}"
+    path = _write(options, f"{record.name}.mlir", text)
+    return CompilerError(message, reproducer=path, command=shlex.join([*command, str(path)]))
 
 
 def replay_of(stage: str) -> list[str]:
@@ -60,9 +60,9 @@ def replay_of(stage: str) -> list[str]:
     return commands.get(stage, ["bascule-run", "--compare"])
 
 
-def write_kernel(kernel: ir.Operation, record: Record, stage: str, error: Exception) -> tuple[str, str]:
-    """A file with one kernel function, for which `stage` raised `error`, and the command line that replays it. What runs a program needs all
-    of it: then the whole module."""
+def write_kernel(kernel: ir.Operation, record: Record, stage: str, error: Exception) -> tuple[str | None, str]:
+    """A file with one kernel function, for which `stage` raised `error`, None if it cannot be written, and the command line that replays it.
+    What runs a program needs all of it: then the whole module."""
     command = replay_of(stage)
     if command[0] == "bascule-opt":
         with kernel.context, ir.Location.unknown():
@@ -72,9 +72,9 @@ def write_kernel(kernel: ir.Operation, record: Record, stage: str, error: Except
     else:
         assert record.module is not None
         text = text_of(record.module)
-    path = _directory(record.options) / f"{record.name}_{kernel.attributes['sym_name'].value}.mlir"
-    path.write_text(f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}")
-    return str(path), shlex.join([*command, str(path)])
+    file = f"{record.name}_{kernel.attributes['sym_name'].value}.mlir"
+    path = _write(record.options, file, f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}")
+    return path, shlex.join([*command, str(path)])
 
 
 def _comment(mark: str, error: Exception) -> str:
@@ -89,12 +89,10 @@ def _innermost(error: Exception) -> str:
     return f"{frame.filename}:{frame.lineno} ({frame.name})"
 
 
-def _directory(options: Options) -> Path:
-    if options.dump is None:
-        return Path(tempfile.mkdtemp(prefix="bascule-"))
-    path = Path(options.dump)
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+def _write(options: Options, file: str, text: str) -> str | None:
+    """The path of `file`, in the folder of the option `dump` or a fresh one; None, after a warning, if it cannot be written."""
+    folder = Path(options.dump) if options.dump is not None else fresh_folder()
+    return str(folder / file) if folder is not None and written(folder / file, text) else None
 
 
 def _loads(pipeline: Pipeline) -> list[str]:

@@ -168,7 +168,8 @@ class Cuda:
         sized = [name for name, launch in plans.launches.items() if launch.narrow is not None]
         later = {f"{name}{variant}" for name in sized for variant in (WIDE, NARROW, ALIGNED) if variant != likely}
         with record.stage("triton"):
-            started = start_cubin_images(self.index, [kernel for name, kernel in kernels.items() if name not in later])
+            first = [kernel for name, kernel in kernels.items() if name not in later]
+            started = start_cubin_images(self.index, first, cached=record.options.cache)
 
         def wait() -> Planner:
             with record.stage("triton"):
@@ -176,7 +177,8 @@ class Cuda:
             with record.stage("load kernels"):
                 refused = {f"{name}{variant}" for name in refusals.found for variant in (WIDE, NARROW, ALIGNED)}
                 waiting = {name: kernels[name] for name in sorted(later - refused)}
-                planned = PlannedKernels(images, self.index, waiting, partial(cubin_images, self.index), refuse)
+                compiler = partial(cubin_images, self.index, cached=record.options.cache)
+                planned = PlannedKernels(images, self.index, waiting, compiler, refuse)
             return _beside(refusals, planned, torch.device("cuda", self.index))
 
         return Compiled(None, plans, pending=wait)
@@ -186,7 +188,7 @@ class Cuda:
 
         kernels, plans = self._lowered(module, record)
         with record.stage("triton"):
-            return blobs_of(cubin_images(self.index, list(kernels.values()))), plans
+            return blobs_of(cubin_images(self.index, list(kernels.values()), cached=record.options.cache)), plans
 
     def _lowered(
         self, module: ir.Module, record: Record, refuse: Refuse | None = None

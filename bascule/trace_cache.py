@@ -22,9 +22,12 @@ from bascule.frontend.tangents import with_memory
 from bascule.runtime.packages import PackageError, pack, unpack
 from bascule.runtime.replay import Direction
 
-from .cache_artifacts import record_trace
-from .cache_directory import TRACES, Directory, Refused, root, trim_now_and_then
+from .cache_artifacts import record
+from .cache_directory import store_of
+from .cache_entries import TRACES
+from .cache_files import Refused
 from .counting import count
+from .dialect.interrupts import pass_on
 from .graph_entries import bypassed
 from .kept_graphs import EntryWriter, Lines, MissingGraph, Reader
 from .kept_parts import NotKept
@@ -93,6 +96,7 @@ class Traces:
         except (Refused, PackageError) as reason:
             count("traces", f"refused: {reason}")
         except Exception as reason:  # whatever restoring meets, the graph can be traced
+            pass_on(reason)
             count("traces", f"refused: {type(reason).__name__}: {reason}")
         if found is None:
             self.lines = Lines(nodes, traces=self.replays is not None)
@@ -114,20 +118,21 @@ class Traces:
         return sha256(f"{self.key} {self.variant}".encode()).hexdigest()
 
     def _find(self, nodes: list[Node], args: Sequence[Any], aot_config: Any) -> Callable[..., Any] | None:
+        store = store_of(TRACES)
         for self.variant in range(VARIANTS):
-            content = _directory().read(self._file)
+            content = store.read(self._file)
             if content is None:
                 return None
             description, blobs = unpack(content)
             if description["key"] != self._file:
                 raise PackageError("the entry of another trace")
             if "restart" in description:
-                record_trace(self._file, content)
+                record(store, self._file, content)
                 restart(description["restart"])
             elif autograd_cache.holds(description["guards"], args):
                 found = self._restore(description, blobs, nodes, args, aot_config)
                 if found is not None:
-                    record_trace(self._file, content)
+                    record(store, self._file, content)
                 return found
         self.variant = 0
         return None
@@ -166,14 +171,14 @@ class Traces:
             self._write(pack({"key": self._file, "restart": list(names)}, {}))
 
     def _write(self, content: bytes) -> None:
+        store = store_of(TRACES)
         try:
-            _directory().write(self._file, content)
+            store.write(self._file, content)
         except Refused as reason:
             count("traces", f"refused: {reason}")
             return
         count("traces", "stored")
-        record_trace(self._file, content)
-        trim_now_and_then()
+        record(store, self._file, content)
 
 
 def _uuid(function: Any) -> str | None:
@@ -181,10 +186,6 @@ def _uuid(function: Any) -> str | None:
     uuid = getattr(function, "uuid", None)
     told = uuid() if callable(uuid) else None
     return None if told is None else repr(told)
-
-
-def _directory() -> Directory:
-    return Directory(root() / TRACES)
 
 
 def _gpus(args: Sequence[Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 import json
 import platform
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -78,14 +79,32 @@ def versions() -> dict[str, str]:
     return found
 
 
-def save(name: str, rows: list[dict[str, Any]], path: str | None) -> None:
-    """Writes `rows` as JSON with the machine and versions beside them; `path` None writes nothing."""
+def commit() -> str:
+    """Of the sources that run; with `+` where they differ from it, empty where they are in no repository."""
+    command = [
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--abbrev=12",
+        "--dirty=+",
+        "--exclude=*",
+    ]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def save(name: str, rows: list[dict[str, Any]], path: str | None, *, device: str | None = None) -> None:
+    """Writes `rows` as JSON with the machine and versions beside them; `path` None writes nothing. `device`: "cpu" for what ran there though
+    there is a GPU."""
     if path is None:
         return
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.machine()} CPU"
+    gpu = device != "cpu" and torch.cuda.is_available()
+    device = torch.cuda.get_device_name() if gpu else f"{platform.machine()} CPU"
     record = {
         "benchmark": name,
         "date": date.today().isoformat(),
+        "commit": commit(),
         "device": device,
         "threads": torch.get_num_threads(),
         "versions": versions(),

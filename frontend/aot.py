@@ -24,6 +24,7 @@ from torch.fx.traceback import preserve_node_meta
 from .attention_masks import simplify_masks
 from .autograd_cache import Lookup, looking_up, serializable
 from .batch_norms import open_batch_norms
+from .body_effects import body_effects, keep_in_forward
 from .convolution_biases import peel_biases
 from .copies import drop_copies
 from .dense_tangents import dense_tangents
@@ -37,9 +38,11 @@ from .opaque_gradients import mark_operators, opaque_gradients, register_fake
 from .padded_products import pad_products
 from .pooling_indices import narrow_pooling_indices
 from .repeats import expand_repeats
+from .saved_calls import save_seen_calls
 from .saved_extremes import save_extremes
 from .seeded_dropouts import seed_dropouts
 from .size_proxies import size_proxies_on_demand
+from .synthetic_bases import synthetic_bases_right
 from .tracing import context_at_hand, context_for, fake_mode_of, hint, tracing
 from .unread_graphs import unread_graphs_unwritten
 from .untraced import keep_untraced
@@ -72,8 +75,10 @@ def min_cut(
 
     Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
     added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds (if
-    `seeded`), so that what is saved is what both sides read. What a gradient looks for an extreme in is saved.
+    `seeded`), so that what is saved is what both sides read. What a gradient looks for an extreme in is saved, and what calls give that
+    others see.
     """
+    keep_in_forward(joint.graph)
     drop_copies(joint.graph)
     drop_unused_operands(joint.graph)
     expand_repeats(joint.graph)
@@ -84,6 +89,7 @@ def min_cut(
     peel_biases(joint.graph)
     recompute_masks(joint.graph)
     save_extremes(joint.graph)
+    save_seen_calls(joint.graph)
     if seeded:
         seed_dropouts(joint.graph)
     mark_operators(joint.graph)
@@ -152,10 +158,12 @@ def compile_with_autograd(
         making() as found,
         opaque_gradients,
         whole_resampling,
+        body_effects,
         multilabel_margins_right,
         size_proxies_on_demand,
         unread_graphs_unwritten,
         dense_tangents,
+        synthetic_bases_right,
     ):
         compiled = aot_module_simplified(
             gm,
@@ -173,6 +181,11 @@ def compile_with_autograd(
             compiled = called_directly(compiled, found, None if context.fakify_first_call else gm.forward)
     counters["aot_autograd"]["ok"] += 1
     return disable(given(compiled), reason="a compiled graph")
+
+
+def needs_gradients(example_inputs: Sequence[Any]) -> bool:
+    """Whether a graph of these inputs is traced with its backward."""
+    return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
 
 
 def compile_eagerly(

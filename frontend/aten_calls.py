@@ -1,6 +1,8 @@
 """Calls of ATen functions: arguments as attributes, tensors as operands, and the reason why the operator is not generated.
 
-No result of an ATen function shares memory with an operand: of an operator that returns a view, the `_copy` form is called.
+No result of an ATen function shares memory with an operand: of an operator that returns a view, the `_copy` form is called. (That of
+`wait_tensor` does, but nothing else uses the operand.) What an operator has only begun may read its operands until it is waited for: the wait
+has them among its operands, behind those that it is called with, so that they stay as they are until then.
 """
 
 from collections.abc import Sequence
@@ -10,13 +12,13 @@ import torch
 from bascule.dialect.ir import OperandAttr, builders
 from bascule.dialect.ir.functions import Externs
 from bascule.dialect.ir.scalar_types import scalar_type_number
-from bascule.dialect.ir.shapes import index_map, size_map, tensor_type
+from bascule.dialect.ir.shapes import index_map, shape_of, size_map, tensor_type
 from bascule.dialect.mlir import ir
 
-from .custom_operators import has_effect
 from .node_arguments import STORAGE_OFFSETS
+from .operator_effects import WAIT, keeps_order, only_begins
 from .out_overloads import out_overload
-from .torch_ops import unsupported
+from .torch_ops import operator_name, unsupported
 
 if TYPE_CHECKING:
     from .conversion import Conversion
@@ -71,6 +73,8 @@ def call(
     """
     operands: list[ir.Value] = []
     encoded = [encode(argument, operands) for argument in arguments]
+    operands += [x for x in _begun_with(externs, operands) if x not in operands]
+    found = overload(operator)
     positions = [i for i, type_ in enumerate(types) if type_ is not None]
     dynamic = any(not types[i].has_static_shape for i in positions)
     values = externs.call(
@@ -83,7 +87,8 @@ def call(
         shapes=[size_map(sizes[i]) for i in positions] if dynamic else None,
         reason=reason,
         out=out_overload(operator) if None not in types and mutates is None else None,
-        effects=_has_effects(operator),
+        effects=found is not None and keeps_order(found),
+        begins=found is not None and only_begins(found),
     )
     results: Tensors = [None] * len(types)
     for position, value in zip(positions, values):
@@ -106,12 +111,33 @@ def overload(operator: str) -> torch._ops.OpOverload | None:
     return getattr(packet, kind, None)
 
 
-def _has_effects(operator: str) -> bool:
-    """Whether a call does what its results do not show: it draws from a generator, returns nothing, or was registered as such."""
-    found = overload(operator)
-    if found is None:
-        return False
-    return torch.Tag.nondeterministic_seeded in found.tags or not found._schema.returns or has_effect(found)
+def _begun_with(externs: Externs, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """The operands of the calls that have only begun to make `operands`."""
+    found: dict[ir.Value, None] = {}
+    for value in operands:
+        if not isinstance(value.owner, ir.Block) and externs.begins(value.owner.operation):
+            found.update(dict.fromkeys(value.owner.operation.operands))
+    return [*found]
+
+
+def _is_waited_for(op: ir.Operation) -> bool:
+    """Whether each result of `op`, which only begins, is waited for in its graph."""
+    return all(
+        any(operator_name(use.owner.operation).split(".")[1] == WAIT for use in result.uses) for result in op.results
+    )
+
+
+def _lasting(c: "Conversion", argument: Any) -> Any:
+    """`argument` with row-major copies of its tensors, which nothing else takes, so that their memory is nobody else's."""
+    if isinstance(argument, list | tuple):
+        return [_lasting(c, part) for part in argument]
+    if not isinstance(argument, ir.Value):
+        return argument
+    sizes, contiguous = shape_of(argument), 0
+    types = [tensor_type(sizes, argument.type.element_type)]
+    reason = "a caller may wait for what reads it"
+    (copy,) = call(c.externs, "aten.clone.default", [argument, contiguous], types, [sizes], reason=reason)
+    return copy
 
 
 def _returns_view(operator: torch._ops.OpOverload) -> bool:
@@ -127,6 +153,8 @@ def fall_back(c: "Conversion", arguments: Sequence[Any], reason: str) -> Tensors
     if operator is not None:
         if operator._schema.is_mutable:
             return _functional(c, operator, arguments, reason)
+        if only_begins(operator) and not _is_waited_for(c.op):
+            arguments = _lasting(c, arguments)
         arguments = _with_a_tensor(c, operator, arguments)
         if _returns_view(operator):
             return _copied(c, arguments, reason)

@@ -21,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 import torch
+from bascule.dialect.interrupts import pass_on
 from torch._dynamo import disable
 from torch._dynamo.utils import GmWrapper, counters
 from torch._functorch import config
@@ -224,6 +225,7 @@ def _save(lookup: Lookup, entry: Any) -> None:
         try:
             content = pickle.dumps(kept)
         except Exception as error:  # pickling runs code of whatever classes the metadata holds
+            pass_on(error)
             lookup.refuse(f"its metadata cannot be written down: {error}")
             return
         lookup.save(Result(tuple(keys), entry.guards_expr, content))

@@ -11,12 +11,11 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch._higher_order_ops.effects import _get_effect
 from torch._library.custom_ops import OPDEFS
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-_OF_PYTORCH = ("aten", "prims", "prim", "bascule")  # namespaces of operators that are there wherever PyTorch is
+from .operator_effects import COMPUTE, registered_effect
 
 
 def custom_operators(gm: GraphModule) -> list[str]:
@@ -35,7 +34,7 @@ def _custom(gm: GraphModule) -> set[torch._ops.OpOverload]:
     named = [
         x for graph in graphs for node in graph.nodes for x in (node.target, *tree_leaves([node.args, node.kwargs]))
     ]
-    return {x for x in named if isinstance(x, torch._ops.OpOverload) and x.namespace not in _OF_PYTORCH}
+    return {x for x in named if isinstance(x, torch._ops.OpOverload) and x.namespace not in COMPUTE}
 
 
 def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str | None:
@@ -52,12 +51,7 @@ def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket
     if overload.py_kernels or not (packet or target is overload):
         return None
     versions = {_version_with(function) for function in _functions(definition)}
-    return None if None in versions else f"{overload._schema} {_get_effect(overload)} {sorted(versions)}"
-
-
-def has_effect(target: torch._ops.OpOverload) -> bool:
-    """Whether PyTorch was told that calls of `target` do something besides making their results, and keep their order."""
-    return _get_effect(target) is not None
+    return None if None in versions else f"{overload._schema} {registered_effect(overload)} {sorted(versions)}"
 
 
 def _functions(definition: Any) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from bascule.dialect.errors import UnsupportedError
 from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
-from .cut_operators import operator_of
+from .cut_operators import called_by, operator_of
 from .graph_numbers import is_number
 from .nodes import TAKEN, TOKENS, auto_functionalized, with_effects
 from .stack_traces import location_of
@@ -23,6 +23,9 @@ _WRITING_BODIES = "a higher-order operator, whose graphs write to what they are 
 _OTHERS = {
     "flex_attention": "attention with a graph for its scores",
     "flex_attention_backward": "attention with a graph for its scores",
+    "print": "the host prints where the program does",
+    "call_torchbind": "a method of an object of TorchScript's",
+    "invoke_leaf_function": "a function of the user's that is not traced",
     "run_and_save_rng_state": "the state of the random generator is saved before it",
     "run_with_rng_state": "the state of the random generator is set before it",
     "triton_kernel_wrapper_functional": "a Triton kernel of the user's",
@@ -49,11 +52,21 @@ def known_cuts(graph: Graph, apart: Mapping[Node, str] = MappingProxyType({})) -
             found[node] = _OTHERS.get(node.target.name(), _BODIES)
         elif node.target is auto_functionalized and isinstance(node.args[0], torch._ops.HigherOrderOperator):
             found[node] = _WRITING_BODIES
+        elif node.target is with_effects and isinstance(called_by(node), torch._ops.HigherOrderOperator):
+            found[node] = _OTHERS.get(called_by(node).name(), _BODIES)
         elif node.target in TOKENS or node.target is with_effects:
             tokens[node] = _ORDER
         elif node.target is not getitem and (reason := _not_taken(node)) is not None:
             found[node] = reason
-    return {**found, **tokens} if found else {}
+    kept = any(_is_token(x) for x in graph.output_node().all_input_nodes)
+    return {**found, **tokens} if found or kept else {}
+
+
+def _is_token(node: Node) -> bool:
+    """Whether `node` orders effects: a forward keeps it for a backward that repeats some of its operators."""
+    if node.target is getitem:
+        return node.args[0].target is with_effects and node.args[1] == 0
+    return node.target in TOKENS
 
 
 def _not_taken(node: Node) -> str | None:

@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import _decomp
 
-from . import batch_norms, fused_optimizers, multilabel_margins, philox_states, weight_norm
+from . import aten_arguments, batch_norms, fused_optimizers, multilabel_margins, philox_states, weight_norm
 from .conversion import load_rules
 from .unique_indices import correct_unique_indices
 
@@ -104,4 +104,9 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
     }
     # Which of them stays whole depends on its operands.
     found[batch_norms.BATCH_NORM] = batch_norms.kept_whole(table[batch_norms.BATCH_NORM])
+    found |= {
+        operator: aten_arguments.where_taken(operator, found[operator])
+        for operator in aten_arguments.TAKEN
+        if operator in found
+    }
     return found

@@ -20,7 +20,8 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 
 from .tracing import fake_mode_of
 
-DENSE = ("flex_attention", "flex_attention_backward", "associative_scan")
+BACKWARD = "flex_attention_backward"
+DENSE = ("flex_attention", BACKWARD, "associative_scan")
 
 
 def has_dense_form(node: Node) -> bool:
@@ -43,9 +44,12 @@ def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable])
     def function(*arguments: Any) -> list[Any]:
         known = dict(zip(given, arguments))
         with enable_inplace_requires_grad(True):
-            known |= {x: known[x].detach().requires_grad_() for x in _differentiated(node)}
+            known |= {x: known[x].detach().requires_grad_() for x in _differentiated(gm, node)}
         args, kwargs = map_arg((node.args, node.kwargs), lambda x: known[x] if x in known else attribute(gm, x.target))
-        leaves, spec = tree_flatten(dense(*args, **kwargs))
+        results = dense(*args, **kwargs)
+        if node.target.name() == BACKWARD:
+            results = _with_zeros(node, args[-2], results)
+        leaves, spec = tree_flatten(results)
         structure.append(spec)
         return leaves
 
@@ -68,12 +72,26 @@ def traced_function(
     return traced
 
 
-def _differentiated(node: Node) -> list[Node]:
-    """The tensors, captured by a score's function, whose gradients a backward returns: its dense form asks the tensors themselves."""
-    if node.target.name() != "flex_attention_backward":
+def _differentiated(gm: GraphModule, node: Node) -> list[Node]:
+    """The tensors, captured by a score's function, of which its gradient has a gradient: the dense form asks the tensors themselves.
+
+    That the value of `node` has one for each says nothing. What the gradient's graph returns does: those of the score and of four indices first.
+    """
+    if node.target.name() != BACKWARD:
         return []
-    captured, gradients = node.args[-2], node.meta["val"][-1]
-    return [x for x, gradient in zip(captured, gradients, strict=True) if isinstance(gradient, torch.Tensor)]
+    captured, gradients = node.args[-2], attribute(gm, node.args[8].target).graph.output_node().args[0][5:]
+    return [x for x, gradient in zip(captured, gradients, strict=True) if gradient is not None]
+
+
+def _with_zeros(node: Node, captured: Sequence[Any], results: Any) -> Any:
+    """The results of a gradient: zeros for a captured tensor on which no score depends, where its gradient is read."""
+    *others, gradients = results
+    read = {user.args[1] for of in node.users if of.args[1] == len(others) for user in of.users}
+    made = (
+        torch.zeros_like(x) if gradient is None and number in read else gradient
+        for number, (x, gradient) in enumerate(zip(captured, gradients, strict=True))
+    )
+    return (*others, tuple(made))
 
 
 def attribute(gm: GraphModule, target: str) -> Any:

@@ -18,9 +18,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .custom_operators import told_of_operator
+from .process_groups import GROUPED, processes, told_of_mesh
 
 _MODULES = {"torch", "operator", "_operator", "math", "builtins"}  # where functions in a graph come from
-_NAMESPACES = ("aten", "prims")
+_NAMESPACES = ("aten", "prims", "bascule")
 _ANNOTATIONS = ("custom", "recompute", "ac_graph_id")  # metadata of nodes that decides what is traced or saved
 _SYMBOLIC = torch.SymInt | torch.SymFloat | torch.SymBool
 
@@ -87,6 +88,8 @@ def _function(target: Any) -> str:
             return str(target)
         case torch._ops.OpOverloadPacket() if target._qualified_op_name.split("::")[0] in _NAMESPACES:
             return str(target)
+        case torch._ops.OpOverload() | torch._ops.OpOverloadPacket() if _namespace(target) in GROUPED:
+            return f"{target} {processes()}"
         case torch._ops.OpOverload() | torch._ops.OpOverloadPacket():
             told = told_of_operator(target)
             if told is None:
@@ -101,6 +104,11 @@ def _function(target: Any) -> str:
     if name is None or not known or "<" in name:
         raise NotKeyed(f"a function from outside of PyTorch, {module}.{name or target!r}")
     return f"{module}.{name}"
+
+
+def _namespace(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str:
+    name = target._qualified_op_name if isinstance(target, torch._ops.OpOverloadPacket) else target._schema.name
+    return name.partition("::")[0]
 
 
 def literal(value: Any) -> str:
@@ -126,6 +134,8 @@ def literal(value: Any) -> str:
             return f"symbol {value.node.expr}"
     if value is Ellipsis:
         return "..."
+    if (told := told_of_mesh(value)) is not None:
+        return told
     raise NotKeyed(f"the graph holds an object of type {type(value).__module__}.{type(value).__qualname__}")
 
 

@@ -116,7 +116,12 @@ def reshape_map(source: Sequence[Size], result: Sequence[Size]) -> ir.AffineMap:
     """
     source, result, rank = [expr(s) for s in source], [expr(s) for s in result], len(result)
     index, one, zero = [expr(0)] * len(source), expr(1), expr(0)
-    if zero not in source:
+    if zero in source:
+        # There is no element. Along an empty dimension the index is one of an empty dimension, so that no reader takes it for a constant, which
+        # could be read before the loop that reads nothing.
+        nowhere = dim(result.index(zero)) if zero in result else zero
+        index = [nowhere if size == zero else zero for size in source]
+    else:
         kept = [i for i, s in enumerate(source) if s != one]
         shown = [i for i, s in enumerate(result) if s != one]
         for group, parts in reshape_groups([source[i] for i in kept], [result[i] for i in shown]):

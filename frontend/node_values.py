@@ -1,10 +1,10 @@
 """Values of nodes that a pass over a graph made, or gave other arguments."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
@@ -76,3 +76,12 @@ def _told(value: Any) -> Any:
         return value
     layout = [_told(size) for size in (*value.shape, *value.stride())] if value.layout is torch.strided else []
     return value.dtype, value.device, value.layout, layout
+
+
+def complete_inserted(graph: Graph, example_inputs: Sequence[Any]) -> None:
+    """Values for what the partitioner puts into a graph without any: higher-order operators that keep the state of a generator or set it, and
+    the inputs that are such states."""
+    for node, value in zip(graph.find_nodes(op="placeholder"), example_inputs):
+        node.meta.setdefault("val", value)
+    if any(isinstance(node.target, HigherOrderOperator) and "val" not in node.meta for node in graph.nodes):
+        complete_values(graph)

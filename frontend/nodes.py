@@ -21,6 +21,7 @@ from .functionalized import import_functionalized
 from .graph_numbers import SymNumber, is_number
 from .locations import Locations
 from .node_arguments import STORAGE_OFFSETS, in_places
+from .operator_effects import is_seen_outside
 from .symbols import Symbols, bounds, number_operator
 from .tensor_types import SCALAR_TYPE_NUMBERS, TensorTypes
 from .torch_ops import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
@@ -92,7 +93,7 @@ class NodeImporter(base.GraphNodeImporter):
         leaves = [] if value is None and not schema.returns else _leaves(value)
         lists = any(isinstance(result.type, torch.ListType) for result in schema.returns)
         op = self._operator(loc, base._get_mlir_op_name_for_schema(schema), operands, leaves, registered=not lists)
-        if node.target is with_effects:
+        if node.target is with_effects or is_seen_outside(target):
             op.attributes[EFFECTS] = ir.UnitAttr.get()
         if str(target) in _CASTS and str(node.meta.get("original_aten", target)) not in _CASTS:
             op.attributes[DECOMPOSED] = ir.UnitAttr.get()
@@ -161,6 +162,8 @@ class NodeImporter(base.GraphNodeImporter):
     def _with_effects(self, node: Node) -> Structure:
         """`with_effects(token, operator, *arguments)`: the operator itself, since ops with effects keep their order here."""
         _, target, *given = node.args
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            raise UnsupportedError(f"the higher-order operator {target.name()} is not taken")
         _, *values = node.meta["val"]
         if len(target._schema.returns) > 1:
             return [None, *self.call(node, target, given, node.kwargs, values)]

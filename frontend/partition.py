@@ -18,6 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 from .cuts import is_check
 from .graph_numbers import ComputedNumbers, checked_equalities, is_number, number_of, symbols_in
 from .importer import RESTRIDED
+from .operator_effects import keeps_order
 from .storage_sizes import changes_input
 from .symbols import Source, symbol_sources
 
@@ -146,10 +147,10 @@ class _Levels:
 
 
 def _has_effect(node: Node) -> bool:
-    """Whether a node does what its results do not show: it draws random numbers, checks, prints, or calls a graph that may."""
+    """Whether a node does what its results do not show: its operator does, or it calls a graph that may."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
-        return torch.Tag.nondeterministic_seeded in target.tags or not target._schema.returns
+        return keeps_order(target)
     return isinstance(target, torch._ops.HigherOrderOperator)
 
 

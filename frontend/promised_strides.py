@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import torch
 from torch.fx import Graph, Node
@@ -24,13 +25,19 @@ class Dense:
 
 def promised_strides(graph: Graph) -> list[Dense | None]:
     """How each output of `graph` lies in memory; None for what is no tensor, or fills no memory of its own."""
-    return [_dense(output) for output in graph.output_node().args[0]]
+    return [_dense(output) for output in _outputs(graph)]
+
+
+def _outputs(graph: Graph) -> list[Any]:
+    """What it returns; branches and loops may return one value as it is."""
+    (returned,) = graph.output_node().args
+    return list(returned) if isinstance(returned, list | tuple) else [returned]
 
 
 def restore_strides(graph: Graph, promised: Sequence[Dense | None]) -> None:
     """Copies outputs that lie otherwise than `promised` before passes ran; a copy is a part of the kernel that computes its values."""
     end = graph.output_node()
-    outputs = list(end.args[0])  # type: ignore[arg-type, call-overload]
+    outputs = _outputs(graph)
     for number, (output, dense) in enumerate(zip(outputs, promised, strict=True)):
         if dense is None or _dense(output) == dense or not _has_rank(output, dense.rank):
             continue
@@ -39,7 +46,7 @@ def restore_strides(graph: Graph, promised: Sequence[Dense | None]) -> None:
             ordered = graph.call_function(aten.permute.default, (output, list(dense.order)))
             copy = graph.call_function(aten.clone.default, (ordered,), {"memory_format": torch.contiguous_format})
             outputs[number] = graph.call_function(aten.permute.default, (copy, back))
-    end.args = (tuple(outputs),)
+    end.args = (tuple(outputs) if isinstance(end.args[0], list | tuple) else outputs[0],)
     complete_values(graph)
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch.fx import Node
 
 
@@ -20,3 +21,10 @@ def storage(value: Any) -> int | None:
 def storage_of(node: Node) -> int | None:
     """The same of the tensor that a node of AOTAutograd's stands for."""
     return storage(node.meta.get("val"))
+
+
+def unwrapped(x: torch.Tensor) -> torch.Tensor:
+    """The tensor inside those that function transforms (`vmap`, `torch.func.grad`) make of it, over its memory."""
+    while is_functorch_wrapped_tensor(x):
+        x = get_unwrapped(x)
+    return x

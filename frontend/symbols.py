@@ -15,7 +15,6 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.computed import Tree, leaf_of, tree_of
 from bascule.dialect.ir.shapes import Size, expr
 from bascule.dialect.mlir import ir
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy.functions import (
     CeilDiv,
     CeilToInt,
@@ -39,7 +38,7 @@ from torch.utils._sympy.functions import (
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .computed_sizes import is_condition, tree_for
-from .tracing import hint
+from .tracing import hint, known
 
 Expr: TypeAlias = ir.AffineExpr
 Number = int | torch.SymInt | torch.SymBool
@@ -58,7 +57,7 @@ def sympy_of(number: Number) -> int | sympy.Expr:
         return int(bool(found))
     if found.is_Integer:
         return int(found)
-    if found.args and isinstance(number, torch.SymInt) and hint(number) == 1 and statically_known_true(number == 1):
+    if found.args and isinstance(number, torch.SymInt) and hint(number) == 1 and known(number == 1):
         return 1
     return found
 

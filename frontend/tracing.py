@@ -10,8 +10,9 @@ import torch
 from torch._dynamo.utils import detect_fake_mode
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-__all__ = ["context_at_hand", "context_for", "fake_mode_of", "hint", "tracing"]
+__all__ = ["context_at_hand", "context_for", "fake_mode_of", "hint", "known", "tracing"]
 
 
 def context_at_hand() -> TracingContext | None:
@@ -32,3 +33,8 @@ def fake_mode_of(values: Sequence[Any]) -> FakeTensorMode:
 def hint(number: Any) -> Any:
     """A symbolic number as the one that it was seen with; None where that is not known. Others as they are."""
     return number.node.hint if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) else number
+
+
+def known(condition: bool | torch.SymBool) -> bool:
+    """Whether a condition holds for all values of its symbols, without a guard."""
+    return statically_known_true(condition)

@@ -47,7 +47,7 @@ def _kernels() -> dict[OpOverload, Kernels]:
     found: dict[OpOverload, Kernels] = {}
     for packet, between in OPERATORS.items():
         forward, form, backward = packet.default, packet.vec, getattr(aten, f"{packet.__name__}_backward").default
-        found[forward] = _metas(forward)
+        found[forward] = {key: _also_of_no_samples(kernel) for key, kernel in _metas(forward).items()}
         found[form] = _metas(form) | dict.fromkeys(KEYS, _with_sizes(forward, between))
         found[backward] = _metas(backward) or {DispatchKey.Meta: _gradient_of_sizes}
     return found
@@ -55,6 +55,17 @@ def _kernels() -> dict[OpOverload, Kernels]:
 
 def _metas(operator: OpOverload) -> Kernels:
     return {key: kernel for key, kernel in operator.py_kernels.items() if key == DispatchKey.Meta}
+
+
+def _also_of_no_samples(kernel: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """PyTorch's shape function, whose check of the other sizes fails by its own type where a batch is empty."""
+
+    def shaped(x: torch.Tensor, sizes: Sequence[Any], *rest: Any) -> torch.Tensor:
+        if isinstance(x.shape[0], int) and x.shape[0] == 0 and all(x.shape[1:]):
+            return x.new_empty([*x.shape[:2], *sizes])
+        return kernel(x, sizes, *rest)
+
+    return shaped
 
 
 def _gradient_of_sizes(

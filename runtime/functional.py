@@ -1,9 +1,10 @@
-"""Operators that write to their arguments, as functions."""
+"""Operators that write to their arguments, or return lists beside other results, as functions that return tensors one by one."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 
 def functional(operator: torch._ops.OpOverload) -> Callable[..., tuple[Any, ...]]:
@@ -25,6 +26,15 @@ def functional(operator: torch._ops.OpOverload) -> Callable[..., tuple[Any, ...]
         outputs = operator(*positional, **{name: own(name, value) for name, value in kwargs.items()})
         if not operator._schema.returns:
             return tuple(copies)
-        return (*(outputs if isinstance(outputs, list | tuple) else [outputs]), *copies)
+        return (*tree_leaves(outputs), *copies)
+
+    return call
+
+
+def flat(operator: torch._ops.OpOverload) -> Callable[..., list[Any]]:
+    """`operator`, whose results are lists and others: returns the elements of all, in order, None for what is missing."""
+
+    def call(*args: Any, **kwargs: Any) -> list[Any]:
+        return tree_leaves(operator(*args, **kwargs))
 
     return call

@@ -2,8 +2,9 @@
 
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable, Sequence
-from ctypes import CFUNCTYPE, c_void_p
+from ctypes import CFUNCTYPE, c_int64, c_void_p
 from typing import Any, Protocol, cast
 
 import torch
@@ -11,6 +12,7 @@ import torch
 from .constants import placed
 from .plans import Planner, vocabulary
 
+PARAMETERS = 1024  # more ctypes does not pass: they are one array, see `lowering/cpu/entry.py`
 _numbers = itertools.count()
 
 
@@ -37,8 +39,6 @@ def load(
     of the user's gets a note that names it.
     """
     name = file or f"<bascule graph {next(_numbers)}>"
-    if file is None:
-        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     namespace: dict[str, Any] = {"__name__": "bascule.graph", "constants": tuple(constants)}
     if hasattr(kernels, "plan"):
         namespace |= vocabulary(cast(Planner, kernels))
@@ -46,6 +46,8 @@ def load(
         namespace["kernel"] = lambda name, arguments: _function(kernels, name, arguments)
     exec(compile(source, name, "exec"), namespace)
     run, locations = namespace["call"], namespace["LOCATIONS"]
+    if file is None:
+        _show_in_tracebacks(name, source, run)
     if "DEVICE" in namespace:
         namespace["constants"] = placed(constants, namespace["DEVICE"])
         if namespace["DEVICE"].type == "cuda":
@@ -62,6 +64,12 @@ def load(
     call.kernels = kernels  # type: ignore[attr-defined]  # keeps their code
     call.constants = namespace["constants"]  # type: ignore[attr-defined]
     return call
+
+
+def _show_in_tracebacks(name: str, source: str, run: Callable[..., Any]) -> None:
+    """Gives tracebacks through `run` the lines of its module, for as long as it lives."""
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    weakref.finalize(run, linecache.cache.pop, name, None).atexit = False
 
 
 def _on_device(run: Callable[[list[Any]], Sequence[Any]], index: int) -> Callable[[list[Any]], Sequence[Any]]:
@@ -81,7 +89,11 @@ def _function(kernels: Kernels, name: str, arguments: int) -> Callable[..., None
     reference = getattr(kernels, "references", {}).get(name)
     if reference is not None:
         return reference
-    return CFUNCTYPE(None, *[c_void_p] * arguments)(kernels.addresses[name])
+    address = kernels.addresses[name]
+    if arguments <= PARAMETERS:
+        return CFUNCTYPE(None, *[c_void_p] * arguments)(address)
+    function, words = CFUNCTYPE(None, c_void_p)(address), c_int64 * arguments
+    return lambda *given: function(words(*given))
 
 
 def _annotate(error: Exception, file: str, locations: dict[int, str]) -> None:

@@ -35,9 +35,15 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     if sha256(body).digest() != data[len(MAGIC) : _HEAD]:
         raise PackageError("cut short or changed: the checksum differs")
     end = 8 + int.from_bytes(body[:8], "little")
-    description = json.loads(body[8:end])
+    try:
+        description = json.loads(body[8:end])
+        sizes = {str(name): int(size) for name, size in description.pop(_BLOBS)}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise PackageError("its description is none") from error
+    if min(sizes.values(), default=0) < 0 or end + sum(sizes.values()) != len(body):
+        raise PackageError("its blobs are not as long as it tells")
     blobs = {}
-    for name, size in description.pop(_BLOBS):
+    for name, size in sizes.items():
         blobs[name] = body[end : end + size]
         end += size
     return description, blobs

@@ -4,7 +4,6 @@ What guards do for `torch.compile` is checked here at each call: dtypes, devices
 program was compiled for is copied.
 """
 
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,10 @@ from torch.utils import _pytree as pytree
 from .extents import overlap, overlaps_itself
 from .packaged_graphs import Graphs, check_machine
 from .packages import PackageError, unpack
+from .size_expressions import parsed, value_of
 from .stored_tensors import tensor_of
 
 FORMAT = 4  # of what a package tells of a program
-Size = int | str  # a number, or an expression of the symbols in Python
 
 
 class Program:
@@ -45,6 +44,8 @@ class Program:
         self._symbols: dict[str, Sequence[Any]] = description["symbols"]
         self._ranges: dict[str, Sequence[int]] = description["ranges"]
         self._guards: list[str] = description["guards"]
+        for guard in self._guards:
+            _check_arithmetic(guard)
         self._in_spec = pytree.treespec_loads(description["in_spec"])
         self._out_spec = pytree.treespec_loads(description["out_spec"])
         self._layouts: dict[str, dict[str, Any]] = description["weights"]
@@ -123,8 +124,8 @@ class Program:
         base = leaves[told["user"]] if "user" in told else self.weights[told["weight"]]
         if result.untyped_storage().data_ptr() == base.untyped_storage().data_ptr():
             return result
-        sizes, strides = ([_value(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
-        start, rest = divmod(base.storage_offset() * base.itemsize + _value(told["offset"], symbols), result.itemsize)
+        sizes, strides = ([value_of(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
+        start, rest = divmod(base.storage_offset() * base.itemsize + value_of(told["offset"], symbols), result.itemsize)
         if base.dtype == result.dtype:
             return base.as_strided(sizes, strides, start)
         if rest:
@@ -156,7 +157,7 @@ class Program:
                 hint = " (export it with Dim(name, min=..) for smaller ones)" if symbols[name] < low <= 2 else ""
                 raise ValueError(f"{self._place(name)} is {symbols[name]}, the program takes {low} to {high}{hint}")
         for guard in self._guards:
-            if not _value(guard, symbols):
+            if not value_of(guard, symbols):
                 used = [name for name in symbols if re.search(rf"\b{name}\b", guard)]
                 told_of = ", ".join(f"{name} = {symbols[name]}, {self._place(name)}" for name in used)
                 raise ValueError(f"the program was exported for sizes of which {guard} holds, and {told_of}")
@@ -170,8 +171,13 @@ class Program:
         return size if (scale, offset) == (1, 0) else f"({size} - {offset}) / {scale}"
 
     def _check_memory(self, leaves: Sequence[Any]) -> None:
-        """Raises `ValueError` where an input that is written shares memory with another one: the program knows nothing of it."""
+        """Raises `ValueError` where an input that is written shares memory with another one, or with itself: no program knows of that."""
         for written in (told["written"] for told in self._outputs if "written" in told):
+            if overlaps_itself(leaves[written].shape, leaves[written].stride()):
+                raise ValueError(
+                    f"input {written}, which the program writes, has elements that share memory, strides {list(leaves[written].stride())}: "
+                    "give it a copy"
+                )
             for number, other in enumerate(leaves):
                 if number != written and isinstance(other, torch.Tensor) and overlap(leaves[written], other):
                     raise ValueError(
@@ -181,14 +187,14 @@ class Program:
     def _input(self, told: Mapping[str, Any], value: Any, symbols: dict[str, int]) -> Any:
         number = told["user"]
         if "number" in told:
-            if value != _value(told["number"], symbols):
+            if value != value_of(told["number"], symbols):
                 raise ValueError(f"input {number} is {value}, the program takes {told['number']}, {symbols}")
             return value
         if "dtype" not in told:
             if value != told["value"]:
                 raise ValueError(f"input {number} is {value!r}, the program was compiled for {told['value']!r}")
             return value
-        sizes, strides = ([_value(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
+        sizes, strides = ([value_of(n, symbols) for n in told[what]] for what in ("sizes", "strides"))
         if list(value.shape) != sizes:
             raise ValueError(f"input {number} has sizes {list(value.shape)}, the program takes {told['sizes']}")
         if "begins" in told and value.storage_offset() != told["begins"]:
@@ -227,9 +233,12 @@ def _is_registered(operator: str) -> bool:
     return hasattr(getattr(getattr(torch.ops, namespace), packet, None), overload)
 
 
-def _value(expression: Size, symbols: dict[str, int]) -> Any:
-    known = {"__builtins__": {}, "max": max, "min": min, "math": math}
-    return expression if isinstance(expression, int) else eval(expression, known, symbols)
+def _check_arithmetic(guard: str) -> None:
+    """Raises `PackageError` for text that is more than a condition on numbers."""
+    try:
+        parsed(guard)
+    except ValueError as reason:
+        raise PackageError(f"a condition that is none: {reason}") from reason
 
 
 def _placed(name: str, value: torch.Tensor, told: Mapping[str, Any]) -> torch.Tensor:

@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.tools.output import write
 from bascule.errors import BasculeError, UserError
@@ -43,6 +45,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--inputs", metavar="TYPES", help="seeded random tensors, like f32[4,8],i64[3]")
     parser.add_argument("--grad", action="store_true", help="the graphs of a training step: forward, then backward")
     parser.add_argument("--dynamic", action="store_true", help="sizes as symbols")
+    parser.add_argument(
+        "--target",
+        metavar="cpu|sm_NN",
+        default="cpu",
+        help="what the passes decide for: this CPU, or a GPU (default: cpu)",
+    )
     parser.add_argument("--numerics", choices=("f32", "eager"), default="f32", help="see bascule.list_options()")
     parser.add_argument(
         "--print-debuginfo", action="store_true", help="print locations: operators and the user's lines"
@@ -67,6 +75,7 @@ def load_function(spec: str) -> tuple[Callable[..., Any], Any]:
     try:
         module_spec.loader.exec_module(module)  # type: ignore[union-attr]
     except Exception as error:  # the user's file raises whatever it raises
+        pass_on(error)
         said = "".join(traceback.format_exception_only(error)).rstrip()
         raise UserError(f"the file fails:\n{said}", location=file, hint=f"python {file} shows where") from error
     function = getattr(module, name, None)
@@ -103,15 +112,33 @@ def check_call(function: Callable[..., Any], inputs: Sequence[Any]) -> None:
         pass
 
 
+def machine_of(target: str) -> dict[str, Any]:
+    """What passes are told of `target`: "cpu", this one, or "sm_" and a compute capability. Raises `UserError` for another."""
+    if target == "cpu":
+        return {}
+    if not re.fullmatch(r"sm_\d+a?", target):
+        raise UserError(
+            f"there is no target '{target}'", location="--target", hint="cpu, or for example sm_80, sm_90, sm_100"
+        )
+    return {"target": "cuda", "capability": int(re.sub(r"\D", "", target))}
+
+
 def import_function(
-    function: Callable[..., Any], inputs: Sequence[Any], *, stage: str, options: Options, grad: bool, dynamic: bool
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    stage: str,
+    options: Options,
+    grad: bool,
+    dynamic: bool,
+    target: str = "cpu",
 ) -> list[Any]:
-    """The modules of `function`'s graphs at `stage`: one, or with `grad` forward and backward.
+    """The modules of `function`'s graphs at `stage`: one, or with `grad` forward and backward. `target`: "cpu", or a GPU as "sm_90".
 
     Raises `UserError` for inputs and a function that PyTorch does not take, and what the stages raise.
     """
     check_call(function, inputs)
-    pipeline, modules = up_to(stage, options), []
+    pipeline, modules = up_to(stage, options, machine_of(target)), []
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kind: bool) -> Callable:
         module = import_graph(gm, example_inputs, context=context()).module
@@ -149,7 +176,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         inputs = inputs_for(function, module, args.inputs, grad=args.grad)
         options = Options(numerics=args.numerics)
         modules = import_function(
-            function, inputs, stage=args.stage, options=options, grad=args.grad, dynamic=args.dynamic
+            function,
+            inputs,
+            stage=args.stage,
+            options=options,
+            grad=args.grad,
+            dynamic=args.dynamic,
+            target=args.target,
         )
         text = "\n// -----\n".join(m.operation.get_asm(enable_debug_info=args.print_debuginfo) for m in modules)
         write(f"{text}\n", args.o)

@@ -16,6 +16,7 @@ from .sibling_reductions import Joins, join_siblings
 DYNAMIC = 512  # the size assumed of a dynamic range
 # Costs are in scalar ops; that of a vector op is one for all lanes of a register.
 ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER = 1.0, 0.3, 6.0, 0.1, 1.2, 3.0
+MASKED = 8.0  # of a branch that is taken under a mask: whether any lane takes it, and a jump
 CHEAP = (
     "math.absf",
     "math.sqrt",
@@ -27,6 +28,8 @@ CHEAP = (
     "math.fma",
     "math.copysign",
 )
+# Of a step of a scan that is more than an op, by its kind.
+STEPS = {"logaddexp": 3 * CALL}
 SAME_SET = 2.0  # times as much where lanes lie pages apart: the first cache keeps few such lines
 FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
 BLOCK = 8192  # points of the blocked group in a tile
@@ -233,7 +236,7 @@ class Planner:
                 cost *= -(-size // lanes) * lanes / max(size, 1)
             if cost < best:
                 best, choice, width = cost, g, lanes
-        if best == float("inf") or any(n.name in LOOPS or _accumulates(n) for n in block.nodes):
+        if best == float("inf") or any(n.name in (*LOOPS, "scf.if") or _accumulates(n) for n in block.nodes):
             plans: dict[Node, LoopSchedule] = {}
             outer, self.loops = self.loops, plans
             alone = points * self._scalar(block)
@@ -306,12 +309,43 @@ class Planner:
                     total += self._apart(node, c) * lanes
             elif node.name not in FREE:
                 total += _op(node) * registers
+            total += _steps(node) * registers * self._times(node)
+            if node.name == "scf.if" and self._splits(block, node, lane):
+                total += self._pieces(node, lane, registers, lanes)
+                continue
             inside = [self._cost(inner, lane, registers, lanes) for inner in node.blocks]
             if node.name == "scf.if" and lane not in self.body.dependence.get(node.operands[0], ()):
                 total += max(inside)  # all lanes take one branch
             else:
                 total += self._times(node) * sum(inside)
         return total
+
+    def _splits(self, block: Block, node: Node, lane: int) -> bool:
+        """Whether the condition of an `scf.if` is where the lanes are."""
+        if lane not in self.body.dependence.get(node.operands[0], ()):
+            return False
+        condition = next((other for other in block.nodes if node.operands[0] in other.results), None)
+        return (
+            condition is not None
+            and condition.name == "arith.cmpi"
+            and isinstance(self.body.types[condition.operands[0]], ir.IndexType)
+            and all(None not in self.body.dependence.get(i, {}).values() for i in condition.operands)
+        )
+
+    def _pieces(self, node: Node, lane: int, registers: int, lanes: int) -> float:
+        """Of a choice between pieces of the lanes' index, such as those of a `cat`: a vector is within one, or takes those that it meets one
+        by one, each under a mask."""
+        costs, todo = list[float](), list(node.blocks)
+        while todo:
+            block = todo.pop()
+            inner = next((n for n in block.nodes if n.name == "scf.if" and self._splits(block, n, lane)), None)
+            rest = Block(block.arguments, [n for n in block.nodes if n is not inner], block.yielded)
+            costs.append(self._cost(rest, lane, registers, lanes))
+            todo += inner.blocks if inner is not None else []
+        pieces = max(1, (len(costs) + 1) // 2)
+        met = min(pieces, 1 + (pieces - 1) * lanes / max(1, self.body.extents[lane] or DYNAMIC))
+        each = sum(costs) / pieces
+        return OP * pieces.bit_length() + met * each + (met - 1) * MASKED
 
     def _apart(self, node: Node, step: int | None) -> float:
         """Of one lane of an access whose lanes lie `step` elements apart; None: anywhere. What is added to is read too."""
@@ -328,7 +362,7 @@ class Planner:
         for node in block.nodes:
             if node.name in LOOPS:
                 cost, self.loops[node] = self._loop(node.blocks[0], node)
-                total += cost * self._times(node)
+                total += (cost + _steps(node)) * self._times(node)
             elif node.address is not None:
                 total += ACCESS
             elif node.name not in FREE:
@@ -355,6 +389,11 @@ def _accumulates(node: Node) -> bool:
 
 def _op(node: Node) -> float:
     return CALL if _is_long(node) else OP
+
+
+def _steps(node: Node) -> float:
+    """Of a step of a scan, beside what it scans."""
+    return STEPS.get(node.op.attributes["kind"].value, 0.0) if node.name == "bascule.scan" else 0.0
 
 
 def _is_long(node: Node) -> bool:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import gcd
 
 from ..ir.shapes import constant, expr
@@ -127,7 +128,9 @@ class Domain:
     def run_size(self, run: Sequence[int]) -> int:
         return min(LARGE, magnitude([self.sizes[n] for n in run]))
 
+    @cached_property
     def heaviest(self) -> int:
+        """Bytes that the access which touches most does."""
         return max(map(self.bytes, self.accesses), default=0)
 
     def plan(self, steps: dict[ir.Operation, int], held: Collection[ir.Operation] = ()) -> list[InnerLoop]:

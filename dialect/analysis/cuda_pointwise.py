@@ -44,7 +44,7 @@ def flat(domain: Domain, kind: str, order: list[int], threads: int = FLAT, each:
 
 def _each(domain: Domain) -> int:
     """Elements of a thread that make 16 bytes of the narrowest ones."""
-    widths = [access.width for access in domain.accesses if domain.bytes(access) * 8 >= domain.heaviest()]
+    widths = [access.width for access in domain.accesses if domain.bytes(access) * 8 >= domain.heaviest]
     return min(16, max(8, VECTOR // min(widths, default=4)))
 
 
@@ -118,7 +118,7 @@ def _transposed(domain: Domain, order: list[int]) -> DomainSchedule | None:
     if len(runs) < 2:
         return None
     main = runs[-1]
-    rest = [run for run in runs[:-1] if _across(domain, run[-1], main[-1]) * 16 >= domain.heaviest()]
+    rest = [run for run in runs[:-1] if _across(domain, run[-1], main[-1]) * 16 >= domain.heaviest]
     if not rest:
         return None
     other = max(rest, key=lambda run: _across(domain, run[-1], main[-1]))

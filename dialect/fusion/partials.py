@@ -5,6 +5,7 @@ The chunks stand in one fixed order, so a result does not depend on which of the
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
+from typing import Any
 
 from ..analysis.chunking import CHUNKS, Chunks
 from ..analysis.indexing import Indexing
@@ -35,9 +36,10 @@ def refine(
     indexing.enter(reduce)
     block = reduce.regions[0].blocks[0]
     cuts = _cuts(block, indexing, apart)
-    sizes: list[list[int]] = []
+    sizes: list[list[Any]] = []  # expressions of what is not known, which is not cut
     for argument, size in zip(block.arguments, reduce.attributes["ranges"].value.results):
-        sizes.append(_digit_sizes(constant(size), cuts.get(argument, set())))
+        known = constant(size)
+        sizes.append([size] if known is None else _digit_sizes(known, cuts.get(argument, set())))
     if all(len(digits) == 1 for digits in sizes):
         return reduce
 
@@ -90,10 +92,8 @@ def _cuts(block: ir.Block, indexing: Indexing, apart: Callable[[ir.Value, int], 
     return found
 
 
-def _digit_sizes(size: int | None, cuts: set[int]) -> list[int]:
-    """A range of `size` (0: unknown) cut at all of `cuts`, if each divides the next."""
-    if size is None:
-        return [0]
+def _digit_sizes(size: int, cuts: set[int]) -> list[int]:
+    """A range of `size` cut at all of `cuts`, if each divides the next."""
     sizes, rest = list[int](), 1
     for step in [*sorted(cut for cut in cuts if 1 < cut < size), size]:
         if step % rest:

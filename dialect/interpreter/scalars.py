@@ -39,6 +39,11 @@ def _float(function: Rule) -> Rule:
     return rule
 
 
+def _remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Of f32 in f64, where PyTorch's is exact for subnormals too; the remainder of two f32 is one."""
+    return torch.fmod(x.double(), y.double())
+
+
 def _shift(function: Rule) -> Rule:
     """The number of bits is unsigned; as many as the width or more is poison in MLIR, here zero or the sign."""
     return lambda op, x, bits: ints.wrap(function(x, ints.widen_unsigned(bits)), result_dtype(op))
@@ -161,7 +166,7 @@ ARITH: dict[str, Rule] = {
     "arith.subf": _float(torch.sub),
     "arith.mulf": _float(torch.mul),
     "arith.divf": _float(torch.div),
-    "arith.remf": _float(torch.fmod),
+    "arith.remf": _float(_remainder),
     "arith.negf": _float(torch.neg),
     "arith.maximumf": _float(torch.maximum),
     "arith.minimumf": _float(torch.minimum),

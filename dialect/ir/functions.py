@@ -13,6 +13,9 @@
   complex one, lists, an `affine_map<()[s0] -> (..)>` an integer computed from symbols. `bascule.results` (i64 array) are the positions of the
   operator's outputs that the function returns; `bascule.mutates` (i64 array) the tensor operands that the operator writes: the function returns
   their new contents after those, and the caller's tensors stay as they are. `bascule.reason` says why the operator is not generated.
+  `bascule.effects` on it says that calls keep their order and their number, whatever uses the results; `bascule.begins`, that operands may be
+  read and results written until a later call has waited for these, which nothing else may look at. Operands that no argument names are
+  needed until the call: those of what it waits for.
   An ATen function takes no symbols, and none of its results shares memory with an operand.
 
 Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic; and so have calls of it, as a function is found
@@ -34,6 +37,7 @@ SHAPES = "bascule.shapes"
 REASON = "bascule.reason"
 OUT = "bascule.out"
 EFFECTS = "bascule.effects"
+BEGINS = "bascule.begins"
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
 SPARE = "bascule.spare"
@@ -113,6 +117,10 @@ class Externs:
         names = (EXTERN, ARGUMENTS, RESULTS, MUTATES, SHAPES, "function_type")
         return tuple(attributes[name] if name in attributes else None for name in names)
 
+    def begins(self, op: ir.Operation) -> bool:
+        """Whether `op` calls a function with `bascule.begins`."""
+        return op.name == "func.call" and BEGINS in self.table[op.attributes["callee"].value].operation.attributes
+
     def call(
         self,
         callee: str,
@@ -126,10 +134,11 @@ class Externs:
         reason: str | None = None,
         out: str | None = None,
         effects: bool = False,
+        begins: bool = False,
     ) -> list[ir.Value]:
         """Calls the operator `callee` ("aten.mm.default") at the current insertion point; returns the tensor results.
 
-        `reason`, `out` and `effects` are the function's `bascule.reason`, `bascule.out` and `bascule.effects`.
+        `reason`, `out`, `effects` and `begins` are the function's `bascule.reason`, and so on.
         """
         type_ = ir.FunctionType.get([operand.type for operand in operands], list(results))
         attributes = {
@@ -147,8 +156,9 @@ class Externs:
                 function = func.FuncOp(callee.removesuffix(".default"), type_, visibility="private").operation
             for name, attribute in attributes.items():
                 function.attributes[name] = attribute
-            if effects:
-                function.attributes[EFFECTS] = ir.UnitAttr.get()
+            for name, holds in ((EFFECTS, effects), (BEGINS, begins)):
+                if holds:
+                    function.attributes[name] = ir.UnitAttr.get()
             for name, text in ((REASON, reason), (OUT, out)):
                 if text is not None:
                     function.attributes[name] = ir.StringAttr.get(text)

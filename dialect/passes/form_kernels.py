@@ -106,7 +106,7 @@ def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Gro
     for group in small:
         tiny = options.target in BUSY and all(_bytes(member) <= TINY for member in (*launch[:1], group))
         most = TINY_PARTS if tiny else options.max_parts
-        if len(launch) >= most or sum(map(_buffers, (*launch, group))) > PARAMETERS:
+        if launch and (len(launch) >= most or sum(map(_buffers, (*launch, group))) > PARAMETERS):
             launches.append(launch)
             launch = []
         launch.append(group)

@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from ..errors import UserError
+from ..interrupts import pass_on
 from .base import Pass
 
 # name -> module of this package and class
@@ -30,6 +31,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "group-launches": ("group_launches", "GroupLaunches"),
     "join-launches": ("join_launches", "JoinLaunches"),
     "online-softmax": ("online_softmax", "OnlineSoftmax"),
+    "split-pieces": ("split_pieces", "SplitPieces"),
     "schedule-kernels": ("schedule_kernels", "ScheduleKernels"),
     "choose-products": ("choose_products", "ChooseProducts"),
     "order-program": ("order_program", "OrderProgram"),
@@ -66,6 +68,7 @@ def load(spec: str) -> type[Pass]:
         hint = "a module is looked for in the current directory, in $PYTHONPATH and among what is installed"
         raise UserError(f"cannot load the pass '{spec}': {error}", hint=hint) from None
     except Exception as error:  # the user's module raises whatever it raises
+        pass_on(error)
         raise UserError(f"cannot load the pass '{spec}': {type(error).__name__}: {error}") from error
     add(cls)
     return cls
@@ -98,6 +101,7 @@ def find(name: str) -> type[Pass] | None:
         try:
             return entry.load()
         except Exception as error:  # a package's module raises whatever it raises
+            pass_on(error)
             text = f"cannot load the pass '{name}' from '{entry.value}': {type(error).__name__}: {error}"
             raise UserError(text, location="the entry points bascule.passes") from error
     return None

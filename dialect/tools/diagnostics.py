@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from traceback import format_exception
 
 from ..errors import BasculeError, UserError
+from ..interrupts import pass_on
 from ..ir.locations import source_of
 from ..mlir import ir
 
@@ -87,6 +88,7 @@ class Collector:
             self.failed = True
             self.found.append(Diagnostic("error", None, str(error)))
         except Exception as error:  # a pass's own, whatever it is; the other chunks of the file are run all the same
+            pass_on(error)
             self.failed = True
             where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
             self.found.append(Diagnostic("error", None, f"{where}{type(error).__name__}: {error}"))

@@ -239,8 +239,8 @@ def log_sigmoid_backward(c, grad, x, buffer):
 @rule("aten.logit.default")
 def logit(c, x, eps=None):
     def emit(x: Scalar) -> Scalar:
-        if eps is not None:
-            x = x.maximum(eps).minimum(1.0 - eps)
+        if eps is not None:  # an `eps` of NaN bounds nothing
+            x = select(x < eps, eps, select(x > 1.0 - eps, 1.0 - eps, x))
         return (x / (1.0 - x)).log()
 
     return elementwise(c, emit, x)

@@ -9,15 +9,19 @@ from bascule.dialect.ir import builders, shapes
 from bascule.dialect.ir.structure import POSITION_KINDS
 from bascule.dialect.mlir import ir
 
+from ..conversion import LeftToAten
 from .operands import index_constant, read, temporary
 from .scalars import Scalar, scalar_type
 
 Indices = Sequence[ir.Value]
 
 
-def wrapped(dim: int, rank: int) -> int:
-    """A dimension counted from the front; a scalar has, for this purpose, one."""
-    return dim % max(rank, 1)
+def wrap_dim(dim: int, rank: int) -> int:
+    """A dimension counted from the front; a scalar has, for this purpose, one. One that there is not is left to ATen, which refuses it."""
+    count = max(rank, 1)
+    if not -count <= dim < count:
+        raise LeftToAten(f"there is no dimension {dim} of {rank}")
+    return dim % count
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Axes:
         if dims is None or (empty_is_all and isinstance(dims, list | tuple) and not dims):
             dims = range(rank)
         dims = [dims] if isinstance(dims, int) else dims
-        return Axes(x, tuple(sorted({wrapped(dim, rank) for dim in dims})) if rank else (), keepdim)
+        return Axes(x, tuple(sorted({wrap_dim(dim, rank) for dim in dims})) if rank else (), keepdim)
 
     @property
     def sizes(self) -> list[ir.AffineExpr]:

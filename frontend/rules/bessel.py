@@ -37,7 +37,7 @@ def scaled_i(order: int, x: Scalar) -> Scalar:
     near = polynomial(size * size * 0.25, power_series(order)) * (-size).exp()
     if order:
         near = near * size * 0.5
-    far = polynomial(1.0 / size, asymptotic_series(order)) / (size * (2.0 * math.pi)).sqrt()
+    far = polynomial(1.0 / size, asymptotic_series(order)) / (size.sqrt() * math.sqrt(2.0 * math.pi))
     value = select(size > NEAR, far, near)
     return value.copysign(x) if order else value
 

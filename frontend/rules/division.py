@@ -8,6 +8,7 @@ import torch
 
 from ..conversion import NoRule, rule
 from .operands import dtype_of_result, elementwise
+from .requirements import require, require_divisor
 from .scalars import Number, Scalar, is_float, is_signed, select
 
 
@@ -66,22 +67,27 @@ def fmod(a: Scalar, b: Scalar) -> Scalar:
 
 @rule("aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor_mode", "aten.divide.Scalar_mode")
 def divide_with_mode(c, a, b, rounding_mode=None):
+    if rounding_mode is not None:
+        require_divisor(b, dtype_of_result(c))
     emit = {None: lambda a, b: a / b, "floor": floor_divide, "trunc": truncated_divide}[rounding_mode]
-    return elementwise(c, emit, a, b)
+    return elementwise(c, emit, a, b, wide_numbers=True)
 
 
 @rule("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide_rule(c, a, b):
-    return elementwise(c, floor_divide, a, b)
+    require_divisor(b, dtype_of_result(c))
+    return elementwise(c, floor_divide, a, b, wide_numbers=True)
 
 
 @rule("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
 def remainder_rule(c, a, b):
+    require_divisor(b, dtype_of_result(c))
     return elementwise(c, remainder, a, b)
 
 
 @rule("aten.fmod.Tensor", "aten.fmod.Scalar")
 def fmod_rule(c, a, b):
+    require_divisor(b, dtype_of_result(c))
     return elementwise(c, fmod, a, b)
 
 
@@ -125,6 +131,7 @@ SPECIAL_EXPONENTS = {
 @rule("aten.pow.Tensor_Scalar")
 def power_of_number(c, x, exponent: Number):
     dtype = dtype_of_result(c)
+    require(is_float(dtype) or exponent >= 0, "an exponent of integers that is not negative")
     if exponent == 0:
         return elementwise(c, lambda x: x.like(1), x)
     if is_float(dtype):

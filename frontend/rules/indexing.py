@@ -14,10 +14,11 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import arith, ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion import Conversion, LeftToAten, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
 from .index_values import as_index, as_integer, choose, clamped, compare, extent, refused_outside, when, wrapped
 from .operands import broadcast, dtype_of_result, index_constant, number_scalar, promoted, read, reader, tensor_dtype
+from .requirements import require, require_index
 from .scalars import Scalar, opmath, scalar_type
 from .views import wrap_dim
 
@@ -44,8 +45,7 @@ def readable(x: ir.Value, dims: Sequence[int]) -> None:
 def indexed(c: Conversion, x: ir.Value, dims: Sequence[int], body: Callable[[list[ir.Value]], ir.Value]) -> ir.Value:
     """The result, whose elements `body` reads from `x` at indices into `dims` that come from data."""
     if is_empty(c.result_sizes[0]):
-        dtype = tensor_dtype(x)
-        return c.compute(lambda at: number_scalar(c, 0, dtype).value)
+        raise LeftToAten("nothing is read, and eager looks at the indices all the same")
     readable(x, dims)
     return c.compute(body)
 
@@ -112,7 +112,10 @@ def index_tensor(c, x, indices):
 @rule("aten._unsafe_masked_index.default")
 def masked_index(c, x, mask, indices, fill):
     how = AdvancedIndex.of(x, indices)
+    require(len(c.result_sizes[0]) == len(how.sizes), "a mask of no more dims than what the indices select has")
     dtype = tensor_dtype(x)
+    if is_empty([shape_of(x)[i] for i in how.indices]):  # no index is in range, so the mask selects none
+        return c.compute(lambda at: number_scalar(c, fill, dtype).value)
 
     def body(at):
         return when(
@@ -145,6 +148,7 @@ def gather(c, x, number, index, sparse_grad=False):
 
 @rule("aten.index_select.default")
 def index_select(c, x, number, index):
+    require_index(index)
     sizes = shape_of(x)
     if not sizes:
         return indexed(c, x, [], lambda at: builders.read(x, []))
@@ -204,6 +208,7 @@ def insertion_point(c: Conversion, boundaries: ir.Value, row: Sequence[ir.Value]
 
 def sorted_search(c: Conversion, boundaries: ir.Value, x, right: bool, same_row: bool) -> ir.Value:
     sizes = shape_of(boundaries)
+    require(len(sizes) == 1 or same_row, "boundaries of one dimension")
     if known(sizes[-1]) is None:
         raise NoRule("a search among a number of boundaries that is not known")
     wanted = promoted(boundaries, x)

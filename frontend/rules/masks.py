@@ -13,6 +13,7 @@ from ..index_maps import delinearize, dim, dims, element_count, linearize
 from .index_values import as_index, clamped, extent, refused_outside, when
 from .indexing import is_empty
 from .operands import broadcast, dtype_of_result, index_constant, read, tensor_dtype
+from .requirements import require
 from .scalars import Scalar, scalar_type, select
 
 
@@ -69,6 +70,7 @@ def masked_scatter(c, x, mask, source):
     """Set element number k of the mask takes element k of `source`. Eager raises where `source` is too short; without assertions its last is
     taken."""
     dtype, sizes, given = dtype_of_result(c), c.result_sizes[0], shape_of(source)
+    require(tensor_dtype(mask) == torch.bool, "a mask of booleans")
     whole, own = broadcast(x, sizes), broadcast(mask, sizes)
     if is_empty(sizes) or is_empty(given):
         return c.compute(lambda at: read(x, whole(at)).value)

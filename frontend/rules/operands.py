@@ -148,17 +148,42 @@ def elementwise(
     dtype: torch.dtype | None = None,
     number: int = 0,
     mark: str | None = None,
+    wide_numbers: bool = False,
 ) -> ir.Value:
     """Result `number`: at each index, `emit` of the operands' values there.
 
     Operands arrive in `dtype` (default: the result's), f16, bf16 and f8 widened to f32. What `emit` returns, of whatever
-    dtype, is converted to the result's. `mark`: of the operands' conversions, see `Scalar.to`.
+    dtype, is converted to the result's. `mark`: of the operands' conversions, see `Scalar.to`. With eager's roundings an operand is first
+    rounded to `dtype`, as eager promotes it; `wide_numbers`: but for one number or scalar tensor, which eager's kernel reads as it was given.
     """
     result = dtype_of_result(c, number)
     inside = opmath(dtype or result)
     mark = mark or promotion(result, dtype)
     readers = [reader(c, x, c.result_sizes[number], inside, mark=mark) for x in operands]
+    if c.asked.eager_rounding and dtype is None and result in NARROW:
+        readers = [
+            read_ if _is_stored_in(x, result) or (wide_numbers and _is_single(c, x)) else _rounded(read_, result)
+            for x, read_ in zip(operands, readers)
+        ]
     return c.compute(lambda at: finish(c, emit(*(r(at) for r in readers)), result), number)
+
+
+def _is_stored_in(x: Operand, dtype: torch.dtype) -> bool:
+    """Whether an operand needs no rounding to `dtype`."""
+    return isinstance(x, Mask) or (isinstance(x, ir.Value) and tensor_dtype(x) == dtype)
+
+
+def _is_single(c: Conversion, x: Operand) -> bool:
+    """A tensor without dimensions is one number for a kernel only in the memory that the host reads."""
+    return not isinstance(x, ir.Value) or (x.type.rank == 0 and c.asked.target == "cpu")
+
+
+def _rounded(read_: Callable[[Sequence[ir.Value]], Scalar], dtype: torch.dtype) -> Callable:
+    def rounded(at: Sequence[ir.Value]) -> Scalar:
+        x = read_(at)
+        return x.to(dtype, rounding=True).to(x.dtype)
+
+    return rounded
 
 
 def temporary(

@@ -7,7 +7,8 @@ import torch
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
-from .operands import Emit, elementwise, tensor_dtype
+from .operands import Emit, Operand, elementwise, tensor_dtype
+from .requirements import require
 from .scalars import Scalar, is_float, is_signed, select
 
 
@@ -163,8 +164,10 @@ def xlog1py(x: Scalar, y: Scalar) -> Scalar:
     return select(y.isnan(), y, product)
 
 
-def heaviside(x: Scalar, at_zero: Scalar) -> Scalar:
-    return select(x.eq(0), at_zero, (x > 0).to(x.dtype))
+@rule("aten.heaviside.default")
+def heaviside(c, x, at_zero):
+    require(tensor_dtype(x) == tensor_dtype(at_zero), "operands of one dtype")
+    return elementwise(c, lambda x, at_zero: select(x.eq(0), at_zero, (x > 0).to(x.dtype)), x, at_zero)
 
 
 def lerp(start: Scalar, end: Scalar, weight: Scalar) -> Scalar:
@@ -177,7 +180,8 @@ def ldexp(x: Scalar, exponent: Scalar) -> Scalar:
     return x * exponent.call("math.exp2")
 
 
-BINARY: dict[str, Emit] = {
+# Eager's kernels of these read a number in the dtype that they compute in.
+PRODUCTS: dict[str, Emit] = {
     "mul.Tensor": lambda a, b: a * b,
     "mul.Scalar": lambda a, b: a * b,
     "multiply.Tensor": lambda a, b: a * b,
@@ -185,6 +189,8 @@ BINARY: dict[str, Emit] = {
     "div.Scalar": lambda a, b: a / b,
     "true_divide.Tensor": lambda a, b: a / b,
     "true_divide.Scalar": lambda a, b: a / b,
+}
+BINARY: dict[str, Emit] = {
     "atan2.default": lambda a, b: a.call("math.atan2", b),
     "copysign.Tensor": Scalar.copysign,
     "copysign.Scalar": Scalar.copysign,
@@ -193,7 +199,6 @@ BINARY: dict[str, Emit] = {
     "max.other": Scalar.maximum,
     "min.other": Scalar.minimum,
     "hypot.default": hypot,
-    "heaviside.default": heaviside,
     "ldexp.Tensor": ldexp,
     "logaddexp.default": logaddexp,
     "logaddexp2.default": logaddexp2,
@@ -206,17 +211,18 @@ BINARY: dict[str, Emit] = {
 }
 
 
-def _binary(emit: Emit, c: Conversion, a, b, *_):
-    return elementwise(c, emit, a, b)
+def _binary(emit: Emit, wide_numbers: bool, c: Conversion, a, b, *_):
+    return elementwise(c, emit, a, b, wide_numbers=wide_numbers)
 
 
-def register_binary(table: dict[str, Emit]) -> None:
+def register_binary(table: dict[str, Emit], *, wide_numbers: bool = False) -> None:
     """A rule for each `aten.<name>` of two operands whose value `emit` gives."""
     for name, emit in table.items():
-        rule(f"aten.{name}")(partial(_binary, emit))
+        rule(f"aten.{name}")(partial(_binary, emit, wide_numbers))
 
 
 register_binary(BINARY)
+register_binary(PRODUCTS, wide_numbers=True)
 
 
 def fmax(a: Scalar, b: Scalar) -> Scalar:
@@ -231,11 +237,16 @@ def fmin(a: Scalar, b: Scalar) -> Scalar:
 register_binary({"fmax.default": fmax, "fmin.default": fmin})
 
 
+def _summed(c: Conversion, emit: Emit, *operands: Operand) -> ir.Value:
+    """Eager's sums on a CPU take a number as it is in the dtype of the result, those on a GPU in the dtype that they compute in."""
+    return elementwise(c, emit, *operands, wide_numbers=c.asked.target == "cuda")
+
+
 @rule("aten.add.Tensor", "aten.add.Scalar")
 def add(c, a, b, alpha=1):
     if alpha == 1:
-        return elementwise(c, lambda a, b: a + b, a, b)
-    return elementwise(c, lambda a, b, alpha: a + b * alpha, a, b, alpha)
+        return _summed(c, lambda a, b: a + b, a, b)
+    return _summed(c, lambda a, b, alpha: a + b * alpha, a, b, alpha)
 
 
 @rule("aten.sub.Tensor", "aten.sub.Scalar", "aten.subtract.Tensor", "aten.subtract.Scalar")
@@ -243,8 +254,8 @@ def sub(c, a, b, alpha=1):
     if any(isinstance(x, bool) or (isinstance(x, ir.Value) and tensor_dtype(x) == torch.bool) for x in (a, b)):
         raise NoRule("a boolean in a subtraction, which ATen refuses")
     if alpha == 1:
-        return elementwise(c, lambda a, b: a - b, a, b)
-    return elementwise(c, lambda a, b, alpha: a - b * alpha, a, b, alpha)
+        return _summed(c, lambda a, b: a - b, a, b)
+    return _summed(c, lambda a, b, alpha: a - b * alpha, a, b, alpha)
 
 
 @rule("aten.rsub.Tensor", "aten.rsub.Scalar")
@@ -256,17 +267,17 @@ def rsub(c, a, b, alpha=1):
 def addcmul(c, x, a, b, value=1):
     if value == 1:
         return elementwise(c, lambda x, a, b: x + a * b, x, a, b)
-    return elementwise(c, lambda x, a, b, value: x + value * a * b, x, a, b, value)
+    return elementwise(c, lambda x, a, b, value: x + value * a * b, x, a, b, value, wide_numbers=True)
 
 
 @rule("aten.addcdiv.default")
 def addcdiv(c, x, a, b, value=1):
-    return elementwise(c, lambda x, a, b, value: x + value * (a / b), x, a, b, value)
+    return elementwise(c, lambda x, a, b, value: x + value * (a / b), x, a, b, value, wide_numbers=True)
 
 
 @rule("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp_rule(c, start, end, weight):
-    return elementwise(c, lerp, start, end, weight)
+    return elementwise(c, lerp, start, end, weight, wide_numbers=True)
 
 
 @rule("prims.fma.default")

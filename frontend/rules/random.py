@@ -17,11 +17,15 @@ from ..conversion import Conversion, LeftToAten, NoRule, rule
 from ..torch_ops import operator_name
 from .creation import constant
 from .operands import Operand, dtype_of_result, elementwise, finish, index_constant, reader, tensor_dtype
+from .reductions import same
+from .requirements import refused_beyond, require
 from .scalars import Number, Scalar, element_type, opmath, scalar_type, select
 
 Point = Sequence[ir.Value]
 DIGITS = {torch.float16: 11, torch.bfloat16: 8, torch.float32: 24, torch.float64: 53}  # of the significand
 INT64 = torch.iinfo(torch.int64)
+
+BEGIN = "bascule.begin_draws.default"
 
 _OPERATORS: set[str] = set()
 
@@ -72,6 +76,11 @@ class Stream:
     def __init__(self, c: Conversion, sizes: Sequence[shapes.Size]):
         if c.asked.eager_random:
             raise LeftToAten("eager's random numbers are asked for")
+        if any(
+            op.operation.name == "torch.operator" and operator_name(op.operation) == BEGIN
+            for op in c.op.block.operations
+        ):
+            raise LeftToAten("a gradient draws its numbers again, from the seed that the generators have here")
         streams = c.shared.setdefault("random", None) or Streams(c)
         c.shared["random"] = streams
         self.c, self.linear, self.seeds, self.place = c, linear_index(sizes), streams.seeds, (streams.take(),)
@@ -131,6 +140,7 @@ def randn(c, *_):
 @draws("aten.uniform.default")
 def uniform(c, x, low=0.0, high=1.0, generator=None):
     dtype = dtype_of_result(c)
+    require(not low > high, "a range that begins before it ends")
     return drawn(c, "uniform", lambda u: in_digits(u, dtype) * (high - low) + low, generator=generator)
 
 
@@ -141,7 +151,8 @@ def normal_like(c, x, mean=0.0, std=1.0, generator=None):
 
 @draws("aten.normal.Tensor_float", "aten.normal.float_Tensor", "aten.normal.Tensor_Tensor")
 def normal(c, mean, std=1.0, generator=None):
-    return drawn(c, "normal", lambda z, mean, std: z * std + mean, mean, std, generator=generator)
+    checked = (lambda std: refused_beyond(c, std, 0)) if isinstance(std, ir.Value) else same
+    return drawn(c, "normal", lambda z, mean, std: z * checked(std) + mean, mean, std, generator=generator)
 
 
 @draws("aten.normal.float_float")
@@ -179,11 +190,14 @@ def cauchy(c, x, median=0.0, sigma=1.0, generator=None):
 
 @draws("aten.bernoulli.default")
 def bernoulli(c, p, generator=None):
-    return drawn(c, "uniform", lambda u, p: u < p, p, generator=generator)
+    return drawn(c, "uniform", lambda u, p: u < refused_beyond(c, p, 0, 1), p, generator=generator)
 
 
 @draws("aten.bernoulli.p", "aten.bernoulli.Tensor")
 def bernoulli_like(c, x, p=0.5, generator=None):
+    if isinstance(p, ir.Value):
+        return bernoulli(c, p, generator)
+    require(0 <= p <= 1, "a probability between 0 and 1")
     return drawn(c, "uniform", lambda u, p: u < p, p, generator=generator)
 
 

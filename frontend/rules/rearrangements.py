@@ -11,6 +11,7 @@ from ..conversion import Conversion, rule
 from ..index_maps import Expr, delinearize, dim, dims, element_count, linearize, same_size
 from .index_values import compare, when
 from .operands import read, tensor_dtype
+from .requirements import require_factor
 from .scalars import scalar_type
 from .views import wrap_dim
 
@@ -113,6 +114,7 @@ def repeat_interleave(c, x, repeats, number=None, output_size=None):
 
 @rule("aten.pixel_shuffle.default")
 def pixel_shuffle(c, x, factor):
+    require_factor(factor * factor, shape_of(x)[-3])
     lead = len(c.result_sizes[0]) - 3
     channel, row, column = dim(lead), dim(lead + 1), dim(lead + 2)
     div, mod = Expr.get_floor_div, Expr.get_mod
@@ -122,6 +124,8 @@ def pixel_shuffle(c, x, factor):
 
 @rule("aten.pixel_unshuffle.default")
 def pixel_unshuffle(c, x, factor):
+    for size in shape_of(x)[-2:]:
+        require_factor(factor, size)
     lead = len(c.result_sizes[0]) - 3
     channel, row, column = dim(lead), dim(lead + 1), dim(lead + 2)
     div, mod = Expr.get_floor_div, Expr.get_mod

@@ -9,7 +9,8 @@ from bascule.dialect.mlir import ir
 from ..conversion import Conversion, rule
 from ..index_maps import Expr, dim, dims, same_size
 from .index_values import both, compare, extent, when
-from .operands import dtype_of_result, read
+from .operands import dtype_of_result, finish, read
+from .requirements import diagonal_count, require_place, require_sizes, slice_count
 from .scalars import Scalar, scalar_type
 from .views import selected, slice_start, wrap_dim
 
@@ -42,6 +43,11 @@ def element_of(x: ir.Value) -> Callable[[list[ir.Value]], ir.Value]:
     return lambda at: read(x, at).value
 
 
+def replacing(c: Conversion, source: ir.Value, at: list[ir.Value]) -> ir.Value:
+    """An element of `source`, which may be of another dtype, as one of the result."""
+    return finish(c, read(source, at), dtype_of_result(c))
+
+
 def replace_slice(c, outside, source: ir.Value, number: int, start, end, step: int) -> ir.Value:
     sizes = c.result_sizes[0]
     number = wrap_dim(number, len(sizes))
@@ -54,13 +60,18 @@ def replace_slice(c, outside, source: ir.Value, number: int, start, end, step: i
 
     def body(at):
         condition = inside_slice(c, sizes[number], number, first, step, taken, at)
-        return when(condition, element_scalar(c), lambda: read(source, c.apply(index, at)).value, lambda: outside(at))
+        return when(condition, element_scalar(c), lambda: replacing(c, source, c.apply(index, at)), lambda: outside(at))
 
     return c.compute(body)
 
 
 @rule("aten.slice_scatter.default")
 def slice_scatter(c, x, source, number=0, start=None, end=None, step=1):
+    sizes = shape_of(x)
+    along = wrap_dim(number, len(sizes))
+    count = slice_count(sizes[along], start, end, step)
+    taken = (shape_of(source)[along : along + 1] or [expr(0)])[0] if count is None else count
+    require_sizes(source, [*sizes[:along], taken, *sizes[along + 1 :]])
     return replace_slice(c, element_of(x), source, number, start, end, step)
 
 
@@ -74,7 +85,7 @@ def replace_selected(c, outside, source: ir.Value, number: int, position: Expr) 
         return when(
             compare("eq", at[number], extent(c, position)),
             element_scalar(c),
-            lambda: read(source, [*at[:number], *at[number + 1 :]]).value,
+            lambda: replacing(c, source, [*at[:number], *at[number + 1 :]]),
             lambda: outside(at),
         )
 
@@ -83,7 +94,11 @@ def replace_selected(c, outside, source: ir.Value, number: int, position: Expr) 
 
 @rule("aten.select_scatter.default")
 def select_scatter(c, x, source, number, place):
-    return replace_selected(c, element_of(x), source, *selected(shape_of(x), number, place))
+    sizes = shape_of(x)
+    along, position = selected(sizes, number, place)
+    require_place(place, sizes[along])
+    require_sizes(source, [*sizes[:along], *sizes[along + 1 :]])
+    return replace_selected(c, element_of(x), source, along, position)
 
 
 @rule("aten.select_backward.default")
@@ -104,7 +119,7 @@ def replace_diagonal(c, outside, source: ir.Value, offset: int, dim1: int, dim2:
         return when(
             compare("eq", across, 0),
             element_scalar(c),
-            lambda: read(source, [*rest, along]).value,
+            lambda: replacing(c, source, [*rest, along]),
             lambda: outside(at),
         )
 
@@ -113,6 +128,11 @@ def replace_diagonal(c, outside, source: ir.Value, offset: int, dim1: int, dim2:
 
 @rule("aten.diagonal_scatter.default")
 def diagonal_scatter(c, x, source, offset=0, dim1=0, dim2=1):
+    sizes = shape_of(x)
+    ends = [wrap_dim(number, len(sizes)) for number in (dim1, dim2)]
+    count = diagonal_count(*(sizes[number] for number in ends), offset)
+    along = (shape_of(source)[-1:] or [expr(0)])[0] if count is None else count
+    require_sizes(source, [*(size for number, size in enumerate(sizes) if number not in ends), along])
     return replace_diagonal(c, element_of(x), source, offset, dim1, dim2)
 
 

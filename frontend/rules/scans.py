@@ -8,7 +8,7 @@ from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
-from .axes import wrapped
+from .axes import wrap_dim
 from .creation import position
 from .operands import dtype_of_result, finish, read, tensor_dtype
 from .reductions import extreme_kind
@@ -20,11 +20,12 @@ def scan(
 ) -> ir.Value:
     """Result `number` as a scan of `element`, which gives `dtype`; where the result is narrower, by way of an intermediate."""
     sizes, result = c.result_sizes[number], dtype_of_result(c, number)
+    dim = wrap_dim(dim, len(sizes))
     # A scalar is its own running reduction, and nothing has no elements.
     if not sizes or 0 in map(shapes.constant, sizes):
         return c.compute(lambda at: finish(c, element(at), result), number)
     type_ = c.results[number] if dtype == result else shapes.tensor_type(sizes, element_type(dtype))
-    running = builders.scan(kind, wrapped(dim, len(sizes)), type_, sizes, lambda at: element(at).value)
+    running = builders.scan(kind, dim, type_, sizes, lambda at: element(at).value)
     if dtype == result:
         return running
     return c.compute(lambda at: finish(c, read(running, at), result), number)
@@ -63,7 +64,7 @@ def extremes(c: Conversion, kind: str, x: ir.Value, dim: int) -> list[ir.Value]:
     """Running extremes and, of equal ones, the last position: an element that, as it is stored, equals the extreme there sets
     it; a later NaN does."""
     dtype = tensor_dtype(x)
-    rank = len(c.result_sizes[0])
+    dim = wrap_dim(dim, len(c.result_sizes[0]))
     if dtype == torch.bool:  # booleans have no scan kinds of their own
         as_bytes = torch.uint8
         sizes = c.result_sizes[0]
@@ -71,9 +72,7 @@ def extremes(c: Conversion, kind: str, x: ir.Value, dim: int) -> list[ir.Value]:
         if not sizes:
             values = c.compute(lambda at: read(x, at).value)
         else:
-            running = builders.scan(
-                kind + "u", wrapped(dim, rank), byte_type, sizes, lambda at: read(x, at).to(as_bytes).value
-            )
+            running = builders.scan(kind + "u", dim, byte_type, sizes, lambda at: read(x, at).to(as_bytes).value)
             values = c.compute(lambda at: read(running, at).to(torch.bool).value)
     else:
         inside = opmath(dtype)
@@ -85,7 +84,7 @@ def extremes(c: Conversion, kind: str, x: ir.Value, dim: int) -> list[ir.Value]:
         inside = opmath(dtype)
         element, extreme = (read(value, at).to(inside, mark=STORED) for value in (x, values))
         sets = element.eq(extreme) | element.isnan()
-        return sets.to(torch.int64) * position(at[wrapped(dim, rank)])
+        return sets.to(torch.int64) * position(at[dim])
 
     return [values, scan(c, "max", dim, torch.int64, place, number=1)]
 

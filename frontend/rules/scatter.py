@@ -12,12 +12,13 @@ from bascule.dialect.ir.shapes import Size, expr, shape_of, tensor_type
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion import Conversion, LeftToAten, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
 from .index_values import choose, compare
 from .indexing import AdvancedIndex, is_empty, position, readable, with_place
 from .masks import mask_of, put_where
 from .operands import broadcast, dtype_of_result, finish, index_constant, number_scalar, read, tensor_dtype
+from .requirements import require_as_many, require_dtype, require_sizes
 from .scalars import UNSIGNED, Scalar, element_type, opmath, select
 from .views import wrap_dim
 
@@ -74,8 +75,8 @@ def scattered(
 ) -> ir.Value:
     """The result of the op: `init` with what `write` says at every point of `sizes` combined by `mode`; `any_order` as in `c.scatter`."""
     type_, dtype = c.results[0], tensor_dtype(init)
-    if is_empty(sizes):
-        return c.compute(builders.element_at(init))
+    if is_empty([*sizes, *shape_of(init)]):
+        raise LeftToAten("nothing is written, and eager looks at the indices all the same")
     inner = dtype if mode == "set" else combined_in(dtype)
     combine = MODES_OF_BOOLEANS[mode] if dtype == torch.bool and mode != "set" else store_mode(mode, inner)
 
@@ -97,6 +98,13 @@ def filled(c: Conversion, number: bool | int | float, dtype: torch.dtype | None 
     return builders.compute(type_, c.result_sizes[0], lambda at: Scalar.constant(number, dtype).value)
 
 
+def _check_fit(values: ir.Value, sizes: Sequence[ir.AffineExpr]) -> None:
+    """Leaves values to ATen, which refuses them, that do not broadcast to `sizes`: PyTorch's shape function takes them."""
+    pairs = [(known(have), known(want)) for have, want in zip(reversed(shape_of(values)), reversed(sizes))]
+    if values.type.rank > len(sizes) or any(None not in pair and pair[0] not in (1, pair[1]) for pair in pairs):
+        raise LeftToAten("values that do not broadcast to the result of indexing")
+
+
 @rule("aten.index_put.default", "aten._unsafe_index_put.default", "aten._index_put_impl.default")
 def index_put(c, x, indices, values, accumulate=False, unsafe=False):
     masked = mask_of(indices)
@@ -104,6 +112,7 @@ def index_put(c, x, indices, values, accumulate=False, unsafe=False):
         return put_where(c, x, *masked, values)
     how = AdvancedIndex.of(x, indices)
     readable(x, list(how.indices))
+    _check_fit(values, how.sizes)
     value = broadcast(values, how.sizes)
 
     def write(at):
@@ -288,8 +297,16 @@ def write_rows(
     return scattered(c, x, domain, lambda at: (place(at), value(at)), mode, any_order=any_order)
 
 
+def require_rows(x: ir.Value, number: int, index: ir.Value, source: ir.Value) -> None:
+    """That `source` has a row for each index, of the dtype of `x`."""
+    sizes = row_domain(x, wrap_dim(number, len(shape_of(x))), index)
+    require_sizes(source, sizes if shape_of(x) else [])
+    require_dtype(source, x)
+
+
 @rule("aten.index_add.default")
 def index_add(c, x, number, index, source, alpha=1):
+    require_rows(x, number, index, source)
     element = element_of(c, source, tensor_dtype(x))
     scale = (lambda v: v) if alpha == 1 else (lambda v: v.to(opmath(v.dtype)) * alpha)
     return write_rows(c, x, number, index, lambda at: scale(element(at)), "add")
@@ -297,6 +314,7 @@ def index_add(c, x, number, index, source, alpha=1):
 
 @rule("aten.index_copy.default")
 def index_copy(c, x, number, index, source):
+    require_rows(x, number, index, source)
     return write_rows(c, x, number, index, element_of(c, source, tensor_dtype(x)))
 
 
@@ -310,6 +328,7 @@ def index_fill(c, x, number, index, value):
 
 @rule("aten.index_reduce.default")
 def index_reduce(c, x, number, index, source, reduce, include_self=True):
+    require_rows(x, number, index, source)
     number = wrap_dim(number, len(shape_of(x)))
     place = row_place(c, x, number, index, wrap=False)
     value = element_of(c, source, tensor_dtype(x))
@@ -319,6 +338,8 @@ def index_reduce(c, x, number, index, source, reduce, include_self=True):
 @rule("aten.put.default")
 def put(c, x, index, source, accumulate=False):
     sizes, shape = shape_of(x), shape_of(source)
+    require_as_many(source, index)
+    require_dtype(source, x)
     readable(x, range(len(sizes)))
 
     def write(at):

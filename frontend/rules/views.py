@@ -14,6 +14,7 @@ from bascule.dialect.mlir import ir
 
 from ..conversion import Conversion, NoRule, rule
 from ..index_maps import delinearize, dim, dims, element_count, polynomial, reshape_map, same_size
+from .axes import wrap_dim
 from .operands import read, tensor_dtype
 from .scalars import dtype_of, scalar_type
 
@@ -25,10 +26,6 @@ def view(c: Conversion, x: ir.Value, index: Sequence[Size] | ir.AffineMap, numbe
     if x.type == type_ and list(map_.results) == dims(len(sizes)) and shape_of(x) == sizes:
         return x
     return builders.view(x, map_, sizes, type_)
-
-
-def wrap_dim(number: int, rank: int) -> int:
-    return number % rank if rank else 0
 
 
 @rule(

@@ -43,6 +43,10 @@ LONG = {
     "ExecutionEngineCreate": (Handle, [Handle, c_int, c_int, POINTER(Text), c_bool, c_bool]),
     "ExecutionEngineLookupPacked": (c_void_p, [Handle, Text]),
     "ExecutionEngineDestroy": (None, [Handle]),
+    "ExecutionEngineDumpToObjectFile": (
+        None,
+        [Handle, Text],
+    ),  # into a pipe that a thread reads: with the lock it never ends
 }
 # What is over at once: a thread that lets go of the lock waits to get it back.
 SHORT = {
@@ -60,7 +64,6 @@ SHORT = {
     "PassManagerGetAsOpPassManager": (Handle, [Handle]),
     "ParsePassPipeline": (Outcome, [Handle, Text, TextCallback, c_void_p]),
     "ExecutionEngineRegisterSymbol": (None, [Handle, Text, c_void_p]),
-    "ExecutionEngineDumpToObjectFile": (None, [Handle, Text]),
 }
 
 

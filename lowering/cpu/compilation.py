@@ -8,6 +8,7 @@ from functools import partial
 from io import BytesIO
 from typing import TypeAlias
 
+from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 
@@ -49,7 +50,8 @@ class Compiling:
         """Waits. Raises `CompilerError` for a kernel that does not compile, if it is not left out."""
         try:
             return _joined(self.parts)
-        except Exception:  # of some kernel: compiled one by one, that one is told of
+        except Exception as error:  # of some kernel: compiled one by one, that one is told of
+            pass_on(error)
             if self.otherwise is None:
                 raise
         return self.otherwise()
@@ -75,7 +77,8 @@ def start_compiling(
     again = None if refuse is reraise else partial(_each_tried, module, target, sizes, refuse)
     try:
         parts = _started(module, target, _balanced(sizes, _parts(sum(sizes.values()))))
-    except Exception:  # as in `Compiling.result`, but before LLVM has it
+    except Exception as error:  # as in `Compiling.result`, but before LLVM has it
+        pass_on(error)
         if again is None:
             raise
         return again()
@@ -90,6 +93,7 @@ def _each_tried(module: ir.Module, target: Target, sizes: dict[str, int], refuse
             _joined(_started(module, target, [[name]]))
             good[name] = size
         except Exception as error:
+            pass_on(error)
             failures[name] = error
     for name, raised in failures.items():
         refuse(name, raised)

@@ -39,7 +39,7 @@ class Domain:
         return [g for g in range(len(self.loop.groups)) if g != self.blocked and g not in self.tasks.serial]
 
     def count(self, ix: Indexing, size: Callable[[tuple[int, ...]], Index]) -> tuple[Index, Index]:
-        """The number of tiles, and of points; `size` gives that of a group."""
+        """The number of tiles, none if there are no points, and of points; `size` gives that of a group."""
         tiles, points = Index(offset=1), Index(offset=1)
         for g, group in enumerate(self.loop.groups):
             points = ix.multiply(points, size(group))
@@ -47,6 +47,8 @@ class Domain:
                 tiles = ix.multiply(tiles, self._blocks(ix, size(group)))
             elif g not in self.tasks.serial:
                 tiles = ix.multiply(tiles, self._points(ix, g, size(group)))
+            else:
+                tiles = ix.multiply(tiles, ix.least(size(group), Index(offset=1)))
         return tiles, points
 
     def _blocks(self, ix: Indexing, size: Index, block: int = 0) -> Index:

@@ -54,6 +54,9 @@ class Emitter:
         self.tiles: dict[Node, ir.Value] = {}  # reads that are taken from a transposed tile, at its row `row`
         self.row = Index()
         self.held: dict[Node, ir.Value] = {}  # reads that are in registers, as they stand in memory
+        self.shifts: dict[
+            Node, Index
+        ] = {}  # ops that add another number than their own, in one of several loops with one code
         self.ahead: dict[Node, int] = {}  # reads that ask for the memory so many bytes further on
         self.lane: int | None = None  # the loop index that the lanes run along
 
@@ -176,6 +179,9 @@ def _constant(e: Emitter, node: Node) -> None:
 
 @rule("affine.apply")
 def _apply(e: Emitter, node: Node) -> None:
+    if node in e.shifts:
+        e.env[node.results[0]] = e.ix.add(e.index(node.operands[0]), e.shifts[node])
+        return
     map_ = node.op.attributes["map"].value
     values = [e.index(number) for number in node.operands]
     e.env[node.results[0]] = e.ix.evaluate(map_.results[0], values[: map_.n_dims], values[map_.n_dims :])

@@ -2,12 +2,15 @@
 
     void name(int64_t symbols.., void *buffers.., int64_t threads)
 
+or, where these are more than `PARAMETERS`, one array of them (`bascule/runtime/loading.py` calls it).
+
 Threads are those of the OpenMP runtime that torch has loaded (`GOMP_parallel`); there is no other pool. MLIR's ExecutionEngine finds a
 function under its name with the prefix `_mlir_`, and makes a function of its own that calls it, which nobody needs.
 """
 
 from collections.abc import Sequence
 
+PARAMETERS = 1024  # more ctypes does not pass
 INTERNAL = "llvm.linkage = #llvm.linkage<internal>"
 NOINLINE = "llvm.no_inline"  # one copy of the code: each of these is called from several places
 
@@ -44,6 +47,7 @@ func.func private @{name}__thread{i}(%data: !llvm.ptr) attributes {{{internal}}}
 
 ENTRY = """
 func.func @_mlir_{name}({parameters}) attributes {{{noinline}}} {{
+{taken}
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   %count = llvm.mlir.constant({words} : i64) : i64
@@ -56,6 +60,7 @@ func.func @_mlir_{name}({parameters}) attributes {{{noinline}}} {{
 
 SERIAL_CALL = "  func.call @{name}__part{i}(%data, %zero, %one) : (!llvm.ptr, index, index) -> ()"
 
+# Without tiles there are no points, and what the part reads before its loops may not be there.
 PARALLEL_CALL = """
   %tiles{i}, %most{i} = func.call @{name}__tiles{i}({symbols}) : ({symbol_types}) -> (index, index)
   %word{i} = arith.index_cast %tiles{i} : index to i64
@@ -71,7 +76,10 @@ PARALLEL_CALL = """
     %flags = arith.constant 0 : i32
     func.call @GOMP_parallel(%g, %data, %count32, %flags) : (!llvm.ptr, !llvm.ptr, i32, i32) -> ()
   }} else {{
-    func.call @{name}__part{i}(%data, %zero, %tiles{i}) : (!llvm.ptr, index, index) -> ()
+    %some{i} = arith.cmpi sgt, %tiles{i}, %zero : index
+    scf.if %some{i} {{
+      func.call @{name}__part{i}(%data, %zero, %tiles{i}) : (!llvm.ptr, index, index) -> ()
+    }}
   }}"""
 
 # A reduction shared among threads leaves its accumulators, `width` words a tile, here.
@@ -112,6 +120,20 @@ def entry(name: str, symbols: int, arguments: int, words: int, segments: Sequenc
                 name=name, i=i, word=word, symbols=symbol_names, symbol_types=symbol_types, partials=partials
             )
         )
-    parameters = ", ".join([*(f"{n}: {t}" for n, t in zip(names, types)), "%threads: i64"])
-    text = ENTRY.format(name=name, parameters=parameters, noinline=NOINLINE, words=words, body="\n".join(body + frees))
+    given = [*zip(names, types), ("%threads", "i64")]
+    parameters = ", ".join(f"{n}: {t}" for n, t in given)
+    taken = []
+    if len(given) > PARAMETERS:
+        parameters = "%given: !llvm.ptr"
+        for i, (value, type_) in enumerate(given):
+            taken.append(f"  %given{i} = llvm.getelementptr %given[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
+            taken.append(f"  {value} = llvm.load %given{i} : !llvm.ptr -> {type_}")
+    text = ENTRY.format(
+        name=name,
+        parameters=parameters,
+        noinline=NOINLINE,
+        words=words,
+        taken="\n".join(taken),
+        body="\n".join(body + frees),
+    )
     return "".join(functions) + text

@@ -172,7 +172,11 @@ class Indexing:
                     base = self._elementwise("arith.floordivsi", Index(x.base, 0, 0, x.level, x.multiple), y)
                     common = replace(base, multiple=x.multiple // divisor)
                 return self.patterned(common, [(x.offset + x.stride * lane) // divisor for lane in range(self.width)])
-        return self._elementwise("arith.floordivsi", x, y)
+        return self._elementwise("arith.floordivsi", x, self._divisor(y))
+
+    def _divisor(self, y: Index) -> Index:
+        """`y`, or 1 for the size of an empty dimension: a quotient by that is not used, but may stand before the loop that it is for."""
+        return y if y.constant is not None or y.lanes else self.greatest(y, Index(offset=1))
 
     def _in_step(self, x: Index, divisor: int) -> bool:
         """Whether the lanes of `x` differ, and begin at a multiple of `divisor` but for a constant."""
@@ -203,6 +207,7 @@ class Indexing:
         return x.offset % step + x.stride * (self.width - 1) < step
 
     def _remainder(self, x: Index, y: Index) -> Index:
+        y = self._divisor(y)
         quotient = self._elementwise("arith.floordivsi", x, y)
         return self._elementwise("arith.subi", x, self._elementwise("arith.muli", quotient, y))
 
@@ -210,6 +215,7 @@ class Indexing:
         """Quotient and remainder of two that are uniform and not negative, `y` positive."""
         if y.constant == 1:
             return x, Index()
+        y = self._divisor(y)
         level = max(x.level, y.level)
         operands = [self.scalar(x), self.scalar(y)]
         quotient = self.b.value("arith.divui", self.b.index, operands, None, level)
@@ -242,4 +248,4 @@ class Indexing:
             return self.mod(lhs, rhs)
         if isinstance(expr, ir.AffineFloorDivExpr):
             return self.floordiv(lhs, rhs)
-        return self._elementwise("arith.ceildivsi", lhs, rhs)
+        return self._elementwise("arith.ceildivsi", lhs, self._divisor(rhs))

@@ -25,6 +25,7 @@ from .entry import entry
 from .families import Families, Family
 from .float8 import FLOAT8
 from .indexing import Indexing
+from .loops import where_some
 from .memory import Buffer, stored_type
 from .plan import LoopPlan, Plan, read_plan
 from .reducing import Reducing
@@ -240,6 +241,8 @@ class KernelFunction:
         start = Index()
         for k, domain in enumerate(segment.domains):
             count, _ = domain.count(ix, partial(_size, ix, e.symbols, domain.loop))
+            if count.constant == 0:
+                continue  # what has no elements may have any strides: nothing that can be written holds for them
             family = segment.families.get(k)
             members = len(family.members) if family is not None else 1
             first, last = lower, upper
@@ -256,19 +259,31 @@ class KernelFunction:
                     self._take_buffers(e, data, k, family, member)
                 return domain.run(e, number, values, self._step(e, domain.body))
 
+            def tiles(first=first, last=last, tile=tile) -> list[ir.Value]:
+                return b.loop(ix.scalar(first), ix.scalar(last), b.constant(b.index, 1), [], tile)
+
+            e.shifts.clear()
             outside = dict(e.buffers)
-            b.loop(ix.scalar(first), ix.scalar(last), b.constant(b.index, 1), [], tile)
+            if len(segment.domains) > 1:
+                where_some(e, count, [], tiles)
+            else:  # else this is not called
+                tiles()
             e.buffers.update(outside)  # those of a member are known inside its loop only
 
     def _take_buffers(self, e: Emitter, data: ir.Value, k: int, family: Family, member: Index) -> None:
-        """The buffers of loop number `member` of a family stand for those of its leader. Which they are is a constant table."""
-        b, width = e.b, len(family.buffers)
-        table = _table(b, k, [position for positions in family.members for position in positions])
+        """The buffers and offsets of loop number `member` of a family stand for those of its leader. Which they are is a constant table."""
+        b, width = e.b, len(family.buffers) + len(family.shifts)
+        table = _table(b, k, [number for numbers in family.members for number in numbers])
         row = e.ix.scalar(e.ix.scale(member, width))
         for i, number in enumerate(family.buffers):
             at = b.value("arith.addi", b.index, [row, b.constant(b.index, i)])
             word = b.value("memref.load", b.i64, [table, at])
             e.buffers[number] = self._buffer(b, _element(b, data, word), number)
+        for i, node in enumerate(family.shifts, len(family.buffers)):
+            if len({numbers[i] for numbers in family.members}) > 1:
+                at = b.value("arith.addi", b.index, [row, b.constant(b.index, i)])
+                offset = b.value("arith.index_cast", b.index, [b.value("memref.load", b.i64, [table, at])])
+                e.shifts[node] = Index(offset, level=b.level, multiple=1)
 
     @staticmethod
     def _step(e: Emitter, block: Block) -> Callable:

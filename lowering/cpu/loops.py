@@ -29,6 +29,27 @@ def group_size(e: Emitter, plan: LoopPlan, group: tuple[int, ...]) -> Index:
     return total
 
 
+def where_some(
+    e: Emitter, points: Index, carried: list[ir.Value], loop: Callable[[], Sequence[ir.Value]]
+) -> list[ir.Value]:
+    """What `loop` returns over so many points, `carried` if there are none.
+
+    A read that does not depend on the loop's indices stands before it, but nothing says that its place exists if the loop has no point.
+    """
+    b, known, floor = e.b, points.constant, e.memory.floor
+    if known is not None:
+        return list(loop()) if known else carried
+
+    def inside() -> Sequence[ir.Value]:
+        e.memory.floor = b.level
+        return loop()
+
+    some = Scalars(b).compare("sgt", e.ix.scalar(points), b.constant(b.index, 0))
+    results = b.branch(some, inside, lambda: carried)
+    e.memory.floor = floor
+    return results
+
+
 def clear(e: Emitter, block: Block) -> None:
     """All indices of a loop at 0: those of ranges of 1, and those walked as part of another, stay there."""
     for argument in block.arguments:
@@ -191,7 +212,8 @@ def walk(
             return nest(k, values)
         return stretches.close(values, list(nest(k, stretches.fresh(values))))
 
-    return list(nest(0, carried))
+    points = group_size(e, plan, tuple(i for group in plan.groups for i in group))
+    return where_some(e, points, carried, lambda: nest(0, carried))
 
 
 @rule("bascule.foreach")
@@ -328,8 +350,8 @@ def _scan(e: Emitter, node: Node) -> None:
         if along is None:
             step(start)
         else:
-            bounds = (Index(), e.size(plan.sizes[dim]))
-            serial_loop(e, block.arguments[dim], bounds, start, step)
+            size = e.size(plan.sizes[dim])
+            where_some(e, size, start, lambda: serial_loop(e, block.arguments[dim], (Index(), size), start, step))
         return values
 
     walk(e, block, others, [], lines)

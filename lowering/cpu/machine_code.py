@@ -5,13 +5,12 @@ import os
 import weakref
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from bascule.dialect.errors import CompilerError
 
 from .c_api import DiagnosticHandler, Handle, mlir, printed, registry, text
+from .object_file import object_file
 
 TO_LLVM = (
     "builtin.module(arith-expand,convert-math-to-funcs,convert-scf-to-cf,"
@@ -80,11 +79,8 @@ class MachineCode:
         return address
 
     def object_file(self) -> bytes:
-        """The code as an object file."""
-        with TemporaryDirectory(prefix="bascule-") as directory:
-            path = Path(directory) / "kernels.o"
-            mlir().ExecutionEngineDumpToObjectFile(self._engine, text(str(path)))
-            return path.read_bytes()
+        """The code as an ELF file. Raises as `object_file.object_file` does."""
+        return object_file(self._engine)
 
 
 def _to_llvm(context: Handle, module: Handle):

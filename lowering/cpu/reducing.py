@@ -147,7 +147,7 @@ def _vectors(plan: LoopPlan) -> int | None:
     if plan.vector < 0 or len(plan.groups) > 1:
         return None
     lanes = length(tuple(plan.sizes[i] for i in plan.groups[plan.vector]))
-    return None if lanes is None or lanes % plan.width else lanes // plan.width
+    return None if not lanes or lanes % plan.width else lanes // plan.width
 
 
 @rule("bascule.reduce")

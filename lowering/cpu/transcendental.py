@@ -40,6 +40,8 @@ SLEEF = {
     "math.cbrt": ("cbrt", "_u10"),
     "arith.remf": ("fmod", ""),
 }
+# Of f32 in f64: Sleef's fmod gives NaN where a quotient is no finite number, as those by subnormals are. The remainder of two f32 is one.
+THROUGH_F64 = ("arith.remf",)
 
 
 class Functions:
@@ -56,6 +58,9 @@ class Functions:
         """The function `name` (of `SLEEF`) of f32 or f64 values, all scalars or all vectors of one width."""
         if name in INLINE and element(operands[0].type) == s.b.f32:
             return INLINE[name](s, *operands)
+        if name in THROUGH_F64 and element(operands[0].type) == s.b.f32:
+            wide = [s.convert("arith.extf", x, s.b.f64) for x in operands]
+            return s.convert("arith.truncf", self.build(s, name, wide), s.b.f32)
         return self._call(s, name, operands) if self.target.avx else self._libm(s, name, operands)
 
     def _libm(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:

@@ -49,9 +49,11 @@ class Welford:
         return [mean, squares, count, origin, excess]
 
     def closed(self, s: Scalars, state: Values) -> Values:
-        """The mean, the squares and the count."""
+        """The mean, the squares and the count. The mean of one element is that element, an infinite one too."""
         mean, squares, count, origin, excess = state
-        return [s.op("arith.addf", origin, s.op("arith.subf", mean, excess)), squares, count]
+        mean = s.op("arith.addf", origin, s.op("arith.subf", mean, excess))
+        is_one = s.compare("oeq", count, s.constant(count.type, 1.0))
+        return [s.select(is_one, origin, mean), squares, count]
 
     @staticmethod
     def _share(s: Scalars, delta: ir.Value, count: ir.Value) -> ir.Value:

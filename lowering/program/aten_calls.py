@@ -19,6 +19,7 @@ _LAYOUTS = ("strided",)
 # Operators that torch has as functions of Python's own, which cost half of a call through `torch.ops`.
 _FUNCTIONS = {f"aten.{name}.out": f"torch.{name}" for name in ("mm", "bmm", "addmm", "baddbmm")}
 _FUNCTIONS["aten.convolution.default"] = "torch.convolution"
+_FUNCTIONS["bascule.check_index.default"] = CHECK_INDEX = "check_index"  # of `bascule.runtime.index_errors`
 # word in a parameter's schema type -> how the number that stands for such a constant reads
 _NUMBERED = {
     "ScalarType": lambda number: f"torch.{scalar_type_name(number)}",
@@ -45,9 +46,18 @@ class AtenFunction:
 
     @property
     def path(self) -> str:
-        """`torch.ops.aten.sort.stable`, `torch.mm`; `functional(..)` of an operator that writes to arguments."""
+        """`torch.ops.aten.sort.stable`, `torch.mm`; wrapped where the operator does not return its results one by one."""
         path = _FUNCTIONS.get(self.operator, f"torch.ops.{self.operator}")
-        return f"functional({path})" if self.mutates else path
+        return f"{self.wrapper}({path})" if self.wrapper else path
+
+    @property
+    def wrapper(self) -> str | None:
+        """What of `bascule.runtime.functional` returns the results one by one: of an operator that writes to arguments, or that returns lists
+        beside something else."""
+        returns = self.schema.returns
+        if self.mutates:
+            return "functional"
+        return "flat" if len(returns) > 1 and any(isinstance(x.type, torch.ListType) for x in returns) else None
 
     def call(self, name: str, tensors: Sequence[str], symbols: Sequence[str]) -> str:
         """The text of a call of what is bound to `name`. `tensors`: the operands, destinations last."""

@@ -1,10 +1,11 @@
 """Where the memrefs of a program lie, as Python text: the pointer a kernel takes, the tensor an ATen operator takes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bascule.dialect.analysis.buffers import Sizes, moved_by, strides
 from bascule.dialect.ir.scalar_types import scalar_type_of
-from bascule.dialect.ir.shapes import expr
+from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
@@ -105,19 +106,20 @@ class Places:
     def tensor(self, value: ir.Value) -> str:
         """The name of a tensor that is `value`."""
         if value not in self.tensors:
-            self.tensors[value] = self._view(value, self.layout(value), f"v{len(self.tensors)}")
+            self.tensors[value] = self._view(value, self.sizes.of(value), strides(value.type), f"v{len(self.tensors)}")
         return self.tensors[value]
 
     def transposed(self, value: ir.Value) -> str:
         """The name of a tensor that is `value`, a matrix, with its dimensions swapped."""
         if value not in self.swapped:
             sizes, steps = self.sizes.of(value), strides(value.type)
-            layout = f"{sizes_of(sizes[::-1], self.symbols)}, {sizes_of(steps[::-1], self.symbols)}"
-            self.swapped[value] = self._view(value, layout, f"t{len(self.swapped)}")
+            self.swapped[value] = self._view(value, sizes[::-1], steps[::-1], f"t{len(self.swapped)}")
         return self.swapped[value]
 
-    def _view(self, value: ir.Value, layout: str, suffix: str) -> str:
-        """Writes the view of `layout` that begins where `value` does; gives its name."""
+    def _view(
+        self, value: ir.Value, sizes: Sequence[ir.AffineExpr], steps: Sequence[ir.AffineExpr], suffix: str
+    ) -> str:
+        """Writes the view of these sizes and strides that begins where `value` does; gives its name."""
         place, type_ = self.known[value], value.type
         base, offset = place.base, place.offset
         dtype, width = scalar_type_of(type_.element_type), byte_width(type_.element_type)
@@ -127,13 +129,18 @@ class Places:
                 self._make("arena", base, f"arena.view(torch.{dtype})")
                 self.typed.add(base)
         elements = offset if width == 1 else ir.AffineExpr.get_floor_div(offset, width)
-        name = self._make(place.base, f"{place.base}_{suffix}", f"view({base}, {layout}, {self.offset(elements)})")
+        layout = f"{sizes_of(sizes, self.symbols)}, {sizes_of(steps, self.symbols)}"
+        # An arena of no bytes, or a tensor of no elements in one that is kept, may have sizes that each call has anew.
+        fixed = all(constant(e) is not None for e in (*sizes, *steps, elements))
+        text = f"view({base}, {layout}, {self.offset(elements)})"
+        name = self._make(place.base, f"{place.base}_{suffix}", text, fixed=fixed)
         self.derived[place.base].append(name)
         return name
 
-    def _make(self, base: str, name: str, text: str) -> str:
-        """Writes `name = text`, of the tensor called `base`: here, or once where an arena that is kept is laid out. Gives the name."""
-        if self.kept is not None and base == "arena":
+    def _make(self, base: str, name: str, text: str, *, fixed: bool = True) -> str:
+        """Writes `name = text`, of the tensor called `base`: here, or, if it is `fixed` for all calls, once where an arena that is kept is laid
+        out. Gives the name."""
+        if self.kept is not None and base == "arena" and fixed:
             return self.kept.made.setdefault(text, name)
         self.source.line(f"    {name} = {text}")
         return name

@@ -10,7 +10,7 @@ from bascule.dialect.analysis.buffers import Sizes, bytes_of, root_of, strides
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
 from bascule.dialect.ir.functions import (
-    MUTATES,
+    BEGINS,
     OUTPUTS,
     OVER,
     RESULTS,
@@ -24,7 +24,7 @@ from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
-from .aten_calls import AtenFunction, number_text
+from .aten_calls import CHECK_INDEX, AtenFunction, number_text
 from .checks import UNCHECKED, Checks
 from .expressions import python_of
 from .launches import WIDTH, Calls, Launcher, Plans, Runs
@@ -34,8 +34,9 @@ from .source import Source
 
 # Names that a generated module uses itself.
 RESERVED = (
-    *("args", "call", "check_finite", "check_layout", "constants", "current_stream", "empty", "empty_kept", "free"),
-    *("functional", "give_arena", "i32", "i64", "kept", "kept_layouts", "kernel", "laid_out", "lay_out", "layout"),
+    *("args", "call", "check_finite", "check_index", "check_layout", "constants", "current_stream", "empty"),
+    *("empty_kept", "flat", "free", "functional", "give_arena", "i32", "i64", "kept", "kept_layouts", "kernel"),
+    *("laid_out", "lay_out", "layout"),
     *("over", "plan", "ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads"),
     *("torch", "view"),
 )
@@ -141,8 +142,10 @@ class Program:
             line("import math")
             line()
         line("import torch")
-        if any(MUTATES in f.attributes for f in externs):
-            line("from bascule.runtime.functional import functional")
+        if wrappers := sorted({x.wrapper for x in map(AtenFunction, externs) if x.wrapper}):
+            line(f"from bascule.runtime.functional import {', '.join(wrappers)}")
+        if any(AtenFunction(f).path == CHECK_INDEX for f in externs):
+            line(f"from bascule.runtime.index_errors import {CHECK_INDEX}")
         for text in self.checks.imports():
             line(text)
         if any(OVER in op.operation.attributes for op in self.block.operations):
@@ -172,8 +175,11 @@ class Program:
             elif is_extern(function):
                 extern = self.externs[name] = AtenFunction(function, device)
                 if extern.operator not in bound:
-                    bound[extern.operator] = self.unique(extern.operator.removesuffix(".default").split(".", 1)[1])
-                    line(f"{bound[extern.operator]} = {extern.path}")
+                    if extern.path == CHECK_INDEX:  # is imported under its name
+                        bound[extern.operator] = CHECK_INDEX
+                    else:
+                        bound[extern.operator] = self.unique(extern.operator.removesuffix(".default").split(".", 1)[1])
+                        line(f"{bound[extern.operator]} = {extern.path}")
                 self.names[name] = bound[extern.operator]
 
     def unique(self, wish: str) -> str:
@@ -278,7 +284,7 @@ class Program:
             owned = {position: self._own(result) for position, result in zip(positions, results)}
             targets = ", ".join(owned.get(i, "_") for i in range(max(positions) + 1)) + ", *_"
         self.source.line(f"    {targets} = {text}", where)
-        for result in results:
+        for result in () if BEGINS in self.table[name].operation.attributes else results:
             if all(use.owner.operation.name == "memref.dealloc" for use in result.uses):
                 continue  # where nothing reads a result, an operator may give None
             name = places.tensors[result]

@@ -31,10 +31,12 @@ def knows(capability: int) -> bool:
 def log(ptx: str, capability: int) -> str:
     """What the assembler says of PTX, with `-v`. Raises `CompilerError` where it fails."""
     architecture = re.search(r"\.target\s+(\w+)", ptx)
+    if architecture is None:
+        raise CompilerError("PTX without a .target names no architecture")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.ptx"
         path.write_text(ptx)
-        command = [_path(capability), "-v", f"--gpu-name={architecture[1]}", str(path), "-o", f"{folder}/kernel.cubin"]  # type: ignore[index]
+        command = [_path(capability), "-v", f"--gpu-name={architecture[1]}", str(path), "-o", f"{folder}/kernel.cubin"]
         result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
         raise CompilerError(f"NVIDIA's assembler fails: {result.stderr}")

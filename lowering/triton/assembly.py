@@ -1,35 +1,60 @@
-"""PTX that is changed before the assembler sees it: what the assembler gets wrong, and a directive that Triton does not write.
+"""PTX that is changed before the assembler sees it: what the assembler gets wrong, and directives that Triton does not write.
 
-The former was seen on the ptxas of CUDA 12.8, which Triton 3.6 brings.
+PTX is Triton's to write, and another version may write it in another way: a change that does not come about is an error, since a kernel without
+its cluster would wait for programs that are not there. The fault was seen on the ptxas of CUDA 12.8, which Triton 3.6 brings.
 """
 
 import re
 from typing import Any
 
+from bascule.dialect.errors import CompilerError
+
 # In a loop, ptxas -O1 and above lets go of the constant 3 in `add.s16x2 d, x, 3` and adds 0: gradients of a pooling were lost so.
 _PACKED = re.compile(r"add\.[su]16x2\s+(%\w+), (%\w+), (%\w+);")
+_ANY_PACKED = re.compile(r"\badd(\.\w+)*\.[su]16x2\b")
 _APART = (
     "{{ .reg .b16 x<2>, y<2>; mov.b32 {{x0, x1}}, {1}; mov.b32 {{y0, y1}}, {2}; "
     "add.s16 x0, x0, y0; add.s16 x1, x1, y1; mov.b32 {0}, {{x0, x1}}; }}"
 )
 
 
-_THREADS = re.compile(r"^(\.reqntid [^\n]*\n)", re.MULTILINE)  # of a kernel, among its directives
+_KERNEL = re.compile(r"^[^/\n]*\.entry\b", re.MULTILINE)
+_THREADS = re.compile(r"^([ \t]*\.reqntid\b[^\n]*\n)", re.MULTILINE)  # of a kernel, among its directives
 
 
 def without_packed_additions(ptx: str) -> str:
-    """The same, with every addition of two pairs of 16-bit integers as two additions."""
-    return _PACKED.sub(lambda found: _APART.format(*found.groups()), ptx)
+    """The same, with every addition of two pairs of 16-bit integers as two additions. Raises `CompilerError` where one is left."""
+    changed = _PACKED.sub(lambda found: _APART.format(*found.groups()), ptx)
+    if left := _ANY_PACKED.search(changed):
+        raise CompilerError(
+            f"PTX adds pairs of 16-bit integers in a form that is not known: '{_line_of(changed, left)}'"
+        )
+    return changed
+
+
+def _line_of(text: str, found: re.Match) -> str:
+    return text[text.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0].strip()
+
+
+def _with_directive(ptx: str, directive: str) -> str:
+    """A kernel's PTX, with one more directive. Raises `CompilerError` if it is not the PTX of one kernel that has the threads that it needs, or
+    has such a directive already."""
+    name = directive.split()[0]
+    kernels, threads = len(_KERNEL.findall(ptx)), len(_THREADS.findall(ptx))
+    if (kernels, threads) != (1, 1) or name in ptx:
+        found = f"{kernels} kernels, {threads} lines of .reqntid" + (f" and {name}" if name in ptx else "")
+        raise CompilerError(f"'{directive}' does not fit into PTX of {found}: the kernel would run without it")
+    return _THREADS.sub(rf"\1{directive}\n", ptx)
 
 
 def with_room(ptx: str, resident: int) -> str:
     """A kernel's PTX, with registers left for so many programs on a multiprocessor (0: as it comes)."""
-    return _THREADS.sub(rf"\1.minnctapersm {resident}\n", ptx) if resident else ptx
+    return _with_directive(ptx, f".minnctapersm {resident}") if resident else ptx
 
 
 def in_clusters(ptx: str, programs: int) -> str:
     """A kernel's PTX, of which so many programs are a cluster."""
-    return _THREADS.sub(rf"\1.reqnctapercluster {programs}, 1, 1\n", ptx) if programs > 1 else ptx
+    return _with_directive(ptx, f".reqnctapercluster {programs}, 1, 1") if programs > 1 else ptx
 
 
 def reassemble(compiled: Any, target: Any, options: dict[str, Any], resident: int = 0, cluster: int = 1) -> None:

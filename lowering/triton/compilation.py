@@ -16,6 +16,7 @@ from typing import Any
 from bascule.dialect.analysis import cuda_clusters
 from bascule.dialect.analysis.cuda_machine import SHARED
 from bascule.dialect.errors import CompilerError, UserError
+from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
@@ -109,7 +110,8 @@ def _compile(kernel: TritonKernel, capability: int) -> Any:
         path.write_text(for_capability(kernel.ttir, capability))
         try:
             compiled = triton.compile(str(path), target=target, options=_options(kernel))
-        except OSError:  # its cache cannot be written
+        except OSError as error:  # its cache cannot be written
+            pass_on(error)
             with _private_cache():
                 compiled = triton.compile(str(path), target=target, options=_options(kernel))
     reassemble(compiled, target, _options(kernel), kernel.resident, kernel.cluster)
@@ -198,7 +200,7 @@ class Compiling:
 
 def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None) -> Compiling:
     """`compile_kernels`, which does not wait for Triton."""
-    cache = KernelCache.default() if cache is None else cache
+    cache = cache or KernelCache(None)
     conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
     keys = {
         k.name: key_of(k.ttir, **conditions, **_options(k), resident=k.resident, cluster=k.cluster) for k in kernels
@@ -231,7 +233,7 @@ def compile_kernels(
 ) -> dict[str, MachineCode]:
     """Machine code of each kernel, by name, for compute capability `capability` (90 is sm_90).
 
-    What `cache` (default: the user's) has is taken from there; the rest is compiled in parallel, and equal kernels once. `refuse` is told
+    What `cache` (default: none) has is taken from there; the rest is compiled in parallel, and equal kernels once. `refuse` is told
     of a kernel that does not compile, and the `CompilerError`; where it returns, the kernel is left out. Raises `UserError` for an
     architecture that Triton does not know.
     """

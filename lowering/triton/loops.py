@@ -118,7 +118,7 @@ class Emitter(Body):
         for extent in sizes:
             size = expr(size * extent)
         known = constant(size)
-        whole = known is not None and (known <= schedule.step or schedule.held)
+        whole = known is not None and known > 0 and (known <= schedule.step or schedule.held)
         tiled = schedule.step > 1 and known != 1 and not any(axis.order == INNER for axis in self.axes)
         axis = Axis(INNER, schedule.step) if tiled else None
         outer_axes, outer_loop = self.axes, self.loop
@@ -184,7 +184,7 @@ class Emitter(Body):
         else:
             stride = axis.extent if axis is not None else 1
             first, last = (
-                schedule.kept if axis is not None else 0,
+                schedule.kept if axis is not None and known != 0 else 0,
                 (known or 0) // stride,
             )  # steps of the loop, if known
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from bascule.dialect.interpreter.launch import Parameter, parameters_of
+from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.ir.shapes import expr, size_map
 from bascule.dialect.mlir import ir
@@ -51,6 +52,7 @@ def lower_kernels(module: ir.Module, refuse: Refuse = reraise) -> LoweredKernels
                     kernel.emit(lowered.body, variant)
                 made.append(kernel)
             except Exception as error:
+                pass_on(error)
                 name = function.attributes["sym_name"].value
                 refuse(name, error)
                 for view in list(lowered.body.operations)[before:]:

@@ -3,6 +3,9 @@
 import torch
 
 import bascule
+from bascule.cache_entries import KINDS
+from bascule.cache_signature import content_of
+from bascule.cache_store import Store
 
 
 def run(function, *args, dynamic=None, **options):
@@ -20,8 +23,24 @@ def inputs():
 
 
 def entries(folder, of):
+    assert of in KINDS
     return [path for path in (folder / of).rglob("*") if path.is_file()]
 
 
 def counted():
     return bascule.counters()["cache"]
+
+
+def store(folder, kind, limit=1 << 30):
+    return Store(folder, kind, limit)
+
+
+def opened(path):
+    """The content of an entry."""
+    return content_of(path.read_bytes())
+
+
+def resigned(path, content):
+    """Puts `content` in the place of an entry, as only who has the key of the directory can."""
+    folder, kind = path.parents[2], path.parents[1].name
+    Store(folder, kind, 1 << 30).write(path.name, content)

@@ -1,6 +1,7 @@
 """`aot_compile` and `aot_load`: programs as files, run by a process without a compiler."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -217,6 +218,51 @@ def test_options_of_no_package_are_refused(tmp_path, options, says):
 def test_a_place_that_is_none_is_refused(tmp_path, place, says):
     with pytest.raises(bascule.UserError, match=f"parameter 'path': .*{says}"):
         bascule.aot_compile(export(Model(), example()), tmp_path / place)
+
+
+def test_a_link_is_followed(tmp_path):
+    """As by whoever opens it to write: what it leads to is written, and the link stays."""
+    (tmp_path / "there").mkdir()
+    link, there = tmp_path / "program", tmp_path / "there" / "program"
+    for content in (None, b"before"):
+        if content is not None:
+            there.write_bytes(content)
+        link.unlink(missing_ok=True)
+        link.symlink_to("there/program")
+        model, args = Model(), example()
+        bascule.aot_compile(export(model, args), link)
+        assert link.is_symlink() and there.is_file() and not there.is_symlink()
+        torch.testing.assert_close(bascule.aot_load(link)(*args), model(*args))
+    assert [*there.parent.iterdir()] == [there], "nothing unfinished"
+
+
+@pytest.mark.parametrize(
+    ("target", "says"), [("program", "leads nowhere"), ("no/such", "no directory"), (".", "is a directory")]
+)
+def test_a_link_that_leads_to_no_file_is_refused(tmp_path, target, says):
+    link = tmp_path / "program"
+    link.symlink_to(target)
+    with pytest.raises(bascule.UserError, match=f"parameter 'path': .*{says}"):
+        bascule.aot_compile(export(Model(), example()), link)
+    assert link.is_symlink()
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(bascule.UserError, match="is no file"):
+        bascule.aot_compile(export(Model(), example()), tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_conditions_of_a_package_are_arithmetic(tmp_path):
+    """What a package says of sizes is read, never run."""
+    path = saved(tmp_path, Model(), example())
+    description, blobs = unpack(path.read_bytes())
+    ran = tmp_path / "ran"
+    path.write_bytes(pack({**description, "guards": [f"__import__('os').mkdir({str(ran)!r}) is None"]}, blobs))
+    with pytest.raises(PackageError, match="no arithmetic of sizes"):
+        bascule.aot_load(path)
+    assert not ran.exists()
 
 
 def test_a_failure_leaves_the_package_that_was_there(tmp_path, monkeypatch):

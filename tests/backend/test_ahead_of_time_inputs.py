@@ -6,6 +6,7 @@ from bascule.runtime.packages import PackageError, pack, unpack
 from torch.export import Dim, export
 
 import bascule
+from bascule.errors import UnsupportedError
 
 
 class Calls(torch.nn.Module):
@@ -146,6 +147,24 @@ def test_inputs_that_share_memory(tmp_path):
     torch.testing.assert_close(program(rows[:4], rows[4:]), want)
 
 
+def test_inputs_that_overlap_themselves(tmp_path):
+    """Those that are only read may; what is written at one index is known at no other, in the program as at a call."""
+    x = torch.randn(24)
+    rows, unfolded = x[:4].expand(4, 4), x.as_strided((4, 4), (3, 1), 2)
+    module, program = compiled(tmp_path, lambda m, x: m.linear(x) + 1, torch.randn(4, 4))
+    for y in (rows, unfolded):
+        torch.testing.assert_close(program(y), module(y))
+    _, program = compiled(tmp_path, lambda m, x: x[:2].zero_() + 1, torch.randn(4, 4))
+    for y in (rows, unfolded):
+        with pytest.raises(ValueError, match="input 0, which the program writes, has elements that share memory"):
+            program(y)
+    for y in (rows, unfolded):
+        with pytest.raises(UnsupportedError, match=r"test_ahead_of_time_inputs.py:\d+: zero_.* share places in memory"):
+            compiled(tmp_path, lambda m, x: x[:2].zero_() + 1, y)
+    with pytest.raises(UnsupportedError, match="share places in memory"):
+        compiled(tmp_path, lambda m, x: x.as_strided((3, 3), (2, 1))[:2].zero_() + 1, torch.randn(4, 4))
+
+
 def test_an_input_whose_elements_share_memory(tmp_path):
     module, program = compiled(tmp_path, lambda m, x: m.linear(x), torch.randn(1, 4).expand(5, 4))
     x = torch.randn(1, 4).expand(5, 4)
@@ -184,7 +203,7 @@ def test_an_index_out_of_range(tmp_path):
     path, x = tmp_path / "program.bascule", torch.randn(4)
     bascule.aot_compile(export(Chosen(), (x, torch.tensor([1, 3]))), path)
     program = bascule.aot_load(path)
-    with pytest.raises(RuntimeError, match="an index is out of bounds for dimension 0, which has 4 elements"):
+    with pytest.raises(RuntimeError, match="index 4 is out of bounds for dimension 0 with size 4"):
         program(x, torch.tensor([1, 4]))
     torch.testing.assert_close(program(x, torch.tensor([0, 3])), x[[0, 3]] * 2)
 

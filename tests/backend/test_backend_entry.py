@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
 
 import bascule
+from bascule.options import make_options, options_for
 
 
 def gated(x, w):
@@ -55,6 +57,31 @@ def test_what_is_wrong_is_named_with_what_is_known(kwargs, says):
     for part in says:
         assert part in str(caught.value)
     assert bascule.counters()["graphs"] == {}
+
+
+def test_what_is_wrong_is_not_blamed_on_pytorch():
+    with pytest.raises(bascule.UserError) as caught:
+        torch.compile(gated, backend="bascule", mode="fast")(torch.randn(4, 8), torch.randn(8, 8))
+    assert "PyTorch" not in str(caught.value) and "TORCHDYNAMO" not in str(caught.value)
+
+
+def test_options_of_inductor_are_followed_or_warned_of_once():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = make_options(options={"triton.cudagraphs": True, "fallback-random": True, "epilogue_fusion": True})
+        assert made == make_options(options={"cudagraphs": True, "random": "eager"})
+        assert make_options(options={"triton.cudagraphs": False, "cudagraphs": True}).cudagraphs  # ours counts
+    with pytest.warns(UserWarning, match="'coordinate_descent_tuning' is Inductor's") as caught:
+        for _ in range(2):
+            assert make_options(options={"coordinate_descent_tuning": True}) == make_options()
+    assert len(caught) == 1
+    with pytest.raises(bascule.UserError, match=r"option 'triton\.cudagraphs'"):
+        make_options(options={"triton.cudagraphs": "on"})
+
+
+def test_a_setting_of_inductor_counts_less_than_an_option():
+    with torch._inductor.config.patch({"triton.cudagraphs": True}):
+        assert not options_for(options={"triton.cudagraphs": False}).cudagraphs
 
 
 def test_every_option_is_described():

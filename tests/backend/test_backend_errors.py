@@ -95,19 +95,34 @@ def test_an_operator_without_a_rule_is_counted_with_its_reason():
     assert any("linalg_inv" in name for name in counted["aten"])
 
 
-def test_an_unsupported_device_is_named():
+def test_an_unsupported_device_is_named(monkeypatch):
+    monkeypatch.setattr("bascule.devices.KINDS", ("cuda",))
     compiled = torch.compile(lambda x: x + 1, backend="bascule", options={"on_error": "raise"})
-    with pytest.raises(bascule.UnsupportedError, match="meta"):
-        compiled(torch.randn(3, device="meta"))
+    with pytest.raises(bascule.UnsupportedError, match="on device 'cpu'"):
+        compiled(torch.randn(3))
 
 
-def test_an_unsupported_device_falls_back_by_default():
-    with pytest.warns(FallbackWarning, match="meta"):
-        out = torch.compile(lambda x: x + 1, backend="bascule")(torch.randn(3, device="meta"))
-    assert out.device.type == "meta"
+def test_an_unsupported_device_falls_back_by_default(monkeypatch):
+    monkeypatch.setattr("bascule.devices.KINDS", ("cuda",))
+    x = torch.randn(3)
+    with pytest.warns(FallbackWarning, match="on device 'cpu'"):
+        out = torch.compile(lambda x: x + 1, backend="bascule")(x)
+    assert torch.equal(out, x + 1)
 
 
 def test_complex_runs_in_aten():
     x = torch.randn(4, dtype=torch.complex64)
     compiled = torch.compile(lambda x: torch.abs(x * x + 1), backend="bascule", options={"on_error": "raise"})
     torch.testing.assert_close(compiled(x), torch.abs(x * x + 1))
+
+
+@pytest.mark.skipif(
+    not hasattr(torch._dynamo.config, "enable_aot_compile"), reason="this PyTorch compiles nothing ahead of time"
+)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_aot_compile_of_a_compiled_function_names_what_to_use(gradients):
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="bascule", fullgraph=True)
+    x = torch.randn(3, requires_grad=gradients)
+    with pytest.raises(bascule.UserError, match=r"aot_compile\(\) does not take.*(.|\n)*bascule\.aot_load"):
+        compiled.aot_compile(((x,), {}))
+    torch.testing.assert_close(compiled(x), x.sin() + 1)  # and it compiles as it is called

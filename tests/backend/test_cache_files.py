@@ -1,23 +1,26 @@
 """The files of the disk cache: spoiled, foreign, of other users, cut off, and on a full disk."""
 
+import fcntl
 import os
 import resource
 import signal
 import stat
 import time
-from hashlib import sha256
 from pathlib import Path
 from random import Random
 
 import pytest
 import torch
-from bascule.lowering.triton.kernel_cache import KernelCache, MachineCode
 from bascule.runtime.object_code import ObjectCode, ObjectCodeError
 from bascule.runtime.packages import PackageError, pack, unpack
-from cached_calls import counted, entries, gated, inputs, run
+from cached_calls import counted, entries, gated, inputs, opened, resigned, run, store
 
 import bascule
-from bascule.cache_directory import Directory, Refused, clear, statistics, trim
+from bascule import cache_limit
+from bascule.cache_directory import clear, statistics
+from bascule.cache_files import Refused
+from bascule.cache_limit import trim
+from bascule.errors import CacheWarning
 
 PROCESS = Path(__file__).with_name("cached_process.py")
 
@@ -38,11 +41,11 @@ def spoil(how, path):
         case "other bytes":
             path.write_bytes(os.urandom(len(content)))
         case "of another key":
-            description, blobs = unpack(content)
-            path.write_bytes(pack({**description, "key": "0" * 64}, blobs))
+            description, blobs = unpack(opened(path))
+            resigned(path, pack({**description, "key": "0" * 64}, blobs))
         case "no object code":
-            description, blobs = unpack(content)
-            path.write_bytes(pack(description, {**blobs, "kernels/object": b"\x7fELF\x02\x01" + bytes(100)}))
+            description, blobs = unpack(opened(path))
+            resigned(path, pack(description, {**blobs, "kernels/object": b"\x7fELF\x02\x01" + bytes(100)}))
         case "writable by all":
             path.chmod(0o666)
         case "a directory":
@@ -51,16 +54,16 @@ def spoil(how, path):
 
 
 SPOILED = {
-    "empty": "not a package",
-    "cut in its head": "checksum",
-    "cut in its middle": "checksum",
-    "cut at its end": "checksum",
-    "a bit changed": "checksum",
-    "other bytes": "not a package",
+    "empty": "not an entry",
+    "cut in its head": "not an entry",
+    "cut in its middle": "signature",
+    "cut at its end": "signature",
+    "a bit changed": "signature",
+    "other bytes": "not an entry",
     "of another key": "another graph",
     "no object code": "ELF file",
     "writable by all": "can be written by others",
-    "a directory": "reading failed",
+    "a directory": "is no file",
 }
 
 
@@ -93,43 +96,30 @@ def test_a_whole_package_that_is_no_entry_is_not_used(folder, cache, what):
     run(gated, x, w)
     (path,) = entries(folder, cache)
     description, blobs = unpack(FOREIGN[what])
-    path.write_bytes(pack({k: path.name if v == "KEY" else v for k, v in description.items()}, blobs))
+    resigned(path, pack({k: path.name if v == "KEY" else v for k, v in description.items()}, blobs))
     torch.testing.assert_close(run(gated, x, w), gated(x, w))
     group = {"graphs": "cache", "traces": "traces"}[cache]
     assert [name for name in bascule.counters()[group] if name.startswith("refused: ")]
-
-
-@pytest.mark.parametrize("rest", [b"", b"[1]\n", b"1\n", b"{}\n", b'{"key": "KEY"}\n', b'{"key": "KEY", "odd": 1}\n'])
-def test_a_whole_file_that_is_no_kernel_is_not_used(folder, rest):
-    kernels, key = KernelCache(folder / "kernels"), "ab" * 32
-    kernels.put(key, MachineCode(b"cubin", "entry", 4, 0, ""))
-    rest = rest.replace(b"KEY", key.encode())
-    (folder / "kernels" / key[:2] / key).write_bytes(sha256(rest).hexdigest().encode() + b"\n" + rest)
-    assert kernels.get(key) is None
 
 
 def test_changed_bytes_of_any_file_are_noticed(folder):
     """One byte anywhere, one byte less, one more."""
     x, w = inputs()
     run(gated, x, w.requires_grad_()).sum().backward()
-    kernels, key, random = KernelCache(folder / "kernels"), "ab" * 32, Random(0)
-    kernels.put(key, MachineCode(bytes(range(256)), "entry", 4, 0, "model.py:1"))
-    for path in (path for path in folder.rglob("*") if path.is_file()):
-        whole = path.read_bytes()
+    random = Random(0)
+    for path in (*entries(folder, "graphs"), *entries(folder, "traces")):
+        kept, whole = store(folder, path.parents[1].name), path.read_bytes()
         changed = [whole[:-1], whole + b"\0"]
         for at in (0, len(whole) - 1, *(random.randrange(len(whole)) for _ in range(200))):
             changed.append(whole[:at] + bytes([whole[at] ^ 1 << random.randrange(8)]) + whole[at + 1 :])
         for content in changed:
             path.write_bytes(content)
-            if path.name == key:
-                assert kernels.get(key) is None
-            else:
-                with pytest.raises(PackageError):
-                    unpack(content)
+            with pytest.raises(Refused):
+                kept.read(path.name)
 
 
 def test_writers_that_are_killed_leave_whole_entries_or_none(folder):
-    directory, key, sizes = Directory(folder / "graphs"), "ab" * 32, (10, 3_000_000)
+    directory, key, sizes = store(folder, "graphs"), "ab" * 32, (10, 3_000_000)
     contents = [pack({"key": key}, {"a": bytes([number]) * size}) for number, size in enumerate(sizes)]
     for number in range(12):
         child = os.fork()
@@ -148,7 +138,61 @@ def test_writers_that_are_killed_leave_whole_entries_or_none(folder):
     directory.write(key, contents[0])
     assert directory.read(key) == contents[0]
     trim(folder, 1_000_000)  # what the dead have left unfinished goes too
-    assert directory.size()[1] <= 1_000_000
+    assert sum(path.stat().st_size for path in entries(folder, "graphs")) <= 1_000_000
+
+
+@pytest.mark.parametrize("kind", ["graphs", "traces", "kernels", "schedules"])
+def test_an_entry_is_one_of_its_kind_and_key_only(folder, kind):
+    kept, other = store(folder, kind), store(folder, "traces" if kind == "graphs" else "graphs")
+    kept.write("ab" * 32, b"content")
+    for there, key in ((kept, "cd" * 32), (other, "ab" * 32)):
+        there.write(key, b"another")
+        os.replace(kept.path("ab" * 32), there.path(key))
+        with pytest.raises(Refused, match="signature"):
+            there.read(key)
+        kept.write("ab" * 32, b"content")
+    assert kept.read("ab" * 32) == b"content"
+
+
+def test_an_entry_larger_than_the_limit_is_not_kept(folder):
+    kept = store(folder, "graphs", 1_000_000)
+    with pytest.warns(CacheWarning, match="5,000,000 bytes is larger than the limit of 1,000,000") as told:
+        for number in range(60):
+            kept.put(f"{number:02x}" * 32, bytes(5_000_000))
+    assert len(told) == 1 and statistics()["graphs"] == {"entries": 0, "bytes": 0}
+    for number in range(60):
+        kept.put(f"{number:02x}" * 32, bytes(100_000))
+        assert statistics()["graphs"]["bytes"] <= 1_000_000
+    assert statistics()["graphs"]["entries"] >= 7
+
+
+def test_a_lower_limit_holds_at_once(folder):
+    for number in range(20):
+        store(folder, "graphs").put(f"{number:02x}" * 32, bytes(100_000))
+    store(folder, "kernels", 500_000).put("ff" * 32, b"small")
+    assert sum(found["bytes"] for found in list(statistics().values())[1:]) <= 500_000
+
+
+def test_stores_do_not_look_at_every_entry_each_time(folder, monkeypatch):
+    looks = []
+    monkeypatch.setattr(cache_limit, "trim", lambda *about: looks.append(about))
+    for number in range(200):
+        store(folder, "graphs", 80_000_000).put(f"{number:064x}", bytes(100_000))
+    assert 1 <= len(looks) <= 4, "200 stores of a hundredth of an eighth: two looks, and one at the begin"
+
+
+def test_unfinished_files_are_no_entries(folder):
+    kept = store(folder, "graphs")
+    kept.write("ab" * 32, b"content")
+    dead, alive = (kept.path("ab" * 32).with_name(f".{'ab' * 32}.{digit * 32}") for digit in "01")
+    for path in (dead, alive):
+        path.write_bytes(bytes(1000))
+    with alive.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as its writer does
+        assert statistics()["graphs"]["entries"] == 1
+        trim(folder, 1 << 30)
+        assert not dead.exists() and alive.exists()
+    assert clear() == 1 and not alive.exists()
 
 
 def test_every_prefix_of_a_package_is_refused():
@@ -171,7 +215,8 @@ def test_a_directory_that_others_can_write_is_not_used(folder):
     (folder / "graphs").mkdir(parents=True)
     (folder / "graphs").chmod(0o777)
     x, w = inputs()
-    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    with pytest.warns(CacheWarning, match="the directory can be written by others"):
+        torch.testing.assert_close(run(gated, x, w), gated(x, w))
     assert counted() == {"miss": 1, "refused: the directory can be written by others": 1}
     assert entries(folder, "graphs") == []
 
@@ -215,10 +260,10 @@ def test_a_full_disk_costs_nothing_but_the_entry(folder):
     """A limit of file sizes refuses writes as a full disk does, in the middle of a file."""
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    directory = Directory(folder / "graphs")
+    directory = store(folder, "graphs")
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-        with pytest.raises(Refused, match="writing failed"):
+        with pytest.raises(Refused, match="writing failed"), pytest.warns(CacheWarning, match="File too large"):
             directory.write("ab" * 32, bytes(5000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -231,7 +276,11 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path / "file"))
     x, w = inputs()
-    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    with pytest.warns(CacheWarning, match="Not a directory") as told:
+        torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert len([one for one in told if one.category is CacheWarning]) == 1, (
+        "for the trace and the graph, to read and to write"
+    )
     assert all("failed: Not a directory" in name for name in counted())
 
 

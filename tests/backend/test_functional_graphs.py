@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from bascule.frontend.functional_graphs import writes_to
+from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from bascule.fx_entry import compile_fx_inner
@@ -126,3 +128,31 @@ def test_a_list_of_tensors_among_the_inputs_is_given_flat():
     (got,) = compiled([x, *into])
     (expected,) = function(x0, wanted)
     torch.testing.assert_close([got, *into], [expected, *wanted])
+
+
+def fails(x, y):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("call", "written"),
+    [
+        (torch.add, []),
+        (torch.Tensor.add_, ["x"]),
+        (lambda x, y: torch.add(x, 1, out=y), ["y"]),
+        (lambda x, y: y[1:].t().copy_(x.sum()), ["y"]),
+        (lambda x, y: torch.nn.functional.relu(x, inplace=True) + torch.nn.functional.relu(y), ["x"]),
+        (torch.ops.bascule_tests.add_to.default, ["x"]),
+        (fails, ["x", "y"]),  # what is not known may write
+        (torch._C._functorch._wrap_for_grad, []),  # of a level that is not there
+    ],
+)
+def test_which_arguments_a_call_writes(call, written):
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    node = graph.call_function(call, (x, 1) if call is torch._C._functorch._wrap_for_grad else (x, y))
+    with FakeTensorMode():
+        values = {x: torch.randn(4, 4), y: torch.randn(4, 4)}
+    found = writes_to(torch.fx.GraphModule(torch.nn.Module(), graph, "gm"), node, values)
+    assert [x.name for x in found] == written
+    assert all(value._version == 0 for value in values.values())

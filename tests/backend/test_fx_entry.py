@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import bascule
+from bascule.errors import UserError
 from bascule.fx_entry import compile_fx, compile_fx_inner
 from bascule.options import PASSES
 
@@ -45,6 +46,14 @@ def test_inner_takes_an_aten_graph_and_gives_output_code():
     assert args == []
     torch.testing.assert_close(out[0], f(*inputs)[0])
     assert out[1:] == (None, 3)
+
+
+@pytest.mark.parametrize("returned", [lambda x: x, lambda x: {"x": x}, lambda x: (x, [x])])
+def test_inner_refuses_what_is_no_flat_tuple(returned):
+    x = torch.randn(4)
+    gm = torch.fx.symbolic_trace(lambda x: returned(torch.ops.aten.sin.default(x)))
+    with pytest.raises(UserError, match="one tuple or list"):
+        compile_fx_inner(gm, [x], options=RAISE)
 
 
 def test_inner_takes_none_and_numbers_as_inputs():

@@ -1,13 +1,19 @@
 """Passes of the user's own over FX graphs: what they may leave, what is refused, and what their graphs promised outside."""
 
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
+from torch._higher_order_ops.map import map as map_over
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 from torch._inductor import custom_graph_pass
+from torch.compiler import nested_compile_region
+from torch.nn.attention.flex_attention import flex_attention
 
 import bascule
-from bascule.options import JOINT, PASSES, POST_GRAD
+from bascule.options import JOINT, PASSES, POST_GRAD, PRE_GRAD
 
 aten = torch.ops.aten
 RAISE = {"on_error": "raise"}
@@ -309,3 +315,100 @@ def test_settings_that_are_not_followed():
             torch.compile(torch.sin, backend="bascule", dynamic=False)(torch.randn(size))
     (first, second) = (str(one.message) for one in told if "Bascule does not follow it" in str(one.message))
     assert "config.post_grad_fusion_options is set" in first and "_pre_fusion_custom_pass" in second
+
+
+def _told(**settings):
+    from bascule import inductor_settings
+
+    inductor_settings._warn.cache_clear()
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(settings), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        torch.compile(torch.sin, backend="bascule")(torch.randn(3))
+    return [str(one.message) for one in told if "Bascule does not follow it" in str(one.message)]
+
+
+@pytest.mark.parametrize(
+    "name", ["deterministic", "batch_invariant", "use_fast_math", "epilogue_fusion", "cpp.dynamic_threads"]
+)
+def test_any_setting_is_followed_or_told_of(name):
+    if name not in torch._inductor.config.get_config_copy():
+        pytest.skip("this PyTorch has no such setting")
+    (told,) = _told(**{name: not getattr(torch._inductor.config, name)})
+    assert f"config.{name} is set" in told
+
+
+def test_settings_left_as_they_are_say_nothing():
+    config = torch._inductor.config
+    assert not _told(nan_asserts=True, deterministic=config.deterministic)
+
+
+def test_saved_arguments_are_another_backends():
+    (told,) = _told(save_args=True)
+    assert "bascule_dump" in told
+
+
+@nested_compile_region
+def region(x):
+    return x.sin()
+
+
+# Each calls a graph with a sine in it, and only there.
+CALLING = {
+    "cond": lambda x: torch.cond(x.sum() > -99, lambda x: x.sin(), lambda x: x.tanh(), (x,)),
+    "while_loop": lambda x: while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y.sin()), (torch.tensor(0), x))[1],
+    "scan": lambda x: scan(lambda c, x: (c + x, x.sin()), x[0], x)[1],
+    "map": lambda x: map_over(lambda x: x.sin(), x),
+    "invoke_subgraph": lambda x: region(x),
+    "flex_attention": lambda x: flex_attention(
+        x[None, None], x[None, None], x[None, None], score_mod=lambda s, b, h, i, j: s.sin()
+    )[0, 0],
+    "cond in cond": lambda x: torch.cond(
+        x.sum() > -99,
+        lambda x: torch.cond(x.sum() > -99, lambda x: x.sin(), lambda x: x.tanh(), (x,)),
+        lambda x: x.tanh(),
+        (x,),
+    ),
+}
+
+
+def to_cosines(graph):
+    for node in graph.nodes:
+        if node.op == "call_method" and node.target == "sin":
+            node.target = "cos"
+        node.target = {torch.sin: torch.cos, aten.sin.default: aten.cos.default}.get(node.target, node.target)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("calling", CALLING)
+def test_a_pass_meets_the_graphs_that_operators_call(calling, name):
+    x = torch.rand(16, 16)
+    with torch.no_grad():
+        found = compiled(CALLING[calling], name, to_cosines)(x)
+        wanted = compiled(CALLING[calling], "pre_grad_custom_pass", lambda graph: None)(x)
+        assert not torch.allclose(found, wanted)
+        if calling in ("cond", "map", "invoke_subgraph", "cond in cond"):
+            torch.testing.assert_close(found, x.cos())
+
+
+@pytest.mark.parametrize("name", (*PRE_GRAD, *JOINT))
+@pytest.mark.parametrize("calling", ["cond", "map", "invoke_subgraph", "scan"])
+def test_a_pass_meets_them_with_gradients(calling, name):
+    met = []
+
+    def meets(graph):
+        met.extend(node for node in graph.nodes if node.target in ("sin", torch.sin, aten.sin.default))
+
+    compiled(CALLING[calling], name, meets)(torch.rand(16, 16, requires_grad=True)).sum().backward()
+    assert met
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_that_raises_inside_is_named(name):
+    def refuses(graph):
+        if any(node.target in ("sin", torch.sin, aten.sin.default) for node in graph.nodes):
+            raise ValueError("no sines")
+
+    with pytest.raises(bascule.UserError, match=f"'{name}': raised ValueError: no sines"):
+        compiled(CALLING["cond"], name, refuses)(torch.rand(16, 16))

@@ -34,7 +34,7 @@ def compiled(function, **options):
     return torch.compile(function, backend="bascule", options=options, dynamic=False)
 
 
-def with_last(index: torch.Tensor, value: int) -> torch.Tensor:
+def with_last(index: torch.Tensor, value: float) -> torch.Tensor:
     changed = index.clone()
     changed.view(-1)[-1] = value
     return changed
@@ -81,6 +81,35 @@ def test_more_places_under_a_mask_than_elements():
         InterpreterError, match=r"masked_scatter\.default: an index is out of bounds for a dimension of 2"
     ):
         call(x, mask, R(2))
+
+
+@pytest.mark.parametrize(
+    "function, good, bad",
+    [
+        (lambda x: F.binary_cross_entropy(x, x.round()), 0.75, (1.5, -0.25, float("nan"))),
+        (lambda x: F.binary_cross_entropy(x.clamp(0, 1), x, reduction="none"), 0.75, (1.5,)),
+        (lambda x: torch.bernoulli(x), 1.0, (1.5, -0.25, float("nan"))),
+        (lambda x: torch.normal(x * 2, x), 3.0, (-0.25,)),
+    ],
+)
+def test_an_element_out_of_range_ends_the_program(function, good, bad):
+    call, x = compiled(function), torch.full((37,), 0.5)
+    call(with_last(x, good))
+    for wrong in bad:
+        with pytest.raises(
+            InterpreterError, match=r"aten\.\w+\.\w+: an element is not (between 0\S* and 1|at least 0)"
+        ):
+            call(with_last(x, wrong))
+
+
+def test_a_place_beyond_an_output_volume_ends_the_program():
+    call, x, index = compiled(lambda x, i: F.max_unpool2d(x, i, 2)), torch.ones(2, 1, 1, 2), I([[[[0, 3]]], [[[1, 2]]]])
+    torch.testing.assert_close(call(x, index), F.max_unpool2d(x, index, 2))
+    for wrong in (8, -1):
+        with pytest.raises(
+            InterpreterError, match=r"max_unpool2d\.default: an index is out of bounds for a dimension of 8"
+        ):
+            call(x, with_last(index, wrong))
 
 
 def test_a_gradient_and_sizes_that_are_symbols():

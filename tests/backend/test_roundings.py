@@ -192,3 +192,30 @@ def test_running_extremes_of_rounded_values_are_found():
         return torch.cummax((x * w).T.reshape(-1), 0).indices
 
     assert torch.equal(compiled(function, x, w), function(x, w))
+
+
+# Eager reads a number in the dtype of the result, but for products and quotients, which read it in f32.
+NUMBERS = {
+    "x + 0.3": lambda x: x + 0.3,
+    "x - 0.3": lambda x: x - 0.3,
+    "0.3 - x": lambda x: 0.3 - x,
+    "x * 0.3": lambda x: x * 0.3,
+    "x / 0.3": lambda x: x / 0.3,
+    "x // 0.3": lambda x: torch.floor_divide(x, 0.3),
+    "x ** 1.7": lambda x: x.abs() ** 1.7,
+    "1.7 ** x": lambda x: 1.7**x,
+    "fmod": lambda x: torch.fmod(x, 0.3),
+    "remainder": lambda x: torch.remainder(x, 0.3),
+    "addcmul": lambda x: torch.addcmul(x, x, x, value=0.3),
+    "lerp": lambda x: x.lerp(x * 2, 0.3),
+    "a scalar tensor added": lambda x: x + torch.tensor(0.3),
+    "a scalar tensor multiplied": lambda x: x * torch.tensor(0.3),
+    "whole numbers": lambda x: x + torch.arange(1024),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, BF16])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_rounded_as_eager_rounds_it(name, dtype):
+    x = seeded(1024).to(dtype)
+    assert share_equal(compiled(NUMBERS[name], x, numerics="eager"), NUMBERS[name](x)) > 0.995

@@ -48,6 +48,12 @@ def dropped(x):
     return torch.nn.functional.dropout(x.sin() * 2, 0.5)
 
 
+def scanned_from_expanded(x):
+    """The gradient of what is summed is expanded: its elements share a place at the first step of the backward."""
+    carry, steps = scan(lambda c, x: (c * 0.5 + x.sin(), (c * x).view(1, 3).t().reshape(-1)), torch.zeros(3), x)
+    return carry.sum() + steps.sum()
+
+
 def scanned_along_columns(c, x):
     """The body was traced with a tensor of its own, and is called with one whose strides are those of `x`."""
     return scan(lambda c, x: (c * 0.5 + x, c - x), c, x, dim=1)
@@ -82,6 +88,7 @@ FUNCTIONS = {
     "while_loop": (looped, [[torch.tensor(i), torch.randn(3)] for i in (0, 3, 9)], "while_loop"),
     "while_loop with gradients": (looped, [[torch.tensor(2), leaf(3)]], "while_loop"),
     "scan": (scanned, [[leaf(3), leaf(5, 3)]], "scan"),
+    "scan whose carry's gradient is expanded": (scanned_from_expanded, [[leaf(5, 3)]], "scan"),
     "scan along columns": (scanned_along_columns, [[leaf(2, 3), leaf(2, 5, 3)]], "scan"),
     "while_loop over a number": (counted, [[torch.randn(3)]], "while_loop"),
     "map over a permuted tensor": (mapped_transposed, [[torch.randn(3, 4, 5)]], "map_impl"),
@@ -294,6 +301,41 @@ def test_gradients_of_flex_attention(monkeypatch):
         return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.where(i >= j, s + bias[j], -1e9))
 
     check(function, [q, k, v, bias], rtol=1e-4, atol=1e-5)
+
+
+# What a score's function captures, and whether its gradient has one of it.
+CAPTURED = {
+    "without gradients": (lambda s, c, h: s * c[h], torch.tensor([0.5, 2.0]), False),
+    "whole numbers": (lambda s, c, h: s * (c[h] + 1), torch.tensor([0, 2]), False),
+    "compared": (lambda s, c, h: torch.where(c[h] > 0, s, s * 2), torch.tensor([0.5, -2.0]), True),
+    "detached": (lambda s, c, h: s * c.detach()[h], torch.tensor([0.5, -2.0]), True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("name", CAPTURED)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_of_flex_attention_with_a_captured_tensor_that_has_none(name, dynamic, monkeypatch):
+    """Eager refuses a tensor that requires one and has none: it is given the same one without, where nothing differs."""
+    monkeypatch.setattr("torch.nn.attention.flex_attention._validate_device", lambda *_: None)
+    score, captured, requires = CAPTURED[name]
+
+    def function(q, k, v, c):
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: score(s, c, h))
+
+    torch._dynamo.reset()
+    mine, theirs = ([leaf(1, 2, 16, 8) for _ in range(3)] for _ in range(2))
+    for x, y in zip(mine, theirs):
+        y.data.copy_(x.data)
+    given = captured.clone().requires_grad_(requires)
+    found = torch.compile(function, backend="bascule", options={"on_error": "raise"}, dynamic=dynamic)(*mine, given)
+    wanted = function(*theirs, captured)
+    for y in (found, wanted):
+        y.sin().sum().backward()
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    for x, y in zip(mine, theirs):
+        torch.testing.assert_close(x.grad, y.grad, rtol=1e-4, atol=1e-5)
+    assert given.grad is None or not given.grad.any()
 
 
 def test_a_users_triton_kernel():

@@ -1,10 +1,13 @@
 """Products with unaligned rows are padded: the same numbers, and aligned rows."""
 
+import itertools
+
 import pytest
 import torch
-from bascule.frontend import padded_products
+from bascule.frontend import padded_products, padding_costs
 from bascule.frontend.equal_nodes import merge_equal_nodes
 from bascule.frontend.padded_products import pad_products
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 aten = torch.ops.aten
@@ -21,8 +24,8 @@ def padded(function, *inputs):
 
 def rows(gm):
     """The lengths of the rows of all operands and results of products, in elements."""
-    products = [node for node in gm.graph.nodes if node.target is aten.mm.default]
-    values = [x.meta["val"] for node in products for x in (*node.args, node)]
+    products = [node for node in gm.graph.nodes if node.target in padded_products.PRODUCTS]
+    values = [x.meta["val"] for node in products for x in (*node.args[-2:], node)]
     return [max(x.stride()) for x in values]
 
 
@@ -35,6 +38,7 @@ def head(x, w, g):
 def small(monkeypatch):
     monkeypatch.setattr(padded_products, "WORK", 1)
     monkeypatch.setattr(padded_products, "LEAST", 8)
+    monkeypatch.setattr(padding_costs, "BYTES", 1e30)  # copies cost nothing
 
 
 def test_a_head_of_a_vocabulary_of_any_size(small):
@@ -75,6 +79,55 @@ def test_every_dimension(small, sizes, transposed):
 def test_what_stays_as_it_is(small, inputs):
     gm = padded(lambda a, b: a @ b, *inputs)
     assert [node.target for node in gm.graph.nodes if node.op == "call_function"] == [aten.mm.default]
+
+
+@pytest.mark.parametrize("sizes", [(37, 41, 43), (40, 48, 43), (37, 40, 48)])
+def test_a_layer_with_a_bias(small, sizes):
+    m, k, n = sizes
+    x, w, bias = (torch.randn(*s, dtype=torch.bfloat16) for s in ((m, k), (n, k), (n,)))
+
+    def function(x, w, bias):
+        return torch.nn.functional.gelu(torch.addmm(bias, x, w.t()))
+
+    gm = padded(function, x, w, bias)
+    assert all(length % 8 == 0 for length in rows(gm))
+    torch.testing.assert_close(gm(x, w, bias), function(x, w, bias), rtol=2e-2, atol=2e-2)
+
+
+def test_a_matrix_that_is_added_is_not_padded(small):
+    gm = padded(torch.addmm, *(torch.randn(*s, dtype=torch.half) for s in ((40, 43), (40, 48), (48, 43))))
+    assert not any(node.target is aten.constant_pad_nd.default for node in gm.graph.nodes)
+
+
+def fake_padded(function, *sizes):
+    """The graph of a function of matrices in bf16 that nobody has to compute."""
+    with FakeTensorMode():
+        gm = make_fx(function)(*(torch.empty(*size, dtype=torch.bfloat16) for size in sizes))
+    pad_products(gm.graph, devices=["cpu"])
+    return [node.meta["val"].shape for node in gm.graph.nodes if node.target is aten.mm.default]
+
+
+def test_a_short_sum_is_padded_only_for_a_reader_that_takes_padded_rows():
+    """What the product gains is in proportion to k, what the copy costs is not."""
+    short, wide = [(16384, 128), (128, 30522)], [(16384, 768), (768, 30522)]
+    gelu = torch.nn.functional.gelu
+    assert fake_padded(lambda a, b: a @ b, *short) == [(16384, 30522)]
+    assert fake_padded(lambda a, b: gelu(a @ b), *short) == [(16384, 30528)]
+    assert fake_padded(lambda a, b: a @ b, *wide) == [(16384, 30528)]
+
+
+def test_no_choice_is_slower_than_another():
+    sizes = (64, 129, 1001, 4100, 30522, 50257)
+    for m, k, n in itertools.product(sizes, sizes, sizes):
+        wanted = tuple(-size % 8 for size in (m, k, n))
+        unaligned = [width > 0 for width in wanted]
+        for copied in (False, True):
+            chosen = padding_costs.best_widths((m, k, n), wanted, 2, copied)
+            costs = [
+                padding_costs._seconds((m, k, n), widths, unaligned, 2, copied)
+                for widths in (chosen, (0, 0, 0), wanted)
+            ]
+            assert costs[0] == min(costs)
 
 
 def test_products_on_the_cpu_stay():

@@ -238,3 +238,11 @@ def test_derivatives(name):
     x = torch.tensor([-4.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.1, 0.5, 0.9, 1.0, 2.0, 3.0, 5.0, math.nan])
     check(lambda g, x: BACKWARD[name](g, x), torch.randn(14), x)
     check(lambda g, x: BACKWARD[name](g, x), torch.randn(40), torch.randn(40) * 3)
+
+
+@pytest.mark.parametrize("eps", [math.nan, 0.2, 0.7, -0.5, 0.0])
+def test_logit_within_any_bounds(eps):
+    torch._dynamo.reset()
+    x = torch.tensor([0.1, 0.5, 1.2, -1.0, 0.0, math.nan, 1.0, 0.8, math.inf, -math.inf], dtype=torch.float64)
+    got = torch.compile(lambda x: torch.logit(x, eps), backend="bascule")(x)
+    torch.testing.assert_close(got, torch.logit(x, eps), equal_nan=True)

@@ -117,3 +117,13 @@ def test_creation():
         )
 
     check(create, torch.randn(3, 4, 5))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_mean_of_one_element_is_that_element(dim, dynamic):
+    torch._dynamo.reset()
+    row = torch.tensor([1.5, math.inf, -math.inf, math.nan, -2.25, 1e30, *range(20)])
+    compiled = torch.compile(lambda x: torch.var_mean(x, dim, correction=0), backend="bascule", dynamic=dynamic)
+    for got, want in zip(compiled(row.unsqueeze(dim)), torch.var_mean(row.unsqueeze(dim), dim, correction=0)):
+        torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)

@@ -76,3 +76,16 @@ def test_incomplete_gamma_functions_agree_with_closed_forms():
     a = torch.tensor([1e6, 5e7])
     (p,) = run(lambda a, x: aten.igamma.default(a, x), a, a)
     torch.testing.assert_close(p.double(), 0.5 + 1 / (3 * (2 * math.pi * a.double()).sqrt()), rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["i0", "i0e", "i1", "i1e", "erf", "erfc", "erfcx", "ndtr", "log_ndtr", "gammaln", "digamma", "entr", "sinc"]
+)
+def test_at_the_largest_numbers_of_f64_they_are_eagers(name):
+    """A product inside that overflows where the result does not, or the other way round, would show."""
+    function = getattr(torch.special, name)
+    largest = torch.finfo(torch.float64).max
+    x = torch.tensor([1e100, 1e200, 1e308, largest], dtype=torch.float64)
+    x = torch.cat([x, -x])
+    (got,) = run(function, x)
+    torch.testing.assert_close(got, function(x), rtol=1e-12, atol=0, equal_nan=True)

@@ -2,7 +2,9 @@
 
 import ctypes
 import os
+import resource
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -52,6 +54,25 @@ def test_kernels_in_several_modules(parts: int, monkeypatch):
     check(compiled.addresses)
     loaded = ObjectCode.load(compiled.object_code())
     assert len(loaded.memory) == len(compiled.parts)
+    check(loaded.addresses)
+
+
+def caught_signals() -> str:
+    """As the kernel has them: Python does not see what a library installs."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return "".join(line for line in lines if line.startswith(("SigCgt", "SigIgn")))
+
+
+def test_object_code_needs_no_file_and_leaves_signals_alone():
+    compiled, before = compile_kernels(program()), caught_signals()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        content = compiled.object_code()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught_signals() == before
+    loaded = ObjectCode.load(content)  # its code lives as long
     check(loaded.addresses)
 
 

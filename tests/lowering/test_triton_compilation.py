@@ -13,6 +13,8 @@ from bascule.lowering.triton.compilation import start_compiling
 from bascule.lowering.triton.kernel_cache import KernelCache
 from triton_check import cubins, lowered, program
 
+from bascule.cache_store import Store
+
 i = torch.randint(0, 8, (8, 33))
 x, y = torch.randn(8, 33), torch.randn(8, 33)
 half, wide = x.bfloat16(), x.double()
@@ -168,10 +170,10 @@ def test_compiling_is_waited_for_at_the_end(monkeypatch, tmp_path):
         return make(kernel, capability)
 
     monkeypatch.setattr(compilation, "_machine_code", waits)
-    started = start_compiling(kernels, 90, KernelCache(tmp_path))
+    started = start_compiling(kernels, 90, KernelCache(Store(tmp_path, "kernels", 1 << 30)))
     assert not started.made.done()
     may_go.set()
     (code,) = started.result().values()
     monkeypatch.setattr(compilation, "_machine_code", None)  # the cache has it
-    again = start_compiling(kernels, 90, KernelCache(tmp_path))
+    again = start_compiling(kernels, 90, KernelCache(Store(tmp_path, "kernels", 1 << 30)))
     assert again.made is None and next(iter(again.result().values())).cubin == code.cubin

@@ -1,13 +1,15 @@
 """One case: compiled against eager, forward and backward."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 import torch
 
 from .compilers import Compiled, Compiler
-from .exceptions import NUMBERS_DIFFER
-from .opinfo import Case, Sample, samples, tensor_leaves
+from .exceptions import NUMBERS_DIFFER, NUMBERS_DIFFER_EMPTY
+from .opinfo import Case, Sample, emptied, samples, tensor_leaves
 
 # Largest relative error (absolute below 1) against eager where there is no better reference.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}
@@ -27,15 +29,22 @@ class Outcome:
     aten: dict[str, str] = field(default_factory=dict)
 
 
-def check(case: Case, compiler: Compiler, count: int) -> Outcome:
-    """Runs the first `count` samples of a case. Raises `Wrong`, or what the compiler raises."""
+def check(case: Case, compiler: Compiler, count: int, *, empty: bool = False) -> Outcome:
+    """Runs the first `count` samples of a case; `empty`: with sizes of 0 in them. Raises `Wrong`, or what the compiler raises."""
     outcome = Outcome()
-    for number, sample in enumerate(samples(case, count)):
+    drawn = samples(case, count)
+    for number, sample in enumerate(chain.from_iterable(map(emptied, drawn)) if empty else drawn):
         compiled = Compiled()
+        numbers = case.operator not in NUMBERS_DIFFER and not (empty and case.operator in NUMBERS_DIFFER_EMPTY)
         try:
-            check_sample(sample, compiler, compiled, numbers=case.operator not in NUMBERS_DIFFER)
+            if empty and (refused := _refusal(sample)) is not None:
+                _check_refused(sample, compiler, refused)
+                continue
+            check_sample(sample, compiler, compiled, numbers=numbers)
         except Exception as error:
-            error.add_note(f"in sample {number} of {case}")
+            if empty and _fails_in_pytorch(sample, numbers):
+                continue
+            error.add_note(f"in sample {number} of {case}, of sizes {[[*t.shape] for t in sample.tensors]}")
             raise
         outcome.samples += 1
         outcome.kernels += compiled.kernels()
@@ -43,7 +52,44 @@ def check(case: Case, compiler: Compiler, count: int) -> Outcome:
     return outcome
 
 
-def check_sample(sample: Sample, compiler: Compiler, compiled: Compiled, *, numbers: bool) -> None:
+def _refusal(sample: Sample) -> Exception | None:
+    """Why eager does not take the sample, or does not give its gradients."""
+    given = sample.copies()
+    try:
+        results = [y for y in tensor_leaves(sample.function(*given)) if y.requires_grad]
+        if results:
+            backward(results, [x for x in given if x.requires_grad])
+    except Exception as error:  # whatever the operator raises
+        return error
+    return None
+
+
+def _check_refused(sample: Sample, compiler: Compiler, refused: Exception) -> None:
+    given = sample.copies()
+    try:
+        results = [y for y in compiler(sample.function, given, Compiled())(*given) if y.requires_grad]
+        if results:
+            backward(results, [x for x in given if x.requires_grad])
+    except Exception:  # as eager does, in words of its own
+        return
+    raise Wrong(f"eager raises {type(refused).__name__}: {refused}")
+
+
+def _fails_in_pytorch(sample: Sample, numbers: bool) -> bool:
+    """Whether AOTAutograd without us does not do what eager does either."""
+
+    def compiler(function, tensors, compiled):
+        run = torch.compile(function, backend="aot_eager", dynamic=False)
+        return lambda *xs: tensor_leaves(run(*xs))
+
+    try:
+        check_sample(sample, compiler, Compiled(), numbers=numbers)
+    except Exception:
+        return True
+    return False
+
+
+def check_sample(sample: Sample, compiler: Callable[..., Any], compiled: Compiled, *, numbers: bool) -> None:
     inputs = sample.copies()
     expected = tensor_leaves(sample.function(*inputs))
     given = sample.copies()

@@ -69,14 +69,16 @@ def cases(names: Sequence[str] | None = None) -> list[Case]:
 
 def samples(case: Case, count: int = SAMPLES) -> Iterator[Sample]:
     """The first samples of a case, always the same ones."""
-    entry = operators()[case.operator]
+    return islice(samples_of(operators()[case.operator], case.dtype), count)
+
+
+def samples_of(entry: Any, dtype: torch.dtype) -> Iterator[Sample]:
+    """The samples of an entry of the database, always the same ones."""
     differentiable = (
-        case.dtype.is_floating_point
-        and entry.supports_autograd
-        and case.dtype in entry.supported_backward_dtypes(DEVICE)
+        dtype.is_floating_point and entry.supports_autograd and dtype in entry.supported_backward_dtypes(DEVICE)
     )
     torch.manual_seed(0)
-    for sample in islice(entry.sample_inputs(DEVICE, case.dtype, requires_grad=differentiable), count):
+    for sample in entry.sample_inputs(DEVICE, dtype, requires_grad=differentiable):
         leaves, structure = tree_flatten((sample.input, sample.args, sample.kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -90,6 +92,35 @@ def samples(case: Case, count: int = SAMPLES) -> Iterator[Sample]:
             return process(entry.op(first, *args, **kwargs))
 
         yield Sample(function, [leaves[i] for i in places], differentiable)
+
+
+def emptied(sample: Sample) -> Iterator[Sample]:
+    """The sample with inputs that have no elements: each dimension of the first tensor in turn, and what is as long in the others, is of size 0;
+    then the same dimension of all tensors of as many dimensions, wherever that is something else."""
+    if not sample.tensors or any(t.layout != torch.strided for t in sample.tensors):
+        return
+    first, seen = sample.tensors[0], set()
+    for dim, size in enumerate(first.shape):
+        as_long = [[0 if n == size else n for n in t.shape] for t in sample.tensors]
+        same_dim = [
+            [0 if i == dim and t.ndim == first.ndim else n for i, n in enumerate(t.shape)] for t in sample.tensors
+        ]
+        alone = [list(t.shape) for t in sample.tensors]
+        alone[0][dim] = 0
+        for shapes in (as_long, same_dim, alone):
+            key = str(shapes)
+            if key not in seen:
+                seen.add(key)
+                tensors = [
+                    _resized(t, shape) if list(t.shape) != shape else t for t, shape in zip(sample.tensors, shapes)
+                ]
+                yield Sample(sample.function, tensors, sample.differentiable)
+
+
+def _resized(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """The first elements of `tensor` in each dimension; none of its sizes is less than in `shape`."""
+    part = tensor.detach()[tuple(slice(n) for n in shape)]
+    return part.contiguous().clone().requires_grad_(tensor.requires_grad)
 
 
 def duplicate(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """Random programs of PyTorch operators: compiled, against eager, and eager in f64.
 
-    python -m tests.operators.programs --programs 500 --seed 0 [--target interpret] [--failures DIR]
+    python -m tests.operators.programs --programs 500 --seed 0 [--target interpret] [--empty] [--failures DIR]
 
 A program is written step by step and run as it is written, so that its sizes are real; a step that eager refuses, or that gives nothing, too
 much or no finite numbers, is left out. Programs with gradients and with sizes that change between calls come up. One that differs is written to
@@ -158,6 +158,7 @@ class Draft:
 
     random: random.Random
     seed: int
+    empty: bool  # whether results may have no elements
     # Sizes, dtype, and what indices are below.
     inputs: dict[str, tuple[list[int], torch.dtype, int]] = field(default_factory=dict)
     values: dict[str, Tensor] = field(default_factory=dict)
@@ -202,7 +203,8 @@ class Draft:
             NotImplementedError,
         ):  # eager takes no such step: another is drawn
             result = None
-        if result is None or not 0 < result.numel() <= 4 * MOST or not torch.isfinite(result.double()).all():
+        least = 0 if self.empty else 1
+        if result is None or not least <= result.numel() <= 4 * MOST or not torch.isfinite(result.double()).all():
             for extra in [*self.inputs][known:]:
                 del self.inputs[extra], self.values[extra]
             return
@@ -224,12 +226,14 @@ class Draft:
         return Program(source, calls, gradients=self.random.random() < 0.5)
 
 
-def program(seed: int) -> Program:
-    """The program of a seed."""
-    draft = Draft(random.Random(seed), seed)
+def program(seed: int, *, empty: bool = False) -> Program:
+    """The program of a seed; `empty`: one of the sizes of its inputs is 0."""
+    draft = Draft(random.Random(seed), seed, empty)
     sizes = [draft.random.choice(SIZES) for _ in range(draft.random.choice([1, 2, 2, 3, 3, 4]))]
     while prod(sizes) > MOST:
         sizes[draft.random.randrange(len(sizes))] = 2
+    if empty:
+        sizes[draft.random.randrange(len(sizes))] = 0
     dtype = draft.random.choice([*DTYPES.values()])
     for _ in range(draft.random.choice([1, 2, 3])):
         draft.new_input([size if draft.random.random() < 0.8 else 1 for size in sizes], dtype)
@@ -279,11 +283,12 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--target", choices=["cpu", "interpret"], default="cpu")
+    parser.add_argument("--empty", action="store_true", help="with a size of 0")
     parser.add_argument("--failures", type=Path, default=Path("program_failures"))
     arguments = parser.parse_args()
     wrong = 0
     for seed in range(arguments.seed, arguments.seed + arguments.programs):
-        made = program(seed)
+        made = program(seed, empty=arguments.empty)
         try:
             found = differences(made, arguments.target)
         except Exception as error:  # is what was looked for: it is written down, and the other programs run

@@ -1,6 +1,6 @@
 """Runs PyTorch's operator database against eager, and counts what ran only generated kernels.
 
-python -m tests.operators.report [--operators add,softmax] [--part 2/8] [--target interpret] [--json report.json]
+python -m tests.operators.report [--operators add,softmax] [--part 2/8] [--target interpret] [--empty] [--json report.json]
 
 On another device: `BASCULE_TEST_DEVICE=cuda python -m tests.operators.report`.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
-from .exceptions import NUMBERS_DIFFER, SKIPPED, THROUGH_DYNAMO
+from .exceptions import EAGER_CRASHES_EMPTY, NUMBERS_DIFFER, SKIPPED, THROUGH_DYNAMO
 from .opinfo import DTYPES, SAMPLES, Case, cases
 
 SECONDS = 120  # for one case
@@ -25,8 +25,9 @@ GOOD = ("generated", "aten", "skipped")
 class Worker:
     """A process that runs cases; a new one when it dies or hangs."""
 
-    def __init__(self, compiler: str, samples: int, target: str = "auto"):
+    def __init__(self, compiler: str, samples: int, target: str = "auto", *, empty: bool = False):
         self.command = [sys.executable, "-m", "tests.operators.worker", compiler, str(samples), target]
+        self.command += ["empty"] if empty else []
         self.process: subprocess.Popen | None = None
 
     def run(self, case: Case) -> dict:
@@ -53,12 +54,11 @@ class Worker:
             self.process.wait()
 
 
-def run(chosen: list[Case], compiler: str, samples: int, target: str) -> Iterator[tuple[Case, dict]]:
+def run(chosen: list[Case], worker: Worker, skipped: dict[str, str]) -> Iterator[tuple[Case, dict]]:
     """Runs the cases one after another; yields each with its outcome."""
-    worker = Worker(compiler, samples, target)
     for case in chosen:
-        if case.operator in SKIPPED:
-            yield case, {"status": "skipped", "message": SKIPPED[case.operator]}
+        if reason := skipped.get(case.operator):
+            yield case, {"status": "skipped", "message": reason}
             continue
         start = perf_counter()
         outcome = worker.run(case)
@@ -90,6 +90,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=SAMPLES, help="how many of each case")
     parser.add_argument("--compiler", default="backend", help="backend, dynamo, or a pipeline to interpret the IR of")
     parser.add_argument("--target", default="auto", choices=("auto", "interpret"), help="the backend's option")
+    parser.add_argument("--empty", action="store_true", help="sizes of 0 in the samples")
     parser.add_argument("--json", metavar="FILE", help="where to write every outcome")
     parser.add_argument("--show", action="store_true", help="a line for each case that is not good, as it comes")
     arguments = parser.parse_args()
@@ -102,8 +103,9 @@ def main() -> int:
         for case in chosen
         if case.operator in names and (dtypes is None or str(case.dtype).removeprefix("torch.") in dtypes)
     ]
+    worker = Worker(arguments.compiler, arguments.samples, arguments.target, empty=arguments.empty)
     results = {}
-    for case, outcome in run(chosen, arguments.compiler, arguments.samples, arguments.target):
+    for case, outcome in run(chosen, worker, SKIPPED | (EAGER_CRASHES_EMPTY if arguments.empty else {})):
         results[str(case)] = outcome
         if arguments.show and outcome["status"] not in GOOD:
             print(f"{outcome['status']:6} {case}: {outcome['message']}", flush=True)

@@ -8,7 +8,13 @@ from datetime import date
 
 import pytest
 
-from .exceptions import NUMBERS_DIFFER, SKIPPED, THROUGH_DYNAMO
+from .exceptions import (
+    EAGER_CRASHES_EMPTY,
+    NUMBERS_DIFFER,
+    NUMBERS_DIFFER_EMPTY,
+    SKIPPED,
+    THROUGH_DYNAMO,
+)
 from .opinfo import Case, cases, operators
 from .report import GOOD, Worker
 
@@ -52,6 +58,21 @@ def test_operator_is_as_in_eager(case: Case, worker: Worker):
     assert outcome["status"] in GOOD, outcome["message"]
 
 
+@pytest.fixture(scope="module")
+def emptied():
+    found = Worker("backend", samples=1, empty=True)
+    yield found
+    found.close()
+
+
+# Every second one: a process takes a second for each. All of them: `python -m tests.operators.report --empty`.
+@pytest.mark.parametrize("operator", CORE[::2])
+def test_operator_without_elements_is_as_in_eager(operator: str, emptied: Worker):
+    outcome = emptied.run(cases([operator])[0])
+    assert outcome["status"] in GOOD, outcome["message"]
+
+
 def test_exceptions_name_operators_of_the_database():
     listed = {*NUMBERS_DIFFER, *THROUGH_DYNAMO, *SKIPPED, *CORE}
+    listed |= {*EAGER_CRASHES_EMPTY, *NUMBERS_DIFFER_EMPTY}
     assert listed <= set(operators())

@@ -10,3 +10,9 @@ from .programs import differences, program
 def test_it_gives_what_eager_gives(seed, target):
     made = program(seed)
     assert not differences(made, target), made.source
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_gives_what_eager_gives_where_a_size_is_0(seed):
+    made = program(seed, empty=True)
+    assert not differences(made, ["cpu", "interpret"][seed % 2]), made.source

@@ -1,9 +1,9 @@
 """Runs cases in a process of its own: a compiler that takes the process down takes one case with it.
 
-    python -m tests.operators.worker COMPILER SAMPLES TARGET      (cases on the standard input, one `operator<TAB>dtype` a line)
+    python -m tests.operators.worker COMPILER SAMPLES TARGET [empty]      (cases on the standard input, one `operator<TAB>dtype` a line)
 
-COMPILER is `backend`, `dynamo`, or a pipeline whose IR the reference interpreter runs; TARGET the option `target` of the first two. Answers a
-line of JSON a case.
+COMPILER is `backend`, `dynamo`, or a pipeline whose IR the reference interpreter runs; TARGET the option `target` of the first two; `empty`:
+the samples have sizes of 0. Answers a line of JSON a case.
 """
 
 import json
@@ -23,18 +23,19 @@ def compiler_for(name: str, target: str, case: Case) -> Compiler:
     return Compiler(backend, dynamo=name == "dynamo" or case.operator in THROUGH_DYNAMO)
 
 
-def outcome(case: Case, compiler: str, count: int, target: str) -> dict:
+def outcome(case: Case, compiler: str, count: int, target: str, empty: bool) -> dict:
     """What `check` says: status `generated` (nothing went to ATen), `aten`, `wrong` or `error`."""
     try:
         with torch.backends.cudnn.flags(allow_tf32=False):  # eager's convolution may be another: 1e-3 would say nothing
-            found = check(case, compiler_for(compiler, target, case), count)
+            found = check(case, compiler_for(compiler, target, case), count, empty=empty)
     except Exception as error:  # whatever it is, it is the outcome of this case
         cause = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
         status = "wrong" if isinstance(error, Wrong) else "error"
         lines = [line for line in str(cause).splitlines() if line.strip()][:3]
-        return {"status": status, "message": f"{type(cause).__name__}: {' | '.join(lines)}"[:400]}
+        notes = " ".join(getattr(error, "__notes__", ()))
+        return {"status": status, "message": f"{type(cause).__name__}: {' | '.join(lines)}"[:400] + f" ({notes})"}
     finally:
         torch._dynamo.reset()
     return {"status": "aten" if found.aten else "generated", "aten": found.aten, "kernels": found.kernels}
@@ -45,10 +46,10 @@ def main() -> None:
     torch.set_num_threads(1)
     answers = sys.stdout
     sys.stdout = sys.stderr  # what an operator prints is no answer
-    compiler, count, target = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    compiler, count, target, empty = sys.argv[1], int(sys.argv[2]), sys.argv[3], "empty" in sys.argv[4:]
     for line in sys.stdin:
         operator, dtype = line.rstrip("\n").split("\t")
-        answer = outcome(Case(operator, getattr(torch, dtype)), compiler, count, target)
+        answer = outcome(Case(operator, getattr(torch, dtype)), compiler, count, target, empty)
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
+from torch._higher_order_ops.map import map as map_over
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 
 heard: list[tuple[str, float]] = []
 
@@ -30,6 +33,7 @@ def operators() -> Iterator[None]:
         return gradient * 1
 
     torch.library.register_autograd("bascule_effects::felt", backward, lib=library)
+    torch.library.register_autograd("bascule_effects::hear", lambda ctx, gradient: (gradient, None), lib=library)
     for operator in (torch.ops.bascule_effects.hear.default, torch.ops.bascule_effects.felt.default):
         _register_effectful_op(operator, _EffectType.ORDERED)
     yield
@@ -94,3 +98,132 @@ def test_in_a_graph_in_parts():
         return y * 2
 
     check(function, torch.tensor([1.0, -2.0, 3.0]))
+
+
+@torch.compiler.nested_compile_region
+def region_that_hears(x):
+    return torch.ops.bascule_effects.hear(x.sin(), "region") * 2
+
+
+def prints(x):
+    torch._higher_order_ops.print("before {} {n}", x.shape[1], n=2)
+    torch.ops.bascule_effects.hear(x.detach() * 2, "between")
+    torch._higher_order_ops.print("after")
+    return x.sin()
+
+
+def prints_in_parts(x):
+    torch._higher_order_ops.print("first")
+    y = x[x.detach() > -99]
+    torch._higher_order_ops.print("second")
+    return y.sin()
+
+
+@pytest.mark.parametrize("function", [prints, prints_in_parts])
+@pytest.mark.parametrize("differentiated", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_printed(function, differentiated, dynamic, capsys):
+    """In the program's order, in each of several calls, of which the later ones are direct; nothing but it is compiled apart."""
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(
+            function, backend="bascule", options={"on_error": "raise"}, dynamic=dynamic, fullgraph=True
+        )
+        for rows in (3, 3, 4):
+            told = []
+            for called in (function, compiled):
+                heard.clear()
+                x = torch.ones(rows, 2).requires_grad_(differentiated)
+                y = called(x)
+                if differentiated:
+                    y.sum().backward()
+                told.append(([capsys.readouterr().out, heard[:]], [y.detach(), x.grad]))
+            assert told[1][0] == told[0][0]
+            torch.testing.assert_close(told[1][1], told[0][1])
+
+
+def test_a_region_with_effects():
+    check(lambda x: region_that_hears(region_that_hears(x)), torch.randn(3, 4))
+
+
+def hears(name):
+    return lambda x: torch.ops.bascule_effects.hear(x.sin(), name) * 2
+
+
+def hears_unused(x):
+    torch.ops.bascule_effects.hear(x, "unused")
+    return x * 2
+
+
+@torch.compiler.nested_compile_region
+def region_that_branches(x):
+    return torch.cond(x.sum() > -99, hears("branch"), torch.cos, (x,))
+
+
+def in_loops(x):
+    def predicate(i, x):
+        return torch.ops.bascule_effects.hear(x, "predicate").sum() * i < 30
+
+    def step(i, x):
+        return i + 1, hears("step")(x) + 1
+
+    return while_loop(predicate, step, (torch.tensor(0), x))[1]
+
+
+def in_scan(x):
+    return scan(lambda c, x: (hears("carry")(c), hears_unused(x)), torch.zeros(()), x)[1]
+
+
+def between(x):
+    """Neither is what is before it dropped, nor what is after it early."""
+    torch.ops.bascule_effects.hear(x, "before")
+    y = torch.cond(x.sum() > -99, hears_unused, torch.cos, (x,))
+    torch.ops.bascule_effects.hear(x * 3, "after")
+    return y
+
+
+def of_no_use(x):
+    torch.cond(x.sum() > -99, hears("for nothing"), torch.cos, (x,))
+    return x + 1
+
+
+def nested(x):
+    return torch.cond(x.sum() > -99, lambda x: map_over(hears_unused, x), torch.cos, (hears("operand")(x),))
+
+
+def equal(x):
+    return region_that_hears(x) * region_that_hears(x)
+
+
+def prints_in_branch(x):
+    def branch(x):
+        torch._higher_order_ops.print("branch")
+        return hears("printed")(x)
+
+    return torch.cond(x.sum() > -99, branch, torch.cos, (x,))
+
+
+BODIES = (in_loops, in_scan, between, of_no_use, nested, equal, prints_in_branch)
+
+
+@pytest.mark.parametrize("function", [*BODIES, lambda x: region_that_branches(region_that_branches(x))])
+@pytest.mark.parametrize("differentiated", [False, True])
+def test_in_graphs_that_operators_call(function, differentiated):
+    """The gradients of some call their graphs again, with the effects, as eager's do."""
+    check(function, torch.rand(3, 4), differentiated=differentiated)
+
+
+def test_what_linear_algebra_checks_in_a_body():
+    """An operator that raises for what it computed is one with an effect."""
+
+    def function(x):
+        return map_over(lambda x: torch.linalg.inv(x.outer(x) + torch.eye(4)), x)
+
+    compiled = torch.compile(function, backend="bascule", options={"on_error": "raise"}, fullgraph=True)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(compiled(x), function(x))
+    singular = torch.compile(
+        lambda x: map_over(torch.linalg.inv, x), backend="bascule", options={"on_error": "raise"}, fullgraph=True
+    )
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        singular(torch.zeros(2, 3, 3))

@@ -141,3 +141,13 @@ def test_large_and_dynamic_arenas_are_not_kept():
     dynamic, _ = program_of(two_layers, *inputs(), tracing_mode="symbolic")
     for text in (large, dynamic):
         assert "arena = take_arena(" in text and "lay_out" not in text
+
+
+def test_a_tensor_of_no_elements_is_laid_out_by_each_call(no_capture):
+    """Its arena is the same at every call, its sizes are not."""
+
+    _, names = program_of(lambda x: ((x[:0] + 1) @ x.t(),), torch.randn(3, 16), tracing_mode="symbolic")
+    for rows, columns in ((3, 16), (5, 8)):
+        x = torch.randn(rows, columns)
+        (found,) = names["call"]([x])
+        assert found.shape == (0, rows)

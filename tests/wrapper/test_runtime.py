@@ -99,6 +99,35 @@ def test_source_on_disk(program, tmp_path):
     assert str(file) not in linecache.cache or linecache.getlines(str(file))
 
 
+def test_lines_of_graphs_that_are_gone_are_forgotten(program):
+    def known():
+        return {name for name in linecache.cache if name.startswith("<bascule graph")}
+
+    before = known()
+    calls = [load(program, NoKernels()) for _ in range(50)]
+    assert len(known() - before) == 50
+    del calls
+    gc.collect()
+    assert known() <= before
+
+
+def test_lines_of_functions_that_are_compiled_again_are_forgotten():
+    def known():
+        gc.collect()
+        return sum(name.startswith("<bascule graph") for name in linecache.cache)
+
+    def once(number):
+        torch._dynamo.reset()
+        x = torch.randn(4, requires_grad=True)
+        torch.compile(lambda x: (x.sin() * number).sum(), backend="bascule")(x).backward()
+
+    once(0)
+    before = known()
+    for number in range(1, 5):
+        once(number)
+        assert known() == before
+
+
 def test_kernels_take_words_and_live_as_long_as_the_call():
     """A kernel gets symbols, addresses and the number of threads, 64 bits each."""
     received = []

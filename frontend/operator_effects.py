@@ -1,0 +1,37 @@
+"""What calls of an operator do that their results do not show, by what PyTorch says of it: which calls are made just as the program has them.
+
+Of operators that are not PyTorch's own arithmetic nothing is known but what they take and make. One may exchange data with other processes, as
+collectives, symmetric memory and a user's own operators over a process group do; each process has to issue those in the program's order, as
+often as the program does, whatever the sizes of its own tensors.
+
+Which operators were registered with an effect is private to PyTorch. Checked on torch 2.11, 2.13, 2.14.
+"""
+
+import torch
+from torch._higher_order_ops.effects import _get_effect
+
+# Namespaces of operators that only compute, if nothing else is said of one.
+COMPUTE = ("aten", "prims", "prim", "bascule")
+WAIT = "wait_tensor"
+
+
+def keeps_order(target: torch._ops.OpOverload) -> bool:
+    """Whether calls of `target` keep the program's order among those of all such operators: it draws from a generator, returns nothing, was
+    registered with an effect, or is not known to compute only."""
+    return torch.Tag.nondeterministic_seeded in target.tags or not target._schema.returns or is_seen_outside(target)
+
+
+def is_seen_outside(target: torch._ops.OpOverload) -> bool:
+    """Whether others may see that `target` is called, so that each call is made, once."""
+    return target.namespace not in COMPUTE or registered_effect(target) is not None
+
+
+def registered_effect(target: torch._ops.OpOverload | torch._ops.HigherOrderOperator) -> object | None:
+    """What PyTorch was told that calls of `target` do besides making their results; such calls keep their order."""
+    return _get_effect(target)
+
+
+def only_begins(target: torch._ops.OpOverload) -> bool:
+    """Whether `target` may read its operands and write its results until `wait_tensor` of its namespace has taken these."""
+    namespace, _, name = target._schema.name.partition("::")
+    return namespace not in COMPUTE and name != WAIT and hasattr(getattr(torch.ops, namespace), WAIT)

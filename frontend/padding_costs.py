@@ -1,0 +1,32 @@
+"""What a matrix product of 16-bit floats gains where its rows are padded, and what padding it costs: seconds on a GPU such as an H200.
+
+Only their ratio matters: tensor cores and memory of other GPUs are about as far apart.
+"""
+
+from itertools import product
+
+Widths = tuple[int, int, int]  # by how much the sizes (m, k, n) of a product are enlarged
+
+OPERATIONS = 700e12  # a second, of an aligned product
+BYTES = 4e12  # a second, of memory
+# How often the time of an aligned product one takes whose rows begin at multiples of so many bytes: the least of six products each, on an H200,
+# 2026-11-23, torch 2.11, by `python -m benchmarks.products --alignments` (2: up to 5.9; 4 and 8: up to 3.3).
+SLOWER = {2: 5.2, 4: 2.9, 8: 2.9, 16: 1.0}
+
+
+def best_widths(sizes: tuple[int, int, int], wanted: Widths, itemsize: int, copied: bool) -> Widths:
+    """Of the `wanted` widths, 0 where rows do not run along a size, those that make the product fastest. `copied`: a result with padded rows
+    is copied to be read."""
+    options = product(*((0, width) if width else (0,) for width in wanted))
+    rows = [width > 0 for width in wanted]
+    return min(((m, k, n) for m, k, n in options), key=lambda x: (_seconds(sizes, x, rows, itemsize, copied), x))
+
+
+def _seconds(sizes: tuple[int, int, int], widths: Widths, rows: list[bool], itemsize: int, copied: bool) -> float:
+    """Of the product and of copying operands and result, where the sizes that `rows` marks are lengths of unaligned rows."""
+    m, k, n = (size + width for size, width in zip(sizes, widths))
+    left = [size * itemsize for size, width, unaligned in zip(sizes, widths, rows) if unaligned and not width]
+    alignment = min((length & -length for length in left), default=max(SLOWER))
+    moved = (m * k if widths[0] or widths[1] else 0) + (k * n if widths[1] or widths[2] else 0)
+    moved += m * n if widths[2] and copied else 0
+    return 2.0 * m * k * n / OPERATIONS * SLOWER[alignment] + 2.0 * moved * itemsize / BYTES

@@ -1,0 +1,90 @@
+"""The fenced blocks of README.md and docs/*.md run, in their order, in an empty folder, as a new user would run them.
+
+A block whose first line is a comment that names a file is that file; other `python` blocks of a document are one session; `sh` blocks are
+commands, `sh gpu` those that need a GPU: here, that the programs know their parameters. MLIR without a file's name: `test_examples.py`.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+LANGUAGES = {"python", "sh", "sh gpu", "mlir", "toml"}
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str | None:
+        """Its name, where it is one."""
+        named = re.match(r"(?:#|//) ([\w-]+\.\w+)\n", self.text)
+        return named[1] if named else None
+
+    def commands(self) -> list[list[str]]:
+        return [shlex.split(line, comments=True) for line in self.text.replace("\\\n", "").splitlines()]
+
+
+def blocks(document: str) -> list[Block]:
+    found = re.findall(r"^```([^\n]*)\n(.*?)^```$", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
+    return [Block(*block) for block in found]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_each_block_says_what_it_is(document):
+    assert {block.language for block in blocks(document)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("document", [document for document in DOCUMENTS if blocks(document)])
+def test_its_blocks_run(document, tmp_path):
+    session, unwritten = [], {"mlir": lambda text: None, "toml": tomllib.loads}
+    for block in blocks(document):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.text)
+        elif block.language == "python":
+            session.append(block.text)
+            run([sys.executable, "-W", "error::bascule.errors.FallbackWarning", "-c", "\n".join(session)], tmp_path)
+        elif block.language == "sh":
+            for command in block.commands():
+                run(command, tmp_path) if command[0] != "make" else check_target(command[1])
+        elif block.language == "sh gpu":
+            for command in block.commands():
+                check_parameters(command)
+        else:
+            unwritten[block.language](block.text)
+
+
+def run(command: list[str], folder: Path) -> None:
+    """With the tools of the environment that runs the tests, and a cache of its own."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "BASCULE_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+
+
+def check_target(name: str) -> None:
+    assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def check_parameters(command: list[str]) -> None:
+    """`python -m module ..`: its help names the parameters that it is given."""
+    assert command[:2] == ["python", "-m"]
+    done = subprocess.run([sys.executable, "-m", command[2], "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not [word for word in command[3:] if word.startswith("--") and word not in done.stdout]

@@ -1,0 +1,122 @@
+"""Programs whose sizes are symbols, of data (`nonzero`, `item()`) or of the inputs: one compiled function, called with 0, 1, 2 and more rows."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from random import Random
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .elementwise import differences
+
+SIZES = (0, 1, 2, 3, 5, 8, 17, 130)
+TARGETS = ("cpu", "cpu", "interpret")
+
+# What makes a tensor `v` of two dimensions whose first size is a symbol. `x` is (n, 6), `w` (6,), `k` (3,) whole numbers of at least 0.
+SOURCES = """
+    x; x[x[:, 0] > 0]; x[torch.nonzero(x[:, 1] > 0.3).flatten()]; torch.nonzero(x > 0).float(); x[: x.shape[0] // 2]; x[x.shape[0] // 3 :];
+    torch.masked_select(x, x > 0).unsqueeze(1) * w; torch.arange(k[0].item()).unsqueeze(1) * w; torch.ones(k[0].item(), 6) * w; x[::2];
+    torch.repeat_interleave(w.unsqueeze(0).expand(3, 6), k, dim=0); x.repeat_interleave(2, 0);
+    torch.cat([x, x[: x.shape[0] // 2]]); x.flip(0);
+    x.new_full((max(x.shape[0] - 3, 0), 6), 0.5) + w; x[: min(x.shape[0], 4)]; x.reshape(-1, 2).repeat(1, 3); x.split(2)[-1];
+    x[: k[0].item() % 3];
+    torch.zeros((x.shape[0] * 5 + 3) // 4, 6) + w; x.tril(); torch.split(x.repeat(3, 1), [x.shape[0], 2 * x.shape[0]])[1]; x.roll(1, 0)
+"""
+# Of what is at hand, `v`; the result has two dimensions again.
+STEPS = """
+    v.sin() * 2; v * w.mean() + 1; v + v.shape[0]; v * v.sum(0); v - v.mean(1, True); v + v.sum(); torch.softmax(v, 1);
+    v.cumsum(0); v.flip(0);
+    torch.cat([v, v.cos()]); v[1:]; v[: v.shape[0] // 2]; v.reshape(-1, 2).repeat(1, 2); v.t().contiguous().t();
+    F.pad(v, (1, 2, 2, 1)); v[v[:, 0] > 0];
+    v @ torch.ones(v.shape[1], 4); v.unsqueeze(0).expand(2, -1, -1).flatten(0, 1); v.t() @ v; (v > 0).long().float();
+    v.sort(0).values; v.square().sqrt();
+    v.prod(1, keepdim=True); v.flatten().unsqueeze(1); v.unflatten(0, (1, -1)).sum(0); v.repeat(2, 1); v.any(1, True).float();
+    v.logsumexp(1, True);
+    torch.where(v > 0, v, v.shape[0]); v[torch.nonzero(v[:, 0] <= 0).flatten()]; v.norm(dim=1, keepdim=True);
+    v.masked_fill(v > 0.5, -1.0); v.cummax(1).values;
+    v.view(-1).unsqueeze(0); v.tril(1); v.std(1, correction=0, keepdim=True); v.roll(1, 0); v.new_zeros(v.shape[0] * 2 + 1, 3)
+"""
+# What ends a program: also over a dimension that may have no elements.
+ENDS = """
+    v; v.sum(0); v.sum(); v.prod(0); v.mean(); v.any(0); v.all(); v.count_nonzero(); v.logsumexp(0); v.sum(1); v.shape[0] * w;
+    v.amax(1); v.numel() + w;
+    v.norm(); v.cumsum(1); v.var(1); v.argmax(1); torch.softmax(v, 0)
+"""
+
+
+def _choices(text: str) -> list[str]:
+    return [step.strip() for step in text.split(";")]
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """A program of `steps`, called with an `x` of each of `sizes` rows, and other numbers of data in each call."""
+
+    steps: tuple[str, ...]
+    sizes: tuple[int, ...]
+    seed: int
+    target: str
+    dynamic: bool | None
+
+    def program(self) -> str:
+        lines = [f"    v = {step}" for step in self.steps]
+        return "\n".join(["def program(x, w, k):", *lines, "    return v", ""])
+
+    def function(self) -> Callable[..., Tensor]:
+        names = {"torch": torch, "F": F}
+        exec(compile(self.program(), "<program>", "exec"), names)
+        return names["program"]
+
+    def inputs(self, number: int) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(self.seed + number)
+        x, w = (torch.randn(shape, generator=generator) for shape in ((self.sizes[number], 6), (6,)))
+        return [x - 3 * (self.seed % 4 == number), w, torch.randint(0, 4, (3,), generator=generator)]
+
+    def differences(self, backend: str) -> list[str]:
+        torch._dynamo.reset()
+        options = {"target": self.target, "on_error": "raise"} if backend == "bascule" else None
+        compiled = torch.compile(self.function(), backend=backend, dynamic=self.dynamic, options=options)
+        found = []
+        with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+            for number, size in enumerate(self.sizes):
+                found += [f"{size} rows: {text}" for text in self._differences(compiled, self.inputs(number))]
+        return found
+
+    def _differences(self, compiled: Callable[..., Tensor], inputs: list[Tensor]) -> list[str]:
+        try:
+            want = self.function()(*inputs)
+        except (RuntimeError, IndexError, ValueError) as error:
+            return self._refused(compiled, inputs, error)
+        best = self.function()(*(x.double() if x.is_floating_point() else x for x in inputs))
+        return differences("result", compiled(*inputs), want, best, ulps=64, sums=max(2, want.numel()))
+
+    @staticmethod
+    def _refused(compiled: Callable[..., Tensor], inputs: list[Tensor], error: Exception) -> list[str]:
+        try:
+            got = compiled(*inputs)
+        except Exception:  # as eager does, in words of its own
+            return []
+        return [f"{got.dtype} {[*got.shape]}, where eager raises {type(error).__name__}: {error}"]
+
+    def smaller(self) -> Iterator["Dynamic"]:
+        for number in range(len(self.steps)):
+            if len(self.steps) > 1 and number:
+                yield replace(self, steps=self.steps[:number] + self.steps[number + 1 :])
+        for number in range(len(self.sizes)):
+            if len(self.sizes) > 1:
+                yield replace(self, sizes=self.sizes[:number] + self.sizes[number + 1 :])
+
+    def source(self) -> str:
+        return f"# {self}\nimport torch\nfrom torch.nn import functional as F\n\n\n{self.program()}"
+
+
+def draw(random: Random) -> Dynamic:
+    steps = [random.choice(_choices(SOURCES)), *random.choices(_choices(STEPS), k=random.randrange(3))]
+    return Dynamic(
+        steps=(*steps, random.choice(_choices(ENDS))),
+        sizes=tuple(random.sample(SIZES, 3)),
+        seed=random.randrange(1 << 30),
+        target=random.choice(TARGETS),
+        dynamic=random.choice([None, True]),
+    )
