@@ -1,200 +1,19 @@
-"""How `torch-to-bascule` works: the registry of rules, the arguments a rule sees, and the walk over a function.
+"""How `torch-to-bascule` works: the walk over a function, which gives each torch op to the rule for its operator."""
 
-A rule rewrites one torch op. It is a function `rule(c, *arguments)`: `c` is the `Conversion` and the arguments are those of the
-operator's schema, all of them and in its order, decoded to Python: a tensor is its converted `ir.Value` (or None), numbers are
-int / float / bool / complex, an integer computed from symbols is an `ir.AffineExpr`, lists are lists, None is None, a dtype (layout, memory
-format) is its number (`dialect/ir/scalar_types.py`), a device is text. Where the schema has a tensor, a number may stand: eager's wrapped
-number, as in `aten.add.Tensor(x, 2)`. It returns the converted result(s): a Value, or a list of them in the order of the op's results.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
+from collections.abc import Sequence
 from typing import Any
 
-from bascule.dialect.analysis.row_scatters import ORDERED, RowScatter
 from bascule.dialect.errors import CompilerError
-from bascule.dialect.ir import builders, shapes
+from bascule.dialect.ir import shapes
 from bascule.dialect.ir.functions import SHAPE, SHAPES, Externs, graph_functions
 from bascule.dialect.ir.locations import source_of
-from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.mlir import func, ir
 
-from . import aten_calls
+from .aten_calls import relaid
+from .conversion_context import Asked, Conversion
+from .conversion_fallback import fall_back
+from .conversion_registry import LeftToAten, NoRule, load_rules
 from .torch_ops import CONSTANTS, LIST, VTensors, full_name, has_effect, operator_name, symbolic_value, unsupported
-
-Rule = Callable[..., Any]
-RULES: dict[str, Rule] = {}  # "aten.add.Tensor" -> rule; filled when `rules/` is imported
-FAMILIES = (
-    "pointwise",
-    "comparisons",
-    "bits",
-    "assertions",
-    "division",
-    "divisors",
-    "activations",
-    "losses",
-    "conversions",
-    "creation",
-    "reductions",
-    "moments",
-    "special",
-    "bessel",
-    "oscillating",
-    "zeta",
-    "orthogonal_polynomials",
-    "incomplete_gamma",
-    "softmax",
-    "normalizations",
-    "views",
-    "indexing",
-    "masks",
-    "scatter",
-    "unpooling",
-    "embedding_bags",
-    "assembly",
-    "padding",
-    "rearrangements",
-    "regions",
-    "scans",
-    "random",
-    "inductor",
-    "pooling",
-    "adaptive_pooling",
-    "fractional_pooling",
-    "columns",
-    "resampling",
-    "antialiasing",
-    "grid_sampling",
-    "effects",
-    "histogram",
-    "memory",
-    "numbers",
-    "foreach",
-    "externs",
-)
-
-
-class NoRule(Exception):
-    """Raised by a rule for arguments it does not take: the operator then goes to ATen, and what was built is dead. Its text is the reason."""
-
-
-class LeftToAten(NoRule):
-    """Raised by a rule for what ATen is to do on purpose: `fallback="error"` does not refuse it."""
-
-
-def rule(*operators: str) -> Callable[[Rule], Rule]:
-    """Registers a rule for operators named as `aten.add.Tensor` (overload `default` included in the name)."""
-
-    def register(function: Rule) -> Rule:
-        for operator in operators:
-            assert operator not in RULES, f"two rules for {operator}"
-            RULES[operator] = function
-        return function
-
-    return register
-
-
-@cache
-def load_rules() -> dict[str, Rule]:
-    """All rules; imports the families when first asked."""
-    for family in FAMILIES:
-        import_module(f"{__package__}.rules.{family}")
-    return RULES
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the operators are to become. `fallback`: what an operator without a rule does: a call of its function ("aten"), or an error.
-
-    `eager_rounding`: each rounds its result as eager does. `deterministic`: no result may depend on the order in which points run.
-    `eager_random`: random numbers are those that eager draws. `target`: what the kernels are for, "cpu" or "cuda".
-    `index_asserts`: indices that eager refuses are to be refused where they are clamped.
-    """
-
-    fallback: str = "aten"
-    eager_rounding: bool = False
-    deterministic: bool = False
-    eager_random: bool = False
-    target: str = "cpu"
-    index_asserts: bool = False
-
-
-@dataclass
-class Conversion:
-    """What a rule works with: types of the op at hand, and the function's symbols. Ops are built at the current insertion point.
-
-    `results` and `result_sizes` have an entry a result of the operator; None for a result that is not a tensor.
-    """
-
-    op: ir.Operation  # the torch op being rewritten
-    symbols: list[ir.Value]
-    externs: Externs
-    asked: Asked
-    results: list[ir.RankedTensorType]  # the op's result types with eager's layouts
-    result_sizes: list[list[ir.AffineExpr]]
-    operator: str = ""  # "aten.add.Tensor"
-    shared: dict[str, Any] = field(default_factory=dict)  # what rules keep for the whole function
-
-    @property
-    def location(self) -> ir.Location:
-        """The user's line, under the operator's name. It is the current location while a rule runs."""
-        return self.op.location
-
-    def element(self, number: int = 0) -> ir.Type:
-        """The element type of result `number` in memory: `ui8` .. `ui64` for unsigned integers, signless for signed ones."""
-        return self.results[number].element_type
-
-    def layout(self, number: int = 0) -> ir.AffineMap:
-        """Index -> element offset of result `number`, with the strides eager gives it."""
-        return shapes.layout_of(self.results[number])
-
-    def compute(self, body: Callable[[list[ir.Value]], ir.Value], number: int = 0) -> ir.Value:
-        """Result `number` as a `bascule.compute` of its own type and sizes."""
-        return builders.compute(self.results[number], self.result_sizes[number], body)
-
-    def apply(self, exprs: Sequence[shapes.Size], dims: Sequence[ir.Value]) -> list[ir.Value]:
-        """Index expressions over `dims` (d0, d1, ...) and the function's symbols, as values."""
-        return builders.apply(shapes.index_map(len(dims), exprs), dims, self.symbols)
-
-    def scatter(
-        self,
-        init: ir.Value,
-        sizes: Sequence[shapes.Size],
-        body: Callable[[list[ir.Value], ir.Value], object],
-        type_: ir.RankedTensorType | None = None,
-        *,
-        any_order: bool = False,
-    ) -> ir.Value:
-        """`builders.scatter`. `any_order`: stores that meet at one place leave the same there in whatever order they come.
-
-        Where they would not, and deterministic algorithms are asked for, it is marked for `segment-scatters` if it adds rows; else
-        raises `LeftToAten`.
-        """
-        result = builders.scatter(init, sizes, body, type_)
-        op = result.owner.operation
-        if self.asked.deterministic and not any_order and _order_matters(op):
-            if isinstance(RowScatter.of(op, 1), RowScatter):
-                op.attributes[ORDERED] = ir.UnitAttr.get()
-                return result
-            raise LeftToAten("deterministic algorithms are asked for, and the order of its writes would vary")
-        return result
-
-    def call_aten(self, arguments: Sequence[Any], reason: str) -> list[ir.Value]:
-        """The op as a call of its operator with `arguments`, decoded as the rule got them; one value a result."""
-        return aten_calls.call(self.externs, self.operator, arguments, self.results, self.result_sizes, reason=reason)
-
-
-def _order_matters(scatter: ir.Operation) -> bool:
-    """Whether stores of a scatter that meet at one place leave something else there in another order: one replaces the other, or
-    floats are added or multiplied."""
-    for op in ops_in(scatter):
-        if op.name == "bascule.store":
-            mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
-            if mode == "set" or (mode in ("add", "mul") and isinstance(op.operands[0].type, ir.FloatType)):
-                return True
-    return False
 
 
 def convert_module(module: ir.Module, asked: Asked) -> None:
@@ -301,10 +120,10 @@ class _Function:
             except NoRule as refusal:
                 reason = str(refusal) or "no rule for these arguments"
                 if isinstance(refusal, LeftToAten):
-                    return aten_calls.fall_back(c, arguments, reason)
+                    return fall_back(c, arguments, reason)
         if self.asked.fallback == "error":
             raise unsupported(op, operator, reason)
-        return aten_calls.fall_back(c, arguments, reason)
+        return fall_back(c, arguments, reason)
 
     @staticmethod
     def _checked(c: Conversion, values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
@@ -320,7 +139,7 @@ class _Function:
             if (got.shape, got.element_type) != (type_.shape, type_.element_type):
                 where = source_of(c.location)
                 raise CompilerError(f"{where}: the rule of {c.operator} made {got}, the operator gives {type_}")
-            checked.append(aten_calls.relaid(value, type_, sizes))
+            checked.append(relaid(value, type_, sizes))
         return checked
 
     def _return(self, op: ir.Operation, target: ir.Operation) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import _decomp
 
 from . import aten_arguments, batch_norms, fused_optimizers, multilabel_margins, philox_states, weight_norm
-from .conversion import load_rules
+from .conversion_registry import load_rules
 from .unique_indices import correct_unique_indices
 
 aten = torch.ops.aten

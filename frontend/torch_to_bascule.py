@@ -10,7 +10,8 @@ from bascule.dialect.passes import Pass
 from bascule.dialect.passes.base import check_target
 from bascule.dialect.passes.stages import check_copies
 
-from .conversion import Asked, convert_module
+from .conversion import convert_module
+from .conversion_context import Asked
 
 FALLBACKS = ("aten", "error")
 NUMERICS = ("f32", "eager")

@@ -3,7 +3,8 @@
 import math
 from functools import partial
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from .operands import Emit, Mask, dtype_of_result, elementwise, floats_only
 from .pointwise import sigmoid
 from .scalars import Scalar, select

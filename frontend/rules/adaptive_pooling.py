@@ -9,7 +9,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import arith, ir
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from ..index_maps import Expr, delinearize, dim, linearize, same_size
 from .index_values import both, compare, when
 from .operands import finish, floats_only, read, tensor_dtype

@@ -15,7 +15,8 @@ from bascule.dialect.ir.shapes import Size, expr, shape_of
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from ..index_maps import dim
 from .index_values import as_index, clamped
 from .operands import finish, index_constant, read, temporary, tensor_dtype

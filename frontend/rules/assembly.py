@@ -9,7 +9,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from ..index_maps import Expr, dim
 from .index_values import compare, extent, when
 from .operands import dtype_of_result, index_constant, number_scalar, read

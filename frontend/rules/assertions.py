@@ -7,7 +7,7 @@ from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import arith, ir
 
-from ..conversion import LeftToAten, rule
+from ..conversion_registry import LeftToAten, rule
 from ..index_maps import delinearize, dim, dims, element_count, linearize
 from .index_values import as_index, as_integer, choose, clamped, compare, extent, when
 from .indexing import is_empty

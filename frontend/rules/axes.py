@@ -9,7 +9,7 @@ from bascule.dialect.ir import builders, shapes
 from bascule.dialect.ir.structure import POSITION_KINDS
 from bascule.dialect.mlir import ir
 
-from ..conversion import LeftToAten
+from ..conversion_registry import LeftToAten
 from .operands import index_constant, read, temporary
 from .scalars import Scalar, scalar_type
 

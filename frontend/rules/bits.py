@@ -6,7 +6,8 @@ from functools import partial
 
 import torch
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from .operands import Emit, dtype_of_result, elementwise
 from .pointwise import register_binary
 from .scalars import Scalar, is_float, is_signed, opmath, select

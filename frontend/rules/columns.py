@@ -3,7 +3,7 @@
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import expr, shape_of
 
-from ..conversion import rule
+from ..conversion_registry import rule
 from ..index_maps import Expr, delinearize, dim, dims, linearize
 from .index_values import both, compare, extent, when
 from .operands import finish, floats_only, read, tensor_dtype

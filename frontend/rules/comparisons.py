@@ -7,7 +7,8 @@ import torch
 from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from .operands import Emit, Mask, Operand, elementwise, promoted, tensor_dtype
 from .scalars import Scalar, is_float, is_signed, opmath, select
 

@@ -3,7 +3,8 @@
 from bascule.dialect.ir.types import CAST
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from ..torch_ops import DECOMPOSED
 from .operands import Operand, broadcast, dtype_of_result, number_scalar, read, tensor_dtype
 

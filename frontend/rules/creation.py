@@ -4,7 +4,8 @@ import torch
 from bascule.dialect.ir import builders
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from .index_values import compare
 from .operands import dtype_of_result, elementwise, finish, number_scalar, read, tensor_dtype
 from .scalars import Number, Scalar, create, opmath, select

@@ -6,7 +6,7 @@ raise nor trap: there the quotient is 0 and the remainder the dividend.
 
 import torch
 
-from ..conversion import NoRule, rule
+from ..conversion_registry import NoRule, rule
 from .operands import dtype_of_result, elementwise
 from .requirements import require, require_divisor
 from .scalars import Number, Scalar, is_float, is_signed, select

@@ -3,7 +3,7 @@
 from bascule.dialect.ir import builders
 from bascule.dialect.mlir import ir
 
-from ..conversion import NoRule, rule
+from ..conversion_registry import NoRule, rule
 
 
 @rule("aten.copy_.default")

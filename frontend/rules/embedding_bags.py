@@ -10,7 +10,8 @@ from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import expr, shape_of, tensor_type
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from .operands import dtype_of_result, finish, read, temporary, tensor_dtype
 from .scalars import Scalar, element_type, opmath, scalar_type, select
 from .scatter import filled, position, scattered, without_padding

@@ -3,8 +3,8 @@
 An operator in no table of `rules/` goes there too, but for want of a rule: `fallback="error"` refuses that, and not these.
 """
 
-from ..aten_calls import fall_back
-from ..conversion import Rule, rule
+from ..conversion_fallback import fall_back
+from ..conversion_registry import Rule, rule
 
 # reason -> operators
 LIBRARY = {

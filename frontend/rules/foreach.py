@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ..aten_calls import overload
-from ..conversion import RULES, NoRule, Rule, rule
+from ..conversion_registry import RULES, NoRule, Rule, rule
 
 # operator on lists -> operator on the elements. A list argument gives its elements, any other argument is given to all.
 _EACH = {

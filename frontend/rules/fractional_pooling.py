@@ -12,7 +12,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from ..index_maps import delinearize, dim, linearize
 from .index_values import as_index, as_integer, choose, clamped, compare
 from .operands import index_constant, read, tensor_dtype

@@ -18,7 +18,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from ..index_maps import Expr
 from .index_values import as_index, as_integer, both, clamped, compare, extent, when
 from .operands import finish, read, temporary, tensor_dtype

@@ -4,7 +4,7 @@ import torch
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import shape_of
 
-from ..conversion import NoRule, rule
+from ..conversion_registry import NoRule, rule
 from .creation import constant
 from .operands import dtype_of_result, index_constant, read
 from .scalars import Scalar, create, opmath, select

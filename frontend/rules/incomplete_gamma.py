@@ -13,7 +13,8 @@ from functools import cache, partial
 
 import torch
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from .operands import dtype_of_result, elementwise
 from .repetition import repeat
 from .scalars import Scalar, polynomial, select

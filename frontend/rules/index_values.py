@@ -6,7 +6,7 @@ from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import arith, ir, scf
 
-from ..conversion import Conversion
+from ..conversion_context import Conversion
 from .operands import index_constant
 
 _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # signed, as indices are

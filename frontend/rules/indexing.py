@@ -14,7 +14,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import arith, ir
 
-from ..conversion import Conversion, LeftToAten, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import LeftToAten, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
 from .index_values import as_index, as_integer, choose, clamped, compare, extent, refused_outside, when, wrapped
 from .operands import broadcast, dtype_of_result, index_constant, number_scalar, promoted, read, reader, tensor_dtype

@@ -5,7 +5,8 @@ from bascule.dialect.ir import builders
 from bascule.dialect.mlir import ir
 
 from .. import aten_calls
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from .operands import dtype_of_result, finish, index_constant
 from .random import INT64, Stream, integers
 

@@ -2,7 +2,7 @@
 
 from bascule.dialect.ir.shapes import shape_of
 
-from ..conversion import rule
+from ..conversion_registry import rule
 from .axes import Axes
 from .operands import dtype_of_result, elementwise, reader, temporary
 from .reductions import mean_of, total

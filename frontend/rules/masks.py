@@ -8,7 +8,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of, tensor_type
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from ..index_maps import delinearize, dim, dims, element_count, linearize
 from .index_values import as_index, clamped, extent, refused_outside, when
 from .indexing import is_empty

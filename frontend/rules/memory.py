@@ -3,7 +3,7 @@
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import expr, shape_of
 
-from ..conversion import NoRule, rule
+from ..conversion_registry import NoRule, rule
 from ..index_maps import dim
 from .views import stays_inside, storage_index
 

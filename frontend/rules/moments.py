@@ -5,7 +5,8 @@ import math
 import torch
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from .axes import Axes, Indices
 from .operands import dtype_of_result, finish, number_scalar, read, temporary, tensor_dtype
 from .reductions import same, size_of

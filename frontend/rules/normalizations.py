@@ -10,7 +10,8 @@ import torch
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from .axes import Axes, Indices
 from .moments import mean_at, variance_at
 from .operands import dtype_of_result, finish, index_constant, number_scalar, read, temporary, tensor_dtype

@@ -3,7 +3,7 @@
 Other rules take such a number where they take a tensor.
 """
 
-from ..conversion import rule
+from ..conversion_registry import rule
 from .operands import elementwise
 
 _MATH = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh")

@@ -10,7 +10,8 @@ from bascule.dialect.ir import builders, shapes
 from bascule.dialect.ir.types import CAST
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, LeftToAten, NoRule
+from ..conversion_context import Conversion
+from ..conversion_registry import LeftToAten, NoRule
 from .scalars import NARROW, Number, Scalar, create, dtype_of, element_type, opmath
 
 

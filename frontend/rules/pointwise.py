@@ -6,7 +6,8 @@ from functools import partial
 import torch
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from .operands import Emit, Operand, elementwise, tensor_dtype
 from .requirements import require
 from .scalars import Scalar, is_float, is_signed, select

@@ -12,7 +12,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import arith, ir
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from ..index_maps import Expr, delinearize, dim, dims, linearize
 from .index_values import as_index, as_integer, both, clamped, compare, extent, when
 from .operands import dtype_of_result, finish, read, tensor_dtype

@@ -13,7 +13,8 @@ from bascule.dialect.ir import builders, shapes
 from bascule.dialect.mlir import ir
 
 from .. import aten_calls
-from ..conversion import Conversion, LeftToAten, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import LeftToAten, NoRule, rule
 from ..torch_ops import operator_name
 from .creation import constant
 from .operands import Operand, dtype_of_result, elementwise, finish, index_constant, reader, tensor_dtype

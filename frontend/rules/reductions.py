@@ -10,7 +10,8 @@ import torch
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from .axes import Axes
 from .operands import dtype_of_result, finish, number_scalar, promotion, tensor_dtype
 from .scalars import UNSIGNED, Scalar, is_float, opmath, select

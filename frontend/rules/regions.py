@@ -6,7 +6,8 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from ..index_maps import Expr, dim, dims, same_size
 from .index_values import both, compare, extent, when
 from .operands import dtype_of_result, finish, read

@@ -11,7 +11,8 @@ from bascule.dialect.ir.shapes import Size, expr, shape_of
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, LeftToAten
+from ..conversion_context import Conversion
+from ..conversion_registry import LeftToAten
 from ..index_maps import element_count, same_size
 from .operands import tensor_dtype
 from .scalars import Scalar

@@ -17,7 +17,8 @@ from bascule.dialect.ir.shapes import Size, shape_of
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from ..index_maps import Expr, dim, dims
 from .index_values import as_index, as_integer, clamped, extent
 from .operands import dtype_of_result, finish, read, tensor_dtype

@@ -19,7 +19,7 @@ from bascule.dialect.ir.shapes import Size, expr, row_major, shape_of, tensor_ty
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion
+from ..conversion_context import Conversion
 from ..index_maps import Expr, dim
 from .index_values import as_index, as_integer, both, clamped, compare
 from .operands import finish, index_constant, read, tensor_dtype

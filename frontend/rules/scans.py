@@ -7,7 +7,8 @@ from bascule.dialect.ir import builders, shapes
 from bascule.dialect.ir.types import STORED
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from .axes import wrap_dim
 from .creation import position
 from .operands import dtype_of_result, finish, read, tensor_dtype

@@ -12,7 +12,8 @@ from bascule.dialect.ir.shapes import Size, expr, shape_of, tensor_type
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, LeftToAten, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import LeftToAten, NoRule, rule
 from ..index_maps import delinearize, dim, element_count
 from .index_values import choose, compare
 from .indexing import AdvancedIndex, is_empty, position, readable, with_place

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import rule
 from .axes import Axes
 from .operands import dtype_of_result, finish, read, temporary, tensor_dtype
 from .reductions import same

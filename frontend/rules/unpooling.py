@@ -3,7 +3,7 @@
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import shape_of
 
-from ..conversion import rule
+from ..conversion_registry import rule
 from ..index_maps import delinearize, dim, element_count
 from .indexing import position
 from .operands import read, tensor_dtype

@@ -12,7 +12,8 @@ from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import Size, constant, expr, index_map, layout_of, shape_of, symbol_count
 from bascule.dialect.mlir import ir
 
-from ..conversion import Conversion, NoRule, rule
+from ..conversion_context import Conversion
+from ..conversion_registry import NoRule, rule
 from ..index_maps import delinearize, dim, dims, element_count, polynomial, reshape_map, same_size
 from .axes import wrap_dim
 from .operands import read, tensor_dtype

@@ -7,7 +7,7 @@ import math
 from fractions import Fraction
 from functools import cache, partial
 
-from ..conversion import rule
+from ..conversion_registry import rule
 from .operands import elementwise
 from .pointwise import register_binary
 from .repetition import repeat

@@ -7,7 +7,8 @@ import torch
 from bascule.dialect.interpreter import interpret_graph
 from bascule.dialect.ir import context
 from bascule.frontend.aot import compile_with_autograd
-from bascule.frontend.conversion import Asked, convert_module
+from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion_context import Asked
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import ImportedGraph, import_graph
 

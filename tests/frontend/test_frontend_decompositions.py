@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from against_eager import check, leaf
-from bascule.frontend.conversion import load_rules
+from bascule.frontend.conversion_registry import load_rules
 from bascule.frontend.decompositions import decomposition_table
 from interpreted import compiled
 

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import graph_functions
-from bascule.frontend.conversion import Asked, convert_module
+from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion_context import Asked
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 from torch._subclasses import FakeTensorMode

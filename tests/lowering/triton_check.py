@@ -13,7 +13,8 @@ from bascule.dialect.ir.attributes import ScheduleAttr
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.conversion import Asked, convert_module
+from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion_context import Asked
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 from bascule.lowering.triton import ToTriton, TritonKernel, compile_kernel, triton_kernels

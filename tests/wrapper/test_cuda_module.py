@@ -7,7 +7,8 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.conversion import Asked, convert_module
+from bascule.frontend.conversion import convert_module
+from bascule.frontend.conversion_context import Asked
 from bascule.frontend.importer import import_graph
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.triton.programs import lower_kernels

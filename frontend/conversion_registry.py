@@ -1,0 +1,93 @@
+"""The registry of `torch-to-bascule`: a rule for each operator that is generated, found in `rules/`.
+
+A rule rewrites one torch op. It is a function `rule(c, *arguments)`: `c` is the `Conversion` and the arguments are those of the
+operator's schema, all of them and in its order, decoded to Python: a tensor is its converted `ir.Value` (or None), numbers are
+int / float / bool / complex, an integer computed from symbols is an `ir.AffineExpr`, lists are lists, None is None, a dtype (layout, memory
+format) is its number (`dialect/ir/scalar_types.py`), a device is text. Where the schema has a tensor, a number may stand: eager's wrapped
+number, as in `aten.add.Tensor(x, 2)`. It returns the converted result(s): a Value, or a list of them in the order of the op's results.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+Rule = Callable[..., Any]
+RULES: dict[str, Rule] = {}  # "aten.add.Tensor" -> rule; filled when `rules/` is imported
+RULES_IN = "bascule.frontend.rules"
+FAMILIES = (
+    "pointwise",
+    "comparisons",
+    "bits",
+    "assertions",
+    "division",
+    "divisors",
+    "activations",
+    "losses",
+    "conversions",
+    "creation",
+    "reductions",
+    "moments",
+    "special",
+    "bessel",
+    "oscillating",
+    "zeta",
+    "orthogonal_polynomials",
+    "incomplete_gamma",
+    "softmax",
+    "normalizations",
+    "views",
+    "indexing",
+    "masks",
+    "scatter",
+    "unpooling",
+    "embedding_bags",
+    "assembly",
+    "padding",
+    "rearrangements",
+    "regions",
+    "scans",
+    "random",
+    "inductor",
+    "pooling",
+    "adaptive_pooling",
+    "fractional_pooling",
+    "columns",
+    "resampling",
+    "antialiasing",
+    "grid_sampling",
+    "effects",
+    "histogram",
+    "memory",
+    "numbers",
+    "foreach",
+    "externs",
+)
+
+
+class NoRule(Exception):
+    """Raised by a rule for arguments it does not take: the operator then goes to ATen, and what was built is dead. Its text is the reason."""
+
+
+class LeftToAten(NoRule):
+    """Raised by a rule for what ATen is to do on purpose: `fallback="error"` does not refuse it."""
+
+
+def rule(*operators: str) -> Callable[[Rule], Rule]:
+    """Registers a rule for operators named as `aten.add.Tensor` (overload `default` included in the name)."""
+
+    def register(function: Rule) -> Rule:
+        for operator in operators:
+            assert operator not in RULES, f"two rules for {operator}"
+            RULES[operator] = function
+        return function
+
+    return register
+
+
+@cache
+def load_rules() -> dict[str, Rule]:
+    """All rules; imports the families when first asked."""
+    for family in FAMILIES:
+        import_module(f"{RULES_IN}.{family}")
+    return RULES
