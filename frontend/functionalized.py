@@ -6,8 +6,9 @@ bases and returns, after its results, the new contents of each mutated argument;
 Checked on torch 2.13.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from bascule.dialect.errors import UnsupportedError
@@ -16,10 +17,21 @@ from torch.fx import Node
 
 from .node_arguments import STORAGE_OFFSETS
 
-if TYPE_CHECKING:
-    from .nodes import NodeImporter, Structure
-
 aten = torch.ops.aten
+
+Structure: TypeAlias = ir.Value | list["Structure"] | None  # the results of a node, nested as its `meta["val"]` is
+
+
+class ValueOf(Protocol):
+    def __call__(self, node: Node) -> ir.Value:
+        """The tensor that `node` computes."""
+
+
+class Call(Protocol):
+    def __call__(
+        self, node: Node, target: torch._ops.OpOverload, given: Sequence[Any], named: Mapping[str, Any], value: Any
+    ) -> Structure:
+        """Imports a call of `target`, on behalf of `node`, with FX arguments (or values), which returns what `value` is like."""
 
 
 @dataclass
@@ -61,10 +73,10 @@ def _concrete(argument: Any) -> Any:
 
 
 class _Import:
-    def __init__(self, importer: "NodeImporter", node: Node):
-        self.importer, self.node = importer, node
+    def __init__(self, node: Node, value_of: ValueOf, call: Call):
+        self.node, self.call = node, call
         described = dict(node.kwargs)
-        self.bases = [_Tensor(importer.value_of(base), base.meta["val"]) for base in described.pop("_all_bases")]
+        self.bases = [_Tensor(value_of(base), base.meta["val"]) for base in described.pop("_all_bases")]
         self.described = described
 
     def apply(self, operator: torch._ops.OpOverload, tensors: list[_Tensor], arguments: tuple) -> _Tensor:
@@ -75,7 +87,7 @@ class _Import:
             concrete[-1] += fakes[0].storage_offset()
         fake = operator(*fakes, *concrete)
         given = [*(tensor.value for tensor in tensors), *arguments]
-        return _Tensor(self.importer.call(self.node, operator, given, {}, fake), fake)
+        return _Tensor(self.call(self.node, operator, given, {}, fake), fake)
 
     def argument(self, view: _View | None) -> _Tensor | None:
         if view is None:
@@ -89,7 +101,7 @@ class _Import:
             return _View.of(name, self.described, self.bases)
         return [_View.of(f"{name}_{i}", self.described, self.bases) for i in range(length)]
 
-    def run(self) -> "Structure":
+    def run(self) -> Structure:
         (target,) = self.node.args
         given, written = [], []
         for parameter in target._schema.arguments:
@@ -110,7 +122,7 @@ class _Import:
         outputs = list(self.node.meta["val"])[: -len(self.bases)] if self.bases else list(self.node.meta["val"])
         returned = outputs[: len(target._schema.returns)]
         contents = [torch.clone(tensor.fake) for _, tensor in written]
-        results = self.importer.call(self.node, target, given, {}, [*returned, *contents]) or []
+        results = self.call(self.node, target, given, {}, [*returned, *contents]) or []
         for (view, _), value, fake in zip(written, results[len(returned) :], contents):
             new = _Tensor(value, fake)
             if view.back is not None:
@@ -120,6 +132,6 @@ class _Import:
         return [*made, *(base.value for base in self.bases)]
 
 
-def import_functionalized(importer: "NodeImporter", node: Node) -> "Structure":
+def import_functionalized(node: Node, value_of: ValueOf, call: Call) -> Structure:
     """The results of an `auto_functionalized_v2` node: those of the operator (None where it has none), then the bases as it leaves them."""
-    return _Import(importer, node).run()
+    return _Import(node, value_of, call).run()

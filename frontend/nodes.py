@@ -6,7 +6,7 @@ tensor, None among the results, a list result (which becomes one result an eleme
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import sympy
 import torch
@@ -17,7 +17,7 @@ from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import fx_importer, ir
 from torch.fx import Node
 
-from .functionalized import import_functionalized
+from .functionalized import Structure, import_functionalized
 from .graph_numbers import SymNumber, is_number
 from .locations import Locations
 from .node_arguments import STORAGE_OFFSETS, in_places
@@ -30,8 +30,6 @@ base = fx_importer()
 with_effects = torch.ops.higher_order.with_effects
 auto_functionalized = torch.ops.higher_order.auto_functionalized_v2
 TAKEN = (with_effects, auto_functionalized)  # higher-order operators
-
-Structure: TypeAlias = ir.Value | list["Structure"] | None  # the results of a node, nested as its `meta["val"]` is
 
 
 class NodeImporter(base.GraphNodeImporter):
@@ -155,7 +153,7 @@ class NodeImporter(base.GraphNodeImporter):
             if hop is with_effects:
                 self.structures[node] = self._with_effects(node)
             elif hop is auto_functionalized and isinstance(node.args[0], torch._ops.OpOverload):
-                self.structures[node] = import_functionalized(self, node)
+                self.structures[node] = import_functionalized(node, self.value_of, self.call)
             else:
                 raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken")
 
