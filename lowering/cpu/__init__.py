@@ -2,8 +2,8 @@
 
 What runs where is said by each kernel's schedule. Reading order: `plan` (the schedule read), `kernel` (segments, the functions made),
 `families` (loops alike), `domain` (tiles), `entry` (arguments and threads); the body's ops: `loops`, `emitter`, `guards`, `conditions`,
-`repetition`, `memory`, `transposition`; values: `reductions`, `polynomials`, `transcendental`, `registers`, `scalars`, `indexing`,
-`builder`; then `modules` (all of them in one module), `compilation` (on several threads), `machine_code`, `c_api`.
+`repetition`, `memory`, `transposition`; values: `reductions`, `polynomials`, `transcendental`, `registers`, `narrow_floats`, `scalars`,
+`indexing`, `builder`; then `modules` (all of them in one module), `compilation` (on several threads), `machine_code`, `c_api`.
 """
 
 from .compilation import CompiledKernels, Compiling, compile_kernels, start_compiling

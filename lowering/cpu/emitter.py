@@ -17,9 +17,10 @@ from .builder import Builder, Index, Scalar
 from .conditions import Both, Comparison, Condition, comparison
 from .indexing import Indexing
 from .memory import Buffer, Memory
+from .narrow_floats import NARROW, narrow, promoted, to_float, widen
 from .plan import LoopPlan
 from .reductions import reductions, scans
-from .scalars import NARROW, Scalars, element, like
+from .scalars import Scalars, element, like
 from .target import Target
 from .transcendental import Functions
 
@@ -139,7 +140,7 @@ def elementwise(e: Emitter, node: Node) -> None:
         any(isinstance(element(t), NARROW) for t in (type_, *(v.type for v in operands)))
         and node.name != "arith.select"
     ):
-        value = Scalars(e.b, level).promoted(node.name, attributes_of(node), operands, type_)
+        value = promoted(Scalars(e.b, level), node.name, attributes_of(node), operands, type_)
     else:
         value = e.b.value(node.name, type_, operands, attributes_of(node), level)
     e.define(node.results[0], Scalar(value, lanes, level))
@@ -152,10 +153,10 @@ def attributes_of(node: Node) -> dict[str, ir.Attribute]:
 def function(e: Emitter, name: str, operands: list[ir.Value], level: int) -> ir.Value:
     """A transcendental function; of 16-bit floats by way of f32."""
     s = Scalars(e.b, level)
-    narrow = element(operands[0].type)
-    if not isinstance(narrow, NARROW):
+    type_ = element(operands[0].type)
+    if not isinstance(type_, NARROW):
         return e.functions.build(s, name, operands)
-    return s.narrow(e.functions.build(s, name, [s.widen(x) for x in operands]), narrow)
+    return narrow(s, e.functions.build(s, name, [widen(s, x) for x in operands]), type_)
 
 
 def divisor(e: Emitter, x: Scalar) -> Scalar:
@@ -250,7 +251,7 @@ def _logical(e: Emitter, node: Node) -> None:
 @rule("arith.extf", "arith.truncf")
 def _float_to_float(e: Emitter, node: Node) -> None:
     x = e.scalar(node.operands[0])
-    e.define(node.results[0], Scalar(Scalars(e.b, x.level).to_float(x.value, node.types[0]), x.lanes, x.level))
+    e.define(node.results[0], Scalar(to_float(Scalars(e.b, x.level), x.value, node.types[0]), x.lanes, x.level))
 
 
 @rule("arith.sitofp", "arith.uitofp")
@@ -258,7 +259,7 @@ def _integer_to_float(e: Emitter, node: Node) -> None:
     x = e.scalar(node.operands[0])
     s, to = Scalars(e.b, x.level), node.types[0]
     value = s.convert(node.name, x.value, e.b.f32 if isinstance(to, NARROW) else to)
-    e.define(node.results[0], Scalar(s.to_float(value, to), x.lanes, x.level))
+    e.define(node.results[0], Scalar(to_float(s, value, to), x.lanes, x.level))
 
 
 @rule("arith.fptosi", "arith.fptoui")
@@ -268,7 +269,7 @@ def _float_to_integer(e: Emitter, node: Node) -> None:
     s, to = Scalars(e.b, x.level), node.types[0]
     value = x.value
     if isinstance(element(value.type), NARROW):
-        value = s.widen(value)
+        value = widen(s, value)
     name, via = node.name, to
     if to.width < 32:
         name, via = "arith.fptosi", e.b.i32
@@ -310,8 +311,8 @@ def _extreme(e: Emitter, node: Node) -> None:
     if _is_constant(scalars[1].value):
         operands = operands[::-1]  # as in eager's clamps, a zero keeps its sign at a bound of zero
     s, type_ = Scalars(e.b, level), node.types[0]
-    narrow = isinstance(type_, NARROW)
-    if narrow:
-        operands = [s.widen(v) for v in operands]
+    is_narrow = isinstance(type_, NARROW)
+    if is_narrow:
+        operands = [widen(s, v) for v in operands]
     value = s.extreme(operands[0], operands[1], node.name == "arith.maximumf")
-    e.define(node.results[0], Scalar(s.narrow(value, type_) if narrow else value, lanes, level))
+    e.define(node.results[0], Scalar(narrow(s, value, type_) if is_narrow else value, lanes, level))

@@ -8,13 +8,11 @@ ending in FNUZ have one NaN, the bits 0x80, and no negative zero.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from bascule.dialect.mlir import ir
 
-if TYPE_CHECKING:
-    from .scalars import Scalars
+from .scalars import Scalars
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ _EXPONENTS = 0x7F800000  # of an f32: infinite, or NaN with anything below it
 _NAN = _EXPONENTS | 1 << 22
 
 
-def to_f32(s: "Scalars", x: ir.Value, type_: ir.Type) -> ir.Value:
+def to_f32(s: Scalars, x: ir.Value, type_: ir.Type) -> ir.Value:
     """Exact. Without denormal f32 on the way, which a processor may be told to take for zero."""
     b, format_ = s.b, FORMATS[type(type_)]
     bits = s.convert("arith.extui", s.convert("arith.bitcast", x, b.i8), b.i32)
@@ -83,7 +81,7 @@ def to_f32(s: "Scalars", x: ir.Value, type_: ir.Type) -> ir.Value:
     return s.convert("arith.bitcast", s.op("arith.ori", result, sign), b.f32)
 
 
-def from_f32(s: "Scalars", x: ir.Value, type_: ir.Type) -> ir.Value:
+def from_f32(s: Scalars, x: ir.Value, type_: ir.Type) -> ir.Value:
     """Rounded to nearest, ties to even."""
     b, format_ = s.b, FORMATS[type(type_)]
     bits = s.convert("arith.bitcast", x, b.i32)

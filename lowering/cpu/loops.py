@@ -12,8 +12,9 @@ from bascule.dialect.mlir import ir
 from .builder import Builder, Index, Scalar
 from .emitter import Emitter, rule
 from .memory import Buffer, stored_type
+from .narrow_floats import NARROW, narrow, widen
 from .plan import LoopPlan, length
-from .scalars import NARROW, Scalars, element
+from .scalars import Scalars, element
 from .stretches import Stretches
 
 Step = Callable[[list[ir.Value]], Sequence[ir.Value]]
@@ -299,8 +300,8 @@ def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
     s = Scalars(e.b)
     kind, type_ = e.reductions[MODES[mode]], old.value.type
     if isinstance(element(type_), NARROW):
-        (value,) = kind.merge(s, [s.widen(old.value)], [s.widen(new.value)])
-        value = s.narrow(value, element(type_))
+        (value,) = kind.merge(s, [widen(s, old.value)], [widen(s, new.value)])
+        value = narrow(s, value, element(type_))
     else:
         (value,) = kind.merge(s, [old.value], [new.value])
     return Scalar(value, old.lanes, e.b.level)

@@ -1,16 +1,9 @@
-"""Values of element types, one or a vector of them: constants, selects, conversions, promotion of narrow floats.
-
-Registers hold floats of 16 and 8 bits as such only between a load or a `truncf` and the next `extf`: all arithmetic on them is done in f32.
-"""
-
-from collections.abc import Sequence
+"""Values of element types, one or a vector of them: constants, selects, conversions."""
 
 from bascule.dialect.mlir import ir
 
 from .builder import Builder
-from .float8 import FLOAT8, from_f32, to_f32
 
-NARROW = (ir.F16Type, ir.BF16Type, *FLOAT8)
 PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
 FLOAT_PREDICATES = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7, "ueq": 8, "ugt": 9, "uge": 10}
 FLOAT_PREDICATES |= {"ult": 11, "ule": 12, "une": 13, "uno": 14}
@@ -86,50 +79,3 @@ class Scalars:
         """The larger (smaller) of floats, NaN if either is; of two zeros, `y`. Two instructions and a blend."""
         order = self.compare("ogt" if largest else "olt", x, y)
         return self.select(self.is_nan(x), x, self.select(order, x, y))  # unordered: y
-
-    # Narrow floats
-
-    def widen(self, x: ir.Value) -> ir.Value:
-        """A narrow float to f32, exactly."""
-        b = self.b
-        if isinstance(element(x.type), FLOAT8):
-            return to_f32(self, x, element(x.type))
-        if isinstance(element(x.type), ir.F16Type):
-            return self.convert("arith.extf", x, b.f32)
-        bits = self.convert("arith.extui", self.convert("arith.bitcast", x, b.i16), b.i32)
-        bits = self.op("arith.shli", bits, self.constant(bits.type, 16))
-        return self.convert("arith.bitcast", bits, b.f32)
-
-    def narrow(self, x: ir.Value, to: ir.Type) -> ir.Value:
-        """f32 to a narrow float, rounding to nearest even. bf16 by integer arithmetic: the same on every machine, denormals included."""
-        b = self.b
-        if isinstance(to, FLOAT8):
-            return from_f32(self, x, to)
-        if isinstance(to, ir.F16Type):
-            return self.convert("arith.truncf", x, to)
-        bits = self.convert("arith.bitcast", x, b.i32)
-        high = self.op("arith.shrui", bits, self.constant(bits.type, 16))
-        odd = self.op("arith.andi", high, self.constant(bits.type, 1))
-        bias = self.op("arith.addi", odd, self.constant(bits.type, 0x7FFF))
-        rounded = self.op("arith.shrui", self.op("arith.addi", bits, bias), self.constant(bits.type, 16))
-        rounded = self.select(self.is_nan(x), self.constant(bits.type, 0x7FC0), rounded)
-        return self.convert("arith.bitcast", self.convert("arith.trunci", rounded, b.i16), to)
-
-    def to_float(self, x: ir.Value, to: ir.Type) -> ir.Value:
-        """A float of one width as a float of another; to narrow ones through f32, as PyTorch does."""
-        have = element(x.type)
-        if have == to:
-            return x
-        if isinstance(have, NARROW):
-            return self.to_float(self.widen(x), to)
-        if isinstance(to, NARROW):
-            return self.narrow(self.to_float(x, self.b.f32), to)
-        return self.convert("arith.extf" if to.width > have.width else "arith.truncf", x, to)
-
-    def promoted(self, name: str, attributes: dict, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value:
-        """The op `name` on operands of which some are narrow floats, done in f32."""
-        f32 = self.b.f32
-        wide = [self.widen(v) if isinstance(element(v.type), NARROW) else v for v in operands]
-        narrow = isinstance(element(result), NARROW)
-        value = self.b.value(name, like(result, f32) if narrow else result, wide, attributes, self.level)
-        return self.narrow(value, element(result)) if narrow else value
