@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from bascule.dialect.analysis.buffers import substitute
 from bascule.dialect.ir.locations import operators_of, source_of
@@ -11,9 +11,7 @@ from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from .expressions import python_of
-
-if TYPE_CHECKING:
-    from .to_python import Program
+from .module_writer import ModuleWriter
 
 WIDTH = 110  # characters of a wrapped line
 LARGE = 1 << 20  # bytes for whose sake a run ends early
@@ -58,17 +56,17 @@ class Launcher(Protocol):
     def end(self) -> None: ...
 
 
-def arguments_of(program: "Program", op: ir.Operation) -> list[ir.AffineExpr]:
+def arguments_of(writer: ModuleWriter, op: ir.Operation) -> list[ir.AffineExpr]:
     """What a call passes for the kernel's symbols."""
     values = [v for v in op.operands if isinstance(v.type, ir.IndexType)]
-    return [program.places.sizes.expression(v) for v in values]
+    return [writer.places.sizes.expression(v) for v in values]
 
 
 @dataclass
 class Calls:
     """Each kernel is a function that takes symbols, addresses and the number of threads."""
 
-    program: "Program"
+    writer: ModuleWriter
 
     def imports(self) -> list[str]:
         return [
@@ -79,19 +77,19 @@ class Calls:
         ]
 
     def bind(self, function: ir.Operation, name: str) -> None:
-        bound = self.program.names[name] = self.program.unique(name)
+        bound = self.writer.names[name] = self.writer.source.unique(name)
         arguments = len(function.regions[0].blocks[0].arguments) + 1
-        self.program.source.line(f'{bound} = kernel("{name}", {arguments})')
+        self.writer.source.line(f'{bound} = kernel("{name}", {arguments})')
 
     def begin(self) -> None:
-        self.program.source.line("    threads = thread_count()")
+        self.writer.source.line("    threads = thread_count()")
 
     def launch(self, op: ir.Operation) -> None:
-        program = self.program
-        program.comment(op)
-        texts = [python_of(e, program.symbols) for e in arguments_of(program, op)]
-        texts += [program.places.pointer(v) for v in op.operands if isinstance(v.type, ir.MemRefType)]
-        program.source.line(f"    {program.names[op.attributes['callee'].value]}({', '.join([*texts, 'threads'])})")
+        writer = self.writer
+        writer.comment(op)
+        texts = [python_of(e, writer.symbols) for e in arguments_of(writer, op)]
+        texts += [writer.places.pointer(v) for v in op.operands if isinstance(v.type, ir.MemRefType)]
+        writer.source.line(f"    {writer.names[op.attributes['callee'].value]}({', '.join([*texts, 'threads'])})")
 
     def flush(self) -> None:
         pass
@@ -113,7 +111,7 @@ class Runs:
     Its slots are addresses and numbers, computed where it is called; the plan, written after `call`, says what each kernel takes from them.
     """
 
-    program: "Program"
+    writer: ModuleWriter
     plans: Plans
     pending: list[str] = field(default_factory=list)  # launches, as entries of the plan
     comments: list[str] = field(default_factory=list)
@@ -146,18 +144,18 @@ class Runs:
         pass  # plans name kernels
 
     def begin(self) -> None:
-        source, places = self.program.source, self.program.places
+        source, places = self.writer.source, self.writer.places
         if not self.plans.on_host:
-            for name in self.program.signature.host_inputs:
+            for name in self.writer.signature.host_inputs:
                 source.line(f"    {name} = {name}.to(DEVICE)")
         self.mark = len(source.lines)
         places.hoisted = {}
-        self.program.commented = None
+        self.writer.commented = None
 
     def launch(self, op: ir.Operation) -> None:
-        program = self.program
+        writer = self.writer
         name = op.attributes["callee"].value
-        symbols = arguments_of(program, op)
+        symbols = arguments_of(writer, op)
         how = self.plans.launches[name]
         grid = substitute(how.grid.results[0], [], symbols)
         programs = constant(grid)
@@ -165,14 +163,14 @@ class Runs:
             return
         parts = [
             f'"{name}"',
-            str(programs) if programs is not None else f"slot({self._slot(program.places.text(grid))})",
+            str(programs) if programs is not None else f"slot({self._slot(writer.places.text(grid))})",
         ]
         kind = f"i{how.index_bits}" if how.narrow is None else "size"
-        parts += [f"{kind}({self._slot(program.places.text(e))})" for e in symbols]
+        parts += [f"{kind}({self._slot(writer.places.text(e))})" for e in symbols]
         if how.narrow is not None:
             reach = [substitute(e, [], symbols) for e in how.narrow.results]
-            self.reach += [text for e in reach if (text := program.places.text(e)) not in self.reach]
-            self.sizes += [text for e in symbols if (text := program.places.text(e)) not in self.sizes]
+            self.reach += [text for e in reach if (text := writer.places.text(e)) not in self.reach]
+            self.sizes += [text for e in symbols if (text := writer.places.text(e)) not in self.sizes]
         for value in op.operands:
             if isinstance(value.type, ir.MemRefType):
                 parts.append(self._pointer(value))
@@ -182,7 +180,7 @@ class Runs:
         self.comments.append("  ".join(filter(None, [f"{name}: {operators}" if operators else name, where])))
 
     def _pointer(self, value: ir.Value) -> str:
-        places = self.program.places
+        places = self.writer.places
         place = places.known[value]
         address, moved = places.address(place.base), constant(place.offset)
         if moved is None:
@@ -195,9 +193,9 @@ class Runs:
 
     def flush(self) -> None:
         """Writes the call of the run that is pending, then deletes what it used last."""
-        source = self.program.source
+        source = self.writer.source
         if self.pending:
-            name = self.program.unique(f"run{len(self.made)}")
+            name = self.writer.source.unique(f"run{len(self.made)}")
             for comment in self.comments:
                 source.line(f"    # {comment}")
             head = f"    {name}("
@@ -211,10 +209,10 @@ class Runs:
                     source.line(f"        {part}")
                 source.line("    )", where)
             self.made.append((name, self.pending))
-            self.program.commented = None
+            self.writer.commented = None
         self.pending, self.comments, self.slots, self.where, self.reach, self.sizes = [], [], {}, [], [], []
         if self.freed:
-            source.line(f"    del {', '.join(self.freed)}")
+            source.delete(self.freed)
             self.freed, self.waiting, self.asked = [], 0, 0
 
     def _choice(self) -> list[str]:
@@ -241,22 +239,22 @@ class Runs:
 
     def end(self) -> None:
         """Writes what precedes the body, and the plans."""
-        program = self.program
-        used, names = list(program.places.hoisted or ()), program.signature.names
+        writer = self.writer
+        used, names = list(writer.places.hoisted or ()), writer.signature.names
         lines = [f"    {name}_p = {name}.data_ptr()" for name in used]
         checked = [name for name in used if name in names]
         if checked:
             lines += _wrapped("    if (", " | ".join(f"{name}_p" for name in checked), ") & 15:")
             lines += _wrapped("        return realigned(call, [", ", ".join(names), "],")
             positions = ", ".join(str(names.index(name)) for name in checked)
-            written = ", ".join(str(names.index(name)) for name in checked if name in program.written)
+            written = ", ".join(str(names.index(name)) for name in checked if name in writer.written)
             lines += _wrapped("            checked=[", positions, "],")
             lines += _wrapped("            written=[", written, "])")
-        if self.made or program.places.kept is not None:
+        if self.made or writer.places.kept is not None:
             index = self.plans.device.partition(":")[2]
             lines.append("    stream = 0" if self.plans.on_host else f"    stream = current_stream({index})")
-        program.source.insert(self.mark, lines)
-        line = program.source.line
+        writer.source.insert(self.mark, lines)
+        line = writer.source.line
         if self.made:
             line()
             line()

@@ -1,12 +1,9 @@
 """The program stage as one Python module a graph, which `runtime.load` makes callable."""
 
-import re
 from collections.abc import Sequence
-from itertools import count
-from keyword import iskeyword
 from textwrap import wrap
 
-from bascule.dialect.analysis.buffers import Sizes, bytes_of, root_of, strides
+from bascule.dialect.analysis.buffers import bytes_of, root_of, strides
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
 from bascule.dialect.ir.functions import (
@@ -28,18 +25,9 @@ from .aten_calls import CHECK_INDEX, AtenFunction, number_text
 from .checks import UNCHECKED, Checks
 from .expressions import python_of
 from .launches import WIDTH, Calls, Launcher, Plans, Runs
-from .places import ARENA, MEMORY, Kept, Places
-from .signature import Signature
-from .source import Source
+from .module_writer import ModuleWriter
+from .places import ARENA, MEMORY, Kept
 
-# Names that a generated module uses itself.
-RESERVED = (
-    *("args", "call", "check_finite", "check_index", "check_layout", "constants", "current_stream", "empty"),
-    *("empty_kept", "flat", "free", "functional", "give_arena", "i32", "i64", "kept", "kept_layouts", "kernel"),
-    *("laid_out", "lay_out", "layout"),
-    *("over", "plan", "ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads"),
-    *("torch", "view"),
-)
 HOST_OUTPUTS = "bascule.host_outputs"
 REUSED = 1 << 20  # bytes from which `runtime/kept_blocks.py` is asked whether a result on a CPU lies where another did
 KEEPS = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
@@ -77,18 +65,13 @@ class Program:
         self.module, self.graph, self.plans, self.checks = module, graph, plans, checks
         self.block = graph.regions[0].blocks[0]
         self.table = ir.SymbolTable(module.operation)
-        self.signature = Signature(graph)
-        self.symbols = self.signature.symbols
-        self.source = Source()
-        self.places = Places(self.source, Sizes(graph, self.table), self.symbols)
-        self.names: dict[str, str] = {}  # function -> what it is bound to
+        self.writer = writer = ModuleWriter(graph, self.table)
+        self.signature, self.symbols = writer.signature, writer.symbols
+        self.source, self.places = writer.source, writer.places
         self.externs: dict[str, AtenFunction] = {}
-        self.taken = set(RESERVED)
         self.buffers = 0
-        self.commented: str | None = None
-        self.written: set[str] = set()  # inputs that the program writes
         self.stores: dict[str, set[int]] = {}  # kernel -> its arguments that it writes
-        self.launcher: Launcher = Calls(self) if plans is None else Runs(self, plans)
+        self.launcher: Launcher = Calls(writer) if plans is None else Runs(writer, plans)
 
     def write(self) -> str:
         self._header()
@@ -178,27 +161,10 @@ class Program:
                     if extern.path == CHECK_INDEX:  # is imported under its name
                         bound[extern.operator] = CHECK_INDEX
                     else:
-                        bound[extern.operator] = self.unique(extern.operator.removesuffix(".default").split(".", 1)[1])
+                        wish = extern.operator.removesuffix(".default").split(".", 1)[1]
+                        bound[extern.operator] = self.source.unique(wish)
                         line(f"{bound[extern.operator]} = {extern.path}")
-                self.names[name] = bound[extern.operator]
-
-    def unique(self, wish: str) -> str:
-        """A name of the module like `wish` that nothing else has."""
-        base = name = re.sub(r"\W", "_", wish)
-        for number in count(1):
-            if name not in self.taken and not iskeyword(name):
-                break
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return name
-
-    def comment(self, op: ir.Operation) -> None:
-        """Says which operators what follows stands for, and where the user called them."""
-        operators, where = ", ".join(dict.fromkeys(operators_of(op.location))), source_of(op.location)
-        text = f"{operators}  {where}" if operators and where else operators or where
-        if text and text != self.commented:
-            self.source.line(f"    # {text}")
-        self.commented = text
+                self.writer.names[name] = bound[extern.operator]
 
     def _op(self, op: ir.Operation) -> None:
         line, places = self.source.line, self.places
@@ -219,7 +185,7 @@ class Program:
                 size = self._size_of(op.results[0])
                 self.launcher.make_room(size)
                 if self.plans is None:
-                    self.comment(op)
+                    self.writer.comment(op)
                 dtype = scalar_type_of(op.results[0].type.element_type)
                 name, layout = self._own(op.results[0]), places.layout(op.results[0])
                 if OVER in op.attributes:
@@ -236,7 +202,7 @@ class Program:
                 places.alias(op)
             case "memref.copy":
                 self.launcher.flush()
-                self.comment(op)
+                self.writer.comment(op)
                 source, dest = (places.tensor(operand) for operand in op.operands)
                 line(f"    {dest}{self._writes(op.operands[1])}.copy_({source})", source_of(op.location))
             case "func.call" if op.attributes["callee"].value in self.stores:
@@ -247,7 +213,7 @@ class Program:
                 self._check_values(op, stored)
             case "func.call":
                 self.launcher.flush()
-                self.comment(op)
+                self.writer.comment(op)
                 self._call(op)
             case "affine.apply" | "arith.constant":
                 pass  # read where they are used
@@ -260,7 +226,7 @@ class Program:
         root = root_of(value)
         if root not in self.signature.tensors:
             return ""
-        self.written.add(self.places.tensors[root])
+        self.writer.written.add(self.places.tensors[root])
         return ".data"
 
     def _call(self, op: ir.Operation) -> None:
@@ -270,7 +236,7 @@ class Program:
         if extern.writes_out:
             for number in range(-extern.outs, 0):
                 tensors[number] += self._writes(op.operands[len(op.operands) + number])
-        text = extern.call(self.names[name], tensors, self.symbols)
+        text = extern.call(self.writer.names[name], tensors, self.symbols)
         where = source_of(op.location)
         results = list(op.results)
         if not results:
@@ -348,7 +314,7 @@ class Program:
         if lines[-1].startswith("    del "):
             lines[-1] += "".join(f", {name}" for name in names)
         else:
-            self.source.line(f"    del {', '.join(names)}")
+            self.source.delete(names)
 
     def _last_uses_of_inputs(self, ops: list[ir.Operation]) -> dict[int, list[ir.Value]]:
         """Number of an op -> the inputs that nothing uses after it; -1 -> those that nothing uses."""

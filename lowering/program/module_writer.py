@@ -1,0 +1,39 @@
+"""What all that writes the module of one graph shares: its text, and what is called how in it."""
+
+from bascule.dialect.analysis.buffers import Sizes
+from bascule.dialect.ir.locations import operators_of, source_of
+from bascule.dialect.mlir import ir
+
+from .places import Places
+from .signature import Signature
+from .source import Source
+
+# Names that a generated module uses itself.
+RESERVED = (
+    *("args", "call", "check_finite", "check_index", "check_layout", "constants", "current_stream", "empty"),
+    *("empty_kept", "flat", "free", "functional", "give_arena", "i32", "i64", "kept", "kept_layouts", "kernel"),
+    *("laid_out", "lay_out", "layout"),
+    *("over", "plan", "ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads"),
+    *("torch", "view"),
+)
+
+
+class ModuleWriter:
+    """The module of the function `graph`, being written."""
+
+    def __init__(self, graph: ir.Operation, table: ir.SymbolTable):
+        self.signature = Signature(graph)
+        self.symbols = self.signature.symbols
+        self.source = Source(set(RESERVED))
+        self.places = Places(self.source, Sizes(graph, table), self.symbols)
+        self.names: dict[str, str] = {}  # function -> what it is bound to
+        self.written: set[str] = set()  # inputs that the program writes
+        self.commented: str | None = None  # the last comment, while what follows stands under it
+
+    def comment(self, op: ir.Operation) -> None:
+        """Says which operators what follows stands for, and where the user called them."""
+        operators, where = ", ".join(dict.fromkeys(operators_of(op.location))), source_of(op.location)
+        text = f"{operators}  {where}" if operators and where else operators or where
+        if text and text != self.commented:
+            self.source.line(f"    # {text}")
+        self.commented = text
