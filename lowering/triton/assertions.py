@@ -1,18 +1,15 @@
 """Indices and numbers from data that are out of range: where one is clamped that should not have to be, the program ends, and the driver names
 the user's line, as for eager's own kernels."""
 
-from typing import TYPE_CHECKING
-
+from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.locations import operators_of
 from bascule.dialect.mlir import ir
 
+from .body import RULES, Body
 from .tiles import Tile, elementwise, spread
 
-if TYPE_CHECKING:
-    from .body import Body
 
-
-def assert_inside(e: "Body", op: ir.Operation) -> None:
+def assert_inside(e: Body, op: ir.Operation) -> None:
     """After `op`, the last that clamps an index, or an element: that it is what it was before, where it is used. NaN never is."""
     condition, message = _index(e, op) if op.name == "arith.minsi" else _element(e, op)
     axes = e.memory.reach(condition.axes)
@@ -25,7 +22,7 @@ def assert_inside(e: "Body", op: ir.Operation) -> None:
         e.b.op("tt.assert", [], [holds], {"message": ir.StringAttr.get(f"{operator}{message}")})
 
 
-def _index(e: "Body", op: ir.Operation) -> tuple[Tile, str]:
+def _index(e: Body, op: ir.Operation) -> tuple[Tile, str]:
     """Whether an index is as it was before it was clamped, and narrowed; and what to say of one that is not."""
     b = e.b
     index, last = op.operands
@@ -47,7 +44,7 @@ def _index(e: "Body", op: ir.Operation) -> tuple[Tile, str]:
     return inside, f"an index is out of bounds for {told}"
 
 
-def _element(e: "Body", op: ir.Operation) -> tuple[Tile, str]:
+def _element(e: Body, op: ir.Operation) -> tuple[Tile, str]:
     """Whether a number is as it was before it was clamped, from below or from both sides; and what to say of one that is not."""
     b = e.b
     x, ends = op.operands[0], [op.operands[1]]
@@ -68,3 +65,6 @@ def _cast(index: ir.Value) -> ir.Operation | None:
 def _made_by(value: ir.Value, name: str) -> ir.Operation | None:
     owner = value.owner
     return owner if not isinstance(owner, ir.Block) and owner.name == name else None
+
+
+RULES[CHECKED] = assert_inside

@@ -15,7 +15,6 @@ from bascule.dialect.mlir import ir
 
 from . import scalars
 from .approximations import is_logistic, over_one_and_more
-from .assertions import assert_inside
 from .builder import Builder, element
 from .expressions import Expressions, stored
 from .indexing import Indexing
@@ -167,7 +166,7 @@ class Body:
         for result, value in zip(results, values):
             self._define(result, Tile(value, axes))
         if CHECKED in op.attributes:
-            assert_inside(self, op)
+            RULES[CHECKED](self, op)
 
     def _widens(self, x: ir.Value, to: ir.Type) -> bool:
         return isinstance(x.type, ir.RankedTensorType) and isinstance(element(x.type), ir.BF16Type) and to == self.b.f32
@@ -331,4 +330,4 @@ RULES: dict[str, Callable[[Any, ir.Operation], None]] = {
     "scf.if": Body._if,
     "scf.for": Body._for,
     "affine.apply": lambda emitter, op: None,  # an affine expression: emitted where it is used
-}  # and the loops, in `loops.py`
+}  # and the loops, in `loops.py`; of `CHECKED`: what follows a scalar operation that carries it

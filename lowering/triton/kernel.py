@@ -21,7 +21,7 @@ from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
-from . import clusters, early_start, random, repetition  # noqa: F401  (importing the latter two registers their rules)
+from . import assertions, clusters, early_start, random, repetition  # noqa: F401  (three of them for the rules they register)
 from .body import unsupported
 from .builder import Builder
 from .equal_parts import choose
