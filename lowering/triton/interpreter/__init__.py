@@ -2,7 +2,7 @@
 
 from bascule.dialect.interpreter.errors import InterpreterError
 
-from .machine import run_kernel
 from .memory import Memory, share
+from .run import run_kernel
 
 __all__ = ["InterpreterError", "Memory", "run_kernel", "share"]

@@ -1,12 +1,10 @@
 """Rules for the operations of `tt` and `scf`; those of `arith` and `math` are the reference interpreter's."""
 
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from bascule.dialect.interpreter.errors import error
-from bascule.dialect.interpreter.scalars import DIVISIONS, SCALARS
+from bascule.dialect.interpreter.scalars import SCALARS
 from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
@@ -16,31 +14,15 @@ from ..clusters import ARRIVE, gathering
 from ..early_start import WAIT
 from ..libdevice import LIBDEVICE
 from ..registers import PACKED
+from .machine import Machine, Rule
 from .memory import Either, Pointer, atomic, compare_and_swap, load, store
-
-if TYPE_CHECKING:
-    from .machine import Machine
+from .scalars import scalar
 
 _FUNCTIONS = {symbol: name for name, symbol in LIBDEVICE.items()}
 
 
-def _shape(machine: "Machine", type_: ir.Type) -> list[int]:
+def _shape(machine: Machine, type_: ir.Type) -> list[int]:
     return [machine.programs, *(type_.shape if isinstance(type_, ir.RankedTensorType) else [])]
-
-
-def scalar(op: ir.Operation, name: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The operation `name` of `arith` or `math`, element by element. Lanes that divide by zero hold junk, as on a GPU."""
-    seen: Any = SimpleNamespace(
-        results=[SimpleNamespace(type=element(result.type)) for result in op.results], attributes=op.attributes
-    )
-    if name in DIVISIONS:
-        x, y = operands
-        result = DIVISIONS[name][1](seen, x, torch.where(y == 0, 1, y))
-    elif name in SCALARS:
-        result = SCALARS[name](seen, *operands)
-    else:
-        raise error(op, "is not known to the interpreter")
-    return list(result) if isinstance(result, tuple) else [result]
 
 
 def _constant(machine, op):
@@ -196,7 +178,7 @@ def _either(condition: torch.Tensor, a: Any, b: Any) -> Any:
     return torch.where(condition.reshape([-1] + [1] * (a.dim() - 1)), a, b)
 
 
-RULES = {
+RULES: dict[str, Rule] = {
     "arith.constant": _constant,
     "arith.select": _select,
     "tt.get_program_id": _program,
