@@ -5,7 +5,6 @@ A loop that is held (`loop.whole`) begins each of its tiles with nothing, and en
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 from bascule.dialect.analysis.nested_loops import inner_loops
 from bascule.dialect.ir.regions import end_of
@@ -16,17 +15,15 @@ from bascule.dialect.mlir import ir
 from .body import Loop, Row, unsupported
 from .builder import Builder, element
 from .folding import Fold, take
+from .loop_body import LoopBody
 from .reductions import REDUCTIONS, SCANS, Reduction, Values, reduce_along, reduce_together, scan_along
 from .tiles import Axes, Tile, shaped, spread
-
-if TYPE_CHECKING:
-    from .loops import Emitter
 
 
 class Walker:
     """A foreach: it carries nothing. `width`: the values it carries."""
 
-    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         self.e, self.op, self.loop = emitter, op, loop
         self.width = 0
         self.outside: Axes = emitter.axes  # those in force around the loop
@@ -66,7 +63,7 @@ class Walker:
 class ReduceWalker(Walker):
     """A reduction: accumulators over all axes, combined along the loop's at the end."""
 
-    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
         self.kind = op.attributes["kind"].value
         self.reduction: Reduction = REDUCTIONS[self.kind]
@@ -153,7 +150,7 @@ def join_states(b: Builder, walkers: Sequence[Walker], axis: int) -> None:
 class ComputeWalker(Walker):
     """A row kept near the processor: a tile if it is one, else it is computed again where it is read."""
 
-    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
         emitter.rows[op.results[0]] = Row(op, (), loop.order)
 
@@ -173,7 +170,7 @@ class ScanWalker(Walker):
     result is used after the loop, and fails if it is not.
     """
 
-    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
         kind = op.attributes["kind"].value
         sizes = op.attributes["ranges"].value.results
@@ -233,7 +230,7 @@ class ScanWalker(Walker):
 class ColumnsWalker(Walker):
     """Reductions at each point of a foreach that is held, over the rows that another loop walks: see `along` in `schedule-kernels`."""
 
-    def __init__(self, emitter: "Emitter", op: ir.Operation, loop: Loop):
+    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
         self.reduces = inner_loops(op)
         if loop.axis is not None or any(
