@@ -12,7 +12,8 @@ from typing import Any
 from bascule.frontend.graph_key import NotKeyed
 from bascule.lowering.triton.compilation import compile_kernels
 from bascule.lowering.triton.kernel_cache import key_of
-from bascule.lowering.triton.programs import LoweredKernels, lower_kernels
+from bascule.lowering.triton.programs import lower_kernels
+from bascule.lowering.triton.triton_kernel import LoweredKernels
 from bascule.runtime.extents import extent
 
 from .cache_directory import store_of

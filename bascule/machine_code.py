@@ -52,7 +52,8 @@ def start_cubin_images(
 ) -> "Callable[[Refuse | None], dict[str, CubinImage]]":
     """`cubin_images`, by other threads; what is returned waits for it."""
     from bascule.lowering.refusals import reraise
-    from bascule.lowering.triton.compilation import TritonKernel, start_compiling
+    from bascule.lowering.triton.compilation import start_compiling
+    from bascule.lowering.triton.triton_kernel import TritonKernel
     from bascule.runtime.cuda import capability
 
     compiling = start_compiling(

@@ -126,7 +126,7 @@ class Interpret:
         return {"target": "cuda"}
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
-        from bascule.lowering.triton.programs import InterpretedKernels
+        from bascule.lowering.triton.interpreter.plans import InterpretedKernels
         from bascule.runtime.unwritten import PATTERN, begins_unwritten
 
         refusals = Refusals(module, record)

@@ -17,61 +17,18 @@ from bascule.dialect.analysis import cuda_clusters
 from bascule.dialect.analysis.cuda_machine import SHARED
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.dialect.interrupts import pass_on
-from bascule.dialect.ir.locations import source_of
-from bascule.dialect.mlir import ir
 
 from ..refusals import Refuse, reraise
 from ..threads import start
 from . import assembler
 from .assembly import reassemble
 from .early_start import for_capability, waits
-from .kernel import CLUSTER, GRID, RESIDENT, STAGES, WARPS
 from .kernel_cache import KernelCache, MachineCode, key_of
+from .triton_kernel import TritonKernel
 
-LAUNCH = (GRID, WARPS, STAGES, RESIDENT, CLUSTER)
 # Environment variables that change what Triton compiles, or that it is to compile, and not only where it keeps files.
 CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
 PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
-
-
-@dataclass(frozen=True)
-class TritonKernel:
-    """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols, None where only machine
-    code is wanted; `location` is the user's line, or empty; `resident`: registers leave room for so
-    many programs on a multiprocessor (0: as it comes); `cluster`: the programs that the GPU runs at the same time, neighbours in the grid."""
-
-    name: str
-    ttir: str = field(repr=False)
-    grid: ir.AffineMap | None
-    warps: int
-    stages: int
-    location: str = ""
-    resident: int = 0
-    cluster: int = 1
-
-    @property
-    def title(self) -> str:
-        """For messages."""
-        return f"kernel '{self.name}'" + (f" ({self.location})" if self.location else "")
-
-
-def triton_kernels(module: ir.Module) -> list[TritonKernel]:
-    """The kernels of a module that `to-triton` left. The text carries the users' source lines."""
-    kernels = []
-    with module.context, ir.Location.unknown():
-        for view in module.body.operations:
-            function = view.operation
-            if function.name != "tt.func":
-                continue
-            alone = ir.Module.create()
-            copy = function.clone(ir.InsertionPoint(alone.body))
-            grid, warps, stages, resident, cluster = (function.attributes[name].value for name in LAUNCH)
-            for name in LAUNCH:
-                del copy.attributes[name]
-            text = alone.operation.get_asm(enable_debug_info=True)
-            name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
-            kernels.append(TritonKernel(name, text, grid, warps, stages, location, resident, cluster))
-    return kernels
 
 
 def compile_kernel(kernel: TritonKernel, capability: int) -> Any:

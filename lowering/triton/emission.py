@@ -9,7 +9,8 @@ from bascule.dialect.errors import CompilerError, UserError
 from bascule.dialect.mlir import ir
 
 from . import assembler
-from .compilation import TritonKernel, compile_kernel, triton_kernels
+from .compilation import compile_kernel
+from .triton_kernel import TritonKernel, triton_kernels
 
 DEFAULT_TARGET = "sm_90"
 # What moves data, waits for it, or computes slowly: the rest of a kernel's instructions is counted only.

@@ -11,6 +11,7 @@ programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch n
     bascule.cluster programs that the GPU runs at the same time, neighbours in the grid
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -24,7 +25,6 @@ from bascule.dialect.mlir import ir
 from . import assertions, clusters, early_start, random, repetition  # noqa: F401  (three of them for the rules they register)
 from .body import unsupported
 from .builder import Builder
-from .equal_parts import choose
 from .expressions import ACCESSES, Expr, Expressions, stored
 from .indexing import Indexing
 from .loops import Emitter
@@ -221,7 +221,7 @@ class KernelFunction:
             start = end
 
     def _equal_parts(self) -> list[list[tuple[Part, list[ir.Value]]]]:
-        """The parts with their buffers, neighbours that do the same together."""
+        """The parts with their buffers, neighbours that do the same together: an optimizer's step over 128 tensors is one body, not 128."""
         runs: list[list[tuple[Part, list[ir.Value]]]] = []
         before = None
         for part in self.parts:
@@ -240,7 +240,7 @@ class KernelFunction:
             self._emit_part(e, first, program)
             return
         number = e.ix.op("arith.divui", program, e.ix.evaluate(each)).value
-        pointers = choose(e.b, number, [[e.buffers[buffer] for buffer in buffers] for _, buffers in run])
+        pointers = _choose(e.b, number, [[e.buffers[buffer] for buffer in buffers] for _, buffers in run])
         before = e.buffers
         e.buffers = before | dict(zip(names, pointers))
         self._emit_part(e, first, e.ix.op("arith.remui", program, e.ix.evaluate(each)))
@@ -262,6 +262,17 @@ class KernelFunction:
                 e.ix.bind(groups, at)
                 conditions.enter_context(e.under(bound, False))
             e.block(part.op.regions[0].blocks[0])
+
+
+def _choose(b: Builder, number: ir.Value, rows: Sequence[Sequence[ir.Value]]) -> list[ir.Value]:
+    """Row `number` of `rows`, one select after the other: a tree of branches would become selects too, with all addresses in registers."""
+    chosen = list(rows[0])
+    for row_number, row in enumerate(rows[1:], 1):
+        here = b.compare("eq", number, b.constant(number.type, row_number))
+        for column, value in enumerate(row):
+            if value != rows[0][column] or chosen[column] != rows[0][column]:
+                chosen[column] = b.select(here, value, chosen[column])
+    return chosen
 
 
 def _divisible(bytes_: int) -> ir.DictAttr:

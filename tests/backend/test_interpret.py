@@ -3,7 +3,7 @@
 import pytest
 import torch
 from bascule.lowering.triton.interpreter import InterpreterError
-from bascule.lowering.triton.programs import InterpretedKernels
+from bascule.lowering.triton.interpreter.plans import InterpretedKernels
 from target_cases import CASES, DYNAMIC, check, check_misaligned, gpt2, training_step
 from torch.nn import functional as F
 
