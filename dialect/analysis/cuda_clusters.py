@@ -2,7 +2,7 @@
 
 from ..ir.types import byte_width
 from ..mlir import ir
-from .cuda_domains import POSITIONS, Domain, DomainSchedule
+from .cuda_domains import POSITIONS, Domain, DomainPlan
 from .cuda_machine import VECTOR, WARP, waste
 from .nested_loops import inner_loops
 
@@ -47,7 +47,7 @@ def unshared(kernel: ir.Operation) -> str | None:
     return "a buffer that is read and stored to" if loaded & stored else None
 
 
-def shared_rows(domain: Domain) -> DomainSchedule | None:
+def shared_rows(domain: Domain) -> DomainPlan | None:
     """The schedule of long rows that are read again, held in the registers of a cluster's programs. None where they do not fit, or are walked as
     fast."""
     lengths = {*domain.lengths}
@@ -67,7 +67,7 @@ def shared_rows(domain: Domain) -> DomainSchedule | None:
     order = list(range(len(domain.indices)))
     axes, tile = ([len(order)], [1]) if order else ([], [])
     loops = domain.plan(dict.fromkeys(domain.lanes, step), domain.lanes)
-    return DomainSchedule("row", order, axes, tile, warps, 1, TOGETHER // warps, MOST, loops)
+    return DomainPlan("row", order, axes, tile, warps, 1, TOGETHER // warps, MOST, loops=loops)
 
 
 def _read_again(domain: Domain) -> dict[ir.Value, int]:

@@ -4,7 +4,7 @@ from math import prod
 
 from ..mlir import ir
 from .bodies import sizes_of
-from .cuda_domains import Domain, DomainSchedule
+from .cuda_domains import Domain, DomainPlan
 from .cuda_machine import LARGE, WARP, power_of_two, warps_of
 from .cuda_pointwise import flat
 from .nested_loops import iterations, needs
@@ -24,7 +24,7 @@ SEARCHED = 4  # elements of a thread whose reads wait for one another: many warp
 SHORT = 16  # points of a loop that is run point by point
 
 
-def columns(domain: Domain) -> DomainSchedule:
+def columns(domain: Domain) -> DomainPlan:
     order = domain.order(domain.indices, domain.sizes)
     lengths = [iterations(sizes_of(loop)) for loop in domain.inner]
     scans = any(loop.name == "bascule.scan" for loop in domain.inner)
@@ -68,9 +68,7 @@ def columns(domain: Domain) -> DomainSchedule:
     tile = [1] * (len(runs) - 1) + [wide]
     axes = [len(run) for run in runs]
     rows = max((loop.step for loop in loops), default=1)
-    schedule = DomainSchedule(
-        "scan" if scans else "column", order, axes, tile, warps_of(wide * rows, each), loops=loops
-    )
+    schedule = DomainPlan("scan" if scans else "column", order, axes, tile, warps_of(wide * rows, each), loops=loops)
     if aligned and not scans and programs >= sm_count:
         schedule.stages = _stages(domain, wide, elements == MASKED)
     return schedule

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
@@ -11,7 +11,8 @@ from ..mlir import ir
 from .accesses import Access, accesses_of
 from .bodies import magnitude, sizes_of
 from .cuda_machine import LARGE, VECTOR, CudaMachine
-from .cuda_walks import InnerLoop, Walks
+from .cuda_schedule_form import DomainSchedule, LoopSchedule
+from .cuda_walks import Walks
 from .indexing import Indexing
 from .nested_loops import inner_loops, iterations
 
@@ -19,28 +20,14 @@ POSITIONS = ("argmax", "argmin")
 
 
 @dataclass
-class DomainSchedule:
-    """Of one parallel domain, see `schedule-kernels`. `stages`: steps of its walks in flight; `resident`: programs of a
+class DomainPlan(DomainSchedule):
+    """What is wanted for one parallel domain, of the program too. `stages`: steps of its walks in flight; `resident`: programs of a
     multiprocessor that registers leave room for (0: as it comes); `cluster`: programs that share a tile."""
 
-    kind: str
-    order: list[int]
-    axes: list[int]
-    tile: list[int]
     warps: int
     stages: int = 1
     resident: int = 0
     cluster: int = 1
-    loops: list[InnerLoop] = field(default_factory=list)
-
-    def attributes(self) -> dict[str, ir.Attribute]:
-        return {
-            "kind": ir.StringAttr.get(self.kind),
-            "order": ir.DenseI64ArrayAttr.get(self.order),
-            "axes": ir.DenseI64ArrayAttr.get(self.axes),
-            "tile": ir.DenseI64ArrayAttr.get(self.tile),
-            "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
-        }
 
 
 class Domain:
@@ -62,7 +49,7 @@ class Domain:
             for index in access.steps:
                 if access.adjacent(index):
                     self.along[index] += self.bytes(access)
-        self.plans: dict[ir.Operation, InnerLoop] = {}
+        self.plans: dict[ir.Operation, LoopSchedule] = {}
         self.lanes = [lanes for loop in self.inner for lanes in self._lanes(loop)]
         self.lengths = [iterations(sizes_of(loop)) for loop in self.lanes]
 
@@ -133,7 +120,7 @@ class Domain:
         """Bytes that the access which touches most does."""
         return max(map(self.bytes, self.accesses), default=0)
 
-    def plan(self, steps: dict[ir.Operation, int], held: Collection[ir.Operation] = ()) -> list[InnerLoop]:
+    def plan(self, steps: dict[ir.Operation, int], held: Collection[ir.Operation] = ()) -> list[LoopSchedule]:
         """The schedules of the loops, of which `steps` have several points at once, and `held` all their tiles."""
         walks = Walks(self.accesses, self.loop_order, steps, held)
         loops = walks.among(self.inner)

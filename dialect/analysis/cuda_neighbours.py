@@ -4,25 +4,22 @@ A neighbour differs in numbers that a lowering takes as they are: which loops ar
 stays as it was decided, and with it what a program may not do.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
 from ..ir.attributes import ScheduleAttr
 from ..mlir import ir
 from .cuda_clusters import MOST as MOST_PROGRAMS
-from .cuda_clusters import shared_by
 from .cuda_machine import WARP
-from .cuda_walks import MOST_KEPT, i64, walks
+from .cuda_schedule_form import MOST_KEPT, DomainSchedule, KernelSchedule, LoopSchedule, from_attribute, to_attribute
 from .nested_loops import inner_loops
 
 MOST_WARPS, MOST_STAGES = 32, 4
 MOST_ELEMENTS = 1 << 15  # of a program's tile at a step of its loops: 32 a thread of 32 warps
 MOST_HELD = 128  # of them, that a thread has: more are spilled, and assembling takes minutes
 LEAST_STEP = 32  # points of a loop at once: a warp's
-
-Config = dict[str, ir.Attribute]
 
 
 @dataclass(frozen=True)
@@ -35,115 +32,96 @@ class Neighbour:
 
 def neighbours(kernel: ir.Operation) -> list[Neighbour]:
     """At most nine schedules near that of `kernel`, a `bascule.kernel` with one for a GPU. To be called in its context."""
-    config = _entries(kernel.attributes["schedule"].config)
-    return [Neighbour(change, ScheduleAttr.get(ir.DictAttr.get(near))) for change, near in _near(kernel, config)]
+    found = _near(kernel, from_attribute(kernel))
+    return [Neighbour(change, ScheduleAttr.get(to_attribute(near))) for change, near in found]
 
 
-def _near(kernel: ir.Operation, config: Config) -> Iterator[tuple[str, Config]]:
-    warps, stages = config["warps"].value, config["stages"].value
-    most = max(map(_elements, map(_entries, config["parts"]) if "parts" in config else [config]))
+def _near(kernel: ir.Operation, own: KernelSchedule) -> Iterator[tuple[str, KernelSchedule]]:
+    warps, stages, programs = own.warps, own.stages, own.cluster
+    most = max(map(_elements, own.domains))
     for other in (2 * warps, warps // 2):
         if 1 <= other <= MOST_WARPS and (other > warps or most <= MOST_HELD * WARP * other):
-            yield f"warps {warps} -> {other}", config | _warps(config, other)
-    wider = _each_domain(kernel, config, partial(_steps, double=True))
+            yield f"warps {warps} -> {other}", _with_warps(own, other)
+    wider = _each_domain(kernel, own, partial(_steps, double=True))
     if wider is not None and 2 * warps <= MOST_WARPS:
-        yield f"warps {warps} -> {2 * warps}, steps x 2", wider | _warps(config, 2 * warps)
-    programs = shared_by(kernel)
+        yield f"warps {warps} -> {2 * warps}, steps x 2", _with_warps(wider, 2 * warps)
     for other in (2 * programs, programs // 2) if programs > 1 else ():
         if 1 < other <= MOST_PROGRAMS:
-            yield f"cluster {programs} -> {other}", config | {"cluster": i64(other)}
+            yield f"cluster {programs} -> {other}", replace(own, cluster=other)
     for double in (True, False):
-        tiled = _each_domain(kernel, config, partial(_tile, double=double)) if programs == 1 else None
+        tiled = _each_domain(kernel, own, partial(_tile, double=double)) if programs == 1 else None
         if tiled is not None:
             yield "tile x 2" if double else "tile / 2", tiled
     for double in (True, False):
-        stepped = _each_domain(kernel, config, partial(_steps, double=double))
+        stepped = _each_domain(kernel, own, partial(_steps, double=double))
         if stepped is not None:
             yield "steps x 2" if double else "steps / 2", stepped
-    if _each_domain(kernel, config, partial(_steps, double=None)) is not None:  # only walks are read ahead
+    if _each_domain(kernel, own, partial(_steps, double=None)) is not None:  # only walks are read ahead
         for other in (stages + 1, stages - 1):
             if 1 <= other <= MOST_STAGES:
-                yield f"stages {stages} -> {other}", config | {"stages": i64(other)}
+                yield f"stages {stages} -> {other}", replace(own, stages=other)
 
 
-def _warps(config: Config, warps: int) -> Config:
-    """The keys of programs of `warps`: as many of those warps as before have room on a multiprocessor."""
-    keys: Config = {"warps": i64(warps)}
-    if "resident" in config:
-        keys["resident"] = i64(max(1, config["resident"].value * config["warps"].value // warps))
-    return keys
+def _with_warps(schedule: KernelSchedule, warps: int) -> KernelSchedule:
+    """Programs of `warps`: as many of those warps as before have room on a multiprocessor."""
+    room = schedule.resident * schedule.warps
+    return replace(schedule, warps=warps, resident=max(1, room // warps) if room else 0)
 
 
 def _each_domain(
-    kernel: ir.Operation, config: Config, change: Callable[[ir.Operation, Config], Config | None]
-) -> Config | None:
-    """`config` with each of its domains changed; None where none changes, or one has too many elements then."""
-    if "parts" not in config:
-        return _fitting(config, change(kernel, config))
-    parts = [_entries(part) for part in config["parts"]]
-    changed = [_fitting(part, change(op, part)) for op, part in zip(inner_loops(kernel), parts)]
-    if all(part is None for part in changed):
+    kernel: ir.Operation, own: KernelSchedule, change: Callable[[ir.Operation, DomainSchedule], DomainSchedule | None]
+) -> KernelSchedule | None:
+    """`own` with each of its domains changed; None where none changes. One that would have too many elements stays."""
+    ops = inner_loops(kernel) if own.group else [kernel]
+    changed = [_fitting(domain, change(op, domain)) for op, domain in zip(ops, own.domains)]
+    if all(domain is None for domain in changed):
         return None
-    kept = [ir.DictAttr.get(new or old) for new, old in zip(changed, parts)]
-    return config | {"parts": ir.ArrayAttr.get(kept)}
+    return replace(own, domains=[new or old for new, old in zip(changed, own.domains)])
 
 
-def _fitting(before: Config, after: Config | None) -> Config | None:
+def _fitting(before: DomainSchedule, after: DomainSchedule | None) -> DomainSchedule | None:
     return None if after is None or _elements(after) > max(MOST_ELEMENTS, _elements(before)) else after
 
 
-def _elements(domain: Config) -> int:
+def _elements(domain: DomainSchedule) -> int:
     """Of a program's tile at the longest step, or all the steps that it keeps."""
-    return prod(domain["tile"]) * _longest(domain["loops"])
+    return prod(domain.tile) * _longest(domain.loops)
 
 
-def _longest(loops: ir.ArrayAttr) -> int:
-    entries = [_entries(loop) for loop in loops]
-    return max([1, *(max(entry["step"].value * _kept(entry), _longest(entry["loops"])) for entry in entries)])
+def _longest(loops: Sequence[LoopSchedule]) -> int:
+    return max([1, *(max(loop.step * (loop.kept or 1), _longest(loop.loops)) for loop in loops)])
 
 
-def _kept(loop: Config) -> int:
-    """The steps of a loop that are in registers at once."""
-    return loop["kept"].value if "kept" in loop else 1
-
-
-def _tile(op: ir.Operation, domain: Config, double: bool) -> Config | None:
+def _tile(op: ir.Operation, domain: DomainSchedule, double: bool) -> DomainSchedule | None:
     """The last axis of the tile twice or half as long."""
-    tile = list(domain["tile"])
-    if not tile or (tile[-1] == 1 and not double):
+    if not domain.tile or (domain.tile[-1] == 1 and not double):
         return None
-    tile[-1] = tile[-1] * 2 if double else tile[-1] // 2
-    return domain | {"tile": ir.DenseI64ArrayAttr.get(tile)}
+    *outer, last = domain.tile
+    return replace(domain, tile=(*outer, last * 2 if double else last // 2))
 
 
-def _steps(op: ir.Operation, domain: Config, double: bool | None) -> Config | None:
+def _steps(op: ir.Operation, domain: DomainSchedule, double: bool | None) -> DomainSchedule | None:
     """The loops that are walked, with steps twice or half as long (None: as they are); a walk stays one. None where there is no such loop,
     or a step would be the whole of one or too short."""
     changed = False
 
-    def stepped(loop: ir.Operation, entry: Config) -> Config | None:
+    def stepped(op: ir.Operation, loop: LoopSchedule) -> LoopSchedule | None:
         nonlocal changed
-        inner = nested(inner_loops(loop), entry)
+        inner = nested(inner_loops(op), loop.loops)
         if inner is None:
             return None
-        step = entry["step"].value
-        if "held" not in entry and walks(loop, step):
-            changed = True
-            step = step if double is None else 2 * step if double else step // 2
-            if step < LEAST_STEP or not walks(loop, step):
-                return None
-        kept = {"kept": i64(entry["kept"].value * entry["step"].value // step)} if "kept" in entry else {}
-        return None if kept and not 1 <= kept["kept"].value <= MOST_KEPT else inner | {"step": i64(step)} | kept
+        if not loop.walks(op):
+            return replace(loop, loops=inner)
+        changed = True
+        step = loop.step if double is None else 2 * loop.step if double else loop.step // 2
+        after = replace(loop, step=step, kept=loop.kept * loop.step // step, loops=inner)
+        lost = loop.kept and not 1 <= after.kept <= MOST_KEPT
+        return None if step < LEAST_STEP or not after.walks(op) or lost else after
 
-    def nested(loops: list[ir.Operation], entry: Config) -> Config | None:
-        made = [stepped(loop, _entries(part)) for loop, part in zip(loops, entry["loops"])]
-        if any(part is None for part in made):
-            return None
-        return entry | {"loops": ir.ArrayAttr.get([ir.DictAttr.get(part) for part in made])}
+    def nested(ops: Sequence[ir.Operation], loops: Sequence[LoopSchedule]) -> list[LoopSchedule] | None:
+        made = [stepped(op, loop) for op, loop in zip(ops, loops)]
+        found = [loop for loop in made if loop is not None]
+        return found if len(found) == len(made) else None
 
-    result = nested(inner_loops(op), domain)
-    return result if changed else None
-
-
-def _entries(config: ir.Attribute) -> Config:
-    return {entry.name: entry.attr for entry in ir.DictAttr(config)}
+    loops = nested(inner_loops(op), domain.loops)
+    return replace(domain, loops=loops) if changed and loops is not None else None

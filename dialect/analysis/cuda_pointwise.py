@@ -3,7 +3,7 @@
 from ..ir.regions import ops_in
 from ..ir.shapes import constant
 from ..mlir import ir
-from .cuda_domains import Domain, DomainSchedule
+from .cuda_domains import Domain, DomainPlan
 from .cuda_machine import LARGE, VECTOR, WARP, power_of_two, warps_of, waste
 from .read_chains import SEARCH, longest_chain
 
@@ -19,7 +19,7 @@ SEARCHED = 2  # elements of a thread whose reads wait for one another: many warp
 REPEATED_EACH = 2  # elements of a thread that repeats steps until its whole program is done; one warp, whose threads need not wait for others
 
 
-def pointwise(domain: Domain) -> DomainSchedule:
+def pointwise(domain: Domain) -> DomainPlan:
     order = domain.order(domain.indices, domain.sizes)
     if _has(domain, "scf.for"):
         return _segments(domain, order)
@@ -30,7 +30,7 @@ def pointwise(domain: Domain) -> DomainSchedule:
     return _transposed(domain, order) or _broadcast(domain, order) or flat(domain, "pointwise", order)
 
 
-def flat(domain: Domain, kind: str, order: list[int], threads: int = FLAT, each: int = 0) -> DomainSchedule:
+def flat(domain: Domain, kind: str, order: list[int], threads: int = FLAT, each: int = 0) -> DomainPlan:
     """One axis: `each` elements a thread (0: 16 bytes of the narrowest), fewer points a program where that leaves multiprocessors idle."""
     points = domain.points if domain.points is not None else LARGE
     each = each or _each(domain)
@@ -39,7 +39,7 @@ def flat(domain: Domain, kind: str, order: list[int], threads: int = FLAT, each:
         block //= 2
     block = min(block, max(WARP, power_of_two(points)))
     axes, tile = ([len(order)], [block]) if order else ([], [])
-    return DomainSchedule(kind, order, axes, tile, warps_of(block, each))
+    return DomainPlan(kind, order, axes, tile, warps_of(block, each))
 
 
 def _each(domain: Domain) -> int:
@@ -53,7 +53,7 @@ def _has(domain: Domain, loop: str) -> bool:
     return any(op.name == loop for op in ops_in(domain.op))
 
 
-def _segments(domain: Domain, order: list[int]) -> DomainSchedule:
+def _segments(domain: Domain, order: list[int]) -> DomainPlan:
     """Points of one row have loops of one length: a program has one row, or a part of it, and of short ones several."""
     runs = domain.runs(order)
     if len(runs) < 2:
@@ -64,10 +64,10 @@ def _segments(domain: Domain, order: list[int]) -> DomainSchedule:
         wide //= 2
     high = max(1, FLAT // wide)
     rest = len(order) - len(runs[-1])
-    return DomainSchedule("segments", order, [rest, len(runs[-1])], [high, wide], warps_of(high * wide, RAGGED_EACH))
+    return DomainPlan("segments", order, [rest, len(runs[-1])], [high, wide], warps_of(high * wide, RAGGED_EACH))
 
 
-def _broadcast(domain: Domain, order: list[int]) -> DomainSchedule | None:
+def _broadcast(domain: Domain, order: list[int]) -> DomainPlan | None:
     """Two axes, where some accesses do not see the domain as one flat index: what varies with one of them is read once for the
     other, and no position is taken apart. None where that would leave many points of a program without work."""
     runs = domain.runs(order)
@@ -94,7 +94,7 @@ def _broadcast(domain: Domain, order: list[int]) -> DomainSchedule | None:
             high = warps * SHARED_FILL * WARP // wide
     if waste(inner, wide) > WASTE or waste(outer, high) > WASTE or wide < WARP:
         return None
-    return DomainSchedule("pointwise", order, [rest, len(runs[-1])], [high, wide], warps)
+    return DomainPlan("pointwise", order, [rest, len(runs[-1])], [high, wide], warps)
 
 
 def _shared(domain: Domain, runs: list[list[int]]) -> float:
@@ -111,7 +111,7 @@ def _shared(domain: Domain, runs: list[list[int]]) -> float:
     return sum(same.values()) / max(1, sum(own.values()))
 
 
-def _transposed(domain: Domain, order: list[int]) -> DomainSchedule | None:
+def _transposed(domain: Domain, order: list[int]) -> DomainPlan | None:
     """Two axes, where a good part of the bytes runs along another index than the rest: each access is coalesced in its own
     order, and the values change places between threads."""
     runs = domain.runs(order)
@@ -129,7 +129,7 @@ def _transposed(domain: Domain, order: list[int]) -> DomainSchedule | None:
     wide = min(second, max(side, area // max(1, min(first, side))))
     high = min(first, max(1, area // wide))
     tile = [high if run is other else wide if run is main else 1 for run in runs]
-    return DomainSchedule("transposed", order, [len(run) for run in runs], tile, warps_of(high * wide, 16))
+    return DomainPlan("transposed", order, [len(run) for run in runs], tile, warps_of(high * wide, 16))
 
 
 def _across(domain: Domain, dim: int, main: int) -> int:

@@ -2,7 +2,7 @@
 
 from ..mlir import ir
 from .bodies import sizes_of
-from .cuda_domains import Domain, DomainSchedule
+from .cuda_domains import Domain, DomainPlan
 from .cuda_machine import VECTOR, WARP, CudaMachine, power_of_two
 from .nested_loops import iterations
 from .row_products import summed
@@ -16,7 +16,7 @@ HELD = 256  # bytes of the matrices that a thread holds, at most
 SEVERAL_WARPS, SEVERAL_HELD = 4, 384  # the same, and warps, where matrices are multiplied by several rows
 
 
-def products(domain: Domain) -> DomainSchedule | None:
+def products(domain: Domain) -> DomainPlan | None:
     """The schedule of a domain of such products (`row_products`); None for others, and for rows that a program's registers do not hold."""
     length = summed(domain)
     if length is None:
@@ -42,7 +42,7 @@ def products(domain: Domain) -> DomainSchedule | None:
     steps = {loop: power_of_two(iterations(sizes_of(loop))) for loop in domain.lanes} | dict.fromkeys(sums, tile)
     held: list[ir.Operation] = [] if whole else sums
     order = list(range(len(domain.indices)))
-    return DomainSchedule("row", order, [len(order)], [together], warps, loops=domain.plan(steps, held))
+    return DomainPlan("row", order, [len(order)], [together], warps, loops=domain.plan(steps, held))
 
 
 def _together(points: int, row: int, machine: CudaMachine, alone: bool) -> int:

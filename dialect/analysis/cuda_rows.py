@@ -6,9 +6,9 @@ from ..mlir import ir
 from .accesses import Access
 from .bodies import sizes_of
 from .cuda_clusters import shared_rows
-from .cuda_domains import Domain, DomainSchedule
+from .cuda_domains import Domain, DomainPlan
 from .cuda_machine import LARGE, MOST_WARPS, VECTOR, WARP, power_of_two, warps_of, waste
-from .cuda_walks import InnerLoop
+from .cuda_schedule_form import LoopSchedule
 from .nested_loops import inner_loops, iterations, needs
 
 HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take ...
@@ -54,7 +54,7 @@ OVERFLOWING, NARROW, KEPT = 1 << 18, 2, _Step(FULL, 8, kept=4)
 REST, MOST_HELD = 10, 10
 
 
-def rows(domain: Domain) -> DomainSchedule:
+def rows(domain: Domain) -> DomainPlan:
     values = max(1, _held(domain))
     limit, room = int(domain.machine.registers * HOLDABLE) // values, int(domain.machine.registers * CROWDED) // values
     if not any(inner_loops(loop) for loop in domain.inner):
@@ -102,7 +102,7 @@ def rows(domain: Domain) -> DomainSchedule:
         warps = warps_of(
             elements, HELD if walked or riding or (elements > SHORT and not _meet_once(domain)) else HELD_MORE
         )
-    schedule = DomainSchedule("scan" if scans else "row", order, axes, tile, warps, loops=loops)
+    schedule = DomainPlan("scan" if scans else "row", order, axes, tile, warps, loops=loops)
     together = max(1, BESIDE // warps)
     schedule.stages = _stages(domain, scans, together)
     if riding and points > domain.machine.sm_count:
@@ -203,7 +203,7 @@ def _indices(loop: ir.Operation) -> list[ir.Value]:
     return list(loop.regions[0].blocks[0].arguments)
 
 
-def _along(loop: ir.Operation, plan: InnerLoop) -> ir.Value:
+def _along(loop: ir.Operation, plan: LoopSchedule) -> ir.Value:
     """The index of a loop that memory runs along."""
     return _indices(loop)[plan.order[-1]]
 

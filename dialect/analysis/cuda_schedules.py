@@ -3,13 +3,13 @@
 from ..ir.shapes import size_map
 from ..mlir import ir
 from .cuda_columns import columns
-from .cuda_domains import Domain, DomainSchedule
+from .cuda_domains import Domain, DomainPlan
 from .cuda_machine import CudaMachine
 from .cuda_pointwise import pointwise
 from .cuda_products import products
 from .cuda_rows import rows
+from .cuda_schedule_form import KernelSchedule, to_attribute
 from .cuda_shared import shared
-from .cuda_walks import i64
 from .indexing import Indexing
 from .nested_loops import inner_loops
 from .reach import reach_of
@@ -19,37 +19,29 @@ NARROW = (1 << 31) - (1 << 20)  # indices below have 32 bits: the last program's
 
 def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> ir.DictAttr:
     """The schedule of one `bascule.kernel`."""
-    if _is_group(kernel):
-        schedules = [_schedule(Domain(op, machine, indexing)) for op in inner_loops(kernel)]
-        keys: dict[str, ir.Attribute] = {
-            "kind": ir.StringAttr.get("group"),
-            "parts": ir.ArrayAttr.get([ir.DictAttr.get(schedule.attributes()) for schedule in schedules]),
-        }
-    else:
-        schedules = [_schedule(Domain(kernel, machine, indexing))]
-        keys = schedules[0].attributes()
-    return ir.DictAttr.get(
-        {
-            "target": ir.StringAttr.get("cuda"),
-            **keys,
-            "warps": i64(max(schedule.warps for schedule in schedules)),
-            "stages": i64(min(schedule.stages for schedule in schedules)),
-            **_indices(kernel, indexing),
-            **({"resident": i64(resident)} if (resident := min(s.resident for s in schedules)) else {}),
-            **({"cluster": i64(schedules[0].cluster)} if schedules[0].cluster > 1 else {}),
-            "capability": i64(machine.capability),
-        }
+    group = _is_group(kernel)
+    domains = [_schedule(Domain(op, machine, indexing)) for op in (inner_loops(kernel) if group else [kernel])]
+    bits, narrow = _indices(kernel, indexing)
+    schedule = KernelSchedule(
+        domains,
+        group,
+        warps=max(domain.warps for domain in domains),
+        stages=min(domain.stages for domain in domains),
+        index_bits=bits,
+        capability=machine.capability,
+        narrow=narrow,
+        resident=min(domain.resident for domain in domains),
+        cluster=domains[0].cluster,
     )
+    return to_attribute(schedule)
 
 
-def _indices(kernel: ir.Operation, indexing: Indexing) -> dict[str, ir.Attribute]:
-    """The keys that say how wide indices are."""
+def _indices(kernel: ir.Operation, indexing: Indexing) -> tuple[int, ir.AffineMap | None]:
+    """How wide indices are, and what decides whether narrow ones do."""
     reach = reach_of(kernel, indexing)
     if reach is None or reach.static >= NARROW:
-        return {"index_bits": i64(64)}
-    if not reach.dynamic:
-        return {"index_bits": i64(32)}
-    return {"index_bits": i64(64), "narrow": ir.AffineMapAttr.get(size_map(reach.dynamic))}
+        return 64, None
+    return (64, size_map(reach.dynamic)) if reach.dynamic else (32, None)
 
 
 def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> set[ir.Operation]:
@@ -61,7 +53,7 @@ def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing)
     return {loop for domain in domains for loop, plan in domain.plans.items() if plan.walks(loop)}
 
 
-def _schedule(domain: Domain) -> DomainSchedule:
+def _schedule(domain: Domain) -> DomainPlan:
     """By where memory runs: along the domain, or along the loops at its points."""
     if not domain.inner:
         return pointwise(domain)

@@ -2,7 +2,7 @@
 
 from ..ir.shapes import constant
 from .bodies import sizes_of
-from .cuda_domains import Domain, DomainSchedule
+from .cuda_domains import Domain, DomainPlan
 from .cuda_machine import WARP, power_of_two
 from .nested_loops import inner_loops, iterations
 from .shared_reads import AT_ONCE, reads_vary
@@ -12,7 +12,7 @@ COLUMNS = 64  # of a program, at most, where memory runs along the domain
 AHEAD = 3  # steps in flight
 
 
-def shared(domain: Domain, across: bool) -> DomainSchedule | None:
+def shared(domain: Domain, across: bool) -> DomainPlan | None:
     """The schedule of a domain of nothing but sums whose reads do not vary with one of its indices; None for others. `across`: memory runs
     along the domain."""
     loops = domain.inner
@@ -42,4 +42,4 @@ def shared(domain: Domain, across: bool) -> DomainSchedule | None:
     else:
         axes, tile = ([len(order), 1], [1, rows]) if order else ([1], [rows])
         order = [*order, chosen]
-    return DomainSchedule("row" if columns == 1 else "column", order, axes, tile, warps, stages=AHEAD, loops=plans)
+    return DomainPlan("row" if columns == 1 else "column", order, axes, tile, warps, stages=AHEAD, loops=plans)

@@ -6,53 +6,8 @@ from dataclasses import dataclass, field
 from ..mlir import ir
 from .accesses import Access
 from .bodies import sizes_of
+from .cuda_schedule_form import LoopSchedule
 from .nested_loops import follows, inner_loops, iterations, needs
-
-MOST_KEPT = 16  # steps of a walk: the loop's body is emitted for each
-
-
-def i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
-
-
-def walks(loop: ir.Operation, step: int) -> bool:
-    """Whether a loop takes several steps of more than a point, one after the other."""
-    length = iterations(sizes_of(loop))
-    return step > 1 and (length is None or step < length)
-
-
-@dataclass
-class InnerLoop:
-    """The schedule of a loop, see `schedule-kernels`."""
-
-    order: list[int]
-    step: int = 1
-    walk: int = 0
-    along: int = -1
-    evict: str = "normal"
-    fold: int = 0
-    held: bool = False
-    kept: int = 0
-    loops: list["InnerLoop"] = field(default_factory=list)
-
-    def walks(self, loop: ir.Operation) -> bool:
-        """Whether `loop`, whose plan this is, is walked."""
-        return not self.held and walks(loop, self.step)
-
-    def attribute(self) -> ir.Attribute:
-        return ir.DictAttr.get(
-            {
-                "order": ir.DenseI64ArrayAttr.get(self.order),
-                "step": i64(self.step),
-                "walk": i64(self.walk),
-                "along": i64(self.along),
-                "evict": ir.StringAttr.get(self.evict),
-                "fold": i64(self.fold),
-                "loops": ir.ArrayAttr.get([loop.attribute() for loop in self.loops]),
-                **({"held": ir.BoolAttr.get(True)} if self.held else {}),
-                **({"kept": i64(self.kept)} if self.kept else {}),
-            }
-        )
 
 
 @dataclass
@@ -64,13 +19,13 @@ class Walks:
     order: Callable[[ir.Operation], list[int]]
     steps: dict[ir.Operation, int]
     held: Collection[ir.Operation] = ()
-    plans: dict[ir.Operation, InnerLoop] = field(default_factory=dict)
+    plans: dict[ir.Operation, LoopSchedule] = field(default_factory=dict)
 
-    def among(self, loops: Sequence[ir.Operation]) -> list[InnerLoop]:
+    def among(self, loops: Sequence[ir.Operation]) -> list[LoopSchedule]:
         """The loops with their steps, those without one point by point, and what is inside of them."""
         plans = []
         for loop in loops:
-            plan = InnerLoop(self.order(loop), self.steps.get(loop, 1), len(self.plans), held=loop in self.held)
+            plan = LoopSchedule(self.order(loop), self.steps.get(loop, 1), len(self.plans), held=loop in self.held)
             self.plans[loop] = plan
             plan.loops = self.among(inner_loops(loop))
             plans.append(plan)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from bascule.dialect.analysis.cuda_schedule_form import DomainSchedule
 from bascule.dialect.analysis.forms import form_of
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
@@ -28,7 +29,7 @@ from .builder import Builder
 from .expressions import ACCESSES, Expr, Expressions, stored
 from .indexing import Indexing
 from .loops import Emitter
-from .schedule import DomainSchedule, schedule_of
+from .schedule import schedule_of
 from .tiles import Axis, Tile
 
 UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any

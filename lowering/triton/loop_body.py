@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bascule.dialect.analysis.accesses import LOOPS, dims_of
+from bascule.dialect.analysis.cuda_schedule_form import LoopSchedule
 from bascule.dialect.analysis.nested_loops import inner_loops
 from bascule.dialect.ir.memory import StoreOp
 from bascule.dialect.ir.regions import ops_in
@@ -11,7 +12,6 @@ from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 
 from .body import Body, Loop
-from .schedule import LoopSchedule
 from .tiles import Axis, Tile, elementwise, union
 
 INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bascule.dialect.analysis.cuda_schedule_form import LoopSchedule
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from .body import Loop
 from .loop_body import LoopBody
 from .reductions import Values
-from .schedule import LoopSchedule
 from .tiles import Tile
 from .walkers import Walker, join_states
 

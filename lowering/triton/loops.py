@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bascule.dialect.analysis.cuda_schedule_form import LoopSchedule
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 
@@ -10,7 +11,6 @@ from . import clusters
 from .body import RULES, Loop, unsupported
 from .loop_body import INNER, LoopBody
 from .loop_steps import Walk
-from .schedule import LoopSchedule
 from .tiles import Axis, union
 from .walkers import WALKERS, ColumnsWalker, ReduceWalker
 
