@@ -17,7 +17,7 @@ from bascule.dialect.ir.shapes import layout_of
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
 
-from . import guards, random, repetition  # noqa: F401  (importing registers their rules)
+from . import guards, random, repetition, scan_loops  # noqa: F401  (importing registers their rules)
 from .builder import Builder, Index, Scalar
 from .domain import Domain
 from .emitter import Emitter

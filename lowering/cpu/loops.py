@@ -1,4 +1,5 @@
-"""The loops inside a kernel: `foreach`, `compute` and `scan`, along lanes of their own or those of the loop around. `reduce`: `reducing.py`."""
+"""The loops inside a kernel: `foreach` and `compute`, along lanes of their own or those of the loop around. `reduce`: `reducing.py`; `scan`:
+`scan_loops.py`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -130,37 +131,45 @@ def vector_loop(
         full = stop if rest.constant == 0 else e.ix.scalar(e.ix.add(upper, Index(offset=-rest.offset)))
 
     def body(iv: ir.Value, values: list[ir.Value]) -> Sequence[ir.Value]:
-        e.ix.width = width
-        e.env[argument] = Index(iv, stride=1, level=b.level, multiple=width)
-        results = step(values)
-        e.ix.width = 1
-        return results
+        return _at_vector(e, argument, iv, width, values, step)
 
     if known is None or known >= width:
         # The lanes are several registers: unrolled further, a short row would be kept in memory as spilled registers.
         rolled = known is None or known > UNROLLED * width
         points = most if known is None else known
         carried = _loop(b, (start, full), width, points, carried, body, stretches, rolled)
-
-    def masked() -> Sequence[ir.Value]:
-        e.ix.width = width
-        level = b.level
-        count = b.value("arith.index_cast", b.i32, [left])
-        vector = ir.VectorType.get([width], b.i32)
-        mask = Scalars(b).compare("slt", e.ix.iota32(1), b.value("vector.broadcast", vector, [count]))
-        e.memory.mask = Scalar(mask, True, level)
-        e.env[argument] = Index(full, stride=1, level=level, multiple=width)
-        results = step(carried)
-        e.memory.mask = None
-        e.ix.width = 1
-        return results
-
     if rest is None or rest.constant != 0:
         some = b.value("arith.cmpi", b.i1, [left, b.constant(b.index, 0)], {"predicate": ir.IntegerAttr.get(b.i64, 1)})
         outer = carried
-        carried = b.branch(some, masked, lambda: outer)
+        carried = b.branch(some, lambda: _masked(e, argument, full, left, width, outer, step), lambda: outer)
     e.lane = lane
     return carried
+
+
+def _at_vector(
+    e: Emitter, argument: int, first: ir.Value, width: int, carried: list[ir.Value], step: Step
+) -> Sequence[ir.Value]:
+    """The lanes from `first` on."""
+    e.ix.width = width
+    e.env[argument] = Index(first, stride=1, level=e.b.level, multiple=width)
+    results = step(carried)
+    e.ix.width = 1
+    return results
+
+
+def _masked(
+    e: Emitter, argument: int, first: ir.Value, count: ir.Value, width: int, carried: list[ir.Value], step: Step
+) -> Sequence[ir.Value]:
+    """So many lanes from `first` on: fewer than `width`."""
+    b = e.b
+    e.ix.width = width
+    number = b.value("arith.index_cast", b.i32, [count])
+    vector = ir.VectorType.get([width], b.i32)
+    mask = Scalars(b).compare("slt", e.ix.iota32(1), b.value("vector.broadcast", vector, [number]))
+    e.memory.mask = Scalar(mask, True, b.level)
+    results = _at_vector(e, argument, first, width, carried, step)
+    e.memory.mask = None
+    return results
 
 
 def first_vector(e: Emitter, argument: int, width: int, carried: list[ir.Value], step: Step) -> list[ir.Value]:
@@ -305,61 +314,3 @@ def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
     else:
         (value,) = kind.merge(s, [old.value], [new.value])
     return Scalar(value, old.lanes, e.b.level)
-
-
-ROUNDED = ("sum", "prod", "logaddexp")  # kinds of scan whose steps round
-
-
-@rule("bascule.scan")
-def _scan(e: Emitter, node: Node) -> None:
-    block, plan = node.blocks[0], e.loops[node]
-    dim = node.op.attributes["dim"].value
-    kind = e.scans[node.op.attributes["kind"].value]
-    buffer = e.buffers[node.results[0]] = scratch(e, node, plan.sizes)
-    type_ = e.body.types[block.yielded[0]]
-    # One rounding an element would add up over a long line; eager has running totals in f64 too.
-    total = e.b.f64 if node.op.attributes["kind"].value in ROUNDED and type_ == e.b.f32 else type_
-    along = next((g for g, group in enumerate(plan.groups) if dim in group), None)
-    others = LoopPlan(
-        plan.sizes, tuple(g for i, g in enumerate(plan.groups) if i != along), _without(plan, along), plan.width
-    )
-
-    def lines(values: list[ir.Value]) -> list[ir.Value]:
-        """One line along `dim`, or as many as there are lanes."""
-        lanes = e.lanes > 1 and (e.varies(node.results[0]) or e.lane in block.arguments)
-        vector, exact = (ir.VectorType.get([e.lanes], t) if lanes else t for t in (type_, total))
-
-        def step(state: list[ir.Value]) -> list[ir.Value]:
-            e.emit(block)
-            x = e.scalar(block.yielded[0])
-            at = e.index(block.arguments[dim])
-            place = None
-            if kind.positions:
-                place = e.b.value("arith.index_cast", e.b.i64, [e.ix.scalar(at)])
-                place = e.spread(Scalar(place, False, e.b.level)) if lanes else place
-            value = e.spread(x) if lanes else x.value
-            if exact != vector:
-                value = e.b.value("arith.extf", exact, [value])
-            state = kind.take(Scalars(e.b), state, value, None, place)
-            value = kind.finish(Scalars(e.b), state)[0]
-            if exact != vector:
-                value = e.b.value("arith.truncf", vector, [value])
-            write(e, buffer, block, Scalar(value, lanes, e.b.level))
-            return state
-
-        start = kind.start(Scalars(e.b), exact)
-        if along is None:
-            step(start)
-        else:
-            size = e.size(plan.sizes[dim])
-            where_some(e, size, start, lambda: serial_loop(e, block.arguments[dim], (Index(), size), start, step))
-        return values
-
-    walk(e, block, others, [], lines)
-
-
-def _without(plan: LoopPlan, along: int | None) -> int:
-    """The vector group's number once group `along` is taken out."""
-    if along is None or plan.vector < along:
-        return plan.vector
-    return plan.vector - 1
