@@ -19,7 +19,7 @@ from .packages import PackageError, unpack
 from .size_expressions import parsed, value_of
 from .stored_tensors import tensor_of
 
-FORMAT = 4  # of what a package tells of a program
+FORMAT = 5  # of what a package tells of a program
 
 
 class Program:

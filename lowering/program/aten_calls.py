@@ -19,7 +19,7 @@ _LAYOUTS = ("strided",)
 # Operators that torch has as functions of Python's own, which cost half of a call through `torch.ops`.
 _FUNCTIONS = {f"aten.{name}.out": f"torch.{name}" for name in ("mm", "bmm", "addmm", "baddbmm")}
 _FUNCTIONS["aten.convolution.default"] = "torch.convolution"
-_FUNCTIONS["bascule.check_index.default"] = CHECK_INDEX = "check_index"  # of `bascule.runtime.index_errors`
+_FUNCTIONS["bascule.check_index.default"] = CHECK_INDEX = "check_index"  # of `bascule.runtime.module_api`
 # word in a parameter's schema type -> how the number that stands for such a constant reads
 _NUMBERED = {
     "ScalarType": lambda number: f"torch.{scalar_type_name(number)}",
@@ -52,7 +52,7 @@ class AtenFunction:
 
     @property
     def wrapper(self) -> str | None:
-        """What of `bascule.runtime.functional` returns the results one by one: of an operator that writes to arguments, or that returns lists
+        """What of `bascule.runtime.module_api` returns the results one by one: of an operator that writes to arguments, or that returns lists
         beside something else."""
         returns = self.schema.returns
         if self.mutates:

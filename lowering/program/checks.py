@@ -16,9 +16,8 @@ class Checks:
     values: bool = False
     layouts: bool = False
 
-    def imports(self) -> Iterator[str]:
-        if self.values or self.layouts:
-            yield "from bascule.runtime.checks import check_finite, check_layout"
+    def imports(self) -> list[str]:
+        return [*["check_finite"] * self.values, *["check_layout"] * self.layouts]
 
     def of_inputs(self, signature: Signature, places: Places) -> Iterator[str]:
         for value in signature.tensors:

@@ -46,7 +46,9 @@ class Plans:
 class Launcher(Protocol):
     """Writes the launches of one program."""
 
-    def imports(self) -> list[str]: ...
+    def imports(self) -> list[str]:
+        """What of `bascule.runtime.module_api` they need, "name" or "name as other"."""
+
     def bind(self, function: ir.Operation, name: str) -> None: ...
     def begin(self) -> None: ...
     def launch(self, op: ir.Operation) -> None: ...
@@ -69,12 +71,7 @@ class Calls:
     writer: ModuleWriter
 
     def imports(self) -> list[str]:
-        return [
-            "from bascule.runtime.arenas import give_arena, take_arena",
-            "from bascule.runtime.kept_blocks import empty_kept",
-            "from bascule.runtime.tensors import empty, laid_out, view",
-            "from bascule.runtime.threads import thread_count",
-        ]
+        return ["empty", "empty_kept", "give_arena", "laid_out", "take_arena", "thread_count", "view"]
 
     def bind(self, function: ir.Operation, name: str) -> None:
         bound = self.writer.names[name] = self.writer.source.unique(name)
@@ -127,18 +124,10 @@ class Runs:
 
     def imports(self) -> list[str]:
         if self.plans.on_host:
-            memory = [
-                "from bascule.runtime.arenas import give_arena",
-                "from bascule.runtime.tensors import laid_out, view",
-                "from bascule.runtime.unwritten import empty, take_arena",
-            ]
+            own = ["empty_unwritten as empty", "give_arena", "take_arena_unwritten as take_arena"]
         else:
-            memory = [
-                "from bascule.runtime.cuda import current_stream",
-                "from bascule.runtime.device_memory import empty, laid_out, take_arena, view",
-                "from bascule.runtime.kept_arenas import kept_layouts",
-            ]
-        return ["from bascule.runtime.alignment import realigned", *memory]
+            own = ["current_stream", "empty_cuda as empty", "kept_layouts", "take_arena_cuda as take_arena"]
+        return [*own, "laid_out", "realigned", "view"]
 
     def bind(self, function: ir.Operation, name: str) -> None:
         pass  # plans name kernels

@@ -125,16 +125,18 @@ class Program:
             line("import math")
             line()
         line("import torch")
-        if wrappers := sorted({x.wrapper for x in map(AtenFunction, externs) if x.wrapper}):
-            line(f"from bascule.runtime.functional import {', '.join(wrappers)}")
-        if any(AtenFunction(f).path == CHECK_INDEX for f in externs):
-            line(f"from bascule.runtime.index_errors import {CHECK_INDEX}")
-        for text in self.checks.imports():
-            line(text)
+        self._imports([AtenFunction(f) for f in externs])
+
+    def _imports(self, externs: Sequence[AtenFunction]) -> None:
+        names = {*self.checks.imports(), *self.launcher.imports(), *filter(None, (x.wrapper for x in externs))}
+        if any(x.path == CHECK_INDEX for x in externs):
+            names.add(CHECK_INDEX)
         if any(OVER in op.operation.attributes for op in self.block.operations):
-            line("from bascule.runtime.spare_memory import over")
-        for text in self.launcher.imports():
-            line(text)
+            names.add("over")
+        self.source.line("from bascule.runtime.module_api import (")
+        for name in sorted(names):
+            self.source.line(f"    {name},")
+        self.source.line(")")
 
     def _bytes(self, number: ir.Attribute) -> str:
         return (

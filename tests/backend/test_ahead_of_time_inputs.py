@@ -3,6 +3,7 @@
 import pytest
 import torch
 from bascule.runtime.packages import PackageError, pack, unpack
+from bascule.runtime.program import FORMAT
 from torch.export import Dim, export
 
 import bascule
@@ -185,11 +186,12 @@ def test_a_captured_constant_and_frozen_weights(tmp_path):
     assert not program.weights
 
 
-def test_another_versions_package_is_refused(tmp_path):
+@pytest.mark.parametrize("format_", [1, FORMAT - 1, FORMAT + 1])
+def test_another_versions_package_is_refused(tmp_path, format_):
     compiled(tmp_path, lambda m, x: x * 2, torch.randn(5, 4))
     path = tmp_path / "program"
     description, blobs = unpack(path.read_bytes())
-    path.write_bytes(pack({**description, "format": 1}, blobs))
+    path.write_bytes(pack({**description, "format": format_}, blobs))
     with pytest.raises(PackageError, match="another version"):
         bascule.aot_load(path)
 

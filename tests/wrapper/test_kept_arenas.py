@@ -39,13 +39,8 @@ def program_of(function, *inputs, tracing_mode="fake"):
     Pipeline.parse(PASSES).run(module)
     lowered = lower_kernels(module)
     text = to_python(module, Plans("cuda:0", lowered.launches, "graph7_forward"))
-    here = text.replace(
-        "bascule.runtime.device_memory import empty, laid_out, take_arena,",
-        "bascule.runtime.tensors import empty, laid_out,",
-    )
-    here = here.replace(
-        "from bascule.runtime.cuda import current_stream", "from bascule.runtime.arenas import take_arena as taken"
-    )
+    here = text.replace("empty_cuda as empty,", "empty,")
+    here = here.replace("    current_stream,\n", "").replace("    take_arena_cuda as take_arena,\n", "")
     names = {**vocabulary(InterpretedKernels(module, lowered)), "constants": ()}
     names |= {
         "current_stream": lambda index: STREAM,
