@@ -11,6 +11,7 @@ from bascule.frontend.importer import import_graph
 from bascule.frontend.tracing import hint
 from bascule.lowering.program import Checks, to_python
 from bascule.runtime import load
+from bascule.runtime.boxed import Boxed
 from bascule.runtime.constants import placed
 
 from .cache import Slot, slot_for
@@ -35,8 +36,6 @@ from .returned_views import returned_views
 from .storage_places import at_places, places_of
 from .summary import count_summary
 from .targets import Compiled, target_for
-
-Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
 def compile_graph(

@@ -20,6 +20,7 @@ import torch
 from bascule.frontend.aot import compile_with_autograd, min_cut
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import ImportedGraph, import_graph
+from bascule.runtime.boxed import Boxed, boxed
 
 from .agreement import disagreements
 from .checked_interpreter import CheckedInterpreter
@@ -39,7 +40,6 @@ from .pipelines import STAGES, up_to
 from .record import Record, log, text_of
 
 _numbers = count()
-Boxed = Callable[[list[Any]], Sequence[Any]]
 # (the graph's name, the stage, the graph there and as PyTorch has it) -> what may run it
 Look = Callable[[str, str, ImportedGraph, torch.fx.GraphModule], Boxed]
 
@@ -185,6 +185,7 @@ def _drawn(directory: Path, title: str, stage: str, imported: ImportedGraph, gm:
 def _debugged(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
     random = draws(gm)
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         values = list(args)
         args.clear()
@@ -201,7 +202,6 @@ def _debugged(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.Grap
                 log.info("%s at the stage '%s' computes what its operators do", title, stage)
             return outputs
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 
@@ -244,6 +244,7 @@ def _told_inputs(compiled: Boxed, tell: Callable[[list[Any]], None]) -> Boxed:
     """`compiled`, whose first call also tells its inputs."""
     told = False
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         nonlocal told
         if not told:
@@ -251,5 +252,4 @@ def _told_inputs(compiled: Boxed, tell: Callable[[list[Any]], None]) -> Boxed:
             tell(args)
         return compiled(args)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     return run

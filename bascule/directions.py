@@ -15,6 +15,7 @@ from bascule.frontend.index_checks import check_indices
 from bascule.frontend.indexed_sizes import check_indexed_sizes
 from bascule.frontend.node_values import complete_inserted
 from bascule.frontend.tangents import tangents_of, with_memory
+from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.replay import Direction
 
 from .compile import compile_graph
@@ -46,7 +47,7 @@ def compile_direction(
     replays: Replays | None = None,
     static_inputs: Sequence[int] | None = None,
     weights: WeightInputs | None = None,
-) -> Callable[[list[Any]], Sequence[Any]]:
+) -> Boxed:
     """Compiles the forward, backward or inference graph of what is called `name`; returns a boxed function.
 
     `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of all
@@ -70,9 +71,7 @@ def compile_direction(
             check_indices(gm)
         trace_compiled(f"{name}_{direction}", gm)
 
-        def compile_(
-            gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options = options
-        ) -> Callable[[list[Any]], Sequence[Any]]:
+        def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options = options) -> Boxed:
             if is_inference and peel_biases(gm.graph):  # not before: freezing folds into biases
                 gm.recompile()
             called = f"{name}_{direction}"
@@ -100,18 +99,18 @@ def compile_direction(
         return _given_memory(finished, tangents_of(gm.graph)) if is_backward else finished
 
 
-def _marked(call: Callable[[list[Any]], Sequence[Any]], name: str) -> Callable:
+def _marked(call: Boxed, name: str) -> Callable:
     """`call` as a range of the profiler's."""
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         with torch.profiler.record_function(name):
             return call(args)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 
-def _given_memory(call: Callable[[list[Any]], Sequence[Any]], tangents: Sequence[int]) -> Callable:
+def _given_memory(call: Boxed, tangents: Sequence[int]) -> Callable:
     found, kept = with_memory(call, tangents), getattr(call, "kept", None)
     if kept is not None:
         found.kept = kept if isinstance(kept, NotKept) else replace(kept, tangents=tangents)  # type: ignore[attr-defined]

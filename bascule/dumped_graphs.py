@@ -5,7 +5,7 @@ Names private modules of PyTorch; checked on torch 2.11, 2.13 and 2.14.
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from bascule.runtime.boxed import Boxed
 from bascule.runtime.replay import Direction
 
 from .agreement import disagreements
@@ -76,7 +77,7 @@ def _compiled(module: ModuleType, direction: Direction, options: Mapping[str, An
     return compile_fx_inner(gm, fakes, options={**(options or {}), **STRICT}, **directions)
 
 
-def _ran(call: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
+def _ran(call: Boxed, inputs: Sequence[Any]) -> list[Any]:
     """Results for copies of `inputs`, and these as they are then."""
     given = [copied(value) for value in inputs]
     torch.manual_seed(0)

@@ -1,10 +1,12 @@
 """What runs when a graph cannot be compiled, as `on_error` says."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+
+from bascule.runtime.boxed import Boxed, boxed
 
 from .counting import count
 from .errors import FallbackWarning, UnsupportedError, UserError
@@ -14,7 +16,7 @@ from .record import Record
 
 def run_otherwise(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record, error: Exception
-) -> Callable[[list[Any]], Sequence[Any]]:
+) -> Boxed:
     """A boxed function that computes `gm` without Bascule, after one warning; raises `error` where the options ask
     for that."""
     unsupported = isinstance(error, UnsupportedError) or isinstance(error.__cause__, UnsupportedError)
@@ -39,13 +41,13 @@ def in_sequence(results: Any) -> Sequence[Any]:
     return results if isinstance(results, list | tuple) else (results,)
 
 
-def operator_by_operator(gm: torch.fx.GraphModule) -> Callable[[list[Any]], Sequence[Any]]:
+def operator_by_operator(gm: torch.fx.GraphModule) -> Boxed:
     """The graph as it is, with the boxed calling convention."""
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         values = list(args)
         args.clear()
         return in_sequence(gm(*values))
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     return run

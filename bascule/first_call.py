@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-Boxed = Callable[[list[Any]], Sequence[Any]]
+from bascule.runtime.boxed import Boxed, boxed
 
 
 class FinishedAtFirstCall:
@@ -17,7 +17,7 @@ class FinishedAtFirstCall:
 
     def __init__(self, finish: Callable[[], Boxed], constants: Sequence[torch.Tensor] = ()):
         self.constants = tuple(constants)
-        self._boxed_call = True  # of the instance: who wraps it copies its dictionary
+        boxed(self)
         self._finish: Callable[[], Boxed] | None = finish
         self._finished: Boxed | None = None
         self._finishing = Lock()

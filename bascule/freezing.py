@@ -16,11 +16,11 @@ from bascule.frontend.constant_folding import fold_constants
 from bascule.frontend.convolution_folding import fold_into_convolutions
 from bascule.frontend.convolution_layouts import lay_out_convolution_weights
 from bascule.frontend.frozen_weights import WeightInputs, frozen_inputs, with_constants
+from bascule.runtime.boxed import Boxed, boxed
 
 from .counting import count
 from .errors import FreezingWarning
 
-Boxed = Callable[[list[Any]], Sequence[Any]]
 Compiler = Callable[[GraphModule, Sequence[Any]], Boxed]
 
 _MOST = 8  # sets of weights that one graph is compiled for
@@ -48,9 +48,8 @@ class Frozen:
     its weights as inputs again. Which tensors the weights are is looked at, not what they contain.
     """
 
-    _boxed_call = True
-
     def __init__(self, gm: GraphModule, example_inputs: Sequence[Any], numbers: Sequence[int], compile_: Compiler):
+        boxed(self)
         self.gm, self.example_inputs, self.numbers, self.compile = gm, list(example_inputs), numbers, compile_
         self.last: tuple[list[torch.Tensor], Boxed] | None = None
         self.known: list[tuple[list[torch.Tensor], Boxed]] = []

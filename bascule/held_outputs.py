@@ -3,14 +3,14 @@
 AOTAutograd traces with a stand-in for such an object.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-Boxed = Callable[[list[Any]], Sequence[Any]]
+from bascule.runtime.boxed import Boxed, boxed
 
 
 def take_held_outputs(gm: GraphModule) -> dict[int, Any]:
@@ -38,11 +38,11 @@ def with_held_outputs(call: Boxed, held: Mapping[int, Any]) -> Boxed:
     """`call`, with the boxed calling convention, that returns `held` among its outputs. What is returned is for no disk cache: the objects are
     this process's."""
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         outputs = list(call(args))
         for number, value in held.items():
             outputs[number] = value
         return outputs
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     return run

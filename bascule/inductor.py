@@ -1,6 +1,6 @@
 """Inductor, for `on_error="inductor"`. Names private modules of PyTorch; checked on torch 2.13."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -8,11 +8,10 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from bascule.frontend.tracing import fake_mode_of
+from bascule.runtime.boxed import Boxed
 
 
-def compile_with_inductor(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool
-) -> Callable[[list[Any]], Sequence[Any]]:
+def compile_with_inductor(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool) -> Boxed:
     """`gm`, a functional graph of ATen operators, compiled by Inductor.
 
     It is traced again, with Inductor's own decompositions: Inductor does not take operators that these would have

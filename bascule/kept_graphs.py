@@ -13,7 +13,8 @@ from torch.fx import Node
 from bascule.frontend.cut_operators import Cut
 from bascule.frontend.stack_traces import location, location_of
 from bascule.runtime import load
-from bascule.runtime.chains import Boxed, chained, constant, located
+from bascule.runtime.boxed import Boxed
+from bascule.runtime.chains import chained, constant, located
 from bascule.runtime.replay import Direction, Replayed
 from bascule.runtime.stored_tensors import tensor_of
 

@@ -20,6 +20,7 @@ from torch._functorch.fx_minifier import minifier
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from bascule.frontend.aot import with_values
+from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.replay import Direction
 
 from .agreement import disagreements
@@ -31,7 +32,6 @@ from .graph_symbols import Symbols
 from .options import Options
 
 log = logging.getLogger("bascule")
-Boxed = Callable[[list[Any]], Sequence[Any]]
 Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], Boxed]
 Fails = Callable[[torch.fx.GraphModule, Sequence[Any]], bool]
 
@@ -56,6 +56,7 @@ def minifying(
         return compile_(gm, example_inputs)
     called = False
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         nonlocal called
         if called and config.repro_level != 4:
@@ -72,7 +73,6 @@ def minifying(
             watch.ran(inputs)
         return outputs
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 

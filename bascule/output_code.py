@@ -3,11 +3,13 @@
 Names private modules of PyTorch; checked on torch 2.11, 2.13, 2.14.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.output_code import OutputCode
+
+from bascule.runtime.boxed import Boxed, boxed
 
 
 class _NotKept:
@@ -25,9 +27,9 @@ class CompiledGraph(OutputCode):
 
     _fx_graph_cache_key = _NotKept()
 
-    def __init__(self, call: Callable[[list[Any]], Sequence[Any]], kept: Any = None):
+    def __init__(self, call: Boxed, kept: Any = None):
         self.call = call
-        self._boxed_call = True  # of the instance: who wraps it copies its dictionary
+        boxed(self)
         if kept is not None:
             self._fx_graph_cache_key = kept
 

@@ -15,6 +15,7 @@ from bascule.frontend.importer import RESTRIDED
 from bascule.frontend.partition import Part, Step, partition
 from bascule.frontend.query_chunks import query_chunks
 from bascule.frontend.storage_sizes import changes_input
+from bascule.runtime.boxed import Boxed
 from bascule.runtime.chains import ROLES, chained, located
 from bascule.runtime.higher_order import below_autograd
 from bascule.runtime.stored_tensors import told_of
@@ -27,7 +28,6 @@ from .kept_parts import KeptChain, KeptConstant, NotKept, kept_object, kept_of
 from .loop_bodies import LOOPS, give_each_element_its_place
 from .record import Record
 
-Boxed = Callable[[list[Any]], Sequence[Any]]
 # (a graph, its example inputs, what to add to its name) -> the compiled graph. The first raises what the compiler does, and its record is
 # reported by the caller; the second is `compile_graph`.
 CompilePart = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[Boxed, Record]]

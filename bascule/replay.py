@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from bascule.runtime.replay import Boxed, Direction, Input, Limits, Recorder, Recording, Replayed, telling_backward
+from bascule.runtime.boxed import Boxed
+from bascule.runtime.replay import Direction, Input, Limits, Recorder, Recording, Replayed, telling_backward
 
 from .counting import count
 from .errors import ReplayWarning

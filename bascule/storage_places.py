@@ -5,7 +5,7 @@ elsewhere, the graph runs operator by operator.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
@@ -14,12 +14,11 @@ from bascule.frontend.node_arguments import STORAGE_OFFSETS, arguments_of
 from bascule.frontend.stack_traces import location_of
 from bascule.frontend.storages import storage_of
 from bascule.frontend.tracing import hint
+from bascule.runtime.boxed import Boxed, boxed
 
 from .counting import count
 from .errors import FallbackWarning
 from .fallback import operator_by_operator
-
-Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
 def places_of(graph: Graph, *, exported: bool = False) -> dict[int, Node]:
@@ -52,6 +51,7 @@ def at_places(call: Boxed, gm: GraphModule, places: Mapping[int, Node], name: st
     traced = {number: traced_place(inputs[number]) for number in places}
     otherwise, told = operator_by_operator(gm), set[int]()
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         for number, offset in traced.items():
             now = args[number].storage_offset()
@@ -62,7 +62,6 @@ def at_places(call: Boxed, gm: GraphModule, places: Mapping[int, Node], name: st
                 return otherwise(args)
         return call(args)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 

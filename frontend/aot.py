@@ -25,6 +25,7 @@ from .attention_masks import simplify_masks
 from .autograd_cache import Lookup, looking_up, serializable
 from .batch_norms import open_batch_norms
 from .body_effects import body_effects, keep_in_forward
+from .boxed import Boxed
 from .convolution_biases import peel_biases
 from .copies import drop_copies
 from .dense_tangents import dense_tangents
@@ -59,7 +60,7 @@ class GraphCompiler(Protocol):
 
     def __call__(
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool, is_inference: bool
-    ) -> Callable[[list[Any]], Sequence[Any]]: ...
+    ) -> Boxed: ...
 
 
 def min_cut(

@@ -39,6 +39,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental import _config as symbols_config
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .boxed import Boxed
 from .direct_calls import made
 from .graph_key import NotKeyed, graph_text, inputs_text, state_text
 from .restarts import restarts
@@ -46,7 +47,6 @@ from .torch_versions import is_checked, running
 from .tracing import context_at_hand, hint
 
 VERSIONS = ((2, 11), (2, 14))  # of PyTorch, for which this is used
-Call = Callable[[list[Any]], Sequence[Any]]
 _SHOWN = ("aot_joint_graph_str", "aot_forward_graph_str", "aot_backward_graph_str", "min_cut_info_str")  # only for logs
 # Settings that PyTorch's copy of its configuration leaves out.
 _CALLABLES = (
@@ -61,12 +61,12 @@ class Graph:
     """One compiled graph of a kept result, by its number among them; AOTAutograd loads it through this."""
 
     number: int
-    call: Call | None = None
+    call: Boxed | None = None
 
-    def load(self, example_inputs: Sequence[Any]) -> Call:
+    def load(self, example_inputs: Sequence[Any]) -> Boxed:
         return self.call
 
-    def post_compile(self, call: Call, fx_config: Any) -> Call:
+    def post_compile(self, call: Boxed, fx_config: Any) -> Boxed:
         return call
 
 
@@ -77,7 +77,7 @@ class Backward(Graph):
     backward_state_indices: list[int] = field(default_factory=list)
     num_symints_saved_for_bw_: int = 0
 
-    def post_compile(self, call: Call, fx_config: Any) -> Call:
+    def post_compile(self, call: Boxed, fx_config: Any) -> Boxed:
         return disable(call, reason="a compiled backward")
 
 
@@ -283,7 +283,7 @@ def holds(guards: str | None, args: Sequence[Any]) -> bool:
     return not guards or bool(_shape_env().evaluate_guards_expression(guards, hints))
 
 
-def restored(content: bytes, calls: Sequence[Call], args: Sequence[Any], aot_config: Any) -> Callable[..., Any]:
+def restored(content: bytes, calls: Sequence[Boxed], args: Sequence[Any], aot_config: Any) -> Callable[..., Any]:
     """The function that AOTAutograd made; `calls` are the compiled graphs, forward first. Adds the guards to the symbols' environment.
 
     `content` is unpickled: it has to be the user's own.

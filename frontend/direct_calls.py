@@ -28,6 +28,7 @@ from torch._inductor.output_code import OutputCode
 from torch._subclasses.fake_tensor import is_fake
 from torch.autograd import forward_ad
 
+from .boxed import Boxed
 from .saved_tensors import hooks_now, hooks_to_mind
 from .torch_versions import is_checked
 
@@ -38,7 +39,6 @@ TRIES = 3  # calls, of fake tensors for example, that may show nothing
 STATE = {"symints", "opaque_objects", "_tensors_no_vc_check"}  # what AOTAutograd's function keeps beside tensors
 EXTERNAL = "_external_objects"  # and since 2.14 the streams and events that Dynamo knows, to be known in the backward
 
-Boxed = Callable[[list[Any]], Sequence[Any]]
 Call = Callable[..., Any]
 
 

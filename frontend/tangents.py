@@ -1,15 +1,14 @@
 """Gradients that a compiled backward is given, as their memory: autograd passes some on as tensors of zeros that have none (the gradient of
 `sgn`), or as views that negate or conjugate what is in memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch._C._functorch import is_legacy_batchedtensor
 
+from .boxed import Boxed, boxed
 from .saved_tensors import laid_out
-
-Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
 def tangents_of(graph: torch.fx.Graph) -> tuple[int, ...]:
@@ -25,6 +24,7 @@ def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
     What it returns raises `RuntimeError` for batches of gradients (`is_grads_batched`).
     """
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         for number in tangents:
             x = args[number]
@@ -38,7 +38,6 @@ def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
         x = None
         return call(args)  # nothing here holds an input: it is freed after its last use
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     finished = getattr(call, "finished", None)
     if finished is not None:  # for who calls what is finished without what waited for it
         run.finished = lambda: with_memory(finished(), tangents)  # type: ignore[attr-defined]

@@ -1,10 +1,11 @@
 """Inputs that do not begin at a multiple of 16 bytes. Kernels are compiled for ones that do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from .boxed import Boxed
 from .extents import extent
 
 ALIGNMENT = 16  # bytes: the widest load
@@ -19,9 +20,7 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
     return flat.clone().as_strided(tensor.shape, tensor.stride(), 0)
 
 
-def realigned(
-    call: Callable[[list[Any]], Sequence[Any]], args: list[Any], *, checked: Sequence[int], written: Sequence[int]
-) -> Sequence[Any]:
+def realigned(call: Boxed, args: list[Any], *, checked: Sequence[int], written: Sequence[int]) -> Sequence[Any]:
     """`call(args)` with aligned copies of the arguments of numbers `checked` where these are not aligned.
 
     What `call` writes to arguments of numbers `written` is copied back. An output that is a copy is given as the argument it was made of.

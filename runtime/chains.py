@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch.utils._pytree import treespec_loads
 
+from .boxed import Boxed
 from .higher_order import below_autograd, structured
 from .loading import load
 from .query_chunks import in_chunks
 from .stored_tensors import tensor_of
 
-Boxed = Callable[[list[Any]], Sequence[Any]]
 _MODULES = ("torch", "operator", "_operator", "math")  # where functions come from that are the same in every process
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from .replay import Boxed, Recording
+from .boxed import Boxed
+from .replay import Recording
 
 _TREES = "torch._inductor.cudagraph_trees"
 LEAST = 10 << 20  # bytes: PyTorch's allocator takes segments of 20 MiB for smaller blocks, and divides them anyway

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .boxed import Boxed
+
 
 def below_autograd(operator: Callable[..., Any]) -> Callable[..., Any]:
     """`operator` where gradients have been taken care of: it runs as it is, and does not trace the functions it is given."""
@@ -19,9 +21,7 @@ def below_autograd(operator: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def structured(
-    compiled: Callable[[list[Any]], Sequence[Any]], structure: Callable[[Sequence[Any]], Any]
-) -> Callable[..., Any]:
+def structured(compiled: Boxed, structure: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
     """A boxed function as one that a higher-order operator calls; `structure` makes of its results what is returned."""
 
     def call(*args: Any) -> Any:

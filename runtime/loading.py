@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 import torch
 
+from .boxed import Boxed, boxed
 from .constants import placed
 from .plans import Planner, vocabulary
 
@@ -32,7 +33,7 @@ def load(
     constants: Sequence[torch.Tensor] = (),
     *,
     file: str | None = None,
-) -> Callable[[list[Any]], Sequence[Any]]:
+) -> Boxed:
     """Runs the text of a generated module and returns its `call`, with the boxed calling convention.
 
     `file` is where the text has been written, if it has: tracebacks name it. An error raised in a line that stands for one
@@ -53,6 +54,7 @@ def load(
         if namespace["DEVICE"].type == "cuda":
             run = _on_device(run, namespace["DEVICE"].index)
 
+    @boxed
     def call(args: list[Any]) -> Sequence[Any]:
         try:
             return run(args)
@@ -60,7 +62,6 @@ def load(
             _annotate(error, name, locations)
             raise
 
-    call._boxed_call = True  # type: ignore[attr-defined]
     call.kernels = kernels  # type: ignore[attr-defined]  # keeps their code
     call.constants = namespace["constants"]  # type: ignore[attr-defined]
     return call
@@ -72,7 +73,7 @@ def _show_in_tracebacks(name: str, source: str, run: Callable[..., Any]) -> None
     weakref.finalize(run, linecache.cache.pop, name, None).atexit = False
 
 
-def _on_device(run: Callable[[list[Any]], Sequence[Any]], index: int) -> Callable[[list[Any]], Sequence[Any]]:
+def _on_device(run: Boxed, index: int) -> Boxed:
     """`run` with device `index` as the current one."""
 
     def on_device(args: list[Any]) -> Sequence[Any]:

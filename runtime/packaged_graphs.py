@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from .chains import Boxed, chained, constant, located
+from .boxed import Boxed
+from .chains import chained, constant, located
 from .loading import Kernels, load
 from .object_code import ObjectCode, ObjectCodeError
 from .plans import Planner

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol
 
 import torch
 
 from .alignment import ALIGNMENT
+from .boxed import Boxed, boxed
 from .kept_arenas import memory_apart
 
-Boxed: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 Direction = Literal["forward", "backward", "inference"]
 
 
@@ -119,7 +119,7 @@ class Replayed:
         # What runs without a recording. A backward tells the tree that it runs, as one that is replayed does.
         backward = recording.direction == "backward"
         self._unrecorded = telling_backward(call, recorder, recording.device) if backward else call
-        self._boxed_call = True  # of the instance: who wraps it copies its dictionary
+        boxed(self)
         self._plain = not (recording.host or recording.sized or recording.integers)
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
@@ -200,9 +200,9 @@ class Replayed:
 def telling_backward(call: Boxed, recorder: Recorder, device: int) -> Boxed:
     """`call`, a backward that is not replayed while its forward is; the tree of the forward's device is told that it runs."""
 
+    @boxed
     def run(args: list[Any]) -> Sequence[Any]:
         recorder.running_backward(device)
         return call(args)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
     return run
