@@ -19,8 +19,8 @@ struct KernelLaunch {
 
 // The graph of one plan. One thread at a time, in the plan's context.
 //
-// On the H200's machine a launch takes the host 2 to 4 us; in a graph of 100 kernels it takes 0.02 us, and 0.2 us if its parameters have to be
-// set first. Making the graph takes 4 us a kernel, so it waits until the plan has run `kCalls` times.
+// On the H200's machine a launch by itself takes the host 3.4 us; in a graph of 100 kernels it takes 0.03 us, and 0.23 us if its parameters
+// have to be set first (benchmarks/launch_overhead.py). Making the graph takes 4 us a kernel, so it waits until the plan has run `kCalls` times.
 class RunGraph {
  public:
   static constexpr size_t kLeast = 4;  // kernels that are worth it

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.pipelines import DEFAULT
+from bascule.pipelines import DEFAULT, STAGES
 
 ROOT = Path(__file__).parents[2]
 # Where a path in a document may begin.
@@ -39,6 +39,11 @@ def test_the_pipeline_is_the_one_that_runs():
     text = (ROOT / "docs" / "architecture.md").read_text()
     rows = re.findall(r"^\| (?:tensor|kernel|program) stage \| (.*) \|$", text, re.MULTILINE)
     assert tuple(name for row in rows for name in re.findall("`([^`]+)`", row)) == DEFAULT
+
+
+def test_the_figure_has_the_stages():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    assert tuple(re.findall(r'\["(\w+) stage<br>', text)) == tuple(STAGES)
 
 
 def test_commands_of_the_readme_are_targets_of_make():

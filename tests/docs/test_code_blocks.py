@@ -1,7 +1,8 @@
 """The fenced blocks of README.md and docs/*.md run, in their order, in an empty folder, as a new user would run them.
 
 A block whose first line is a comment that names a file is that file; other `python` blocks of a document are one session; `sh` blocks are
-commands, `sh gpu` those that need a GPU: here, that the programs know their parameters. MLIR without a file's name: `test_examples.py`.
+commands, `sh gpu` those that need a GPU: here, that the programs know their parameters. `mermaid` is a figure. MLIR without a file's name:
+`test_examples.py`.
 """
 
 import os
@@ -17,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"python", "sh", "sh gpu", "mlir", "toml"}
+LANGUAGES = {"python", "sh", "sh gpu", "mlir", "toml", "mermaid"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def test_its_blocks_run(document, tmp_path):
         elif block.language == "sh":
             for command in block.commands():
                 run(command, tmp_path) if command[0] != "make" else check_target(command[1])
+        elif block.language == "mermaid":
+            check_figure(block.text)
         elif block.language == "sh gpu":
             for command in block.commands():
                 check_parameters(command)
@@ -76,6 +79,16 @@ def run(command: list[str], folder: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+
+
+def check_figure(text: str) -> None:
+    """A flowchart: a first line that says so, then edges, each from a node that has a label."""
+    kind, *lines = text.splitlines()
+    assert kind.startswith("flowchart ")
+    labelled = set(re.findall(r'(\w+)\["', text))
+    for line in lines:
+        edge = re.fullmatch(r' +(\w+)(?:\["[^"]+"\])? -->\|[^|"]+\| (\w+)(?:\["[^"]+"\])?', line)
+        assert edge is not None and {*edge.groups()} <= labelled, line
 
 
 def check_target(name: str) -> None:
