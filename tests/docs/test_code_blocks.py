@@ -1,8 +1,8 @@
 """The fenced blocks of README.md and docs/*.md run, in their order, in an empty folder, as a new user would run them.
 
 A block whose first line is a comment that names a file is that file; other `python` blocks of a document are one session; `sh` blocks are
-commands, `sh gpu` those that need a GPU: here, that the programs know their parameters. `mermaid` is a figure. MLIR without a file's name:
-`test_examples.py`.
+commands. `sh gpu` needs a GPU: its programs are checked to know their parameters. `sh install` would fetch packages: what it names is checked to be
+there. `mermaid` is a figure. MLIR without a file's name: `test_examples.py`.
 """
 
 import os
@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"python", "sh", "sh gpu", "mlir", "toml", "mermaid"}
+LANGUAGES = {"python", "sh", "sh gpu", "sh install", "mlir", "toml", "mermaid"}
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ def test_its_blocks_run(document, tmp_path):
                 run(command, tmp_path) if command[0] != "make" else check_target(command[1])
         elif block.language == "mermaid":
             check_figure(block.text)
+        elif block.language == "sh install":
+            check_installs(block.text)
         elif block.language == "sh gpu":
             for command in block.commands():
                 check_parameters(command)
@@ -93,6 +95,17 @@ def check_figure(text: str) -> None:
 
 def check_target(name: str) -> None:
     assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def check_installs(text: str) -> None:
+    """Whether what `pip` is asked for is there: this folder, extras of the project's, the file name of its wheel."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for command in re.split(r"\n|&&", re.sub(r" +#.*", "", text.strip())):
+        pip, action, what, *_ = shlex.split(command)
+        assert pip == "pip" and action in ("install", "wheel")
+        extra = re.fullmatch(r"\.(?:\[(\w+)\])?", what)
+        wheel = what.startswith(f"dist/{project['name']}-")
+        assert wheel or (extra and extra[1] in (None, *project["optional-dependencies"])), command
 
 
 def check_parameters(command: list[str]) -> None:
