@@ -1,8 +1,8 @@
 """The fenced blocks of README.md and docs/*.md run, in their order, in an empty folder, as a new user would run them.
 
 A block whose first line is a comment that names a file is that file; other `python` blocks of a document are one session; `sh` blocks are
-commands. `sh gpu` needs a GPU: its programs are checked to know their parameters. `sh install` would fetch packages: what it names is checked to be
-there. `mermaid` is a figure. MLIR without a file's name: `test_examples.py`.
+commands. `sh gpu` needs a GPU: its programs are checked to know their parameters. `sh install` would fetch packages: what it names is checked to
+be there. `mermaid` is a figure. MLIR without a file's name: `test_examples.py`.
 """
 
 import os
