@@ -18,12 +18,12 @@ from bascule.runtime.extents import extent
 
 from .cache_directory import store_of
 from .cache_entries import SCHEDULES
-from .dialect.analysis.cuda_neighbours import Neighbour, neighbours
 from .dialect.interpreter.launch import parameters_of
 from .dialect.ir.builders import symbols_of
 from .dialect.ir.functions import functions, kernel_op
 from .dialect.ir.shapes import constant
 from .dialect.mlir import ir
+from .dialect.scheduling.gpu.autotune_candidates import Neighbour, neighbours
 from .machine_code import image_of, kernel_cache
 from .module_summary import TUNED
 from .record import Record, log

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from .dialect.analysis.buffers import bytes_of, memref_type
+from .dialect.analysis.memory.buffers import bytes_of, memref_type
 from .dialect.ir.functions import EXTERN, functions, graph_functions, kernel_op
 from .dialect.ir.locations import operators_of, source_of
 from .dialect.ir.regions import ops_in

@@ -6,7 +6,7 @@ from .dialect.fusion.kernel_functions import OPERATORS
 from .dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op, remarks
 from .dialect.ir.locations import operators_of
 from .dialect.mlir import ir
-from .dialect.passes.plan_memory import MEMORY
+from .dialect.passes.program.plan_memory import MEMORY
 from .summary import AtenCall, Kernel, Memory, Summary
 
 ASSERTIONS = (

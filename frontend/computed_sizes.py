@@ -1,4 +1,4 @@
-"""Sizes that are no affine expressions of symbols, `Max(s0, s1)` for example, as trees of operators (`dialect/ir/computed.py`).
+"""Sizes that are no affine expressions of symbols, `Max(s0, s1)` for example, as trees of operators (`dialect/ir/computed_symbols.py`).
 
 The private modules of PyTorch about symbolic expressions are named here and in `symbols.py`. Checked on torch 2.13.
 """
@@ -8,7 +8,7 @@ from functools import reduce
 
 import sympy
 from bascule.dialect.errors import UnsupportedError
-from bascule.dialect.ir.computed import FUNCTIONS, Tree, leaf_of, tree_of
+from bascule.dialect.ir.computed_symbols import FUNCTIONS, Tree, leaf_of, tree_of
 from bascule.dialect.mlir import ir
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFunction

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bascule.dialect.analysis.row_scatters import ORDERED, RowScatter
 from bascule.dialect.ir import builders, shapes
 from bascule.dialect.ir.functions import Externs
 from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.mlir import ir
+from bascule.dialect.scatters.row_scatters import ORDERED, RowScatter
 
 from .conversion_registry import LeftToAten
 

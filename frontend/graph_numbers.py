@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import sympy
 import torch
-from bascule.dialect.ir.computed import FUNCTIONS
+from bascule.dialect.ir.computed_symbols import FUNCTIONS
 from torch.fx import Graph, Node, Proxy
 from torch.fx.proxy import GraphAppendingTracer
 from torch.utils._pytree import tree_leaves

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeGuard
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
-from bascule.dialect.ir.computed import Tree, leaf_of, tree_of
+from bascule.dialect.ir.computed_symbols import Tree, leaf_of, tree_of
 from bascule.dialect.ir.shapes import Size, expr
 from bascule.dialect.mlir import ir
 from torch.utils._sympy.functions import (

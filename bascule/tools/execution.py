@@ -6,7 +6,7 @@ from bascule.dialect.interpreter import choose
 from bascule.dialect.ir import OperandAttr
 from bascule.dialect.ir.functions import CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, functions, graph_functions
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.cpu import compile_kernels, host
 from bascule.lowering.program import to_python
 from bascule.runtime import load

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from ..analysis.indexing import Index, Indexing
+from ..analysis.affine.indexing import Index, Indexing
+from ..ir.loop_ops import YieldOp
 from ..ir.regions import clone, ops_in
-from ..ir.structure import YieldOp
 from ..mlir import ir
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..analysis.bodies import Body, Read, sizes_of
-from ..analysis.chunking import Chunks
-from ..analysis.indexing import Indexing, digits_of
-from ..analysis.layouts import fastest_dim
+from ..analysis.affine.fastest_dim import fastest_dim
+from ..analysis.affine.indexing import Indexing, digits_of
+from ..analysis.bodies.body_summary import Body, Read, sizes_of
 from ..ir.shapes import constant, expr
 from ..mlir import ir
+from .chunk_sizes import Chunks
 
 # For each dimension of a tensor read: the dims of the reader's domain that index it, one (alone) or, where the index counts through
 # several, those, the last one fastest. None for an index that is no dim of the domain. Two dims of a tensor at the quotient and the remainder of

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ..ir.attributes import OperandAttr
-from ..ir.computed import computed_value
+from ..ir.computed_symbols import computed_value
 from ..ir.functions import INPUTS, OUTPUTS, SYMBOL_SOURCES
 from ..mlir import ir
 from .entry import choose, interpret

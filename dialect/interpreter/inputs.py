@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from ..ir.computed import computed_value
+from ..ir.computed_symbols import computed_value
 from ..ir.functions import SHAPE, SYMBOL_SOURCES, SYMBOLS
 from ..mlir import ir
 from .entry import choose

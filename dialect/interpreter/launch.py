@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..analysis.buffers import Sizes, strides
+from ..analysis.memory.buffers import Sizes, strides
 from ..ir.builders import symbols_of
 from ..ir.functions import functions
 from ..ir.scalar_types import scalar_type_of

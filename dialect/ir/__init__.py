@@ -5,9 +5,9 @@ from threading import Lock
 from ..mlir import ir, torch_dialect
 from .attributes import LayoutAttr, OperandAttr, ScheduleAttr
 from .definition import Bascule, build
-from .memory import CopyIntoOp, ScatterOp, StoreOp, ViewOp
-from .random import RandomOp
-from .structure import ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
+from .loop_ops import ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
+from .memory_ops import CopyIntoOp, ScatterOp, StoreOp, ViewOp
+from .random_op import RandomOp
 
 _loading = Lock()  # the bindings' loading of a dialect is not safe in several threads at once
 

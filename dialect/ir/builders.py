@@ -5,10 +5,10 @@ from typing import TypeAlias
 
 from ..mlir import affine, builtin, ir, tensor
 from .definition import build
-from .memory import CopyIntoOp, ScatterOp, StoreOp, ViewOp
-from .random import RandomOp
+from .loop_ops import POSITION_KINDS, REDUCE_KINDS, ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
+from .memory_ops import CopyIntoOp, ScatterOp, StoreOp, ViewOp
+from .random_op import RandomOp
 from .shapes import Size, shape_of, size_map
-from .structure import POSITION_KINDS, REDUCE_KINDS, ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
 from .types import scalar_type, symbols_among
 
 Indices: TypeAlias = list[ir.Value]

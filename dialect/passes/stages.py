@@ -4,10 +4,10 @@ tensor and kernel stages) or of buffers (the program stage)."""
 from ..errors import UserError
 from ..ir.functions import EXTERN, GRAPH, functions, is_extern
 from ..ir.locations import source_of
-from ..ir.memory import CopyIntoOp, ScatterOp
+from ..ir.loop_ops import ComputeOp, ScanOp
+from ..ir.memory_ops import CopyIntoOp, ScatterOp
 from ..ir.regions import ops_in
 from ..ir.signatures import check, check_extern
-from ..ir.structure import ComputeOp, ScanOp
 from ..mlir import ir
 from .base import BUFFERS, VALUES, Pass
 

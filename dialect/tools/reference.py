@@ -10,9 +10,9 @@ from pathlib import Path
 
 from .. import passes
 from ..ir import Bascule, functions, types
-from ..ir.memory import STORE_MODES
-from ..ir.random import DISTRIBUTIONS
-from ..ir.structure import REDUCE_KINDS, SCAN_KINDS
+from ..ir.loop_ops import REDUCE_KINDS, SCAN_KINDS
+from ..ir.memory_ops import STORE_MODES
+from ..ir.random_op import DISTRIBUTIONS
 from ..mlir import ext
 
 TRAITS = {

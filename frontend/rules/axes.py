@@ -6,7 +6,7 @@ from functools import reduce as fold
 
 import torch
 from bascule.dialect.ir import builders, shapes
-from bascule.dialect.ir.structure import POSITION_KINDS
+from bascule.dialect.ir.loop_ops import POSITION_KINDS
 from bascule.dialect.mlir import ir
 
 from ..conversion_registry import LeftToAten

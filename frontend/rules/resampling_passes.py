@@ -13,7 +13,7 @@ from functools import cache, reduce
 from math import floor
 
 import torch
-from bascule.dialect.analysis.layouts import fastest_dim
+from bascule.dialect.analysis.affine.fastest_dim import fastest_dim
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import Size, expr, row_major, shape_of, tensor_type
 from bascule.dialect.ir.shapes import constant as known

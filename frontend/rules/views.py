@@ -7,7 +7,7 @@ layout eager gives the result is not the source's layout seen through the map.
 from collections.abc import Sequence
 
 import torch
-from bascule.dialect.analysis.affine_forms import Atoms, from_expr
+from bascule.dialect.analysis.affine.affine_forms import Atoms, from_expr
 from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import Size, constant, expr, index_map, layout_of, shape_of, symbol_count
 from bascule.dialect.mlir import ir

@@ -6,9 +6,9 @@ Tiles are numbered row-major, blocks innermost. The blocks do not depend on the 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.cpu_schedule_form import Tasks
-from bascule.dialect.analysis.kernel_bodies import Block
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.decoded_body import Block
+from bascule.dialect.scheduling.cpu.schedule_form import Tasks
 
 from .builder import Index
 from .emitter import Emitter

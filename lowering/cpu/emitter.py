@@ -6,12 +6,12 @@ Where lanes are in force (`lanes` > 1) an op is built on vectors as soon as one 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bascule.dialect.analysis.accesses import READS
-from bascule.dialect.analysis.bodies import DIVISIONS
-from bascule.dialect.analysis.kernel_bodies import ZERO, Block, Body, Node
+from bascule.dialect.analysis.bodies.accesses import READS
+from bascule.dialect.analysis.bodies.body_summary import DIVISIONS
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.decoded_body import ZERO, Block, Body, Node
 
 from .builder import Builder, Index, Scalar
 from .conditions import Both, Comparison, Condition, comparison

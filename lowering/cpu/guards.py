@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from bascule.dialect.analysis.kernel_bodies import Block, Node
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.decoded_body import Block, Node
 
 from .builder import Scalar
 from .conditions import Both, Comparison, Condition

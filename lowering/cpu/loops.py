@@ -4,11 +4,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bascule.dialect.analysis.kernel_bodies import Block, Node
-from bascule.dialect.analysis.kernel_loops import moving_reads
 from bascule.dialect.ir.shapes import row_major, strided
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.decoded_body import Block, Node
+from bascule.dialect.scheduling.cpu.loop_legality import moving_reads
 
 from .builder import Builder, Index, Scalar
 from .emitter import Emitter, rule

@@ -7,9 +7,9 @@ bits: LLVM has no instructions for a bf16 that is only moved where a processor h
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bascule.dialect.analysis.cpu_schedule_form import NEAR
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.schedule_form import NEAR
 
 from .builder import Builder, Index, Scalar
 from .indexing import Indexing

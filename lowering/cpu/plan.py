@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.bodies import sizes_of
-from bascule.dialect.analysis.cpu_schedule_check import fitting
-from bascule.dialect.analysis.cpu_schedule_form import LoopSchedule, Tasks
-from bascule.dialect.analysis.kernel_bodies import Body, Node
+from bascule.dialect.analysis.bodies.body_summary import sizes_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.decoded_body import Body, Node
+from bascule.dialect.scheduling.cpu.schedule_check import fitting
+from bascule.dialect.scheduling.cpu.schedule_form import LoopSchedule, Tasks
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bascule.dialect.analysis.kernel_bodies import ACCUMULATORS, Block, Node
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.decoded_body import ACCUMULATORS, Block, Node
 
 from .builder import Index, Scalar
 from .emitter import Emitter, rule

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from bascule.dialect.analysis.kernel_bodies import Block, Node
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.decoded_body import Block, Node
 
 from .builder import Scalar
 from .emitter import Emitter, rule

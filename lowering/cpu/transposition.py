@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bascule.dialect.analysis.cpu_schedule_form import REGISTERS, Tasks
-from bascule.dialect.analysis.kernel_bodies import Block, Node
-from bascule.dialect.analysis.kernel_loops import reads_along, slice_of
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.decoded_body import Block, Node
+from bascule.dialect.scheduling.cpu.loop_legality import reads_along, slice_of
+from bascule.dialect.scheduling.cpu.schedule_form import REGISTERS, Tasks
 
 from .builder import Index
 from .emitter import Emitter

@@ -7,8 +7,8 @@ element at a time that is Welford's method.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from bascule.dialect.analysis.cpu_schedule_form import SHORT
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.schedule_form import SHORT
 
 from .registers import extract, halves, pieces
 from .scalars import Scalars, element

@@ -1,6 +1,6 @@
 """Which buffers a program gives its kernels at addresses that are not multiples of 16 bytes."""
 
-from bascule.dialect.analysis.buffers import ALIASES, Sizes
+from bascule.dialect.analysis.memory.buffers import ALIASES, Sizes
 from bascule.dialect.ir.functions import functions, graph_functions, kernel_op
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir

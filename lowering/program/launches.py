@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Protocol
 
-from bascule.dialect.analysis.buffers import substitute
+from bascule.dialect.analysis.memory.buffers import substitute
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir

@@ -1,6 +1,6 @@
 """What all that writes the module of one graph shares: its text, and what is called how in it."""
 
-from bascule.dialect.analysis.buffers import Sizes
+from bascule.dialect.analysis.memory.buffers import Sizes
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.mlir import ir
 

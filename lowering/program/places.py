@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bascule.dialect.analysis.buffers import Sizes, moved_by, strides
+from bascule.dialect.analysis.memory.buffers import Sizes, moved_by, strides
 from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.ir.types import byte_width

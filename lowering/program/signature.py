@@ -3,7 +3,7 @@
 from textwrap import wrap
 
 from bascule.dialect.ir import builders
-from bascule.dialect.ir.computed import python_text
+from bascule.dialect.ir.computed_symbols import python_text
 from bascule.dialect.ir.functions import ANY_STRIDES, CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
 from bascule.dialect.mlir import ir
 

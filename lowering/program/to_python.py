@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from textwrap import wrap
 
-from bascule.dialect.analysis.buffers import bytes_of, root_of, strides
+from bascule.dialect.analysis.memory.buffers import bytes_of, root_of, strides
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
 from bascule.dialect.ir.functions import (

@@ -13,10 +13,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from bascule.dialect.analysis import cuda_clusters
-from bascule.dialect.analysis.cuda_machine import SHARED
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.dialect.interrupts import pass_on
+from bascule.dialect.scheduling.gpu import clusters
+from bascule.dialect.scheduling.gpu.machine import SHARED
 
 from ..refusals import Refuse, reraise
 from ..threads import start
@@ -43,7 +43,7 @@ def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
             location=kernel.location or None,
             hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
         )
-    if kernel.cluster > 1 and not cuda_clusters.has(capability):
+    if kernel.cluster > 1 and not clusters.has(capability):
         raise UserError(
             f"{kernel.title} is scheduled for clusters of {kernel.cluster} programs, which sm_{capability} does not have",
             location=kernel.location or None,

@@ -8,8 +8,8 @@ affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no divi
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from bascule.dialect.analysis.accesses import coefficients, dims_of
-from bascule.dialect.analysis.simplification import Simplifier
+from bascule.dialect.analysis.affine.simplification import Simplifier
+from bascule.dialect.analysis.bodies.accesses import coefficients, dims_of
 from bascule.dialect.ir.shapes import Size, constant, expr, layout_of, symbol_count
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir

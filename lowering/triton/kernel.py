@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.cuda_schedule_form import DomainSchedule
-from bascule.dialect.analysis.forms import form_of
+from bascule.dialect.analysis.bodies.structural_equality import form_of
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
 from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.schedule_form import DomainSchedule
 
 from . import assertions, clusters, early_start, random, repetition  # noqa: F401  (three of them for the rules they register)
 from .body import unsupported

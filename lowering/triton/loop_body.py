@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bascule.dialect.analysis.accesses import LOOPS, dims_of
-from bascule.dialect.analysis.cuda_schedule_form import LoopSchedule
-from bascule.dialect.analysis.nested_loops import inner_loops
-from bascule.dialect.ir.memory import StoreOp
+from bascule.dialect.analysis.bodies.accesses import LOOPS, dims_of
+from bascule.dialect.analysis.bodies.nested_loops import inner_loops
+from bascule.dialect.ir.memory_ops import StoreOp
 from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
 from .body import Body, Loop
 from .tiles import Axis, Tile, elementwise, union

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.cuda_schedule_form import LoopSchedule
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
 from .body import Loop
 from .loop_body import LoopBody

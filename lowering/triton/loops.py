@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bascule.dialect.analysis.cuda_schedule_form import LoopSchedule
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
 from . import clusters
 from .body import RULES, Loop, unsupported

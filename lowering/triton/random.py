@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.accesses import coefficients, dims_of
+from bascule.dialect.analysis.bodies.accesses import coefficients, dims_of
 from bascule.dialect.ir.philox import NUMBERS, Floats, Words, drawn, number, philox
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir

@@ -4,9 +4,11 @@
 from collections.abc import Sequence
 from math import prod
 
-from bascule.dialect.analysis import cuda_clusters
-from bascule.dialect.analysis.bodies import sizes_of
-from bascule.dialect.analysis.cuda_schedule_form import (
+from bascule.dialect.analysis.bodies.body_summary import sizes_of
+from bascule.dialect.analysis.bodies.nested_loops import inner_loops, iterations
+from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu import clusters
+from bascule.dialect.scheduling.gpu.schedule_form import (
     MOST_KEPT,
     DomainSchedule,
     KernelSchedule,
@@ -14,8 +16,6 @@ from bascule.dialect.analysis.cuda_schedule_form import (
     from_attribute,
     refusal,
 )
-from bascule.dialect.analysis.nested_loops import inner_loops, iterations
-from bascule.dialect.mlir import ir
 
 MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
 MOST_STAGES = 16  # of steps in flight: more are more than memory keeps waiting
@@ -48,8 +48,8 @@ def _check_launch(kernel: ir.Operation, schedule: KernelSchedule) -> None:
 
 
 def _check_cluster(kernel: ir.Operation, schedule: KernelSchedule) -> None:
-    domain, reason = schedule.domains[0], cuda_clusters.unshared(kernel)
-    if not cuda_clusters.has(schedule.capability):
+    domain, reason = schedule.domains[0], clusters.unshared(kernel)
+    if not clusters.has(schedule.capability):
         reason = f"sm_{schedule.capability}, which has none"
     elif max(domain.tile, default=1) > 1:
         reason = "a tile of several points"
@@ -75,7 +75,7 @@ class _Check:
 
     def domains(self) -> None:
         kernel, schedule = self.kernel, self.schedule
-        if not _power_of_two(schedule.cluster) or schedule.cluster > cuda_clusters.MOST:
+        if not _power_of_two(schedule.cluster) or schedule.cluster > clusters.MOST:
             raise refusal(kernel, f"the schedule has clusters of {schedule.cluster} programs")
         ops = inner_loops(kernel) if schedule.group else [kernel]
         parts = len(schedule.domains)

@@ -6,7 +6,7 @@ A loop that is held (`loop.whole`) begins each of its tiles with nothing, and en
 from collections.abc import Sequence
 from functools import partial, reduce
 
-from bascule.dialect.analysis.nested_loops import inner_loops
+from bascule.dialect.analysis.bodies.nested_loops import inner_loops
 from bascule.dialect.ir.regions import end_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.ir.types import scalar_type

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from bascule.dialect.analysis.cuda_neighbours import neighbours
 from bascule.dialect.ir.functions import functions, kernel_op
+from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
 from bascule.lowering.triton import programs
 from bascule.lowering.triton.schedule import schedule_of
 from bascule.runtime import cuda, measuring

@@ -1,6 +1,6 @@
 """The order that is kept of a growing graph, against a closure computed anew."""
 
-from bascule.dialect.fusion.dependencies import Dependencies
+from bascule.dialect.fusion.cycle_check import Dependencies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

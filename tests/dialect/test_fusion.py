@@ -4,7 +4,7 @@ import itertools
 import sys
 
 import pytest
-from bascule.dialect.analysis.simplification import Simplifier
+from bascule.dialect.analysis.affine.simplification import Simplifier
 from bascule.dialect.interpreter import compare, interpret, random_inputs
 from bascule.dialect.ir import builders, context
 from bascule.dialect.ir.functions import functions, graph_functions, kernel_op

@@ -1,7 +1,7 @@
 """What is in regions, what it needs, and clones of it."""
 
 import pytest
-from bascule.dialect.analysis.needs import captured, needed
+from bascule.dialect.analysis.bodies.backward_slice import captured, needed
 from bascule.dialect.ir import context
 from bascule.dialect.ir.regions import clone, ops_in
 from bascule.dialect.mlir import ir

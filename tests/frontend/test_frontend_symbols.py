@@ -6,7 +6,7 @@ import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.ir import context
-from bascule.dialect.ir.computed import computed_value
+from bascule.dialect.ir.computed_symbols import computed_value
 from bascule.dialect.mlir import ir
 from bascule.frontend.symbols import Source, Symbols, symbol_sources
 from torch._subclasses import FakeTensorMode

@@ -7,7 +7,7 @@ from bascule.dialect.interpreter import interpret
 from bascule.dialect.interpreter.inputs import random_inputs
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.cpu import CompiledKernels, compile_kernels, host
 
 WIDTHS = (512, 256, 128)  # bits of a vector; code for narrower ones runs on wider machines

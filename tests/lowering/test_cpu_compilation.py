@@ -11,7 +11,7 @@ import torch
 from bascule.dialect.errors import CompilerError
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.cpu import compilation, compile_kernels, host
 from bascule.lowering.cpu.machine_code import MachineCode
 from bascule.runtime.object_code import ObjectCode

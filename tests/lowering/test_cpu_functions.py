@@ -90,7 +90,7 @@ def test_the_table_names_functions_of_the_library():
 
 
 def test_functions_of_libm_where_there_is_no_avx():
-    from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+    from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
     from bascule.lowering.cpu import lower_kernels
     from bascule.lowering.cpu.machine_code import MachineCode
     from bascule.lowering.cpu.target import Target

@@ -5,9 +5,9 @@ import os
 
 import pytest
 import torch
-from bascule.dialect.analysis.cpu_schedule_form import SHORT
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.cpu.schedule_form import SHORT
 from cpu_harness import call, check, kernel, loop, runnable_widths, scheduled_and_compiled
 
 RESULTS = {"welford": 3, "softmax": 2}

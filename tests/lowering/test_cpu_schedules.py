@@ -5,14 +5,20 @@ from itertools import count
 from random import Random
 
 import pytest
-from bascule.dialect.analysis.cpu_schedule_form import KernelSchedule, LoopSchedule, Tasks, from_attribute, to_attribute
 from bascule.dialect.errors import UserError
 from bascule.dialect.interpreter.inputs import random_inputs
 from bascule.dialect.ir import context
 from bascule.dialect.ir.attributes import ScheduleAttr
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
+from bascule.dialect.scheduling.cpu.schedule_form import (
+    KernelSchedule,
+    LoopSchedule,
+    Tasks,
+    from_attribute,
+    to_attribute,
+)
 from bascule.lowering.cpu import compile_kernels
 from cpu_harness import call, copies, interpreted, kernel, loop, same
 

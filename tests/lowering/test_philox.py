@@ -5,7 +5,7 @@ import torch
 import triton_check
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import ToTriton, TritonKernel, compile_kernel, triton_kernels
 from bascule.lowering.triton.interpreter import Memory, run_kernel
 from cpu_harness import check, interpreted, kernel, runnable_widths

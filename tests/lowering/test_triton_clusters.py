@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from bascule.dialect.analysis.cuda_neighbours import neighbours
-from bascule.dialect.analysis.in_place import InPlace
+from bascule.dialect.analysis.memory.in_place import InPlace
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir.attributes import ScheduleAttr
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
 from bascule.lowering.triton import TritonKernel, compile_kernel
 from triton_check import TOLERANCE, edit, lowered, program, run
 

@@ -5,7 +5,7 @@ import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import ToTriton, TritonKernel, triton_kernels
 from bascule.lowering.triton.interpreter import InterpreterError, Memory, run_kernel, share
 from bascule.runtime.unwritten import PATTERN

@@ -4,7 +4,7 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes.schedule_kernels import ScheduleKernels
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.interpreter import Memory, run_kernel
 from triton_check import edit, lowered

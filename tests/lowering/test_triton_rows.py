@@ -5,10 +5,10 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
-from bascule.dialect.analysis.cuda_machine import SHARED
-from bascule.dialect.analysis.cuda_neighbours import neighbours
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions, kernel_op
+from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
+from bascule.dialect.scheduling.gpu.machine import SHARED
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 from bascule.lowering.triton import TritonKernel, compile_kernel, compile_kernels

@@ -5,10 +5,10 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from bascule.dialect.analysis.cuda_schedules import NARROW
 from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.planner import NARROW
 from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.programs import lower_kernels
 from bascule.runtime import plans

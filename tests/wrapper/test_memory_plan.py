@@ -1,8 +1,8 @@
 """Where buffers are placed, and in which order steps run: properties that hold for every graph."""
 
 import torch
-from bascule.dialect.analysis.ordering import Step, by_memory, peak
-from bascule.dialect.analysis.placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
+from bascule.dialect.analysis.memory.arena_placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
+from bascule.dialect.analysis.memory.call_order import Step, by_memory, peak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

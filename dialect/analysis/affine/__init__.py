@@ -1,0 +1,1 @@
+"""Affine forms of index expressions: parsed, simplified, compared; which dimension is fastest."""

@@ -1,0 +1,38 @@
+"""What values of a region are computed from."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...ir.regions import ops_in
+from ...mlir import ir
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Ops of a region's block, in order, and the numbers of its arguments."""
+
+    ops: list[ir.Operation]
+    arguments: set[int]
+
+
+def needed(values: Iterable[ir.Value], block: ir.Block) -> Needs:
+    """What `values` need of what is in `block`: their ops, what those and their regions use, and so on. What is around `block` is left out."""
+    numbers = {argument: number for number, argument in enumerate(block.arguments)}
+    ops: set[ir.Operation] = set()
+    arguments: set[int] = set()
+    todo = list(values)
+    while todo:
+        value = todo.pop()
+        if value in numbers:
+            arguments.add(numbers[value])
+        elif not isinstance(value.owner, ir.Block):
+            op = value.owner.operation
+            if op.block == block and op not in ops:
+                ops.add(op)
+                todo += captured(op)
+    return Needs([view.operation for view in block.operations if view.operation in ops] if ops else [], arguments)
+
+
+def captured(op: ir.Operation) -> list[ir.Value]:
+    """All values that `op` and the ops in its regions use, those made in the regions among them."""
+    return [operand for inner in ops_in(op) for operand in inner.operands]

@@ -1,0 +1,60 @@
+"""When the buffers of a program are needed. Times are numbers of ops of the graph function's block."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...ir.functions import EXTERN
+from ...mlir import ir
+from .buffers import ALIASES, root_of
+
+# Operators whose results are known to be their own: no memory of an operand, of another result, of a cache.
+OWNERS = ("aten.", "mkldnn.")
+
+
+@dataclass(eq=False)
+class Buffer:
+    """One `memref.alloc`, or a result of an ATen function: made at time `first`, freed at `last` (the end of the block, if it escapes)."""
+
+    value: ir.Value
+    first: int
+    last: int
+    allocated: bool = True  # by a `memref.alloc`
+    escapes: bool = False  # it is returned, or seen by something that is
+    frees: list[ir.Operation] = field(default_factory=list)
+    written: int = -1  # the first op that uses it
+    read: int = -1  # the last op that uses it
+
+
+def buffers_of(ops: Sequence[ir.Operation], table: ir.SymbolTable) -> list[Buffer]:
+    """The allocations among `ops` and the results of operators of torch's own, in order. A value and its views are one buffer."""
+    buffers: dict[ir.Value, Buffer] = {}
+    for number, op in enumerate(ops):
+        name = op.name
+        if name == "memref.alloc":
+            buffers[op.results[0]] = Buffer(op.results[0], number, len(ops))
+            continue
+        for operand in op.operands:
+            buffer = buffers.get(operand)
+            if buffer is None:
+                if not isinstance(operand.type, ir.MemRefType):
+                    continue
+                buffer = buffers.get(root_of(operand))
+                if buffer is None:
+                    continue
+            if name in ALIASES:
+                continue
+            if name == "memref.dealloc":
+                buffer.last = number
+                buffer.frees.append(op)
+            else:
+                buffer.read = number
+                if buffer.written < 0:
+                    buffer.written = number
+                buffer.escapes |= name == "func.return"
+        if name == "func.call" and len(op.results):
+            attributes = table[op.attributes["callee"].value].operation.attributes
+            if EXTERN in attributes and attributes[EXTERN].value.startswith(OWNERS):
+                for result in op.results:
+                    if isinstance(result.type, ir.MemRefType):
+                        buffers[result] = Buffer(result, number, len(ops), allocated=False, written=number)
+    return list(buffers.values())

@@ -1,0 +1,354 @@
+"""Which computes share a kernel: groups over common rows, their dependencies, and the reasons for what stays apart."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ..analysis.bodies.body_summary import magnitude, tensor_bytes
+from ..ir.locations import operators_of, source_of
+from ..mlir import ir
+from .chunk_sizes import Chunks
+from .cycle_check import Dependencies
+from .members import Member, Pattern, pairs
+
+FEW_ROWS = 8  # fewer rows than this leave processors idle ...
+LONG_ROW = 1 << 14  # ... if each has more elements than this
+LANES = 64  # points along memory that one piece of work on a GPU computes together
+SMALL = 1 << 16  # elements for which a launch more costs more than idle processors
+MANY_ROWS = 1 << 10  # from these on, a loop at each row of a group that reduces nothing keeps a GPU busy
+LONG_COLUMN = 1 << 12  # elements of a column that a tile of columns still keeps in a cache
+LITTLE = 1 << 24  # bytes of partial results, which one launch sums as fast as two
+SHARED = 1 << 10  # bytes of a tensor that are worth reading once for two computes that do not depend on each other
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a member did not join a group, and what that costs: bytes read or written again."""
+
+    reason: str
+    cost: int
+    other: str
+
+    def __str__(self) -> str:
+        return f"not fused with {self.other}: {self.reason}; {_megabytes(self.cost)} more memory traffic"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"
+
+
+@dataclass
+class Beside:
+    """Partial results in the kernel of a group over the rows they reduce.
+
+    `rows[k]`: the group's row that runs along range k of the reduction, None where that has one point. `columns`: the group's other rows
+    -> the dims of the partial results' domain that they are; none where those are loops in the kernel.
+    """
+
+    chunks: Chunks
+    rows: tuple[int | None, ...]
+    columns: dict[int, int]
+    partials: list["Group"]
+
+
+@dataclass
+class Group:
+    """Members of one kernel. `rows` are the sizes of its parallel domain; member m runs at row r with its dim `m.row_dims[r]`."""
+
+    number: int
+    rows: list[ir.AffineExpr]
+    members: list[Member] = field(default_factory=list)
+    remarks: list[Refusal] = field(default_factory=list)
+    columns: bool = False  # its reductions run across memory, the rows along it
+    # Tensors read from outside -> for each of their dims, the row that indexes it.
+    reads: dict[ir.Value, Pattern] = field(default_factory=dict)
+    ops: int = 0
+    beside: Beside | None = None  # partial results in the same kernel, which then runs over chunks of the rows
+
+    @property
+    def reduces(self) -> bool:
+        return any(member.reduces for member in self.members)
+
+    def note_reads(self, member: Member) -> None:
+        rows = {dim: r for r, dim in enumerate(member.row_dims)}
+        for read, pattern in member.patterns:
+            self.reads.setdefault(
+                read.source, tuple(tuple(rows.get(d) if d is not None else None for d in dims) for dims in pattern)
+            )
+
+    def narrow(self, kept: list[int]) -> None:
+        """Keeps the rows numbered `kept`; the others become inner dims of the members."""
+        self.rows = [self.rows[r] for r in kept]
+        for member in self.members:
+            member.row_dims = tuple(member.row_dims[r] for r in kept)
+        self.reads.clear()
+        for member in self.members:
+            self.note_reads(member)
+
+
+@dataclass
+class Fit:
+    """How a member can join a group: the member's dim for each row that stays, and those rows."""
+
+    row_dims: tuple[int, ...]
+    kept: list[int]
+
+
+class Grouping:
+    """Puts members, in program order, into groups, between which no cycle arises."""
+
+    def __init__(self, max_reads: int, max_ops: int, busy: int = 0):
+        self.max_reads, self.max_ops = max_reads, max_ops
+        self.busy = busy  # pieces of work that keep the machine busy
+        self.groups: list[Group | None] = []  # None: merged into another, or an op that is no member
+        self.dependencies = Dependencies()  # of the groups, by number
+        self.of: dict[ir.Value, int] = {}  # group of a value
+        self.members: dict[ir.Value, Member] = {}
+        self.readers: dict[ir.Value, list[int]] = {}  # groups that read a value from outside
+
+    def _node(self, group: Group | None) -> int:
+        self.groups.append(group)
+        return self.dependencies.add()
+
+    def add_other(self, op: ir.Operation) -> None:
+        """An op that is no member: a call, a view, a copy."""
+        number = self._node(None)
+        self.dependencies.depend(number, {self.of[operand] for operand in op.operands if operand in self.of})
+        for result in op.results:
+            self.of[result] = number
+
+    # -- members ----------------------------------------------------------------------------------------------------
+
+    def add(self, member: Member) -> None:
+        """Puts a member into the best group that takes it, or into one of its own."""
+        sources = [read for read in member.operands if read in self.of]
+        init = [operand for operand in member.body.op.operands if operand in self.of]
+        needed = {self.of[source] for source in [*sources, *init]}
+        refusals: list[Refusal] = []
+        joined = None
+        if member.fuses:
+            for number, links in self._candidates(member, needed):
+                group = self.groups[number]
+                fit = self._fit(member, group, number, links, needed - {joined})
+                if isinstance(fit, Fit):
+                    if joined is None:
+                        self._join(member, number, fit, needed)
+                        joined = number
+                    elif number in needed:
+                        self._merge(joined, number, member, fit)
+                elif number in needed:
+                    refusals.append(fit)
+        if joined is None:
+            joined = self._node(Group(0, [member.sizes[d] for d in member.long_dims]))
+            group = self.groups[joined]
+            group.number, group.columns = joined, member.reduces and member.reduces_columns()
+            self._enter(member, joined, needed)
+        self.groups[joined].remarks += refusals
+
+    def _enter(self, member: Member, number: int, needed: set[int]) -> None:
+        group = self.groups[number]
+        group.members.append(member)
+        group.ops += member.body.ops
+        group.note_reads(member)
+        self.of[member.result] = number
+        self.members[member.result] = member
+        self.dependencies.depend(number, needed)
+        for source in member.operands:
+            readers = self.readers.setdefault(source, [])
+            if not readers or readers[-1] != number:
+                readers.append(number)
+
+    def _join(self, member: Member, number: int, fit: Fit, needed: set[int]) -> None:
+        group = self.groups[number]
+        if len(fit.kept) < len(group.rows):
+            group.narrow(fit.kept)
+        member.row_dims = fit.row_dims
+        if member.reduces and not group.reduces:
+            group.columns = member.reduces_columns()
+        self._enter(member, number, needed)
+
+    def _merge(self, number: int, other: int, member: Member, fit: Fit) -> None:
+        """Takes group `other` into `number`, where `member` runs over the same rows as both."""
+        group, guest = self.groups[number], self.groups[other]
+        if set(fit.row_dims) != set(member.row_dims) and not (
+            set(fit.row_dims) > set(member.row_dims) and not guest.reduces
+        ):
+            return
+        if group.columns != guest.columns and group.reduces and guest.reduces:
+            return
+        if group.ops + guest.ops > self.max_ops or len({*group.reads, *guest.reads}) > self.max_reads:
+            return
+        # The guest's row for each of the group's.
+        order = [fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims]
+        if self.dependencies.between(number, other) or self._reduced_at_other_rows(group, guest, order):
+            return
+        guest.narrow(order)
+        if guest.reduces and not group.reduces:
+            group.columns = guest.columns
+        group.members = sorted([*group.members, *guest.members], key=lambda m: m.number)
+        group.ops += guest.ops
+        group.remarks += guest.remarks
+        for m in guest.members:
+            group.note_reads(m)
+            self.of[m.result] = number
+            for source in m.operands:
+                self.readers[source].append(number)
+        self.absorb(number, other)
+
+    def _reduced_at_other_rows(self, group: Group, guest: Group, order: list[int]) -> bool:
+        """Whether one of two groups reads what the other reduces at other rows than its own: each row would reduce all of them again."""
+        rows = list(range(len(order)))
+        for reading, theirs, made, ours in ((guest, order, group, rows), (group, rows, guest, order)):
+            results = {m.result: m for m in made.members} if made.reduces else {}
+            for reader in reading.members:
+                for read, pattern in reader.patterns:
+                    if (source := results.get(read.source)) is not None:
+                        here = [(reader.row_dims[r],) for r in theirs]
+                        if [pattern[source.row_dims[r]] for r in ours] != here:
+                            return True
+        return False
+
+    def absorb(self, number: int, other: int) -> None:
+        """Group `other` is in the kernel of group `number` from now on: what it needs and what needs it."""
+        self.groups[other] = None
+        self.dependencies.merge(number, other)
+
+    def _candidates(self, member: Member, needed: set[int]) -> list[tuple[int, list[tuple[Pattern, Pattern]]]]:
+        """Groups that the member might join, the largest saving first, each with the links between their dims.
+
+        A link is (the member's dims that index a tensor, the group's rows that index it).
+        """
+        saved: dict[int, int] = {}
+        links: dict[int, list[tuple[Pattern, Pattern]]] = {}
+        for read, pattern in member.patterns:
+            source = read.source
+            owner = self.of.get(source)
+            group = self.groups[owner] if owner is not None else None
+            if group is not None and group.members[0].fuses:
+                producer = self.members[source]
+                rows = {dim: r for r, dim in enumerate(producer.row_dims)}
+                links.setdefault(owner, []).append((pattern, tuple((rows.get(d),) for d in range(len(pattern)))))
+                saved[owner] = saved.get(owner, 0) + 2 * tensor_bytes(source)
+        for source in member.operands:
+            size = tensor_bytes(source)
+            if size < SHARED:
+                continue
+            for number in self.readers.get(source, ())[-4:]:
+                group = self.groups[number]
+                if group is None or not group.members[0].fuses:
+                    continue
+                if number not in links:
+                    pattern = next(p for read, p in member.patterns if read.source == source)
+                    if all(row is None for digits in group.reads.get(source, ()) for row in digits):
+                        continue
+                    links[number] = [(pattern, group.reads[source])]
+                saved[number] = saved.get(number, 0) + size
+        for number, link in self._twins(member):
+            if number not in links:
+                links[number], saved[number] = [link], 0
+        order = sorted(links, key=lambda number: (number not in needed, -saved[number]))
+        return [(number, links[number]) for number in order]
+
+    def _twins(self, member: Member) -> Iterator[tuple[int, tuple[Pattern, Pattern]]]:
+        """Where a launch costs more than idle processors: groups that reduce small results of a kernel which makes a like one for the member,
+        as the sums of two partial results are, with the link between the two."""
+        if not self.busy or not member.reduces:
+            return
+        for read, pattern in member.patterns:
+            source = read.source
+            owner = self.groups[self.of[source]] if source in self.of else None
+            if owner is None or tensor_bytes(source) > LITTLE:
+                continue
+            for twin in owner.members:
+                if twin.result == source or twin.result.type != source.type:
+                    continue
+                for number in self.readers.get(twin.result, ())[-4:]:
+                    group = self.groups[number]
+                    if group is not None and group.reduces and group.members[0].fuses and twin.result in group.reads:
+                        yield number, (pattern, group.reads[twin.result])
+
+    def _fit(self, member: Member, group: Group, number: int, links: list, needed: set[int]) -> Fit | Refusal:
+        chosen: list[int | None] = [None] * len(group.rows)
+        dropped: set[int] = set()
+        both = [source for source in member.operands if self.of.get(source) == number or source in group.reads]
+        cost = sum(tensor_bytes(source) for source in both)  # what both would read once
+
+        def refuse(reason: str) -> Refusal:
+            return Refusal(reason, cost, describe(group.members[-1].body.op))
+
+        for pattern, rows in links:
+            for dim, row in pairs(pattern, rows):
+                if row is None:
+                    continue
+                if dim is None:
+                    dropped.add(row)
+                elif chosen[row] is None:
+                    chosen[row] = dim
+                elif chosen[row] != dim:
+                    return refuse("reads it at other rows")
+        kept = [r for r in range(len(group.rows)) if r not in dropped and chosen[r] is not None]
+        row_dims = tuple(chosen[r] for r in kept)
+        if len(set(row_dims)) < len(row_dims):
+            return refuse("reads it along a diagonal")
+        here, there = _domain(member.sizes), _domain(group.rows)
+        if len(kept) < len(group.rows) and not member.reduces:
+            return refuse(f"reads part of it: domain {here} against {there}")
+        if len(kept) < len(group.rows) and group.reduces:
+            return refuse(f"reads it across its rows: domain {here} against {there}")
+        if any(member.sizes[dim] != group.rows[r] for dim, r in zip(row_dims, kept)):
+            return refuse(f"domain {here} against {there}")
+        if _transposes(member, row_dims):
+            return refuse(f"transposed: domain {here} against {there}")
+        if member.reduces and set(row_dims) != set(member.long_dims):
+            return refuse(f"reduces to a domain of {here} against {there}")
+        if any(self.dependencies.depends(other, number) for other in needed):
+            return refuse("another kernel stands between them")
+        if group.ops + member.body.ops > self.max_ops:
+            return refuse(f"more than {self.max_ops} operations")
+        if len({*group.reads, *member.operands}) > self.max_reads:
+            return refuse(f"more than {self.max_reads} tensors read")
+        refusal = self._unprofitable(member, group, row_dims, kept, both)
+        return Fit(row_dims, kept) if refusal is None else refuse(refusal)
+
+    def _unprofitable(
+        self, member: Member, group: Group, row_dims: tuple[int, ...], kept: list[int], both: list[ir.Value]
+    ) -> str | None:
+        points = magnitude([group.rows[r] for r in kept])
+        inner = max(member.body.points * member.body.steps, *(m.body.points * m.body.steps for m in group.members))
+        each = inner // max(1, points)
+        narrows = len(kept) < len(group.rows)
+        splits = narrows or len(member.long_dims) > len(row_dims) or member.reduces or group.reduces
+        if splits and points < FEW_ROWS and each > LONG_ROW:
+            return f"rows to run in parallel: {points}, of {each} elements"
+        longer = len(member.long_dims) > len(row_dims)
+        units = points // LANES if group.columns else 2 * points
+        if group.reduces and not group.columns and any(tensor_bytes(source) >= LONG_ROW * points for source in both):
+            units = 4 * points  # few processors that read a row once more where another launch would read and write it
+        if longer and not member.reduces and units < self.busy and points * each > SMALL:
+            return f"a loop of {each} elements at each of {points} points leaves processors idle"
+        if longer and not (member.reduces or group.reduces) and points < MANY_ROWS and each > LONG_ROW:
+            return f"a loop of {each} elements at each of {points} rows, where nothing is reduced"
+        columns = member.reduces_columns() if member.reduces else group.columns
+        if group.reduces and member.reduces and columns != group.columns:
+            return "one reduces rows, the other columns"
+        if narrows and columns and inner > LONG_ROW:
+            return f"reduces columns of a domain of {_domain(group.rows)} that is computed along rows"
+        if not member.reduces and group.columns and len(member.long_dims) > len(row_dims) and each > LONG_COLUMN:
+            return f"columns of {each} elements do not stay in a cache"
+        return None
+
+
+def _transposes(member: Member, row_dims: tuple[int, ...]) -> bool:
+    """Whether rows run in another order in the member, down to the dim that runs along memory."""
+    long = member.long_dims
+    return list(row_dims) != sorted(row_dims) and bool(long) and row_dims[-1] != long[-1] and set(row_dims) == set(long)
+
+
+def describe(op: ir.Operation) -> str:
+    """The operator and the line of an op, for messages."""
+    operators, source = operators_of(op.location), source_of(op.location)
+    name = operators[-1] if operators else op.name
+    return f"{name} ({source})" if source else name
+
+
+def _domain(sizes: Iterable[ir.AffineExpr]) -> str:
+    return "x".join(str(size) for size in sizes) or "one point"

@@ -1,0 +1,1 @@
+"""Passes of the program stage: order, buffers, memory of the calls of kernels. One pass a file."""

@@ -1,0 +1,184 @@
+"""The pass `expand-products`: matrix products of few rows or columns, and outer products, become computes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...analysis.memory.matmul_operands import Product, runs_along
+from ...ir import builders
+from ...ir.functions import REMARKS, replace_extern_calls
+from ...ir.locations import operators_of
+from ...ir.shapes import constant, expr, shape_of, tensor_type
+from ...ir.types import to_nearest_even
+from ...mlir import arith, ir
+from ...scheduling.gpu.machine import LARGE
+from ..base import VALUES, Pass, check_target
+
+FEW = 8  # rows of a product up to which it is told why it is not expanded
+LONG = 1 << 13  # elements that are summed, up to which registers hold a row of the matrix for several rows
+
+
+@dataclass(frozen=True)
+class ExpandProducts(Pass):
+    """Takes the tensor stage as `torch-to-bascule` leaves it. On `target` cuda calls of `aten.mm`, `bmm`, `addmm` and `baddbmm` on floats become
+    computes where tensor cores are of no use:
+
+    - a product of up to `rows` rows by a matrix, or of a matrix by so few columns: it takes as long as reading the matrix, and what is computed
+      from the result (a bias, an activation, the next residual sum) can go along. Sizes are static, and memory runs along what is summed: the
+      weight of a linear layer, (N, K), seen transposed. With `across` also where memory runs along the results (a matrix (K, N)): sums of
+      columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
+    - an outer product, whose inner size is 1: pointwise.
+
+    Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, whatever PyTorch allows
+    cuBLAS (TF32, sums in f16). With `numerics=eager` no pass removes that rounding. A product of up to 8 rows that stays a call has a remark
+    that says why.
+    """
+
+    name: ClassVar[str] = "expand-products"
+    takes: ClassVar[str] = VALUES
+    target: str = "cpu"
+    numerics: str = "f32"
+    across: bool = False
+    rows: int = 2
+
+    def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
+        if self.target == "cpu":
+            return
+        with module.context:
+            replace_extern_calls(module, self._expand)
+
+    def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
+        product = Product.of(op, function)
+        refusal = "" if product is None else self._refusal(product)
+        if product is None or refusal is None:
+            return False
+        name = next(reversed(operators_of(op.location)), "a product")
+        if refusal:
+            _note(op, f"{name} of few rows stays a call: {refusal}")
+            return False
+        with ir.InsertionPoint(op), op.location:
+            value = _Expansion(product, {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}).build()
+        sizes = "x".join("?" if (size := constant(s)) is None else str(size) for s in product.sizes)
+        _note(value.owner.operation, f"{name} expanded: {sizes} (rows, summed, columns)")
+        op.results[0].replace_all_uses_with(value)
+        op.erase()
+        return True
+
+    def _refusal(self, product: Product) -> str | None:
+        """Why a product stays a call, where one would ask; None where nobody would; "" if it is expanded."""
+        rows, inner, columns = map(constant, product.sizes)
+        if not isinstance(product.result.type.element_type, ir.FloatType) or product.x.type.element_type.width < 16:
+            return None
+        if inner == 1:
+            return ""
+        few = min((size for size in (rows, columns) if size is not None), default=FEW + 1)
+        if few > FEW:
+            return None
+        if few > self.rows:
+            return f"it has {few}, more than {self.rows}"
+        sizes = [constant(size) for value in (product.x, product.y) for size in shape_of(value)]
+        if few > 1 and inner is not None and inner > LONG:
+            return f"it has {few}, of more than {LONG} elements"
+        if None in sizes:
+            return "its sizes are not known"
+        if 0 in sizes:
+            return None
+        if not _along(product) and not self.across:
+            return "memory does not run along what is summed"
+        return ""
+
+
+def _few_dim(product: Product) -> int:
+    """The dim of a product's result that has fewer rows or columns."""
+    rows, _, columns = (LARGE if (size := constant(s)) is None else size for s in product.sizes)
+    return product.result.type.rank - (2 if rows <= columns else 1)
+
+
+def _along(product: Product) -> bool:
+    """Whether memory runs along what is summed, in the larger matrix."""
+    rank = product.result.type.rank
+    if _few_dim(product) == rank - 1:
+        return runs_along(product.x, rank - 1)
+    return runs_along(product.y, rank - 2)
+
+
+@dataclass(frozen=True)
+class _Expansion:
+    """The computes that a product is. `rounding`: attributes of the roundings of its elements."""
+
+    product: Product
+    rounding: dict[str, ir.Attribute]
+
+    @property
+    def wide(self) -> ir.Type:
+        """What is summed in."""
+        element = self.product.result.type.element_type
+        return ir.F32Type.get() if element.width < 32 else element
+
+    def build(self) -> ir.Value:
+        """The product, made at the insertion point: of several rows (columns), of the sums of each, which one kernel computes: so the matrix is
+        read once."""
+        result, dim = self.product.result, _few_dim(self.product)
+        few = constant(shape_of(result)[dim]) if constant(self.product.sizes[1]) != 1 else 1
+        parts = [self._part(dim, n) for n in range(few)] if few > 1 else []
+        return builders.compute(
+            result.type, shape_of(result), lambda at: self._finished(self._chosen(parts, dim, at), at)
+        )
+
+    def _part(self, dim: int, number: int) -> ir.Value:
+        """The sums of one row or column."""
+        sizes = shape_of(self.product.result)
+        sizes[dim] = expr(1)
+
+        def body(at: list[ir.Value]) -> ir.Value:
+            return self._sum([*at[:dim], arith.constant(ir.IndexType.get(), number), *at[dim + 1 :]])
+
+        return builders.compute(tensor_type(sizes, self.wide), sizes, body)
+
+    def _chosen(self, parts: list[ir.Value], dim: int, at: list[ir.Value]) -> ir.Value:
+        if not parts:
+            return self._sum(at)
+        zero = arith.constant(ir.IndexType.get(), 0)
+        first, *others = [builders.read(part, [*at[:dim], zero, *at[dim + 1 :]]) for part in parts]
+        for number, value in enumerate(others, 1):
+            here = arith.cmpi(arith.CmpIPredicate.eq, at[dim], arith.constant(ir.IndexType.get(), number))
+            first = arith.select(here, value, first)
+        return first
+
+    def _sum(self, at: list[ir.Value]) -> ir.Value:
+        *batch, row, column = at
+        x, y, (_, inner, _) = self.product.x, self.product.y, self.product.sizes
+
+        def term(k: ir.Value) -> ir.Value:
+            return arith.mulf(self._read(x, [*batch, row, k]), self._read(y, [*batch, k, column]))
+
+        if constant(inner) == 1:
+            return term(arith.constant(ir.IndexType.get(), 0))
+        return builders.reduce("sum", [inner], self.wide, lambda k: term(*k))[0]
+
+    def _finished(self, total: ir.Value, at: list[ir.Value]) -> ir.Value:
+        """The element that a sum gives: scaled, with what is added, rounded."""
+        added, wide = self.product.added, self.wide
+        total = self._scaled(total, self.product.factor)
+        if added is not None and self.product.added_factor != 0:
+            total = arith.addf(total, self._scaled(self._read(added, _places(added, at)), self.product.added_factor))
+        element = self.product.result.type.element_type
+        return total if wide == element else arith.truncf(element, total, **self.rounding)
+
+    def _read(self, source: ir.Value, at: list[ir.Value]) -> ir.Value:
+        value = builders.read(source, at)
+        return value if value.type == self.wide else arith.extf(self.wide, value)
+
+    def _scaled(self, value: ir.Value, factor: int | float) -> ir.Value:
+        return value if factor == 1 else arith.mulf(value, arith.constant(self.wide, float(factor)))
+
+
+def _places(value: ir.Value, at: list[ir.Value]) -> list[ir.Value]:
+    """Where a tensor that broadcasts has the element at an index of the result."""
+    sizes = shape_of(value)
+    last = at[len(at) - len(sizes) :]
+    return [arith.constant(ir.IndexType.get(), 0) if constant(size) == 1 else i for size, i in zip(sizes, last)]
+
+
+def _note(op: ir.Operation, remark: str) -> None:
+    op.attributes[REMARKS] = ir.ArrayAttr.get([ir.StringAttr.get(remark)])

@@ -1,0 +1,239 @@
+"""The pass `inline-producers`: pointwise computes move into the bodies that read them."""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from ...analysis.affine.indexing import Indexing
+from ...analysis.affine.simplification import Simplifier
+from ...analysis.bodies.body_summary import PRODUCERS, Body, readers_of, summarize, tensor_bytes
+from ...analysis.bodies.gather_reads import gathers
+from ...fusion.inlining import Inliner
+from ...fusion.members import Member
+from ...ir import builders
+from ...ir.functions import graph_functions
+from ...ir.types import byte_width
+from ...mlir import ir
+from ..base import VALUES, Pass
+
+CHEAP = 6  # work (additions) of a body that is worth repeating rather than keeping its result in memory
+SUMMED = 24  # the same of what a GPU sums along columns: it does so much, on every element of two tensors, while it waits for memory
+BYTE = 1.0  # work that takes as long as moving a byte to or from memory
+SMALL = 1 << 18  # bytes of a tensor that stays in a cache: reading it again is free
+
+
+@dataclass(frozen=True)
+class InlineProducers(Pass):
+    """Takes the tensor stage; leaves fewer computes, with larger bodies.
+
+    A pointwise compute is inlined into its consumers where that is no loss: it has one consumer, which asks for each
+    element about once; or it is cheap to repeat, reading no more than one would read of its result. A compute whose result is needed in memory
+    anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. Computes that hold a reduction are left to
+    `form-kernels`, but for windows of up to `max-window` elements asked for once; not by a scan on a GPU, where a step of one holds no loops. On
+    `target` cpu, whose vectors read at places from data one element after the other, a compute that does so is not repeated. No body grows
+    beyond `max-ops` ops or reads more than `max-reads` tensors.
+
+    On `target` cuda a cheap compute whose sums one reader waits for (the gradient of a relu before a batch norm) is inlined into the sums
+    and the reader if that costs no more than its result written once and read by both: rows need not be cut to be summed while near. So is one
+    whose reductions all other readers wait for through a call (the gate of a squeeze and excitation), which no kernel holds together with them.
+    What one kernel reads, and another after a call (a residual), is not stored for the other where no more bytes are moved: then it is not
+    rounded either.
+    """
+
+    name: ClassVar[str] = "inline-producers"
+    takes: ClassVar[str] = VALUES
+    max_ops: int = 600
+    max_reads: int = 32
+    max_window: int = 16
+    target: str = "cpu"
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            simplifier = Simplifier()
+            for graph in graph_functions(module):
+                _Graph(self, graph, simplifier).run()
+
+
+class _Graph:
+    """One graph function: its bodies as they would be after the inlining decided so far."""
+
+    def __init__(self, options: InlineProducers, graph: ir.Operation, simplifier: Simplifier):
+        self.options, self.graph = options, graph
+        self.indexing = Indexing(builders.symbols_of(graph), simplifier)
+        ops = [view.operation for view in graph.regions[0].blocks[0].operations]
+        # By result, in program order.
+        self.bodies = {op.results[0]: summarize(op) for op in ops if op.name in PRODUCERS}
+        self.uses = readers_of(self.bodies.values())
+        self.inlined: dict[ir.Value, ir.Operation] = {}
+        self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, with what is inlined so far
+        self.kept: set[ir.Value] = set()  # results that something uses other than by reading elements in a body
+        # Of each body with what is inlined into it so far: tensors read, with how often a point reads one.
+        self.reads: dict[ir.Value, Counter[ir.Value]] = {}
+
+    @cached_property
+    def places(self) -> dict[ir.Value, int]:
+        """The numbers of the ops in the graph, by result."""
+        ops = enumerate(self.graph.regions[0].blocks[0].operations)
+        return {result: place for place, view in ops for result in view.operation.results}
+
+    def run(self) -> None:
+        for body in self.bodies.values():
+            reads = self.reads[body.result] = Counter()
+            if body.loops:
+                self.looping.add(body.result)
+            for read in body.reads:
+                inner = self.bodies[read.source] if read.source in self.inlined else None
+                if inner is None:
+                    reads[read.source] += read.times
+                else:
+                    body.cost += read.times * inner.cost
+                    body.ops += inner.ops
+                    if read.source in self.looping:
+                        self.looping.add(body.result)
+                    for source, times in self.reads[read.source].items():
+                        reads[source] += read.times * times
+            if sum(1 for _ in body.result.uses) > len(self.uses.get(body.result, ())):
+                self.kept.add(body.result)
+            if self._worth(body):
+                self.inlined[body.result] = body.op
+        if not self.inlined:
+            return
+        for body in self.bodies.values():
+            self._enter(body)
+        inliner = Inliner(self.indexing, self.inlined.get)
+        for body in self.bodies.values():
+            stays = body.result not in self.inlined or body.result in self.kept
+            if stays and any(read.source in self.inlined for read in body.reads):
+                inliner.inline([read.op for read in body.reads])
+        inliner.finish()
+        for body in reversed(self.bodies.values()):
+            if body.result in self.inlined and body.result not in self.kept:
+                body.op.erase()
+
+    def _enter(self, body: Body) -> None:
+        self.indexing.enter(body.op)
+        for loop in body.loops:
+            self.indexing.enter(loop)
+
+    def _worth(self, body: Body) -> bool:
+        uses = self.uses.get(body.result, ())
+        if not uses or body.op.name != "bascule.compute":
+            return False
+        reads = self.reads[body.result]
+        if body.ops > self.options.max_ops // 2 or len(reads) > self.options.max_reads // 2:
+            return False
+        if body.loops and (body.steps > self.options.max_window or len(uses) > 1):
+            return False
+        scanned = any(consumer.op.name == "bascule.scan" for consumer, _ in uses)
+        if scanned and self.options.target != "cpu" and body.result in self.looping:
+            return False
+        asked = {}  # an element asked for at one index of one body is inlined once
+        for consumer, read in uses:
+            if consumer.ops + body.ops > self.options.max_ops:
+                return False
+            points = consumer.points * read.times
+            if read.guarded:
+                points = min(points, body.points)
+            asked[(consumer.result, *list(read.op.operands)[1:])] = points
+        times = sum(asked.values()) / max(1, body.points)  # that each element is computed
+        consumers = {consumer.result for consumer, _ in uses}
+        if body.result in self.kept:
+            return body.cost <= CHEAP and self._bytes(reads, body) <= body.bytes
+        if not reads:
+            return body.cost * times <= CHEAP * max(1, len(consumers)) or body.points * times * body.cost < SMALL
+        if len(consumers) == 1 and times <= 1.1:
+            return True
+        if body.loops or (self.options.target == "cpu" and gathers(body)):
+            return False
+        again = (times - 1) * (body.cost * body.points + BYTE * self._bytes(reads, body))
+        saved = BYTE * body.bytes * (1 + times)
+        readers = [self.bodies[result] for result in consumers]
+        if self.options.target != "cpu" and body.cost <= SUMMED:
+            reduced = [reader for reader in readers if reader.loops]
+            others = [reader for reader in readers if not reader.loops]
+            if self._summed(reduced, others):
+                return self._bytes(reads, body) <= 2.1 * body.bytes
+            if self._parted(reduced, others):
+                return self._bytes(reads, body) <= 1.1 * body.bytes
+        once_each = len(consumers) == 1 or times <= 1.1 * len(consumers)
+        if self.options.target != "cpu" and once_each and self._left_out(body, readers):
+            return True
+        if once_each:
+            return body.cost <= CHEAP and self._bytes(reads, body) <= 1.1 * body.bytes and again <= 4 * saved
+        return body.cost == 0 and again <= saved
+
+    def _summed(self, reduced: list[Body], others: list[Body]) -> bool:
+        """Whether all readers but one are sums of columns, which that one reads."""
+        if len(others) != 1 or not reduced:
+            return False
+        members = [Member.of(0, consumer, self.indexing) for consumer in reduced]
+        waited = {read.source for read in others[0].reads}
+        return all(member.reduces_columns() and member.result in waited for member in members)
+
+    def _parted(self, reduced: list[Body], others: list[Body]) -> bool:
+        """Whether each of `others` needs one of `reduced` through a call."""
+        return bool(reduced and others) and all(self._through_call(reduced, other) for other in others)
+
+    def _left_out(self, body: Body, readers: list[Body]) -> bool:
+        """Whether `body` need not be stored: one kernel reads it, and another that waits for that one through a call; to read what it is made of
+        moves no more bytes. What is small is not moved to memory. Sums of columns are no one kernel with what reads the same.
+        """
+        reads = self.reads[body.result]
+        bound = 2.1 if body.width < 4 else 1.9  # f32 is not rounded: as many bytes are no gain
+        if body.cost > CHEAP or body.bytes <= SMALL or self._bytes(reads, body) > bound * body.bytes:
+            return False
+        waiting = []
+        for reader in readers:
+            others = [other for other in readers if other is not reader]
+            if others and self._through_call(others, reader):
+                waiting.append(reader)
+            if len(waiting) > 1:
+                return False
+        if len(waiting) != 1 or not self._is_elementwise(reads, body):
+            return False
+        return not self._sums_columns([reader for reader in readers if reader is not waiting[0]])
+
+    def _sums_columns(self, bodies: list[Body]) -> bool:
+        """Whether one of `bodies`, or what reads them in turn with no call between, sums columns."""
+        todo, seen = list(bodies), set()
+        while todo:
+            body = todo.pop()
+            if body.result not in seen:
+                seen.add(body.result)
+                if body.loops and Member.of(0, body, self.indexing).reduces_columns():
+                    return True
+                todo += [consumer for consumer, _ in self.uses.get(body.result, ())]
+        return False
+
+    def _is_elementwise(self, reads: Counter[ir.Value], body: Body) -> bool:
+        """Whether what `body` reads has its points, but for small tensors and one whose rows are looked up."""
+        sizes = [(tensor_bytes(source), byte_width(source.type.element_type)) for source in reads]
+        return sum(whole > SMALL and whole != body.points * width for whole, width in sizes) <= 1
+
+    def _through_call(self, needed: list[Body], body: Body) -> bool:
+        """Whether `body` needs one of `needed` through a call."""
+        first = min(self.places[other.result] for other in needed)  # what comes before needs none
+        results = {other.result for other in needed}
+        todo, seen = [(body.result, False)], set()
+        while todo:
+            value, called = todo.pop()
+            if called and value in results:
+                return True
+            if (value, called) in seen or self.places.get(value, -1) < first:
+                continue
+            seen.add((value, called))
+            op = value.owner
+            read = (read.source for read in self.bodies[value].reads) if value in self.bodies else ()
+            called = called or op.name == "func.call"
+            todo += ((source, called) for source in (*op.operands, *read))
+        return False
+
+    def _bytes(self, reads: Counter[ir.Value], body: Body) -> int:
+        """Bytes read from memory to compute every element once. Smaller tensors that stay in a cache are not counted."""
+        total = 0
+        for source, times in reads.items():
+            whole = tensor_bytes(source)
+            if whole > SMALL or whole >= body.bytes:
+                total += min(whole, body.points * times * byte_width(source.type.element_type))
+        return total

@@ -1,0 +1,303 @@
+"""The pass `split-reductions`: a large reduction of few results becomes partial results over chunks, and a small reduction of those."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from typing import ClassVar
+
+from ...analysis.affine.indexing import Indexing
+from ...analysis.affine.simplification import Simplifier
+from ...analysis.bodies.body_summary import magnitude, sizes_of, summarize, tensor_bytes
+from ...analysis.bodies.shared_reads import shared_size
+from ...errors import UserError
+from ...fusion.chunk_sizes import Chunks, cut
+from ...fusion.members import Member
+from ...fusion.split_reduction import fills, is_splittable, refine, split
+from ...ir import builders
+from ...ir.functions import REMARKS, graph_functions
+from ...ir.locations import operators_of
+from ...ir.shapes import constant
+from ...mlir import ir
+from ...scheduling.gpu.machine import H200
+from ..base import VALUES, Pass
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """`parallel`: independent pieces of work that keep it busy; `few`: rows below which it is not. `points`: the fewest results at which a
+    reduction is cut: a lowering may share one reduction among threads itself. `columns`: neighbouring results that one piece of work
+    computes together; `rows`: the least of a chunk of those. `least`: elements below which a launch more costs more than idle processors;
+    `chunk`: of one chunk, at least; `row`: of the chunk of a row, where there are several. Of rows beside sums of columns, a chunk has
+    `cache` bytes, which one piece of work reads twice from memory once, but at least `beside` rows, next to which a partial sum is small;
+    or, if `wide` is not 0, sums are kept in registers, and so many elements of a row are a piece of work."""
+
+    parallel: int
+    few: int
+    points: int
+    columns: int
+    rows: int
+    least: int
+    chunk: int
+    row: int
+    cache: int
+    wide: int = 0
+    beside: int = 1
+
+
+MACHINES = {
+    "cpu": _Machine(
+        parallel=8,
+        few=8,
+        points=2,
+        columns=32,
+        rows=64,
+        least=1 << 18,
+        chunk=1 << 14,
+        row=1 << 14,
+        cache=1 << 18,
+        beside=16,
+    ),
+    "cuda": _Machine(
+        parallel=4 * H200.sm_count,
+        few=H200.sm_count,
+        points=1,
+        columns=32,
+        rows=256,
+        least=1 << 16,
+        chunk=1 << 11,
+        row=1 << 13,
+        cache=1 << 20,
+        wide=31 << 6,  # so that a power of two of chunks is one for each program that there is room for, not more
+    ),
+}
+MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
+WAITING = 4  # rows that are read again when their results are there run in one kernel, even if there are so many times too few of them
+SHORT_ROWS = 2  # times `parallel` chunks of rows, at most
+ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
+STRIPE = 1 << 20  # bytes of neighbouring columns that one piece of work reads several times: those of a second cache
+SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
+
+
+@dataclass(frozen=True)
+class SplitReductions(Pass):
+    """Takes the tensor stage; leaves reductions that keep the machine busy.
+
+    Where a compute has few elements and reduces over many (the sum of everything, the variance of some long rows, sums of columns), its
+    reduction is cut into chunks: a compute of their partial results before it, marked `bascule.chunks`, over (chunks, its domain); and the
+    reduction of those in its place. Exact for every kind: of argmax the first position wins, as before; Welford's means and squares
+    are combined as Chan, Golub and LeVeque do. The order of combination is fixed.
+
+    Sums of columns of what rows are computed from as well (the weights' gradients of a layer norm) are cut too, into chunks of rows that
+    stay in a cache: `form-kernels` then reads each chunk once for both. Not where the rows wait for the sums (a batch norm). Nor are
+    rows cut that are read again once their results are there (a softmax), unless they are very few, nor columns whose elements were made
+    from a result of those columns (on a CPU, if they are not too long). What was cut, and what was not though
+    it is large, is a remark.
+
+    `target` gives the measures. Where not 0, these stand for them: `parallel`, the pieces of work wanted (then also of a single result);
+    `min-size`, elements below which nothing is cut; `cache`, bytes of a chunk of rows.
+    """
+
+    name: ClassVar[str] = "split-reductions"
+    takes: ClassVar[str] = VALUES
+    target: str = "cpu"
+    parallel: int = 0
+    min_size: int = 0
+    cache: int = 0
+
+    def run(self, module: ir.Module) -> None:
+        if self.target not in MACHINES:
+            raise UserError(
+                f"no measures for target '{self.target}'", location=self.name, hint=f"known: {', '.join(MACHINES)}"
+            )
+        if min(self.parallel, self.min_size, self.cache) < 0:
+            raise UserError("'parallel', 'min-size' and 'cache' are not negative", location=self.name)
+        machine = MACHINES[self.target]
+        if self.parallel:
+            machine = replace(machine, parallel=self.parallel, few=self.parallel, points=1)
+        if self.min_size:
+            machine = replace(machine, least=self.min_size, chunk=min(machine.chunk, self.min_size), row=1, rows=1)
+        if self.cache:
+            machine = replace(machine, cache=self.cache, wide=0, beside=1)
+        with module.context:
+            for graph in graph_functions(module):
+                _Graph(machine, graph).run()
+
+
+class _Graph:
+    """One graph function: its computes, and which tensors are read along rows."""
+
+    def __init__(self, machine: _Machine, graph: ir.Operation):
+        self.machine, self.shared = machine, SHARED * machine.least
+        self.symbols, self.simplifier = builders.symbols_of(graph), Simplifier()
+        indexing = self._indexing()
+        ops = [view.operation for view in graph.regions[0].blocks[0].operations]
+        self.members = [
+            Member.of(i, summarize(op), indexing) for i, op in enumerate(ops) if op.name == "bascule.compute"
+        ]
+        # Large tensors that rows are computed from, or that are computed along rows -> what computes those rows.
+        self.along: dict[ir.Value, list[Member]] = {}
+        self.readers: dict[ir.Value, list[Member]] = {}
+        for member in self.members:
+            for source in member.operands:
+                self.readers.setdefault(source, []).append(member)
+            if not (member.reduces and member.reduces_columns()):
+                wide = self._wide(member)
+                for source in [*wide, *([member.result] if wide and not member.reduces else [])]:
+                    self.along.setdefault(source, []).append(member)
+
+        self.apart: set[tuple[ir.Value, int]] = set()  # tensors whose dims k and k + 1 rows walk by two indices
+        for member in self.members:
+            if not (member.reduces and member.reduces_columns()):
+                self.apart.update((member.result, k) for k in range(len(member.sizes)))
+                for read, pattern in member.patterns:
+                    two = (k for k, (a, b) in enumerate(pairwise(pattern)) if a != b)
+                    self.apart.update((read.source, k) for k in two)
+
+        # Of sums of columns: the large tensors that those alike read with them.
+        self.rows: dict[ir.Value, set[ir.Value]] = {}
+        alike: dict[tuple, set[ir.Value]] = {}
+        for member in self.members:
+            if member.reduces and member.reduces_columns():
+                self.rows[member.result] = _joined(member, self._wide(member), alike)
+
+    def _indexing(self) -> Indexing:
+        """One for each change: values are remembered by identity."""
+        return Indexing(self.symbols, self.simplifier)
+
+    def _wide(self, member: Member) -> list[ir.Value]:
+        return [source for source in member.operands if tensor_bytes(source) >= self.shared]
+
+    def run(self) -> None:
+        for member in self.members:
+            # Splitting erases the reduction, and with it those inside.
+            direct = [loop for loop in member.body.loops if loop.parent.operation == member.body.op]
+            for loop in direct:
+                self._consider(member, loop)
+
+    def _consider(self, member: Member, loop: ir.Operation) -> None:
+        op, points = member.body.op, member.body.points
+        ranges, elements = sizes_of(loop), magnitude(sizes_of(loop))
+        if not points * elements >= self.machine.least:
+            return
+        columns = member.reduces_columns()
+        why = f"{points} results of {elements} elements each"
+        shared = shared_size(op, loop) if self.machine.wide else 1
+        pieces = self._pieces(points, elements, columns, shared)
+        if not columns and points * WAITING >= self.machine.few and self._read_again(member):
+            pieces = 1
+        each = self._row_bytes(member) if columns and shared == 1 else 0
+        if each:
+            near = self._chunks_of_rows(points, elements, each)
+            if near > 1:
+                pieces, why = near, "rows are computed from what it reads"
+        if pieces <= 1:
+            return
+        if is_splittable(op, loop):
+            loop = refine(op, loop, self._indexing(), lambda tensor, dim: (tensor, dim) in self.apart)
+            ranges = sizes_of(loop)
+        kind = loop.attributes["kind"].value
+        known = [constant(size) for size in ranges]
+        if None in known:
+            _note(op, f"{_name(op)} not split: the number of its elements is not known; {why}")
+        elif not is_splittable(op, loop):
+            _note(op, f"{_name(op)} not split: it needs another reduction of its own compute; {why}")
+        else:
+            chunks = cut([size for size in known if size is not None], pieces, fills=fills(kind))
+            if chunks is None:
+                sizes = "x".join(map(str, known))
+                _note(op, f"{_name(op)} not split: no {pieces} equal chunks of {sizes}; {why}")
+            else:
+                split(op, loop, chunks, self._indexing())
+                _note(op, f"{_name(op)} split into {prod(chunks.outer)} chunks of {_sizes(chunks)}: {why}")
+
+    def _pieces(self, points: int, elements: int, columns: bool, shared: int = 1) -> int:
+        """Into how many chunks a reduction is worth cutting, to keep the machine busy. `shared` points are one piece of work."""
+        machine = self.machine
+        points //= shared
+        if points < machine.points:
+            return 1
+        if columns:
+            units = max(1, points // machine.columns)
+            if units * 8 >= machine.parallel * 7:  # a launch more for a busier eighth
+                return 1
+            return min(-(-machine.parallel // units), elements // machine.rows, points * elements // machine.chunk)
+        if points >= machine.few:
+            return 1
+        least = machine.chunk if points == 1 else machine.row
+        return min(-(-machine.parallel // points), shared * elements // least)
+
+    def _chunks_of_rows(self, points: int, elements: int, each: int) -> int:
+        """The chunks of sums of `points` columns beside rows of `each` bytes read."""
+        machine = self.machine
+        if not machine.wide:
+            near = min(-(-elements * each // machine.cache), elements // machine.beside)
+            return max(near, self._pieces(points, elements, True))
+        # Of very short rows more chunks only make the sum of the partial results longer, which few processors share.
+        return min(
+            -(-machine.parallel * machine.wide // points), SHORT_ROWS * machine.parallel, elements // ROWS_BESIDE
+        )
+
+    def _row_bytes(self, member: Member) -> int:
+        """Bytes of what one step of a sum of columns reads, if rows are computed from some of it that do not wait for the sum; else 0."""
+        wide = self.rows[member.result]
+        beside = {row.number: row for source in wide for row in self.along.get(source, ())}
+        waiting = self._followers(member, max(beside, default=0))
+        if all(number in waiting or self._follows_columns(row, member.body.points) for number, row in beside.items()):
+            return 0
+        elements = max(1, magnitude([size for loop in member.body.loops[:1] for size in sizes_of(loop)]))
+        return sum(max(1, tensor_bytes(source) // elements) for source in wide)
+
+    def _follows_columns(self, row: Member, points: int) -> bool:
+        """Whether what `row` reads is read down its `points` columns before, and `row` waits for that (a softmax over columns).
+
+        It is then computed down the columns too, if a cache holds a few. Where sums are kept in registers, chunks of rows are better.
+        """
+        if self.machine.wide or row.reduces:
+            return False
+        stripe = max(tensor_bytes(source) // max(1, points) for source in self._wide(row)) * self.machine.columns
+        if stripe > STRIPE:
+            return False
+        known = {member.result: member for member in self.members if member.reduces and member.reduces_columns()}
+        before = (known[source] for source in row.operands if source in known)
+        return any(source in self._wide(row) for member in before for source in self._wide(member))
+
+    def _read_again(self, member: Member) -> bool:
+        """Whether what is computed from the member's result reads what the member reduces."""
+        last = len(self.members) and self.members[-1].number
+        following = self._followers(member, last)
+        return any(reader.number in following for source in self._wide(member) for reader in self.readers[source])
+
+    def _followers(self, member: Member, last: int) -> set[int]:
+        """The numbers of the members, up to `last`, that are computed from the member's result."""
+        found, todo = set[int](), [member]
+        while todo:
+            for reader in self.readers.get(todo.pop().result, ()):
+                if reader.number <= last and reader.number not in found:
+                    found.add(reader.number)
+                    todo.append(reader)
+        return found
+
+
+def _joined(member: Member, wide: list[ir.Value], alike: dict[tuple, set[ir.Value]]) -> set[ir.Value]:
+    """`wide`, and the large tensors of other sums of columns, over a domain and ranges like the member's, that read one of them too: they
+    are cut alike."""
+    shape = tuple(member.sizes), *(tuple(sizes_of(loop)) for loop in member.body.loops)
+    found = next((alike[source, shape] for source in wide if (source, shape) in alike), set[ir.Value]())
+    found.update(wide)
+    for source in wide:
+        alike.setdefault((source, shape), found)
+    return found
+
+
+def _sizes(chunks: Chunks) -> str:
+    return "x".join(map(str, chunks.inner))
+
+
+def _name(op: ir.Operation) -> str:
+    return next(reversed(operators_of(op.location)), "a reduction")
+
+
+def _note(op: ir.Operation, remark: str) -> None:
+    known: Sequence[ir.Attribute] = op.attributes[REMARKS] if REMARKS in op.attributes else []
+    op.attributes[REMARKS] = ir.ArrayAttr.get([*known, ir.StringAttr.get(remark)])

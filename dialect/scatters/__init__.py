@@ -1,0 +1,1 @@
+"""Scatters of whole rows as sorted segment sums: recognized, sorted, summed."""

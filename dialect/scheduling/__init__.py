@@ -1,0 +1,1 @@
+"""The choice behind `#bascule.schedule`: one folder for CPUs, one for GPUs; neither knows the other."""

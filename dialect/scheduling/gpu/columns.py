@@ -1,0 +1,93 @@
+"""How loops run on an NVIDIA GPU where memory runs along the domain: a tile of columns, some rows of it at a time."""
+
+from math import prod
+
+from ...analysis.bodies.body_summary import sizes_of
+from ...analysis.bodies.dependent_reads import SEARCH, longest_chain
+from ...analysis.bodies.nested_loops import iterations, needs
+from ...mlir import ir
+from .domains import Domain, DomainPlan
+from .machine import LARGE, WARP, power_of_two, warps_of
+from .pointwise import flat
+
+SEGMENT = 128  # bytes of a cache line: the least that is worth reading in one piece
+COLUMN = 4096  # elements of a tile of columns in a step ...
+PILED = 32  # ... and those of them that a thread has ...
+FEWER = 16  # ... or, where they are read one by one or under masks, fewer of them
+MASKED = 2048  # elements of a step where whole ones do not make up a column and several values are carried: each of them costs selects then
+HELD = 1 << 14  # elements of a tile of columns that is read once and held
+WARPS = 32  # of a multiprocessor, each with 64 bytes a thread in flight: enough to hide the memory's latency
+# Steps in flight of walks that read several buffers, and the bytes of shared memory that they may take.
+AHEAD, STAGED = 3, 64 << 10
+ALONE = 4  # steps in flight of one buffer in short steps, whose programs have too few bytes on the way else
+SEARCHED = 4  # elements of a thread whose reads wait for one another: many warps wait at once
+SHORT = 16  # points of a loop that is run point by point
+
+
+def columns(domain: Domain) -> DomainPlan:
+    order = domain.order(domain.indices, domain.sizes)
+    lengths = [iterations(sizes_of(loop)) for loop in domain.inner]
+    scans = any(loop.name == "bascule.scan" for loop in domain.inner)
+    if not scans and all(length is not None and length <= SHORT for length in lengths):
+        schedule = flat(domain, "column", order)
+        schedule.loops = domain.plan({})
+        return schedule
+    runs = domain.runs(order)
+    if domain.run_size(runs[-1]) < WARP:
+        runs = [order]
+    index, sm_count = domain.indices[runs[-1][-1]], domain.machine.sm_count
+    width = max((a.width for a in domain.accesses if a.adjacent(index)), default=4)
+    wide = min(max(64, SEGMENT // width), power_of_two(domain.run_size(runs[-1])))
+    others = prod(domain.run_size(run) for run in runs[:-1])
+    while wide > SEGMENT // 2 // width and others * domain.run_size(runs[-1]) < sm_count * wide:
+        wide //= 2
+    longest = max((power_of_two(n) for n in lengths if n is not None), default=LARGE)
+    again = any(needs(loop, domain.inner) for loop in domain.inner)
+    held = again and None not in lengths and longest * wide <= HELD
+    neighbours, aligned = domain.neighbours(index)
+    elements, each = longest * wide if held else COLUMN, PILED
+    programs = others * -(-domain.run_size(runs[-1]) // wide)
+    if not held and not aligned and width <= 2:
+        elements, each = 2 * COLUMN, FEWER
+    elif not held and programs * warps_of(elements, PILED) < WARPS * sm_count and longest * wide >= 4 * elements:
+        elements *= 2
+    step = max(1, elements // wide)
+    masked = any(n is None or (n > step and n % step) for n in lengths)
+    if masked and aligned and not held and not scans and _carries(domain):
+        elements, each = MASKED, FEWER
+    if not scans and max(map(longest_chain, domain.inner), default=0) >= SEARCH:
+        each = SEARCHED
+    steps = {}
+    for loop in domain.inner:
+        length = iterations(sizes_of(loop))
+        steps[loop] = min(LARGE if length is None else power_of_two(length), max(1, elements // wide))
+    loops = domain.plan(steps)
+    for loop, plan in domain.plans.items():
+        if plan.walks(loop) and not scans:
+            plan.fold = neighbours
+    tile = [1] * (len(runs) - 1) + [wide]
+    axes = [len(run) for run in runs]
+    rows = max((loop.step for loop in loops), default=1)
+    schedule = DomainPlan("scan" if scans else "column", order, axes, tile, warps_of(wide * rows, each), loops=loops)
+    if aligned and not scans and programs >= sm_count:
+        schedule.stages = _stages(domain, wide, elements == MASKED)
+    return schedule
+
+
+def _stages(domain: Domain, wide: int, short: bool) -> int:
+    """Steps that are read ahead, where walks read several buffers along the rows and the columns, or one in short steps, and shared memory
+    holds them."""
+    found: dict[ir.Value, int] = {}
+    for loop, plan in domain.plans.items():
+        if plan.walks(loop):
+            indices = list(loop.regions[0].blocks[0].arguments)
+            inside = [a for a in domain.accesses if loop in a.loops and not a.stores and any(map(a.varies, indices))]
+            found.update({a.buffer: a.width * plan.step * wide for a in inside})
+    ahead = AHEAD if len(found) > 1 else ALONE if found and short else 1
+    return ahead if ahead * sum(found.values()) <= STAGED else 1
+
+
+def _carries(domain: Domain) -> bool:
+    """Whether the walks of the domain carry more than a sum."""
+    kinds = [loop.attributes["kind"].value for loop in domain.inner if loop.name == "bascule.reduce"]
+    return len(kinds) > 1 or "welford" in kinds

@@ -1,0 +1,136 @@
+"""A parallel domain of a GPU kernel: its accesses, the order of its indices in memory, the loops at each of its points."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+
+from ...analysis.affine.indexing import Indexing
+from ...analysis.bodies.accesses import Access, accesses_of
+from ...analysis.bodies.body_summary import magnitude, sizes_of
+from ...analysis.bodies.nested_loops import inner_loops, iterations
+from ...ir.shapes import constant, expr
+from ...mlir import ir
+from .loop_walks import Walks
+from .machine import LARGE, VECTOR, CudaMachine
+from .schedule_form import DomainSchedule, LoopSchedule
+
+POSITIONS = ("argmax", "argmin")
+
+
+@dataclass
+class DomainPlan(DomainSchedule):
+    """What is wanted for one parallel domain, of the program too. `stages`: steps of its walks in flight; `resident`: programs of a
+    multiprocessor that registers leave room for (0: as it comes); `cluster`: programs that share a tile."""
+
+    warps: int
+    stages: int = 1
+    resident: int = 0
+    cluster: int = 1
+
+
+class Domain:
+    """A parallel domain, a kernel's or that of one top-level foreach, with what runs at each of its points."""
+
+    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing):
+        self.op, self.machine = op, machine
+        block = op.regions[0].blocks[0]
+        self.indices, self.sizes = list(block.arguments), sizes_of(op)
+        self.inner = inner_loops(op)
+        self.accesses = accesses_of(op, indexing)
+        self.points = iterations(self.sizes)
+        self.extents = dict(zip(self.indices, self.sizes))
+        for access in self.accesses:
+            for loop in access.loops[1:]:
+                self.extents.update(zip(loop.regions[0].blocks[0].arguments, sizes_of(loop)))
+        self.along: Counter[ir.Value] = Counter()  # bytes accessed with neighbours along each index
+        for access in self.accesses:
+            for index in access.steps:
+                if access.adjacent(index):
+                    self.along[index] += self.bytes(access)
+        self.plans: dict[ir.Operation, LoopSchedule] = {}
+        self.lanes = [lanes for loop in self.inner for lanes in self._lanes(loop)]
+        self.lengths = [iterations(sizes_of(loop)) for loop in self.lanes]
+
+    def _lanes(self, loop: ir.Operation) -> list[ir.Operation]:
+        """The loops that have the lanes: `loop`, or the ones inside of it if memory rather runs along those."""
+        nested = inner_loops(loop)
+        if sum(map(self.bytes_along, nested)) <= self.bytes_along(loop):
+            return [loop]
+        return [lanes for inner in nested for lanes in self._lanes(inner)]
+
+    def bytes_along(self, loop: ir.Operation) -> int:
+        return sum(self.along[index] for index in loop.regions[0].blocks[0].arguments)
+
+    def bytes(self, access: Access) -> int:
+        """About how many bytes an access touches."""
+        return access.width * magnitude([size for index, size in self.extents.items() if access.varies(index)])
+
+    def neighbours(self, index: ir.Value) -> tuple[int, bool]:
+        """Elements that a thread loads with one instruction at each of the accesses along `index` in a loop, at least, 1 if there is none;
+        and whether that is what an instruction can load, everywhere: rows of 1001 elements begin anywhere."""
+        found, aligned = [], True
+        for access in self.accesses:
+            if access.adjacent(index) and len(access.loops) > 1:
+                steps = [constant(step) for other, step in access.steps.items() if other != index]
+                whole = max(1, VECTOR // access.width)
+                found.append(gcd(whole, *(step for step in steps if step is not None)))
+                aligned = aligned and found[-1] == whole
+        return min(found, default=1), aligned
+
+    # Orders of indices
+
+    def order(self, indices: Sequence[ir.Value], sizes: Sequence[ir.AffineExpr]) -> list[int]:
+        """The indices, slowest in memory first: as the heaviest access along the index that memory mostly runs along."""
+        order = list(range(len(indices)))
+        if not order:
+            return order
+        main = max(order, key=lambda n: (self.along[indices[n]], n))
+        if not self.along[indices[main]] or all(constant(size) == 1 for size in sizes[main + 1 :]):
+            return order
+        guides = [access for access in self.accesses if access.adjacent(indices[main])]
+        guide = max(guides, key=lambda access: (self.bytes(access), access.stores))
+        steps = [constant(guide.steps.get(index, expr(0))) for index in indices]
+        if any(step is None for step in steps):
+            return [*order[:main], *order[main + 1 :], main]
+        # Indices that the guide does not vary with, and those of size 1, go first.
+        keys = [LARGE if constant(size) == 1 else abs(step or LARGE) for step, size in zip(steps, sizes)]
+        return sorted(order, key=lambda n: -keys[n])
+
+    def runs(self, order: Sequence[int]) -> list[list[int]]:
+        """Neighbours in `order` that every access sees as one flat index are one run."""
+        runs: list[list[int]] = []
+        for n in order:
+            if runs and (constant(self.sizes[n]) == 1 or self._joins(runs[-1][-1], n)):
+                runs[-1].append(n)
+            else:
+                runs.append([n])
+        return runs
+
+    def _joins(self, outer: int, inner: int) -> bool:
+        pair = self.indices[outer], self.indices[inner]
+        return constant(self.sizes[outer]) == 1 or all(a.flat(*pair, self.sizes[inner]) for a in self.accesses)
+
+    def run_size(self, run: Sequence[int]) -> int:
+        return min(LARGE, magnitude([self.sizes[n] for n in run]))
+
+    @cached_property
+    def heaviest(self) -> int:
+        """Bytes that the access which touches most does."""
+        return max(map(self.bytes, self.accesses), default=0)
+
+    def plan(self, steps: dict[ir.Operation, int], held: Collection[ir.Operation] = ()) -> list[LoopSchedule]:
+        """The schedules of the loops, of which `steps` have several points at once, and `held` all their tiles."""
+        walks = Walks(self.accesses, self.loop_order, steps, held)
+        loops = walks.among(self.inner)
+        self.plans = walks.plans
+        return loops
+
+    def loop_order(self, loop: ir.Operation) -> list[int]:
+        indices = list(loop.regions[0].blocks[0].arguments)
+        if loop.name == "bascule.scan" or (
+            loop.name == "bascule.reduce" and loop.attributes["kind"].value in POSITIONS
+        ):
+            return list(range(len(indices)))  # what they compute is the order
+        return self.order(indices, sizes_of(loop))

@@ -1,0 +1,54 @@
+"""How products of few rows by matrices run on an NVIDIA GPU: as fast as the matrices are read. Measured on an H200."""
+
+from ...analysis.bodies.body_summary import sizes_of
+from ...analysis.bodies.nested_loops import iterations
+from ...mlir import ir
+from .domains import Domain, DomainPlan
+from .machine import VECTOR, WARP, CudaMachine, power_of_two
+from .row_products import summed
+
+THREAD, MOST_WARPS = 32, 8  # bytes of a row that a thread has, about; warps of a program
+PADDED, TILES = 1.25, 6  # points of the tiles of a row over its own, at most; tiles
+PROGRAM = 3072  # bytes that a program reads, at least: so many smaller ones take longer to start
+TOGETHER = 4  # points of a program whose rows are several tiles, or are multiplied by several rows, which are read once for all of them
+BUSY = 12  # points of a multiprocessor from which a program has more than one
+HELD = 256  # bytes of the matrices that a thread holds, at most
+SEVERAL_WARPS, SEVERAL_HELD = 4, 384  # the same, and warps, where matrices are multiplied by several rows
+
+
+def products(domain: Domain) -> DomainPlan | None:
+    """The schedule of a domain of such products (`row_products`); None for others, and for rows that a program's registers do not hold."""
+    length = summed(domain)
+    if length is None:
+        return None
+    sums = [loop for loop in domain.lanes if loop.name == "bascule.reduce"]
+    own = [a for a in domain.accesses if a.loops[-1] in sums and any(map(a.varies, domain.indices))]
+    matrices = {access.buffer: access.width for access in own}
+    width = max(matrices.values())
+    several = len(sums) > len(matrices)
+    most_warps, most_held = (SEVERAL_WARPS, SEVERAL_HELD) if several else (MOST_WARPS, HELD)
+    warps = min(most_warps, power_of_two(length * width // (WARP * THREAD) // 2 + 1))
+    whole = length == power_of_two(length)
+    tile = length if whole else WARP * warps * VECTOR // width
+    padded = -(-length // tile) * tile
+    if padded > PADDED * length or padded > TILES * tile:
+        return None
+    thread = padded * sum(matrices.values()) // (WARP * warps)
+    if thread > HELD:
+        return None
+    together = _together(domain.points, length * sum(matrices.values()), domain.machine, whole and not several)
+    while together > 1 and together * thread > most_held:
+        together //= 2
+    steps = {loop: power_of_two(iterations(sizes_of(loop))) for loop in domain.lanes} | dict.fromkeys(sums, tile)
+    held: list[ir.Operation] = [] if whole else sums
+    order = list(range(len(domain.indices)))
+    return DomainPlan("row", order, [len(order)], [together], warps, loops=domain.plan(steps, held))
+
+
+def _together(points: int, row: int, machine: CudaMachine, alone: bool) -> int:
+    """The points of a program, of `row` bytes each; `alone`: one, if those are enough."""
+    busy = points >= BUSY * machine.sm_count
+    together = 1 if alone or not busy else TOGETHER
+    while busy and together * row < PROGRAM:
+        together *= 2
+    return together
