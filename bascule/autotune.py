@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bascule.frontend.graph_key import NotKeyed
-from bascule.lowering.triton.compilation import compile_kernels
-from bascule.lowering.triton.kernel_cache import key_of
-from bascule.lowering.triton.programs import lower_kernels
-from bascule.lowering.triton.triton_kernel import LoweredKernels
+from bascule.lowering.triton.compile.compilation import compile_kernels
+from bascule.lowering.triton.compile.kernel_cache import key_of
+from bascule.lowering.triton.compile.programs import lower_kernels
+from bascule.lowering.triton.kernels.triton_kernel import LoweredKernels
 from bascule.runtime.extents import extent
 
 from .cache_directory import store_of

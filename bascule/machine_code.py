@@ -9,7 +9,7 @@ from bascule.runtime.object_code import ObjectCode
 
 if TYPE_CHECKING:
     from bascule.lowering.refusals import Refuse
-    from bascule.lowering.triton.kernel_cache import KernelCache, MachineCode
+    from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode
     from bascule.runtime.cuda import CubinImage
 
 LATER = "later.json"  # the kernels that are compiled when a call needs them
@@ -31,7 +31,7 @@ def restored(target: str, device: int | None, blobs: Mapping[str, bytes]) -> Any
 
 def kernel_cache(used: bool) -> "KernelCache":
     """The user's, or, if it is not to be `used`, one that keeps nothing."""
-    from bascule.lowering.triton.kernel_cache import KernelCache
+    from bascule.lowering.triton.compile.kernel_cache import KernelCache
 
     from .cache_directory import store_of
     from .cache_entries import KERNELS
@@ -52,8 +52,8 @@ def start_cubin_images(
 ) -> "Callable[[Refuse | None], dict[str, CubinImage]]":
     """`cubin_images`, by other threads; what is returned waits for it."""
     from bascule.lowering.refusals import reraise
-    from bascule.lowering.triton.compilation import start_compiling
-    from bascule.lowering.triton.triton_kernel import TritonKernel
+    from bascule.lowering.triton.compile.compilation import start_compiling
+    from bascule.lowering.triton.kernels.triton_kernel import TritonKernel
     from bascule.runtime.cuda import capability
 
     compiling = start_compiling(

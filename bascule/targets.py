@@ -217,7 +217,7 @@ def _beside(refusals: Refusals, planner: Planner, device: torch.device) -> Plann
 
 def _lower(module: ir.Module, record: Record, refuse: Refuse | None = None) -> Any:
     """`refuse`: see `bascule.lowering.refusals`; without it, a kernel that has no lowering is an error."""
-    from bascule.lowering.triton.programs import lower_kernels
+    from bascule.lowering.triton.compile.programs import lower_kernels
 
     with record.stage("to-triton"):
         lowered = lower_kernels(module, refuse or reraise)

@@ -13,7 +13,7 @@ from .boxed import Boxed, boxed
 from .constants import placed
 from .plans import Planner, vocabulary
 
-PARAMETERS = 1024  # more ctypes does not pass: they are one array, see `lowering/cpu/entry.py`
+PARAMETERS = 1024  # more ctypes does not pass: they are one array, see `lowering/cpu/kernels/entry.py`
 _numbers = itertools.count()
 
 

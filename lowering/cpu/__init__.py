@@ -6,8 +6,8 @@ What runs where is said by each kernel's schedule. Reading order: `plan` (the sc
 `indexing`, `builder`; then `modules` (all of them in one module), `compilation` (on several threads), `machine_code`, `c_api`.
 """
 
-from .compilation import CompiledKernels, Compiling, compile_kernels, start_compiling
-from .modules import lower_kernels
+from .jit.compilation import CompiledKernels, Compiling, compile_kernels, start_compiling
+from .jit.modules import lower_kernels
 from .target import host, onednn_multiplies_faster
 
 __all__ = [

@@ -5,7 +5,7 @@ from bascule.dialect.ir.functions import functions, graph_functions, kernel_op
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
 
-from .places import displacement
+from .buffer_places import displacement
 
 ALIGNMENT = 16  # bytes: of inputs (they are copied where they are not), of allocations, of places in the arena
 UNALIGNED = "bascule.unaligned"  # on an argument of a kernel function

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bascule.dialect.mlir import ir
 
-from .places import Places
+from .buffer_places import Places
 from .signature import Signature
 
 

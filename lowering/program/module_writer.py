@@ -4,7 +4,7 @@ from bascule.dialect.analysis.memory.buffers import Sizes
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.mlir import ir
 
-from .places import Places
+from .buffer_places import Places
 from .signature import Signature
 from .source import Source
 

@@ -7,8 +7,8 @@ from bascule.dialect.ir.computed_symbols import python_text
 from bascule.dialect.ir.functions import ANY_STRIDES, CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
 from bascule.dialect.mlir import ir
 
+from .buffer_places import Places
 from .expressions import python_of
-from .places import Places
 from .source import Source
 
 HOST_INPUTS = "bascule.host_inputs"

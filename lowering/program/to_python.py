@@ -22,11 +22,11 @@ from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from .aten_calls import CHECK_INDEX, AtenFunction, number_text
+from .buffer_places import ARENA, MEMORY, Kept
 from .checks import UNCHECKED, Checks
 from .expressions import python_of
 from .launches import WIDTH, Calls, Launcher, Plans, Runs
 from .module_writer import ModuleWriter
-from .places import ARENA, MEMORY, Kept
 
 HOST_OUTPUTS = "bascule.host_outputs"
 REUSED = 1 << 20  # bytes from which `runtime/kept_blocks.py` is asked whether a result on a CPU lies where another did

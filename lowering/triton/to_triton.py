@@ -8,7 +8,7 @@ from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.base import BUFFERS, Pass
 
-from .kernel import ALIGNED, NARROW, WIDE, KernelFunction
+from .kernels.kernel import ALIGNED, NARROW, WIDE, KernelFunction
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
-from bascule.lowering.triton import programs
-from bascule.lowering.triton.schedule import schedule_of
+from bascule.lowering.triton.compile import programs
+from bascule.lowering.triton.kernels.schedule import schedule_of
 from bascule.runtime import cuda, measuring
 from target_cases import CASES, results, tolerance
 

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 import torch
-from bascule.lowering.cpu.machine_code import MachineCode
+from bascule.lowering.cpu.jit.machine_code import MachineCode
 
 import bascule
 from bascule.errors import CompilerError, FallbackWarning

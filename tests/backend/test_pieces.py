@@ -3,7 +3,7 @@
 import pytest
 import torch
 from bascule.dialect.ir.regions import ops_in
-from bascule.lowering.cpu import compilation
+from bascule.lowering.cpu.jit import compilation
 
 import bascule
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 from bascule.dialect.interpreter.launch import ReferenceKernel
-from bascule.lowering.cpu.kernel import KernelFunction as CpuFunction
-from bascule.lowering.triton.body import RULES as TRITON_RULES
-from bascule.lowering.triton.kernel import KernelFunction as TritonFunction
+from bascule.lowering.cpu.kernels.kernel import KernelFunction as CpuFunction
+from bascule.lowering.triton.body.emitter import RULES as TRITON_RULES
+from bascule.lowering.triton.kernels.kernel import KernelFunction as TritonFunction
 from bascule.runtime.references import PartlyCompiledPlans
 from target_cases import CASES, DYNAMIC, gpt2, results, tolerance, training_step
 
@@ -149,7 +149,9 @@ def padded(x):
     return x.cumsum(0), torch.nn.functional.pad(x @ x.t(), (1, 2))
 
 
-UNGUARDED = "from bascule.lowering.triton.body import RULES; del RULES['scf.if']"  # guarded reads have no lowering
+UNGUARDED = (
+    "from bascule.lowering.triton.body.emitter import RULES; del RULES['scf.if']"  # guarded reads have no lowering
+)
 
 
 @pytest.fixture

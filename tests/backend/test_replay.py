@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from bascule.lowering.cpu.machine_code import MachineCode
+from bascule.lowering.cpu.jit.machine_code import MachineCode
 from bascule.runtime.replay import Input, Limits, Recording, Replayed, telling_backward
 from stand_in_trees import Log, Model, Trees, boxed, compiled
 from torch.fx.experimental.proxy_tensor import make_fx

@@ -69,7 +69,7 @@ def test_a_signal_in_a_callback_of_mlir_is_delivered_again():
 
 ROOT = Path(__file__).parents[2]
 # Functions that other threads run: signals are handled in the main one.
-ON_THREADS = {"lowering/triton/compilation.py:make"}
+ON_THREADS = {"lowering/triton/compile/compilation.py:make"}
 
 
 def handlers_of_all(file):

@@ -1,6 +1,6 @@
 """Imports what the first compile of each process would: those of `ranks.py` are forks of one that has done so."""
 
-import bascule.lowering.cpu.compilation
+import bascule.lowering.cpu.jit.compilation
 import functorch.compile  # noqa: F401
 import torch._dynamo.backends.common
 import torch._export.db.logging

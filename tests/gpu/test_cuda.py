@@ -214,7 +214,7 @@ def test_threads():
 
 def test_a_kernel_that_does_not_compile(monkeypatch):
     """The graph runs as ATen, with one warning that names the reproducer."""
-    from bascule.lowering.triton import compilation
+    from bascule.lowering.triton.compile import compilation
 
     from bascule.errors import CompilerError
 
@@ -233,7 +233,7 @@ def test_a_kernel_that_does_not_compile(monkeypatch):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_one_kernel_of_a_graph_that_does_not_compile(monkeypatch, dynamic):
     """Its operators run in PyTorch, on the device, between the kernels that did."""
-    from bascule.lowering.triton.kernel import KernelFunction
+    from bascule.lowering.triton.kernels.kernel import KernelFunction
 
     working = KernelFunction.emit
 

@@ -12,8 +12,9 @@ from bascule.dialect.errors import CompilerError
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
-from bascule.lowering.cpu import compilation, compile_kernels, host
-from bascule.lowering.cpu.machine_code import MachineCode
+from bascule.lowering.cpu import compile_kernels, host
+from bascule.lowering.cpu.jit import compilation
+from bascule.lowering.cpu.jit.machine_code import MachineCode
 from bascule.runtime.object_code import ObjectCode
 from cpu_harness import kernel
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.lowering.cpu.transcendental import SLEEF
+from bascule.lowering.cpu.functions.transcendental import SLEEF
 from cpu_harness import call, kernel, runnable_widths, scheduled_and_compiled
 
 N = 1 << 16
@@ -82,7 +82,7 @@ def test_special_values(name: str, bits: int):
 
 
 def test_the_table_names_functions_of_the_library():
-    from bascule.lowering.cpu.machine_code import torch_library
+    from bascule.lowering.cpu.jit.machine_code import torch_library
 
     for stem, accuracy in SLEEF.values():
         for lanes in ("f8", "d4"):
@@ -92,7 +92,7 @@ def test_the_table_names_functions_of_the_library():
 def test_functions_of_libm_where_there_is_no_avx():
     from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
     from bascule.lowering.cpu import lower_kernels
-    from bascule.lowering.cpu.machine_code import MachineCode
+    from bascule.lowering.cpu.jit.machine_code import MachineCode
     from bascule.lowering.cpu.target import Target
 
     body = """%a = memref.load %x[%i] : memref<37xf32>

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 from bascule.dialect.errors import CompilerError, UserError
-from bascule.lowering.triton import TritonKernel, compilation, compile_kernels
-from bascule.lowering.triton.kernel_cache import KernelCache, MachineCode, key_of
+from bascule.lowering.triton import TritonKernel, compile_kernels
+from bascule.lowering.triton.compile import compilation
+from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode, key_of
 
 from bascule.cache_store import Store
 from bascule.errors import CacheWarning

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from bascule.lowering.triton.approximations import INSTRUCTIONS
+from bascule.lowering.triton.values.approximations import INSTRUCTIONS
 from triton_check import cubins, lowered, program, run
 
 EVERY = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from bascule.dialect.errors import CompilerError
 from bascule.lowering.triton import compile_kernel
-from bascule.lowering.triton.assembly import in_clusters, with_room, without_packed_additions
-from bascule.lowering.triton.early_start import WAIT, for_capability
+from bascule.lowering.triton.compile.ptx_edits import in_clusters, with_room, without_packed_additions
+from bascule.lowering.triton.values.dependent_launch import WAIT, for_capability
 from triton_check import lowered, program
 
 aten = torch.ops.aten

@@ -8,9 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from bascule.dialect.errors import CompilerError, UserError
-from bascule.lowering.triton import compilation, compile_kernel, compile_kernels
-from bascule.lowering.triton.compilation import start_compiling
-from bascule.lowering.triton.kernel_cache import KernelCache
+from bascule.lowering.triton import compile_kernel, compile_kernels
+from bascule.lowering.triton.compile import compilation
+from bascule.lowering.triton.compile.compilation import start_compiling
+from bascule.lowering.triton.compile.kernel_cache import KernelCache
 from triton_check import cubins, lowered, program
 
 from bascule.cache_store import Store

@@ -12,7 +12,7 @@ from bascule.dialect.scheduling.gpu.machine import SHARED
 from bascule.frontend.decompositions import decomposition_table
 from bascule.frontend.importer import import_graph
 from bascule.lowering.triton import TritonKernel, compile_kernel, compile_kernels
-from bascule.lowering.triton.kernel_cache import KernelCache
+from bascule.lowering.triton.compile.kernel_cache import KernelCache
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from triton_check import check, cubins, edit, lowered, program

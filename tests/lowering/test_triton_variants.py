@@ -10,7 +10,7 @@ from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.planner import NARROW
 from bascule.lowering.triton import compile_kernel
-from bascule.lowering.triton.programs import lower_kernels
+from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.runtime import plans
 from triton_check import program
 

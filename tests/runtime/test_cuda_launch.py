@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from bascule.lowering.triton import TritonKernel, compile_kernels
-from bascule.lowering.triton.kernel_cache import KernelCache
+from bascule.lowering.triton.compile.kernel_cache import KernelCache
 from bascule.runtime import cuda
 
 AXPY = """

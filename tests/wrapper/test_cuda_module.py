@@ -11,7 +11,7 @@ from bascule.frontend.conversion import convert_module
 from bascule.frontend.conversion_context import Asked
 from bascule.frontend.importer import import_graph
 from bascule.lowering.program import Plans, to_python
-from bascule.lowering.triton.programs import lower_kernels
+from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.runtime.alignment import aligned, realigned
 from torch.fx.experimental.proxy_tensor import make_fx
 

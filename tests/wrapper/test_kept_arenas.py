@@ -10,8 +10,8 @@ from bascule.frontend.conversion import convert_module
 from bascule.frontend.conversion_context import Asked
 from bascule.frontend.importer import import_graph
 from bascule.lowering.program import Plans, to_python
+from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.lowering.triton.interpreter.plans import InterpretedKernels
-from bascule.lowering.triton.programs import lower_kernels
 from bascule.runtime import kept_arenas
 from bascule.runtime.plans import vocabulary
 from torch.fx.experimental.proxy_tensor import make_fx

@@ -13,7 +13,7 @@ from bascule.frontend.conversion import Asked, convert_module
 from bascule.frontend.importer import import_graph
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.program.checks import Checks
-from bascule.lowering.triton.programs import lower_kernels
+from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.runtime import module_api
 from torch.fx.experimental.proxy_tensor import make_fx
 

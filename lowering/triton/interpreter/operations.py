@@ -8,12 +8,12 @@ from bascule.dialect.interpreter.scalars import SCALARS
 from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
-from ..approximations import INSTRUCTIONS
-from ..builder import element
-from ..clusters import ARRIVE, gathering
-from ..early_start import WAIT
-from ..libdevice import LIBDEVICE
-from ..registers import PACKED
+from ..values.approximations import INSTRUCTIONS
+from ..values.builder import element
+from ..values.clusters import ARRIVE, gathering
+from ..values.dependent_launch import WAIT
+from ..values.libdevice import LIBDEVICE
+from ..values.packed_values import PACKED
 from .machine import Machine, Rule
 from .memory import Either, Pointer, atomic, compare_and_swap, load, store
 from .scalars import scalar

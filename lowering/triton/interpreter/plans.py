@@ -8,7 +8,7 @@ from bascule.dialect.interpreter.launch import Parameter, parameters_of
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 
-from ..triton_kernel import LoweredKernels, variants_of
+from ..kernels.triton_kernel import LoweredKernels, variants_of
 from .memory import Memory, share
 from .run import run_kernel
 

@@ -8,7 +8,7 @@ from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 
-from ..triton_kernel import TritonKernel
+from ..kernels.triton_kernel import TritonKernel
 from .machine import Machine
 from .memory import Memory, Pointer
 from .operations import RULES

@@ -9,7 +9,7 @@ from bascule.dialect.interpreter.errors import error
 from bascule.dialect.interpreter.scalars import DIVISIONS, SCALARS
 from bascule.dialect.mlir import ir
 
-from ..builder import element
+from ..values.builder import element
 
 
 def scalar(op: ir.Operation, name: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:

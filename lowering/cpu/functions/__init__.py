@@ -1,0 +1,1 @@
+"""Functions of values on a CPU: polynomials, tables, transcendental functions, kinds of reductions."""

@@ -1,0 +1,62 @@
+"""The object file of a JIT's code, without a file.
+
+`mlirExecutionEngineDumpToObjectFile` is the one way to the object code, and LLVM ends the process where such a write fails: on a full disk, over
+a quota, over RLIMIT_FSIZE. So it writes into a pipe. Opening an output it also takes over the signals of the process
+(SIGINT, SIGTERM, SIGXFSZ, ..): they are given back.
+"""
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from bascule.dialect.errors import CompilerError
+
+from ...threads import start
+from .c_api import Handle, mlir, text
+
+_SIGACTION_BYTES = 256  # at least those of the C library's `struct sigaction`: 152 on x86-64
+
+
+def object_file(engine: Handle) -> bytes:
+    """The code of `engine`, compiled, as an ELF file. Raises `CompilerError` where LLVM writes none, `OSError` where there are no file
+    descriptors left."""
+    reading, writing = os.pipe()
+    try:
+        content = start(partial(_read_all, reading))  # at the same time: a pipe holds 64 KiB
+        try:
+            with _signals_kept():
+                mlir().ExecutionEngineDumpToObjectFile(engine, text(f"/proc/self/fd/{writing}"))
+        finally:
+            os.close(writing)  # LLVM has opened, and closed, the pipe once more: now it ends
+        found = content.result()
+    finally:
+        os.close(reading)
+    if not found:
+        raise CompilerError("the JIT writes no object file")
+    return found
+
+
+def _read_all(descriptor: int) -> bytes:
+    pieces = []
+    while piece := os.read(descriptor, 1 << 20):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Afterwards every signal is handled, or ignored, as it was before."""
+    sigaction = ctypes.CDLL(None).sigaction
+    kept = {}
+    for number in map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}):
+        action = ctypes.create_string_buffer(_SIGACTION_BYTES)
+        if sigaction(number, None, action) == 0:
+            kept[number] = action
+    try:
+        yield
+    finally:
+        for number, action in kept.items():
+            sigaction(number, action, None)

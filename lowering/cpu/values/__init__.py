@@ -1,0 +1,1 @@
+"""Values of a CPU kernel: the builder, scalars, lanes, narrow floats, addresses, conditions."""

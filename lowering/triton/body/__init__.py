@@ -1,0 +1,1 @@
+"""The body of a kernel in TTIR: expressions, addresses, memory, random numbers, assertions."""

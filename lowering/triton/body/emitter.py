@@ -1,0 +1,333 @@
+"""The body of a kernel at tiles, op by op; `loops.py` has the loops."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bascule.dialect.analysis.bodies.accesses import dims_of
+from bascule.dialect.errors import UnsupportedError, UserError
+from bascule.dialect.ir.functions import CHECKED
+from bascule.dialect.ir.locations import operators_of, source_of
+from bascule.dialect.ir.types import carried, scalar_type
+from bascule.dialect.mlir import ir
+
+from ..values import scalars
+from ..values.approximations import is_logistic, over_one_and_more
+from ..values.builder import Builder, element
+from ..values.packed_values import widened
+from ..values.precision import Precision
+from ..values.reduction_kinds import REDUCTIONS, reduce_along
+from ..values.tiles import Axis, Tile, elementwise, spread, union
+from .expressions import Expressions, stored
+from .indexing import Indexing
+from .memory import Condition, Memory
+
+
+def unsupported(op: ir.Operation, what: str) -> UnsupportedError:
+    names = operators_of(op.location)
+    operator = names[0] if names else op.name
+    return UnsupportedError(f"{what}: no Triton lowering yet", operator=operator, location=source_of(op.location))
+
+
+@dataclass(eq=False)
+class Loop:
+    """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`: held, as one tile or
+    several) or some in each step; None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`:
+    how many there are, if known; `number`: of the tile at hand, of what is held; `keeps`: whether the reads of the step at hand stay in
+    registers for later walks; `walk`: its number; `tiles`: how many are held."""
+
+    ops: list[ir.Operation]
+    order: tuple[int, ...]
+    axis: Axis | None
+    whole: bool
+    evict: str = "normal"
+    start: ir.Value | None = None
+    points: int | None = None
+    fold: int = 0
+    number: int = 0
+    keeps: bool = False
+    walk: int = 0
+    tiles: int = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """A compute or scan, the tiles that it is if it is held, and the order of its dims in them."""
+
+    op: ir.Operation
+    held: tuple[Tile, ...]
+    order: tuple[int, ...]
+
+
+FLOAT8_CAPABILITY = 89
+EVICTIONS = {"normal": 1, "first": 2, "last": 3}  # Triton's numbers
+
+
+class Body:
+    """Emits blocks of scalar operations, reads and writes at tiles."""
+
+    def __init__(
+        self,
+        b: Builder,
+        expressions: Expressions,
+        indexing: Indexing,
+        buffers: dict[ir.Value, ir.Value],
+        capability: int,
+        stages: int,
+        threads: int,
+    ):
+        self.b, self.expressions, self.ix, self.buffers = b, expressions, indexing, buffers
+        self.memory, self.precision = Memory(b), Precision()
+        self.env: dict[ir.Value, Tile] = {}
+        self.rows: dict[ir.Value, Row] = {}
+        self.columns: dict[ir.Operation, list[dict[ir.Value, Tile]]] = {}  # foreach -> its reductions, of each tile
+        self.capability, self.stages, self.threads = capability, stages, threads
+        self.domain: set[int] = set()  # the atoms of the domain's indices
+        self.guards = False  # whether the domain has conditions and no loops
+        self.axes: tuple[Axis, ...] = ()  # in force
+        self.loop: Loop | None = None
+        self.cluster = 1  # programs that share a tile
+        self.member: Tile  # which of several this is
+        self.met = False  # whether they have exchanged something
+        self.asserted: set[ir.Value] = set()
+
+    def share(self, programs: int, member: Tile) -> None:
+        """The program is number `member` of a cluster of `programs`, which share what it is given to do."""
+        self.cluster, self.member = programs, member
+
+    # Blocks and scalars
+
+    def block(self, block: ir.Block) -> list[Tile]:
+        """Emits a block; what its yield gives."""
+        for view in block.operations:
+            op = view.operation
+            if op.name in ("bascule.yield", "scf.yield", "scf.condition"):
+                return [self.tile(value) for value in op.operands]
+            before, self.b.location = self.b.location, op.location
+            self._op(op)
+            self.b.location = before
+        return []
+
+    def tile(self, value: ir.Value) -> Tile:
+        if isinstance(value.type, ir.IndexType):
+            return self.ix.evaluate(self.expressions.of(value))
+        if value not in self.env:  # both are in one walk
+            what = "the schedule runs a loop before what it needs is there: what needs a loop's result has to be in a later walk"
+            raise UserError(
+                what, location=source_of(value.owner.location), hint="schedule-kernels{target=cuda} makes schedules"
+            )
+        return self.env[value]
+
+    def _op(self, op: ir.Operation) -> None:
+        rule = RULES.get(op.name)
+        if rule is not None:
+            rule(self, op)
+        elif op.name == "arith.constant":
+            self._constant(op)
+        elif scalars.supports(op.name):
+            self._scalar(op)
+        else:
+            raise unsupported(op, f"'{op.name}'")
+
+    def _define(self, value: ir.Value, tile: Tile) -> None:
+        if not isinstance(value.type, ir.IndexType):
+            self.env[value] = tile
+            return
+        e = self.expressions.of(value)
+        if isinstance(e, ir.AffineDimExpr):  # an atom: it came from data
+            self.ix.put(e.position, tile, positive=False)
+
+    def _constant(self, op: ir.Operation) -> None:
+        type_ = op.results[0].type
+        if not isinstance(type_, ir.IndexType):
+            self._checked(op, type_)
+            self.env[op.results[0]] = Tile(self.b.constant(type_, op.attributes["value"].value))
+
+    def _scalar(self, op: ir.Operation) -> None:
+        results = list(op.results)
+        if isinstance(results[0].type, ir.IndexType) and not self._is_atom(results[0]):
+            return  # an affine expression: emitted where it is used
+        types = [self._checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
+        tiles = [self.tile(value) for value in op.operands]
+        axes = union(*(tile.axes for tile in tiles))
+        exact = op.name not in scalars.APPROXIMATE or self.precision.exact(results[0])
+        if op.name == "arith.divf" and not exact and types[0] == self.b.f32 and tiles[1].axes != axes:
+            self._define(results[0], self._multiplied(tiles[0], tiles[1]))
+            return
+        if self.loop is not None and op.name == "arith.extf" and self._widens(tiles[0].value, types[0]):
+            self._define(results[0], Tile(widened(self.b, tiles[0].value), axes))
+            return
+        if op.name == "arith.divf" and not exact and types[0] == self.b.f32 and is_logistic(op):
+            self._define(results[0], elementwise(self.b, partial(over_one_and_more, self.b), tiles))
+            return
+        values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles], exact=exact)
+        for result, value in zip(results, values):
+            self._define(result, Tile(value, axes))
+        if CHECKED in op.attributes:
+            RULES[CHECKED](self, op)
+
+    def _widens(self, x: ir.Value, to: ir.Type) -> bool:
+        return isinstance(x.type, ir.RankedTensorType) and isinstance(element(x.type), ir.BF16Type) and to == self.b.f32
+
+    def _multiplied(self, x: Tile, y: Tile) -> Tile:
+        """About x / y, where y is one for many x: its reciprocal is taken once."""
+        b = self.b
+        k, r = scalars.reciprocal(b, y.value)
+        scaled = elementwise(b, lambda p, q: b.same("arith.mulf", p, q), [x, Tile(k, y.axes)])
+        return elementwise(b, lambda p, q: b.same("arith.mulf", p, q), [scaled, Tile(r, y.axes)])
+
+    def _is_atom(self, value: ir.Value) -> bool:
+        return isinstance(self.expressions.of(value), ir.AffineDimExpr) and value.owner.name != "affine.apply"
+
+    def _checked(self, op: ir.Operation, type_: ir.Type) -> ir.Type:
+        floats = ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type
+        if isinstance(type_, scalars.FLOAT8) and self.capability >= FLOAT8_CAPABILITY:
+            return type_
+        if isinstance(type_, floats) or (isinstance(type_, ir.IntegerType) and type_.width in (1, 8, 16, 32, 64)):
+            return type_
+        raise unsupported(op, f"elements of type {type_}")
+
+    # Memory
+
+    def _load(self, op: ir.Operation) -> None:
+        type_ = op.operands[0].type
+        scalar = self._checked(op, carried(type_.element_type))
+        address = self.expressions.address(op)
+        offset, evict = self.ix.address(address), self._eviction(address)
+        keep = self.loop.walk if self.loop is not None and self.loop.keeps else None
+        self.env[op.results[0]] = self.memory.load(
+            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep
+        )
+
+    def _eviction(self, address: ir.AffineExpr) -> int:
+        """As the loop at hand says; what all points of the domain read stays, and so does what points without loops read under conditions:
+        such reads are several, of parts of lines."""
+        if self.loop is None or self.loop.evict == "normal":
+            return EVICTIONS["last" if self.guards and self.loop is None else "normal"]
+        evict = "first" if self.loop.keeps else self.loop.evict  # what is kept is read once
+        return EVICTIONS[evict if dims_of(address) & self.domain else "last"]
+
+    def _store(self, op: ir.Operation) -> None:
+        shared = self.loop is not None and self.loop.axis is not None
+        with self.under(None if shared or self.cluster == 1 else self._first(), True):
+            self._put(op)
+
+    def _first(self) -> Tile:
+        """Whether the program is the first of its cluster: what stands outside of loops all of them compute, and one stores."""
+        return Tile(self.b.compare("eq", self.member.value, self.ix.number(0).value))
+
+    def _put(self, op: ir.Operation) -> None:
+        value, dest = self.tile(op.operands[0]), op.operands[1]
+        offset = self.ix.address(self.expressions.address(op))
+        mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
+        base = self.buffers[dest]
+        if mode == "set":
+            again = self.loop is not None and self.loop.evict == "first"  # not to take the place of what is read again
+            self.memory.store(base, offset, value, EVICTIONS["first" if again else "normal"])
+            return
+        refused = self.memory.atomic(base, offset, value, mode, self.axes, scalar_type(dest.type.element_type))
+        if refused:
+            raise unsupported(op, refused)
+
+    def _extract(self, op: ir.Operation) -> None:
+        source, *indices = op.operands
+        row = self.rows[source]
+        made = row.op
+        if row.held and self._aligned(row, indices):
+            self.env[op.results[0]] = row.held[self.loop.number]  # type: ignore[union-attr]
+            return
+        if made.name != "bascule.compute":
+            raise unsupported(op, "a scan read at another index than its own")
+        # Computed again, here: it is a pure function of its index.
+        block = made.regions[0].blocks[0]
+        tiles = [self.tile(index) for index in indices]
+        for argument, tile in zip(block.arguments, tiles):
+            self.ix.put(self.expressions.of(argument).position, tile, positive=True)
+        self.env[op.results[0]] = self.block(block)[0]
+
+    def _aligned(self, row: Row, indices: list[ir.Value]) -> bool:
+        """Whether a read is at the point at hand: the loop's own index, in the walk that makes the row, or both are one tile."""
+        loop = self.loop
+        if loop is None or loop.ops[0].attributes["ranges"] != row.op.attributes["ranges"]:
+            return False
+        same = loop.points == 1 or (loop.whole and loop.order == row.order and loop.axis in row.held[0].axes)
+        if row.op not in loop.ops and not same:
+            return False
+        wanted = [self.expressions.of(index) for index in indices]
+        return any(
+            wanted == [self.expressions.of(argument) for argument in op.regions[0].blocks[0].arguments]
+            for op in loop.ops
+        )
+
+    # Conditions
+
+    @contextmanager
+    def under(self, condition: Tile | None, guard: bool) -> Iterator[None]:
+        if condition is not None:
+            self.memory.conditions.append(Condition(condition, guard))
+        try:
+            yield
+        finally:
+            if condition is not None:
+                self.memory.conditions.pop()
+
+    def _if(self, op: ir.Operation) -> None:
+        b, condition = self.b, self.tile(op.operands[0])
+        opposite = elementwise(b, lambda c: b.same("arith.xori", c, b.constant(c.type, -1)), [condition])
+        branches = []
+        for region, guard in zip(op.regions, (condition, opposite)):
+            if len(region.blocks):
+                with self.under(guard, True):
+                    branches.append(self.block(region.blocks[0]))
+        for number, result in enumerate(op.results):
+            chosen = elementwise(b, b.select, [condition, *(branch[number] for branch in branches)])
+            self._define(result, chosen)
+
+    # Loops as long as data says
+
+    def _for(self, op: ir.Operation) -> None:
+        """`scf.for` by ones: as many steps as the longest of a program's lanes has; lanes that have fewer keep what they carry."""
+        b, axes = self.b, self.axes
+        lower, upper, step, *initial = op.operands
+        block = op.regions[0].blocks[0]
+        if b.numbers.get(self.tile(step).value) != 1:
+            raise unsupported(op, "a loop by other steps than ones")
+        first = self.tile(lower)
+        count = elementwise(b, lambda x, y: b.same("arith.subi", x, y), [self.tile(upper), first])
+        mask = self.memory.mask(count.axes)  # what is not at a point has any bounds
+        if mask:
+            count = Tile(b.select(mask[0], count.value, b.constant(count.value.type, 0)), count.axes)
+        longest = count.value
+        for axis in reversed(range(len(count.axes))):
+            (longest,) = reduce_along(b, REDUCTIONS["max"], [longest], axis)
+        zero, one = (b.constant(longest.type, number) for number in (0, 1))
+
+        def body(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+            at = elementwise(b, lambda x, y: b.same("arith.addi", x, y), [first, Tile(number)])
+            inside = None
+            if count.axes:
+                inside = elementwise(b, lambda x, y: b.compare("slt", x, y), [Tile(number), count])
+            for argument, tile in zip(block.arguments, [at, *(Tile(value, axes) for value in values)]):
+                self._define(argument, tile)
+            with self.under(inside, True):
+                after = [spread(b, tile, axes) for tile in self.block(block)]
+            if inside is None:
+                return after
+            goes_on = spread(b, inside, axes)
+            return [b.select(goes_on, new, old) for new, old in zip(after, values)]
+
+        last = b.loop((zero, longest, one), [spread(b, self.tile(value), axes) for value in initial], body)
+        for result, value in zip(op.results, last):
+            self._define(result, Tile(value, axes))
+
+
+RULES: dict[str, Callable[[Any, ir.Operation], None]] = {
+    "memref.load": Body._load,
+    "tensor.extract": Body._extract,
+    "bascule.store": Body._store,
+    "scf.if": Body._if,
+    "scf.for": Body._for,
+    "affine.apply": lambda emitter, op: None,  # an affine expression: emitted where it is used
+}  # and the loops, in `loops.py`; of `CHECKED`: what follows a scalar operation that carries it

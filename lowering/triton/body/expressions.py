@@ -1,0 +1,158 @@
+"""Index arithmetic of a kernel as affine expressions, before anything is emitted.
+
+Every value of type `index` is an affine expression: its symbols are the function's, its dimensions are *atoms*, the loop indices and the
+indices that come from data, numbered in the order they are met. An address is the buffer's layout at such expressions, which MLIR's
+affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no division.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from bascule.dialect.analysis.affine.simplification import Simplifier
+from bascule.dialect.analysis.bodies.accesses import coefficients, dims_of
+from bascule.dialect.ir.shapes import Size, constant, expr, layout_of, symbol_count
+from bascule.dialect.ir.types import carried
+from bascule.dialect.mlir import ir
+
+from ..values.scalars import FLOAT8
+
+Expr: TypeAlias = ir.AffineExpr
+ACCESSES = {"memref.load": 1, "bascule.store": 2}  # operation -> its first operand that is an index
+
+
+def substitute(e: Expr, dims: Sequence[Expr], symbols: Sequence[Expr] | None = None) -> Expr:
+    """`e` with its dimensions, and symbols if given, replaced."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineDimExpr):
+        return dims[e.position]
+    if isinstance(e, ir.AffineSymbolExpr):
+        return e if symbols is None else symbols[e.position]
+    if not isinstance(e, ir.AffineBinaryExpr):
+        return e
+    lhs, rhs = substitute(e.lhs, dims, symbols), substitute(e.rhs, dims, symbols)
+    if isinstance(e, ir.AffineAddExpr):
+        return expr(lhs + rhs)
+    if isinstance(e, ir.AffineMulExpr):
+        return expr(lhs * rhs)
+    kind = type(e)  # floor or ceiling quotient, or remainder
+    return expr(kind.get(lhs, rhs))
+
+
+def _divides(e: Expr) -> bool:
+    """Whether there is a quotient or a remainder in `e`."""
+    e = e.maybe_downcast()
+    if not isinstance(e, ir.AffineBinaryExpr):
+        return False
+    return not isinstance(e, ir.AffineAddExpr | ir.AffineMulExpr) or _divides(e.lhs) or _divides(e.rhs)
+
+
+class Expressions:
+    """The index values of a kernel function, and every use of one: addresses, and indices that become data."""
+
+    def __init__(self, function: ir.Operation, kernel: ir.Operation):
+        self.known: dict[ir.Value, Expr] = {}
+        self.uses: list[Expr] = []
+        self.atoms = 0
+        self.extents: dict[int, Size] = {}  # of the atoms that are indices of loops
+        self.simplifier, self.simple = Simplifier(), dict[Expr, Expr]()
+        for position, argument in enumerate(function.regions[0].blocks[0].arguments):
+            if isinstance(argument.type, ir.IndexType):
+                self.known[argument] = Expr.get_symbol(position)
+        self._enter(kernel)
+        self.opaque: set[int] = set()
+        self.linear: list[dict[int, Expr]] = []
+        for use in self.uses:
+            found: dict[int, Expr] = {}
+            coefficients(use, found, self.opaque)
+            self.linear.append(found)
+
+    def of(self, value: ir.Value) -> Expr:
+        """The expression of an index value; a new atom for one that comes from elsewhere."""
+        if value not in self.known:
+            self.known[value] = Expr.get_dim(self.atoms)
+            self.atoms += 1
+        return self.known[value]
+
+    def address(self, op: ir.Operation) -> Expr:
+        """The element offset that a load or a store goes to."""
+        first = ACCESSES[op.name]
+        indices = [self.of(value) for value in list(op.operands)[first:]]
+        return self._simplified(substitute(layout_of(op.operands[first - 1].type).results[0], indices))
+
+    def _simplified(self, e: Expr) -> Expr:
+        """`e`, in which a quotient and its remainder may meet again."""
+        if not _divides(e):
+            return e
+        if e not in self.simple:
+            map_ = ir.AffineMap.get(self.atoms, symbol_count([e]), [e])
+            self.simple[e] = self.simplifier(map_, [self.extents.get(atom) for atom in range(self.atoms)]).results[0]
+        return self.simple[e]
+
+    def _enter(self, op: ir.Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                if "ranges" in op.attributes:
+                    sizes = op.attributes["ranges"].value.results
+                    self.extents.update((self.of(index).position, size) for index, size in zip(block.arguments, sizes))
+                self._visit(block)
+
+    def _visit(self, block: ir.Block) -> None:
+        for argument in block.arguments:
+            self.of(argument)
+        for view in block.operations:
+            op = view.operation
+            if op.name in ACCESSES:
+                self.uses.append(self.address(op))
+            elif not self._symbolic(op):
+                self.uses += [self.of(v) for v in op.operands if isinstance(v.type, ir.IndexType)]
+            self._enter(op)
+
+    def _symbolic(self, op: ir.Operation) -> bool:
+        """Whether `op` is index arithmetic that stays affine."""
+        if len(op.results) != 1 or not isinstance(op.results[0].type, ir.IndexType):
+            return False
+        if op.name == "affine.apply":
+            map_ = op.attributes["map"].value
+            operands = [self.of(v) for v in op.operands]
+            e = substitute(map_.results[0], operands[: map_.n_dims], operands[map_.n_dims :])
+        elif op.name == "arith.constant":
+            e = expr(op.attributes["value"].value)
+        elif op.name in ("arith.addi", "arith.subi", "arith.muli"):
+            x, y = (self.of(v) for v in op.operands)
+            if op.name == "arith.muli" and dims_of(x) and dims_of(y):
+                return False
+            e = expr(x * y if op.name == "arith.muli" else x + y if op.name == "arith.addi" else x + y * -1)
+        else:
+            return False
+        self.known[op.results[0]] = e
+        return True
+
+    def groups(self, arguments: Sequence[ir.Value], sizes: Sequence[Expr]) -> Iterator[tuple[list[int], Expr]]:
+        """A loop's indices as few groups, outermost first: (atoms, size). All uses see the indices of a group as one flat index:
+        the group's last atom takes it, and the others are 0."""
+        group: list[int] = []
+        size = expr(1)
+        for argument, extent in zip(arguments, sizes):
+            atom = self.of(argument).position
+            if constant(extent) == 1:
+                group.insert(0, atom)
+            elif constant(size) == 1 or self._flat(group[-1], atom, extent):
+                group.append(atom)
+                size = expr(size * extent)
+            else:
+                yield group, size
+                group, size = [atom], extent
+        yield group, size
+
+    def _flat(self, outer: int, inner: int, extent: Expr) -> bool:
+        if {outer, inner} & self.opaque:
+            return False
+        zero = expr(0)
+        return all(expr(use.get(inner, zero) * extent) == use.get(outer, zero) for use in self.linear)
+
+
+def stored(type_: ir.MemRefType) -> ir.Type:
+    """The element type in memory: signless, a byte for a boolean and for a float of 8 bits, the bits of a complex number."""
+    scalar = carried(type_.element_type)
+    byte = scalar == ir.IntegerType.get_signless(1) or isinstance(scalar, FLOAT8)
+    return ir.IntegerType.get_signless(8) if byte else scalar

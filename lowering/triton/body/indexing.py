@@ -1,0 +1,188 @@
+"""Affine expressions of atoms and symbols, emitted as integer tiles."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from bascule.dialect.analysis.bodies.accesses import coefficients, dims_of
+from bascule.dialect.ir.shapes import constant, expr
+from bascule.dialect.mlir import ir
+
+from ..values.builder import Builder
+from ..values.scalars import divide_floor
+from ..values.tiles import Axis, Tile, elementwise, shaped
+from .expressions import Expr, substitute
+
+JOINED = 1 << 20  # atoms from here on stand for several groups of a loop
+
+
+class Indexing:
+    """`type` is that of indices; `at` the tile of each atom, `positive` the atoms that are never negative; `aligned`: all symbols are
+    multiples of 16."""
+
+    def __init__(self, b: Builder, type_: ir.Type, symbols: Sequence[Tile], aligned: bool = False):
+        self.b, self.type, self.symbols, self.aligned = b, type_, symbols, aligned
+        self.at: dict[
+            int, Callable[[], Tile]
+        ] = {}  # asked for where it is used: an atom that no address names costs nothing
+        self.positive: set[int] = set()
+        self.starts: dict[ir.Value, Tile] = {}  # what `range` gave -> where it starts
+        self.joined: dict[tuple[int, int], int] = {}  # (last atom, first group) of a run of groups -> its atom
+        self.flat: dict[
+            int, tuple[list[tuple[int, Expr]], Tile]
+        ] = {}  # first atom of a loop of several groups -> (groups, position)
+
+    def number(self, value: int) -> Tile:
+        return Tile(self.b.constant(self.type, value))
+
+    def op(self, name: str, x: Tile, y: Tile) -> Tile:
+        return elementwise(self.b, lambda p, q: self.b.same(name, p, q), [x, y])
+
+    def steps(self, axis: Axis) -> Tile:
+        """0, 1, ... along `axis`."""
+        b = self.b
+        limits = {"start": b.number(b.i32, 0), "end": b.number(b.i32, axis.extent)}
+        lanes = b.value("tt.make_range", shaped(b.i32, (axis,)), [], limits)
+        return Tile(lanes if self.type == b.i32 else b.convert("arith.extsi", lanes, self.type), (axis,))
+
+    def range(self, axis: Axis, start: Tile) -> Tile:
+        """start, start + 1, ... along `axis`; `start` is a multiple of the axis' extent."""
+        steps = self.steps(axis)
+        tile = steps if start == self.number(0) else self.op("arith.addi", start, steps)
+        self.starts[tile.value] = start
+        return tile
+
+    def evaluate(self, e: Expr) -> Tile:
+        e = e.maybe_downcast()
+        if isinstance(e, ir.AffineConstantExpr):
+            return self.number(e.value)
+        if isinstance(e, ir.AffineDimExpr):
+            return self.at[e.position]()
+        if isinstance(e, ir.AffineSymbolExpr):
+            return self.symbols[e.position]
+        x, y = self.evaluate(e.lhs), self.evaluate(e.rhs)
+        zero, one = self.number(0), self.number(1)
+        if isinstance(e, ir.AffineAddExpr):
+            return y if x == zero else x if y == zero else self.op("arith.addi", x, y)
+        if isinstance(e, ir.AffineMulExpr):
+            if zero in (x, y):
+                return zero
+            return y if x == one else x if y == one else self.op("arith.muli", x, y)
+        quotient, rest = self._divided(x, y, self._never_negative(e.lhs))
+        if isinstance(e, ir.AffineModExpr):
+            return rest
+        if isinstance(e, ir.AffineFloorDivExpr):
+            return quotient
+        up = elementwise(self.b, lambda r: self.b.compare("ne", r, self.b.constant(r.type, 0)), [rest])
+        more = elementwise(self.b, lambda u: self.b.convert("arith.extui", u, self.type), [up])
+        return self.op("arith.addi", quotient, more)
+
+    def _divided(self, x: Tile, y: Tile, positive: bool) -> tuple[Tile, Tile]:
+        """Quotient rounded down and remainder, by a positive divisor."""
+        if positive:
+            return self.op("arith.divui", x, y), self.op("arith.remui", x, y)
+        quotient = elementwise(self.b, lambda p, q: divide_floor(self.b, p, q)[0], [x, y])
+        return quotient, elementwise(self.b, lambda p, q: divide_floor(self.b, p, q)[1], [x, y])
+
+    def _never_negative(self, e: Expr) -> bool:
+        e = e.maybe_downcast()
+        if isinstance(e, ir.AffineDimExpr):
+            return e.position in self.positive
+        if isinstance(e, ir.AffineBinaryExpr):
+            return self._never_negative(e.lhs) and self._never_negative(e.rhs)
+        return not isinstance(e, ir.AffineConstantExpr) or e.value >= 0
+
+    def address(self, e: Expr) -> Tile:
+        """An element offset, see `joining`."""
+        return self.evaluate(self.joining(e))
+
+    def joining(self, e: Expr) -> Expr:
+        """`e` where several groups of a loop that it runs through as through one are their flat position: no quotients, and Triton sees that
+        neighbours are adjacent."""
+        found: dict[int, Expr] = {}
+        opaque: set[int] = set()
+        coefficients(e, found, opaque)
+        replaced: dict[int, Expr] = {}
+        for groups, position in self.flat.values():
+            first = 0
+            for last in range(len(groups)):
+                joined = last + 1 < len(groups) and self._joins(groups[last], groups[last + 1], found, opaque)
+                if joined:
+                    continue
+                if last > first:
+                    self._join(groups, (first, last), position, replaced)
+                first = last + 1
+        if not replaced:
+            return e
+        highest = max(dims_of(e), default=-1)
+        return substitute(e, [replaced.get(k, Expr.get_dim(k)) for k in range(highest + 1)])
+
+    @staticmethod
+    def _joins(outer: tuple[int, Expr], inner: tuple[int, Expr], found: dict[int, Expr], opaque: set[int]) -> bool:
+        if {outer[0], inner[0]} & opaque or not {outer[0], inner[0]} <= found.keys():
+            return False
+        return expr(found[inner[0]] * inner[1]) == found[outer[0]]
+
+    def _join(
+        self, groups: list[tuple[int, Expr]], run: tuple[int, int], position: Tile, replaced: dict[int, Expr]
+    ) -> None:
+        """Makes a run of groups one: the last one's atom is replaced by an atom of the run's flat position, the others by 0."""
+        first, last = run
+        below, within = (
+            self.product([([], size) for _, size in part]) for part in (groups[last + 1 :], groups[first : last + 1])
+        )
+
+        def flat() -> Tile:
+            tile = position if last + 1 == len(groups) else self.op("arith.divui", position, self.evaluate(below))
+            return tile if first == 0 else self.op("arith.remui", tile, self.evaluate(within))
+
+        atom = self.joined.setdefault((groups[last][0], first), JOINED + len(self.joined))
+        self.at[atom] = flat
+        self.positive.add(atom)
+        for number, _ in groups[first:last]:
+            replaced[number] = expr(0)
+        replaced[groups[last][0]] = Expr.get_dim(atom)
+
+    def put(self, atom: int, tile: Tile, *, positive: bool) -> None:
+        self.at[atom] = lambda: tile
+        self.flat.pop(atom, None)  # of a loop that the atom belonged to
+        if positive:
+            self.positive.add(atom)
+
+    def bind(self, groups: Sequence[tuple[list[int], Expr]], flat: Tile) -> None:
+        """The atoms of a loop's groups, from its flat position."""
+        for number, (group, _) in enumerate(groups):
+            for atom in group:
+                self.put(atom, self.number(0), positive=True)
+            if group:
+                self.at[group[-1]] = partial(self.coordinate, groups, number, flat)
+        named = [(group[-1], size) for group, size in groups if group]
+        if len(named) > 1:
+            self.flat[named[0][0]] = named, flat
+
+    def coordinate(self, groups: Sequence[tuple[list[int], Expr]], number: int, flat: Tile) -> Tile:
+        """Index number `number` of the flat position over `groups`."""
+        if constant(groups[number][1]) == 1:
+            return self.number(0)
+        for outer in range(len(groups) - 1, number, -1):
+            if constant(groups[outer][1]) != 1:
+                flat = self._part(flat, groups[outer][1], rest=False)
+        if constant(self.product(groups[:number])) == 1:
+            return flat
+        return self._part(flat, groups[number][1], rest=True)
+
+    def _part(self, flat: Tile, size: Expr, *, rest: bool) -> Tile:
+        """The quotient or the remainder of a flat position by the size of a group: of a tile that does not reach beyond one, one number, or
+        where it starts there and on."""
+        name, divisor = "arith.remui" if rest else "arith.divui", self.evaluate(size)
+        start, known = self.starts.get(flat.value), constant(size)
+        if start is None or known is None or known % flat.axes[-1].extent:
+            return self.op(name, flat, divisor)
+        part = self.op(name, start, divisor)
+        return self.range(flat.axes[-1], part) if rest else part
+
+    @staticmethod
+    def product(groups: Sequence[tuple[list[int], Expr]]) -> Expr:
+        total = expr(1)
+        for _, size in groups:
+            total = expr(total * size)
+        return total

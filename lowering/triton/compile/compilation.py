@@ -1,0 +1,197 @@
+"""TTIR to machine code by Triton's own pipeline; checked on Triton 3.6, 3.7 and 3.8. No GPU is needed."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache as cached
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from bascule.dialect.errors import CompilerError, UserError
+from bascule.dialect.interrupts import pass_on
+from bascule.dialect.scheduling.gpu import clusters
+from bascule.dialect.scheduling.gpu.machine import SHARED
+
+from ...refusals import Refuse, reraise
+from ...threads import start
+from ..kernels.triton_kernel import TritonKernel
+from ..values.dependent_launch import for_capability, waits
+from . import ptxas
+from .kernel_cache import KernelCache, MachineCode, key_of
+from .ptx_edits import reassemble
+
+# Environment variables that change what Triton compiles, or that it is to compile, and not only where it keeps files.
+CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
+PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
+
+
+def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
+    """Triton's compiled kernel for compute capability `capability` (90 is sm_90); `.asm` has its `ttgir`, `ptx` and `cubin`.
+
+    Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk. Raises `CompilerError` that names the kernel
+    and the user's line, and `UserError` for an architecture that Triton does not know.
+    """
+    if not ptxas.knows(capability):
+        raise UserError(
+            f"Triton {triton_version()} does not compile for sm_{capability}",
+            location=kernel.location or None,
+            hint="a newer Triton may know this GPU; eager and the target 'interpret' need none",
+        )
+    if kernel.cluster > 1 and not clusters.has(capability):
+        raise UserError(
+            f"{kernel.title} is scheduled for clusters of {kernel.cluster} programs, which sm_{capability} does not have",
+            location=kernel.location or None,
+            hint=f"schedule-kernels{{target=cuda capability={capability}}} makes schedules for it",
+        )
+    try:
+        return _compile(kernel, capability)
+    except Exception as error:
+        raise CompilerError(
+            f"Triton does not compile {kernel.title} for sm_{capability}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _compile(kernel: TritonKernel, capability: int) -> Any:
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    target = GPUTarget("cuda", capability, 32)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{kernel.name}.ttir"
+        path.write_text(for_capability(kernel.ttir, capability))
+        try:
+            compiled = triton.compile(str(path), target=target, options=_options(kernel))
+        except OSError as error:  # its cache cannot be written
+            pass_on(error)
+            with _private_cache():
+                compiled = triton.compile(str(path), target=target, options=_options(kernel))
+    reassemble(compiled, target, _options(kernel), kernel.resident, kernel.cluster)
+    return compiled
+
+
+def _options(kernel: TritonKernel) -> dict[str, Any]:
+    return {"num_warps": kernel.warps, "num_stages": kernel.stages, "enable_reflect_ftz": False}
+
+
+_changing_knobs = Lock()
+
+
+@contextmanager
+def _private_cache() -> Iterator[None]:
+    """Triton's cache is a fresh folder, which goes afterwards."""
+    from triton import knobs
+
+    with _changing_knobs, tempfile.TemporaryDirectory() as folder, knobs.cache.scope():
+        knobs.cache.dir = folder
+        yield
+
+
+def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
+    compiled = compile_kernel(kernel, capability)
+    made = compiled.metadata
+    for scratch in ("global_scratch_size", "profile_scratch_size"):
+        if getattr(made, scratch, 0):
+            raise CompilerError(
+                f"{kernel.title} wants {getattr(made, scratch)} bytes of {scratch}, which the launcher does not give"
+            )
+    most = SHARED.get(capability, made.shared)
+    if made.shared > most:
+        raise CompilerError(
+            f"{kernel.title} wants {made.shared} bytes of shared memory, and a program on sm_{capability} has {most}"
+        )
+    early = waits(for_capability(kernel.ttir, capability))
+    return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location, early)
+
+
+@cached
+def triton_version() -> str:
+    """Of the Triton that is installed. It takes a second to import, and a warm start needs none of it."""
+    try:
+        return metadata.version("triton")
+    except metadata.PackageNotFoundError:  # it came under another name
+        import triton
+
+        return triton.__version__
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(CHANGING) and name not in PLACES}
+
+
+def _threads() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """Kernels at which other threads are at work; `found` has what the cache had."""
+
+    kernels: Sequence[TritonKernel] = field(repr=False)
+    keys: dict[str, str]  # name -> key
+    found: dict[str, MachineCode] = field(repr=False)  # by key
+    made: "Future[dict[str, MachineCode | Exception]] | None" = field(repr=False)  # by key
+
+    def result(self, refuse: Refuse = reraise) -> dict[str, MachineCode]:
+        """Waits; returns machine code by name. `refuse`, what is left out and what is raised: see `compile_kernels`."""
+        found: dict[str, MachineCode | Exception] = dict(self.found)
+        if self.made is not None:
+            found |= self.made.result()
+        codes = {}
+        for kernel in self.kernels:
+            match found[self.keys[kernel.name]]:
+                case MachineCode() as code:
+                    codes[kernel.name] = replace(code, location=kernel.location)
+                case CompilerError() as error:
+                    refuse(kernel.name, error)
+                case Exception() as error:
+                    raise error
+        return codes
+
+
+def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None) -> Compiling:
+    """`compile_kernels`, which does not wait for Triton."""
+    cache = cache or KernelCache(None)
+    conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
+    keys = {
+        k.name: key_of(k.ttir, **conditions, **_options(k), resident=k.resident, cluster=k.cluster) for k in kernels
+    }
+    found = {key: code for key in keys.values() if (code := cache.get(key)) is not None}
+    missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}
+    return Compiling(kernels, keys, found, start(partial(_all_made, missing, capability, cache)) if missing else None)
+
+
+def _all_made(
+    kernels: Mapping[str, TritonKernel], capability: int, cache: KernelCache
+) -> dict[str, MachineCode | Exception]:
+    """Machine code by key, or why there is none. The longest kernels come first."""
+
+    def make(key: str) -> MachineCode | Exception:
+        try:
+            code = _machine_code(kernels[key], capability)
+        except Exception as error:  # raised, or told, by `Compiling.result`
+            return error
+        cache.put(key, code)
+        return code
+
+    order = sorted(kernels, key=lambda key: -len(kernels[key].ttir))
+    with ThreadPoolExecutor(min(len(order), _threads())) as pool:  # Triton lets go of the interpreter's lock
+        return dict(zip(order, pool.map(make, order)))
+
+
+def compile_kernels(
+    kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None, refuse: Refuse = reraise
+) -> dict[str, MachineCode]:
+    """Machine code of each kernel, by name, for compute capability `capability` (90 is sm_90).
+
+    What `cache` (default: none) has is taken from there; the rest is compiled in parallel, and equal kernels once. `refuse` is told
+    of a kernel that does not compile, and the `CompilerError`; where it returns, the kernel is left out. Raises `UserError` for an
+    architecture that Triton does not know.
+    """
+    return start_compiling(kernels, capability, cache).result(refuse)

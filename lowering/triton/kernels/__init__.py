@@ -1,0 +1,1 @@
+"""A whole Triton kernel: its schedule as read, loops and their kinds, signature and launch."""

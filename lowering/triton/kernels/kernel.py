@@ -1,0 +1,281 @@
+"""A kernel function of the program stage as one `tt.func`.
+
+Parameters: every symbol (i32 or i64, as the schedule says), then a pointer a buffer, to its first element, which the launcher aligns to
+16 bytes; a buffer of rank 0 may be one element of a larger one, and is aligned to that. The grid has one dimension, in
+programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch needs beside the text stands in attributes of the function:
+
+    bascule.grid    affine_map<()[s0, ...] -> (programs)>
+    bascule.warps   warps of a program
+    bascule.stages  stages of a pipelined loop
+    bascule.resident programs of a multiprocessor that registers leave room for; 0: as it comes
+    bascule.cluster programs that the GPU runs at the same time, neighbours in the grid
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from bascule.dialect.analysis.bodies.structural_equality import form_of
+from bascule.dialect.ir.builders import symbols_of
+from bascule.dialect.ir.functions import kernel_op
+from bascule.dialect.ir.shapes import constant, expr, size_map
+from bascule.dialect.ir.types import byte_width
+from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.schedule_form import DomainSchedule
+
+from ..body import assertions, random, while_loops  # noqa: F401  (three of them for the rules they register)
+from ..body.emitter import unsupported
+from ..body.expressions import ACCESSES, Expr, Expressions, stored
+from ..body.indexing import Indexing
+from ..values import clusters, dependent_launch  # noqa: F401  (three of them for the rules they register)
+from ..values.builder import Builder
+from ..values.tiles import Axis, Tile
+from .loops import Emitter
+from .schedule import schedule_of
+
+UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any
+GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
+RESIDENT, CLUSTER = "bascule.resident", "bascule.cluster"
+DIVISIBILITY = 16  # bytes
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the functions made of a kernel whose schedule has `narrow`: `suffix` follows its name.
+
+    `bits`: of indices, those of the schedule if None; `aligned`: all symbols are multiples of 16, so that rows begin where loads of 16
+    bytes do.
+    """
+
+    suffix: str
+    bits: int | None
+    aligned: bool
+
+
+WIDE, NARROW, ALIGNED = Variant("", None, False), Variant("_narrow", 32, False), Variant("_aligned", 32, True)
+
+
+@dataclass(eq=False)
+class Part:
+    """A parallel domain: the kernel's own, or that of a top-level foreach of a kernel without ranges. `axes`: the groups of each axis."""
+
+    op: ir.Operation
+    axes: list[list[tuple[list[int], Expr]]]
+    schedule: DomainSchedule
+
+    def counts(self) -> list[Expr]:
+        """Programs along each axis."""
+        return [
+            expr(ir.AffineExpr.get_ceil_div(Indexing.product(groups), extent))
+            for groups, extent in zip(self.axes, self.schedule.tile)
+        ]
+
+    @property
+    def programs(self) -> Expr:
+        """Programs in all, one for each tile."""
+        return Indexing.product([([], count) for count in self.counts()])
+
+
+class KernelFunction:
+    """The lowering of one kernel function; `emit` makes the `tt.func` at the end of a module's body."""
+
+    def __init__(self, function: ir.Operation):
+        self.function = function
+        self.name = function.attributes["sym_name"].value
+        self.kernel = kernel_op(function)
+        self.expressions = Expressions(function, self.kernel)
+        self.arguments = list(function.regions[0].blocks[0].arguments)
+        self.symbols = symbols_of(function)
+        self.memrefs = self.arguments[len(self.symbols) :]
+        self._check_hazards()
+        self.schedule = schedule_of(self.kernel)
+        ops = [self.kernel]
+        if self.schedule.group:
+            block = self.kernel.regions[0].blocks[0]
+            ops = [view.operation for view in block.operations if view.operation.name == "bascule.foreach"]
+        self.parts = [self._part(op, domain) for op, domain in zip(ops, self.schedule.domains, strict=True)]
+
+    def _check_hazards(self) -> None:
+        """No point may read what another has stored, for programs run in any order; nor what it has stored itself, for loads are hash-consed."""
+        read: dict[ir.Value, set[Expr]] = {}
+        written: dict[ir.Value, set[Expr]] = {}
+        late: list[ir.Operation] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name in ACCESSES:
+                buffer = op.operands[ACCESSES[op.name] - 1]
+                if op.name == "memref.load" and buffer in written:
+                    late.append(op.operation)
+                found = read if op.name == "memref.load" else written
+                found.setdefault(buffer, set()).add(self.expressions.address(op))
+            return ir.WalkResult.ADVANCE
+
+        self.kernel.walk(visit)
+        if late:
+            raise unsupported(late[0], "reading a buffer after a store to it")
+        for buffer in read.keys() & written.keys():
+            if read[buffer] != written[buffer] or len(read[buffer]) > 1:
+                raise unsupported(self.kernel, f"kernel '{self.name}', which reads a buffer where it does not store it")
+
+    def _part(self, op: ir.Operation, domain: DomainSchedule) -> Part:
+        arguments = list(op.regions[0].blocks[0].arguments)
+        sizes = op.attributes["ranges"].value.results
+        axes, first = [], 0
+        for count in domain.axes:
+            dims = domain.order[first : first + count]
+            axes.append(list(self.expressions.groups([arguments[d] for d in dims], [sizes[d] for d in dims])))
+            first += count
+        return Part(op, axes, domain)
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The functions to be made of the kernel."""
+        return (WIDE,) if self.schedule.narrow is None else (WIDE, NARROW, ALIGNED)
+
+    def _alignment(self, memref: ir.Value) -> int:
+        """The bytes that an address is said to be a multiple of. Bytes beside wider elements, a mask's, are said to be less aligned than they
+        are: so a thread has as many of them as of the wider tensors of their sizes, and Triton does not compute everything, random numbers
+        too, once for each arrangement."""
+        width = byte_width(memref.type.element_type)
+        sizes = [other.type for other in self.memrefs if list(other.type.shape) == list(memref.type.shape)]
+        wider = [w for type_ in sizes if (w := byte_width(type_.element_type)) > width]
+        return DIVISIBILITY * width // min(wider) if wider and width == 1 else DIVISIBILITY
+
+    def emit(self, body: ir.Block, variant: Variant = WIDE) -> ir.Operation:
+        """The `tt.func`, appended to `body`."""
+        index = ir.IntegerType.get_signless(variant.bits or self.schedule.index_bits)
+        types = [index] * len(self.symbols)
+        types += [ir.Type.parse(f"!tt.ptr<{stored(memref.type)}>") for memref in self.memrefs]
+        grid = expr(0)
+        for part in self.parts:
+            grid = expr(grid + part.programs * self.schedule.cluster)
+        i32 = ir.IntegerType.get_signless(32)
+        aligned, plain = _divisible(DIVISIBILITY), ir.DictAttr.get({})
+        kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
+        self.loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
+        attributes = {
+            "sym_name": ir.StringAttr.get(self.name + variant.suffix),
+            "sym_visibility": ir.StringAttr.get("public"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
+            "arg_attrs": ir.ArrayAttr.get(
+                [aligned if variant.aligned else plain for _ in self.symbols]
+                + [plain if memref in self.loose else _divisible(self._alignment(memref)) for memref in self.memrefs]
+            ),
+            GRID: ir.AffineMapAttr.get(size_map([grid])),
+            WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
+            STAGES: ir.IntegerAttr.get(i32, self.schedule.stages),
+            RESIDENT: ir.IntegerAttr.get(i32, self.schedule.resident),
+            CLUSTER: ir.IntegerAttr.get(i32, self.schedule.cluster),
+        }
+        location = self.kernel.location
+        function = ir.Operation.create(
+            "tt.func", attributes=attributes, regions=1, loc=location, ip=ir.InsertionPoint(body)
+        )
+        block = function.regions[0].blocks.append(*types, arg_locs=[location] * len(types))
+        b = Builder(block, location)
+        if self.schedule.cluster > 1:
+            clusters.arrive(b)
+        if self.schedule.capability >= dependent_launch.SINCE:
+            dependent_launch.wait(b)
+        program = b.value("tt.get_program_id", b.i32, [], {"axis": b.number(b.i32, 0)})
+        values = list(block.arguments)
+        symbols = [Tile(value) for value in values[: len(self.symbols)]]
+        ix = Indexing(b, index, symbols, variant.aligned)
+        buffers = dict(zip(self.memrefs, values[len(self.symbols) :]))
+        schedule = self.schedule
+        threads = 32 * schedule.warps
+        emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
+        if index != b.i32:
+            program = b.convert("arith.extsi", program, index)
+        tile = Tile(program)
+        if schedule.cluster > 1:
+            emitter.share(schedule.cluster, ix.op("arith.remui", tile, ix.number(schedule.cluster)))
+            tile = ix.op("arith.divui", tile, ix.number(schedule.cluster))
+        self._emit_parts(emitter, tile)
+        b.op("tt.return")
+        return function
+
+    def _emit_parts(self, e: Emitter, program: Tile) -> None:
+        if not self.schedule.group:
+            self._emit_part(e, self.parts[0], program)
+            return
+        b, ops = e.b, {part.op for part in self.parts}
+        for view in self.kernel.regions[0].blocks[0].operations:
+            op = view.operation
+            if op not in ops and op.name != "bascule.yield":
+                e._op(op)
+        start = expr(0)
+        runs = self._equal_parts()
+        for run in runs:
+            each = run[0][0].programs
+            end = expr(start + each * len(run))
+            local = e.ix.op("arith.subi", program, e.ix.evaluate(start))
+            if len(runs) == 1:
+                self._emit_run(e, run, each, program)
+                continue
+            here = b.compare("slt", program.value, e.ix.evaluate(end).value)
+            if constant(start) != 0:
+                here = b.same("arith.andi", here, b.compare("sge", program.value, e.ix.evaluate(start).value))
+            branch = b.op("scf.if", [], [here], regions=2).regions[0].blocks.append()
+            with b.inside(branch):
+                self._emit_run(e, run, each, local)
+                b.op("scf.yield")
+            start = end
+
+    def _equal_parts(self) -> list[list[tuple[Part, list[ir.Value]]]]:
+        """The parts with their buffers, neighbours that do the same together: an optimizer's step over 128 tensors is one body, not 128."""
+        runs: list[list[tuple[Part, list[ir.Value]]]] = []
+        before = None
+        for part in self.parts:
+            form, buffers = form_of(part.op, self.memrefs)
+            aligned = tuple(buffer in self.loose for buffer in buffers)
+            if before != (form, aligned, part.schedule):
+                runs.append([])
+            before = form, aligned, part.schedule
+            runs[-1].append((part, buffers))
+        return runs
+
+    def _emit_run(self, e: Emitter, run: list[tuple[Part, list[ir.Value]]], each: Expr, program: Tile) -> None:
+        """Equal parts of `each` programs: the code of the first, over the buffers of the one that the program belongs to."""
+        (first, names), *_ = run
+        if len(run) == 1:
+            self._emit_part(e, first, program)
+            return
+        number = e.ix.op("arith.divui", program, e.ix.evaluate(each)).value
+        pointers = _choose(e.b, number, [[e.buffers[buffer] for buffer in buffers] for _, buffers in run])
+        before = e.buffers
+        e.buffers = before | dict(zip(names, pointers))
+        self._emit_part(e, first, e.ix.op("arith.remui", program, e.ix.evaluate(each)))
+        e.buffers = before
+
+    def _emit_part(self, e: Emitter, part: Part, program: Tile) -> None:
+        e.enter(part.op, part.schedule.loops)
+        counts, axes, places = part.counts(), [], []
+        for number, (groups, extent) in enumerate(zip(part.axes, part.schedule.tile)):
+            at = e.ix.coordinate([([], count) for count in counts], number, program)
+            axis = Axis(number, extent) if extent > 1 else None
+            if axis is not None:
+                at = e.ix.range(axis, e.ix.op("arith.muli", at, e.ix.number(extent)))
+                axes.append(axis)
+            places.append((groups, at, e.bounded(at, Indexing.product(groups), extent)))
+        e.axes = tuple(axes)
+        with ExitStack() as conditions:
+            for groups, at, bound in places:
+                e.ix.bind(groups, at)
+                conditions.enter_context(e.under(bound, False))
+            e.block(part.op.regions[0].blocks[0])
+
+
+def _choose(b: Builder, number: ir.Value, rows: Sequence[Sequence[ir.Value]]) -> list[ir.Value]:
+    """Row `number` of `rows`, one select after the other: a tree of branches would become selects too, with all addresses in registers."""
+    chosen = list(rows[0])
+    for row_number, row in enumerate(rows[1:], 1):
+        here = b.compare("eq", number, b.constant(number.type, row_number))
+        for column, value in enumerate(row):
+            if value != rows[0][column] or chosen[column] != rows[0][column]:
+                chosen[column] = b.select(here, value, chosen[column])
+    return chosen
+
+
+def _divisible(bytes_: int) -> ir.DictAttr:
+    return ir.DictAttr.get({"tt.divisibility": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), bytes_)})

@@ -1,0 +1,101 @@
+"""The body of a kernel whose loops have schedules: which indices are inside, and what can stand before its loop."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from bascule.dialect.analysis.bodies.accesses import LOOPS, dims_of
+from bascule.dialect.analysis.bodies.nested_loops import inner_loops
+from bascule.dialect.ir.memory_ops import StoreOp
+from bascule.dialect.ir.regions import ops_in
+from bascule.dialect.ir.shapes import constant, expr
+from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
+
+from ..body.emitter import Body, Loop
+from ..values.tiles import Axis, Tile, elementwise, union
+
+INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
+
+
+class LoopBody(Body):
+    """A body with the schedules of its loops, and what its walkers ask of it; `loops.py` runs the loops.
+
+    `plan`: of each loop of the domain at hand; `done`: loops that ran together with an earlier one.
+    """
+
+    def enter(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
+        """Begins the region of the parallel domain `op`."""
+        self.plan: dict[ir.Operation, LoopSchedule] = {}
+        self._learn(op, loops)
+        self.done: set[ir.Operation] = set()
+        self.guards = not loops and any(inner.name == "scf.if" for inner in ops_in(op))
+        self.domain = {self.expressions.of(index).position for index in op.regions[0].blocks[0].arguments}
+
+    def _learn(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
+        for inner, schedule in zip(inner_loops(op), loops, strict=True):
+            self.plan[inner] = schedule
+            self._learn(inner, schedule.loops)
+
+    def bounded(self, position: Tile, size: ir.AffineExpr, extent: int) -> Tile | None:
+        """`position` < `size`, unless whole steps of `extent` make it always so."""
+        known = constant(size)
+        return None if extent == 1 or (known and known % extent == 0) else self._below(position, size)
+
+    def _below(self, position: Tile, size: ir.AffineExpr) -> Tile:
+        return elementwise(self.b, lambda p, n: self.b.compare("slt", p, n), [position, self.ix.evaluate(expr(size))])
+
+    def between(self, first: ir.Operation, later: ir.Operation) -> None:
+        """Emits what stands between two loops of a walk and may already be computed: the later one may need it."""
+        ops = [view.operation for view in first.block.operations]
+        for op in ops[ops.index(first) + 1 : ops.index(later)]:
+            if self._may_come_early(op):
+                self._op(op)
+
+    def _may_come_early(self, op: ir.Operation) -> bool:
+        """Whether `op`, with what its regions do, only computes, from what is already there."""
+        inside = ops_in(op)
+        if not len(op.results) or any(inner.name in (*LOOPS, StoreOp.OPERATION_NAME) for inner in inside):
+            return False
+        made = {value for inner in inside for value in inner.results}
+        return all(value in made or self._ready(value) for inner in inside for value in inner.operands)
+
+    def _ready(self, value: ir.Value) -> bool:
+        if isinstance(value.type, ir.IndexType):
+            return dims_of(self.expressions.of(value)) <= self.ix.at.keys()  # one that came from data may come later
+        return value in self.env or value in self.buffers or value in self.rows
+
+    @contextmanager
+    def tile_of(self, op: ir.Operation, number: int) -> Iterator[None]:
+        """In tile `number` of the foreach `op`, which is held."""
+        schedule = self.plan[op]
+        groups = self.groups_of(op, schedule.order)
+        size = self.ix.product(groups)
+        axis = Axis(INNER, schedule.step)
+        before = self.axes, self.loop
+        self.axes = union(self.axes, (axis,))
+        self.loop = Loop([op], schedule.order, axis, True, schedule.evict, number=number)
+        position = self.ix.range(axis, self.ix.number(number * axis.extent))
+        self.ix.bind(groups, position)
+        try:
+            with self.under(self.bounded_tile(position, size, number, axis.extent), False):
+                yield
+        finally:
+            self.axes, self.loop = before
+
+    def bounded_tile(self, position: Tile, size: ir.AffineExpr, number: int, extent: int) -> Tile | None:
+        """What of tile `number` is inside, None: all."""
+        known = constant(size)
+        inside = known is not None and (number + 1) * extent <= known
+        return None if inside else self._below(position, size)
+
+    def prefix(self, op: ir.Operation) -> None:
+        """Emits what the region of `op` computes before its loops and without them."""
+        for view in op.regions[0].blocks[0].operations:
+            inner = view.operation
+            if self._may_come_early(inner):
+                self._op(inner)
+
+    def groups_of(self, op: ir.Operation, order: Sequence[int]) -> list[tuple[list[int], ir.AffineExpr]]:
+        arguments = list(op.regions[0].blocks[0].arguments)
+        sizes = op.attributes["ranges"].value.results
+        return list(self.expressions.groups([arguments[d] for d in order], [sizes[d] for d in order]))

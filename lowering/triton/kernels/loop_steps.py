@@ -1,0 +1,123 @@
+"""The steps of a walk: all tiles of what is held, each apart, or one after the other in a loop."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bascule.dialect.ir.shapes import constant
+from bascule.dialect.mlir import ir
+from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
+
+from ..body.emitter import Loop
+from ..values.reduction_kinds import Values
+from ..values.tiles import Tile
+from .loop_body import LoopBody
+from .loop_kinds import Walker, join_states
+
+
+@dataclass(eq=False)
+class Walk:
+    """Loops over the same ranges, `size` points, at the same time. `groups`: of each walker, the indices that a position binds."""
+
+    e: LoopBody
+    loop: Loop
+    schedule: LoopSchedule
+    size: ir.AffineExpr
+    walkers: Sequence[Walker]
+    groups: Sequence[list[tuple[list[int], ir.AffineExpr]]]
+
+    def __post_init__(self) -> None:
+        self.known = constant(self.size)
+
+    def run(self) -> None:
+        """Emits all steps, and what the walkers make of their states; the loop's axis is in force."""
+        states = self._states()
+        for walker in self.walkers:
+            if self.loop.whole:
+                walker.width = walker.whole_width
+            walker.finish([state[: walker.width] for state in states])
+            states = [state[walker.width :] for state in states]
+        join_states(self.e.b, self.walkers, len(self.e.axes) - 1)
+
+    def _states(self) -> list[Values]:
+        """What is carried at the end, or, of what is held, what each tile gives."""
+        if not self.walkers:
+            return [[]]
+        if self.known == 1:
+            return [self._at(self.e.ix.number(0), self._start())]
+        if self.loop.whole:
+            return [self._tile(number) for number in range(self.loop.tiles)]
+        return [self._walked(self.known or 0)]
+
+    def _start(self) -> Values:
+        start: Values = []
+        for walker in self.walkers:
+            values = walker.start()
+            walker.width = len(values)
+            start += values
+        return start
+
+    def _tile(self, number: int) -> Values:
+        """Tile `number` of what is held; programs of a cluster have their tiles one after the other's."""
+        e, loop, step = self.e, self.loop, self.schedule.step
+        loop.number = number
+        start = e.ix.number(number * step)
+        if e.cluster > 1:
+            first = e.ix.op("arith.muli", e.member, e.ix.number(loop.tiles * step))
+            start = e.ix.op("arith.addi", first, start)
+        return self._at(self._positions(start), [], number)
+
+    def _walked(self, known: int) -> Values:
+        """Step by step, `known` points or, if 0, as many as there are. Steps that are kept stand before the loop, one that is not whole
+        after it."""
+        e, axis = self.e, self.loop.axis
+        stride = 1 if axis is None else axis.extent
+        first = self.schedule.kept if axis is not None and self.known != 0 else 0
+        last = known // stride
+        carried = self._start()
+        for number in range(first):
+            carried = self._apart(number, carried)
+        if not known or last > first:
+            end = e.ix.number(last * stride) if known else e.ix.evaluate(self.size)
+            bounds = e.ix.number(first * stride).value, end.value, e.ix.number(stride).value
+            carried = e.b.loop(bounds, carried, self._step, e.stages, runs=bool(known))
+        if known % stride:
+            carried = self._apart(last, carried)
+        return carried
+
+    def _step(self, start: ir.Value, values: Values) -> Values:
+        """Any step in the loop."""
+        self.loop.start = start
+        return self._at(self._positions(Tile(start)), values, 0 if self.known else None)
+
+    def _apart(self, number: int, values: Values) -> Values:
+        """Step `number`, which is not in the loop: later walks find what it reads in registers."""
+        start = self.e.ix.number(number * self.schedule.step)
+        self.loop.start, self.loop.keeps = start.value, True
+        values = self._at(self._positions(start), values, number)
+        self.loop.keeps = False
+        return values
+
+    def _positions(self, start: Tile) -> Tile:
+        """Those of a step that begins at `start`."""
+        return start if self.loop.axis is None else self.e.ix.range(self.loop.axis, start)
+
+    def _at(self, position: Tile, values: Values, number: int | None = None) -> Values:
+        """The loops' bodies at `position`, that of tile or step `number` (None: of any); what they carry on."""
+        e, bound = self.e, self._bound(position, number)
+        carried: Values = []
+        with e.under(bound, False):
+            for walker, groups in zip(self.walkers, self.groups):
+                own, values = values[: walker.width], values[walker.width :]
+                if groups:
+                    e.ix.bind(groups, position)
+                carried += walker.step(own, position, bound)
+        return carried
+
+    def _bound(self, position: Tile, number: int | None) -> Tile | None:
+        """What of `position` is inside of the loops, None: all."""
+        e, loop = self.e, self.loop
+        if loop.axis is None:
+            return None
+        if number is None:
+            return e.bounded(position, self.size, loop.axis.extent)
+        return e.bounded_tile(position, self.size, (e.cluster - 1) * loop.tiles + number, loop.axis.extent)

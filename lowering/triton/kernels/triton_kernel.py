@@ -1,0 +1,68 @@
+"""Kernels as text for Triton: one, and those of a program."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bascule.dialect.ir.locations import source_of
+from bascule.dialect.mlir import ir
+
+from .kernel import ALIGNED, CLUSTER, GRID, NARROW, RESIDENT, STAGES, WARPS, WIDE
+
+if TYPE_CHECKING:
+    from ...program.launches import Launch  # with it comes torch, which a pass does without
+
+LAUNCH = (GRID, WARPS, STAGES, RESIDENT, CLUSTER)
+
+
+@dataclass(frozen=True)
+class TritonKernel:
+    """A kernel as text for Triton: a module of one function. `grid` gives the number of programs from the symbols, None where only machine
+    code is wanted; `location` is the user's line, or empty; `resident`: registers leave room for so
+    many programs on a multiprocessor (0: as it comes); `cluster`: the programs that the GPU runs at the same time, neighbours in the grid."""
+
+    name: str
+    ttir: str = field(repr=False)
+    grid: ir.AffineMap | None
+    warps: int
+    stages: int
+    location: str = ""
+    resident: int = 0
+    cluster: int = 1
+
+    @property
+    def title(self) -> str:
+        """For messages."""
+        return f"kernel '{self.name}'" + (f" ({self.location})" if self.location else "")
+
+
+def triton_kernels(module: ir.Module) -> list[TritonKernel]:
+    """The kernels of a module that `to-triton` left. The text carries the users' source lines."""
+    kernels = []
+    with module.context, ir.Location.unknown():
+        for view in module.body.operations:
+            function = view.operation
+            if function.name != "tt.func":
+                continue
+            alone = ir.Module.create()
+            copy = function.clone(ir.InsertionPoint(alone.body))
+            grid, warps, stages, resident, cluster = (function.attributes[name].value for name in LAUNCH)
+            for name in LAUNCH:
+                del copy.attributes[name]
+            text = alone.operation.get_asm(enable_debug_info=True)
+            name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
+            kernels.append(TritonKernel(name, text, grid, warps, stages, location, resident, cluster))
+    return kernels
+
+
+@dataclass(frozen=True)
+class LoweredKernels:
+    """The kernels of a program by name, each variant under its own: their TTIR. And how each is launched, all variants alike."""
+
+    kernels: Mapping[str, TritonKernel]
+    launches: Mapping[str, "Launch"]
+
+
+def variants_of(kernel: str) -> list[str]:
+    """The names under which a kernel may be launched."""
+    return [kernel + variant.suffix for variant in (WIDE, NARROW, ALIGNED)]

@@ -1,0 +1,1 @@
+"""Values of a Triton kernel: the builder, tiles, scalars, precision, reductions, clusters."""
