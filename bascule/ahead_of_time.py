@@ -12,13 +12,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from bascule.frontend.body_effects import body_effects
-from bascule.frontend.custom_operators import custom_operators
-from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.effect_tokens import unlift_tokens
-from bascule.frontend.frozen_weights import WeightInputs, frozen_inputs
-from bascule.frontend.index_checks import check_indices
-from bascule.frontend.indexed_sizes import check_indexed_sizes
+from bascule.frontend.freezing.weight_inputs import WeightInputs, frozen_inputs
+from bascule.frontend.fx.custom_operators import custom_operators
+from bascule.frontend.runtime_checks.index_checks import check_indices
+from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
+from bascule.frontend.torch_patches.higher_order_effects import body_effects
 from bascule.runtime.packages import pack
 from bascule.runtime.processor import instruction_sets
 from bascule.runtime.program import FORMAT

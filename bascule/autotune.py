@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bascule.frontend.graph_key import NotKeyed
+from bascule.frontend.aot.graph_key import NotKeyed
 from bascule.lowering.triton.compile.compilation import compile_kernels
 from bascule.lowering.triton.compile.kernel_cache import key_of
 from bascule.lowering.triton.compile.programs import lower_kernels

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot import compile_with_autograd, needs_gradients
-from bascule.frontend.seeded_bodies import seed_bodies
+from bascule.frontend.aot.compile_autograd import compile_with_autograd, needs_gradients
+from bascule.frontend.fx_passes.seed_bodies import seed_bodies
 
 from .counting import count as counted
 from .dynamo_errors import raised_as_is
@@ -76,7 +76,7 @@ def compile_dynamo_graph(
             return _compile_or_load(name, gm, example_inputs, checked, on_record)
         counted("traces", f"bypass: {reason}")
 
-        from bascule.frontend.frozen_weights import weight_inputs
+        from bascule.frontend.freezing.weight_inputs import weight_inputs
 
         from .directions import compile_direction
 
@@ -122,7 +122,7 @@ def _compile_or_load(
 
 
 def _decompositions() -> dict[Any, Callable]:
-    from bascule.frontend.decompositions import decomposition_table
+    from bascule.frontend.aot.decompositions import decomposition_table
 
     return decomposition_table()
 

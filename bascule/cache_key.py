@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from bascule.frontend.graph_key import NotKeyed
+from bascule.frontend.aot.graph_key import NotKeyed
 
 from .dialect.mlir import ir
 from .dialect.passes import Pass, Pipeline

@@ -9,10 +9,10 @@ from typing import Any
 import sympy
 import torch
 
-from bascule.frontend.cut_operators import called_by
-from bascule.frontend.dense_forms import has_dense_form, operands
-from bascule.frontend.partition import Alone, Part, Solved, Step, makes, reads
-from bascule.frontend.stack_traces import location_of
+from bascule.frontend.fx.stack_traces import location_of
+from bascule.frontend.graph_split.higher_order_decompositions import has_dense_form, operands
+from bascule.frontend.graph_split.split_module import Alone, Part, Solved, Step, makes, reads
+from bascule.frontend.graph_split.split_point import called_by
 
 RESERVED = {"args", "call", "constants", "given", "operator", "torch"}
 _PATHS = {"_operator": "operator", "torch": "torch"}  # where functions that are no operators of PyTorch live

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.importer import import_graph
-from bascule.frontend.tracing import hint
+from bascule.frontend.fx.trace_context import hint
+from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Checks, to_python
 from bascule.runtime import load
 from bascule.runtime.boxed import Boxed
@@ -24,6 +24,7 @@ from .dialect.passes.stages import require_program
 from .errors import CompilerError, UnsupportedError, UserError
 from .fallback import run_otherwise
 from .first_call import FinishedAtFirstCall
+from .frontend.graph_split.returned_views import returned_views
 from .held_outputs import take_held_outputs, with_held_outputs
 from .module_summary import summary_of
 from .options import Options
@@ -32,7 +33,6 @@ from .pipelines import pipeline_for
 from .record import Record
 from .replay import Replay
 from .reproducer import Snapshot, compiler_error
-from .returned_views import returned_views
 from .storage_places import at_places, places_of
 from .summary import count_summary
 from .targets import Compiled, target_for

@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot import compile_with_autograd, min_cut
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.importer import ImportedGraph, import_graph
+from bascule.frontend.aot.compile_autograd import compile_with_autograd, min_cut
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.importer.graph import ImportedGraph, import_graph
 from bascule.runtime.boxed import Boxed, boxed
 
 from .agreement import disagreements

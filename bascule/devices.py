@@ -6,7 +6,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from bascule.frontend.stack_traces import location_of
+from bascule.frontend.fx.stack_traces import location_of
 
 from .dialect.ir.functions import graph_functions
 from .dialect.mlir import ir

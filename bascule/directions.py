@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch._dynamo import config
 
-from bascule.frontend.aot import mark_visible_outputs, report_output_strides
-from bascule.frontend.convolution_biases import peel_biases
-from bascule.frontend.frozen_weights import WeightInputs
-from bascule.frontend.index_checks import check_indices
-from bascule.frontend.indexed_sizes import check_indexed_sizes
-from bascule.frontend.node_values import complete_inserted
-from bascule.frontend.tangents import tangents_of, with_memory
+from bascule.frontend.aot.compile_autograd import mark_visible_outputs, report_output_strides
+from bascule.frontend.aot_runtime.tangents import tangents_of, with_memory
+from bascule.frontend.freezing.weight_inputs import WeightInputs
+from bascule.frontend.fx.node_values import complete_inserted
+from bascule.frontend.fx_passes.conv_bias import peel_biases
+from bascule.frontend.runtime_checks.index_checks import check_indices
+from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.replay import Direction
 

@@ -12,10 +12,10 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.fx import GraphModule
 
-from bascule.frontend.constant_folding import fold_constants
-from bascule.frontend.convolution_folding import fold_into_convolutions
-from bascule.frontend.convolution_layouts import lay_out_convolution_weights
-from bascule.frontend.frozen_weights import WeightInputs, frozen_inputs, with_constants
+from bascule.frontend.freezing.constant_folding import fold_constants
+from bascule.frontend.freezing.conv_folding import fold_into_convolutions
+from bascule.frontend.freezing.conv_weight_layout import lay_out_convolution_weights
+from bascule.frontend.freezing.weight_inputs import WeightInputs, frozen_inputs, with_constants
 from bascule.runtime.boxed import Boxed, boxed
 
 from .counting import count

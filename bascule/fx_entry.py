@@ -8,10 +8,16 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from bascule.frontend.aot import compile_eagerly, compile_with_autograd, decomposed, exported_pytree, with_values
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.frozen_weights import weight_inputs
-from bascule.frontend.functional_graphs import functional
+from bascule.frontend.aot.compile_autograd import (
+    compile_eagerly,
+    compile_with_autograd,
+    decomposed,
+    exported_pytree,
+    with_values,
+)
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.aot.retrace import functional
+from bascule.frontend.freezing.weight_inputs import weight_inputs
 
 from .directions import compile_direction
 from .dynamo_errors import raised_as_is

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import GraphModule
 
-from bascule.frontend.custom_operators import registering_modules
+from bascule.frontend.fx.custom_operators import registering_modules
 
 from .graph_symbols import Numbers, Symbols, source_of
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule.frontend.tracing import fake_mode_of
+from bascule.frontend.fx.trace_context import fake_mode_of
 from bascule.runtime.boxed import Boxed
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from bascule.frontend.cut_operators import Cut
-from bascule.frontend.stack_traces import location, location_of
+from bascule.frontend.fx.stack_traces import location, location_of
+from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime import load
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.chains import chained, constant, located

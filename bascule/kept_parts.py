@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from bascule.frontend.cut_operators import Cut
+from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime.chains import path_of
 from bascule.runtime.stored_tensors import bytes_of, told_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from bascule.frontend.stack_traces import location_of
+from bascule.frontend.fx.stack_traces import location_of
 from bascule.runtime.replay import Direction, Input, Recording
 
 from .pools import Pool

@@ -4,7 +4,7 @@ import torch
 from torch.fx import GraphModule
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from bascule.frontend.tracing import fake_mode_of
+from bascule.frontend.fx.trace_context import fake_mode_of
 
 from .shared_places import share_places_now
 

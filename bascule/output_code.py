@@ -22,7 +22,7 @@ class _NotKept:
 class CompiledGraph(OutputCode):
     """A boxed function as an `OutputCode`: called with one list of inputs, which it empties, or a tuple, it returns the outputs.
 
-    `kept`: under what the disk cache has it, for `frontend/autograd_cache.py`; without it AOTAutograd's results are not kept.
+    `kept`: under what the disk cache has it, for `frontend/aot/autograd_cache.py`; without it AOTAutograd's results are not kept.
     """
 
     _fx_graph_cache_key = _NotKept()

@@ -6,19 +6,19 @@ from typing import Any, NoReturn
 
 import torch
 
-from bascule.frontend.importer import import_graph
+from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import to_python
 
 from .compile import checks_of
 from .devices import host_work, placement_of
 from .dialect.ir import context
 from .errors import UnsupportedError
+from .frontend.graph_split.returned_views import returned_views
 from .kept_parts import KeptChain, NotKept, Writer, kept_of
 from .options import Options
 from .parts import compile_in_parts
 from .pipelines import pipeline_for
 from .record import Record
-from .returned_views import returned_views
 from .targets import target_for
 
 

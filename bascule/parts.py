@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch.utils._pytree import treespec_dumps
 
-from bascule.frontend.cut_operators import cut_at
-from bascule.frontend.cuts import known_cuts, refused
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.dense_forms import dense_form
-from bascule.frontend.importer import RESTRIDED
-from bascule.frontend.partition import Part, Step, partition
-from bascule.frontend.query_chunks import query_chunks
-from bascule.frontend.storage_sizes import changes_input
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.fx.storage_sizes import changes_input
+from bascule.frontend.graph_split.find_split_points import known_cuts, refused
+from bascule.frontend.graph_split.flex_attention_chunks import query_chunks
+from bascule.frontend.graph_split.higher_order_decompositions import dense_form
+from bascule.frontend.graph_split.split_module import Part, Step, partition
+from bascule.frontend.graph_split.split_point import cut_at
+from bascule.frontend.importer.graph import RESTRIDED
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.chains import ROLES, chained, located
 from bascule.runtime.higher_order import below_autograd

@@ -7,7 +7,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from bascule.frontend.tracing import hint
+from bascule.frontend.fx.trace_context import hint
 from bascule.runtime.replay import Recording
 
 from .recordings import outputs_of, placeholders

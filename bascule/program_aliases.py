@@ -16,8 +16,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Interpreter
 
-from bascule.frontend.graph_numbers import symbols_in
-from bascule.frontend.storages import storage
+from bascule.frontend.fx.storages import storage
+from bascule.frontend.importer.symbolic_numbers import symbols_in
 
 from .program_sizes import size_text
 

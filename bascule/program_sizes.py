@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from bascule.frontend.graph_numbers import symbols_in
+from bascule.frontend.importer.symbolic_numbers import symbols_in
 from bascule.runtime.size_expressions import parsed
 
 from .errors import UnsupportedError

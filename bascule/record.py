@@ -14,7 +14,7 @@ from .options import Options
 from .summary import Summary
 
 if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs neither MLIR nor the importer
-    from bascule.frontend.cut_operators import Cut
+    from bascule.frontend.graph_split.split_point import Cut
 
     from .dialect.mlir import ir
     from .pools import Pool

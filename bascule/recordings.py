@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from bascule.frontend.node_arguments import written_by
-from bascule.frontend.stack_traces import location_of
+from bascule.frontend.fx.node_arguments import written_by
+from bascule.frontend.fx.stack_traces import location_of
 from bascule.runtime.replay import Direction, Input, Recording
 
 from .unrecordable import on_gpu, tensors

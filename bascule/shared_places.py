@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.storages import storage
-from bascule.frontend.tracing import hint, known
+from bascule.frontend.fx.storages import storage
+from bascule.frontend.fx.trace_context import hint, known
 
 from .runtime.extents import extent, meet, overlaps_itself
 

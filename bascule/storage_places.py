@@ -10,10 +10,10 @@ from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
 
-from bascule.frontend.node_arguments import STORAGE_OFFSETS, arguments_of
-from bascule.frontend.stack_traces import location_of
-from bascule.frontend.storages import storage_of
-from bascule.frontend.tracing import hint
+from bascule.frontend.fx.node_arguments import STORAGE_OFFSETS, arguments_of
+from bascule.frontend.fx.stack_traces import location_of
+from bascule.frontend.fx.storages import storage_of
+from bascule.frontend.fx.trace_context import hint
 from bascule.runtime.boxed import Boxed, boxed
 
 from .counting import count

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from bascule.frontend import autograd_cache
-from bascule.frontend.autograd_cache import Result
-from bascule.frontend.graph_key import NotKeyed, nodes_of
-from bascule.frontend.restarts import Restart, restart
-from bascule.frontend.tangents import with_memory
+from bascule.frontend.aot import autograd_cache
+from bascule.frontend.aot.autograd_cache import Result
+from bascule.frontend.aot.graph_key import NotKeyed, nodes_of
+from bascule.frontend.aot.restarts import Restart, restart
+from bascule.frontend.aot_runtime.tangents import with_memory
 from bascule.runtime.packages import PackageError, pack, unpack
 from bascule.runtime.replay import Direction
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from bascule import BEGAN
-from bascule.frontend.graph_key import NotKeyed
+from bascule.frontend.aot.graph_key import NotKeyed
 from bascule.runtime.processor import instruction_sets, vendor
 
 LAYERS = ("bascule", *(f"bascule.{layer}" for layer in ("frontend", "dialect", "lowering", "runtime")))

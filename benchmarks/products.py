@@ -4,7 +4,7 @@
 
 Each result is compared with eager's in f32, element by element, before anything is timed. With --alignments the table is of eager's products
 alone, by the bytes that their rows are multiples of, over the time where they are multiples of 16: `SLOWER` of
-`frontend/padding_costs.py`.
+`frontend/fx_passes/padding_costs.py`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 os.environ["BASCULE_CACHE_DIR"] = ""  # what was compiled with padding is not to be found without
 
 import torch
-from bascule.frontend import padded_products
+from bascule.frontend.fx_passes import pad_mm
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -57,11 +57,11 @@ CASES: dict[str, Make] = {
 
 @contextmanager
 def nothing_padded() -> Iterator[None]:
-    work, padded_products.WORK = padded_products.WORK, 1 << 62
+    work, pad_mm.WORK = pad_mm.WORK, 1 << 62
     try:
         yield
     finally:
-        padded_products.WORK = work
+        pad_mm.WORK = work
 
 
 def first_call(run: Callable[..., Tensor], inputs: list[Tensor], backend: str) -> tuple[Callable[[], Tensor], Tensor]:

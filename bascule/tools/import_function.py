@@ -17,9 +17,9 @@ from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.tools.output import write
 from bascule.errors import BasculeError, UserError
-from bascule.frontend.aot import compile_with_autograd
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.importer import import_graph
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.importer.graph import import_graph
 
 from ..dynamo_errors import TorchDynamoException, raised_as_is
 from ..fallback import operator_by_operator

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from bascule.frontend.graph_key import NotKeyed
+from bascule.frontend.aot.graph_key import NotKeyed
 from cached_calls import counted, entries, gated, inputs, run, store
 from raising_pass import Raises
 

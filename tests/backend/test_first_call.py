@@ -17,7 +17,7 @@ from bascule.first_call import FinishedAtFirstCall
 COMPILES_ONLY = """
 import torch
 from bascule.compile import compile_graph
-from bascule.frontend.aot import decomposed
+from bascule.frontend.aot.compile_autograd import decomposed
 from bascule.options import make_options
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch._subclasses import FakeTensorMode

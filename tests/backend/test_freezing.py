@@ -6,8 +6,8 @@ from copy import deepcopy
 
 import pytest
 import torch
-from bascule.frontend.convolution_folding import fold_into_convolutions
-from bascule.frontend.frozen_weights import with_constants
+from bascule.frontend.freezing.conv_folding import fold_into_convolutions
+from bascule.frontend.freezing.weight_inputs import with_constants
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 

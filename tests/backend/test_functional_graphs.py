@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bascule.frontend.functional_graphs import writes_to
+from bascule.frontend.aot.retrace import writes_to
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -4,7 +4,7 @@ import operator
 
 import pytest
 import torch
-from bascule.frontend.aot import report_output_strides
+from bascule.frontend.aot.compile_autograd import report_output_strides
 from torch._functorch.aot_autograd import aot_function
 from torch._guards import TracingContext, tracing
 from torch._inductor.output_code import OutputCode

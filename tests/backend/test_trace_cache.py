@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 import torch.utils.checkpoint
-from bascule.frontend import restarts
+from bascule.frontend.aot import restarts
 from bascule.runtime.packages import pack, unpack
 from cached_calls import entries, gated, inputs, opened, resigned, run
 from torch._functorch._aot_autograd import autograd_cache as torchs

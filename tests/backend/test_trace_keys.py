@@ -6,8 +6,8 @@ from contextlib import nullcontext
 import pytest
 import torch
 import torch.utils.checkpoint
-from bascule.frontend import custom_operators
-from bascule.frontend.torch_versions import running
+from bascule.frontend.fx import custom_operators
+from bascule.frontend.torch_patches.versions import running
 from cached_calls import gated, inputs, run
 from torch._inductor.custom_graph_pass import CustomGraphPass
 

@@ -7,9 +7,9 @@ import torch
 from bascule.dialect.interpreter import interpret
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-from bascule.frontend.conversion import convert_module
-from bascule.frontend.conversion_context import Asked
-from bascule.frontend.importer import import_graph
+from bascule.frontend.conversion.context import Asked
+from bascule.frontend.conversion.rewriter import convert_module
+from bascule.frontend.importer.graph import import_graph
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from bascule.dialect.interpreter import interpret_graph
 from bascule.dialect.ir import context
-from bascule.frontend.aot import compile_with_autograd
-from bascule.frontend.conversion import convert_module
-from bascule.frontend.conversion_context import Asked
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.importer import ImportedGraph, import_graph
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.conversion.context import Asked
+from bascule.frontend.conversion.rewriter import convert_module
+from bascule.frontend.importer.graph import ImportedGraph, import_graph
 
 
 class Interpreted:

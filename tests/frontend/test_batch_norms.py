@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from bascule.frontend.aot import compile_with_autograd
-from bascule.frontend.batch_norms import BATCH_NORM
-from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.fx_passes.batch_norm import BATCH_NORM
 from torch.nn import functional as F
 
 aten = torch.ops.aten

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from bascule.frontend.convolution_biases import peel_biases
-from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.fx_passes.conv_bias import peel_biases
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 

@@ -1,7 +1,7 @@
 """Copies that nobody sees go before a joint graph is split; those that somebody might see stay."""
 
 import torch
-from bascule.frontend.copies import drop_copies
+from bascule.frontend.fx_passes.normalize_joint import drop_copies
 from torch.fx.experimental.proxy_tensor import make_fx
 
 aten = torch.ops.aten

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from bascule.frontend import direct_calls
+from bascule.frontend.aot_runtime import direct_calls
 from torch._dynamo import convert_frame
 from torch.autograd import forward_ad
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import torch
-from bascule.frontend.equal_nodes import merge_equal_nodes
+from bascule.frontend.fx_passes.cse import merge_equal_nodes
 from torch._functorch.compile_utils import fx_graph_cse
 from torch.fx import Graph
 from torch.fx.experimental.proxy_tensor import make_fx

@@ -5,9 +5,9 @@ import torch
 from bascule.dialect.errors import CompilerError, UnsupportedError
 from bascule.dialect.ir import builders, context, shapes
 from bascule.dialect.mlir import ir
-from bascule.frontend.conversion import convert_module
-from bascule.frontend.conversion_context import Asked
-from bascule.frontend.conversion_registry import NoRule, load_rules
+from bascule.frontend.conversion.context import Asked
+from bascule.frontend.conversion.registry import NoRule, load_rules
+from bascule.frontend.conversion.rewriter import convert_module
 from interpreted import compiled
 
 ONE = """

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from against_eager import check, leaf
-from bascule.frontend.conversion_registry import load_rules
-from bascule.frontend.decompositions import decomposition_table
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.conversion.registry import load_rules
 from interpreted import compiled
 
 

@@ -9,7 +9,7 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import context
 from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.mlir import ir
-from bascule.frontend.importer import ImportedGraph, import_graph
+from bascule.frontend.importer.graph import ImportedGraph, import_graph
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -8,7 +8,7 @@ from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.ir import context
 from bascule.dialect.ir.computed_symbols import computed_value
 from bascule.dialect.mlir import ir
-from bascule.frontend.symbols import Source, Symbols, symbol_sources
+from bascule.frontend.importer.symbols import Source, Symbols, symbol_sources
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils._sympy.functions import (

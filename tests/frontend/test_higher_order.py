@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from against_eager import check, cut_at, leaf
-from bascule.frontend.torch_versions import running
+from bascule.frontend.torch_patches.versions import running
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from bascule.frontend.aot import compile_with_autograd
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.normalized_masks import GRADIENTS, recompute_masks
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.partitioner.recompute_activation_masks import GRADIENTS, recompute_masks
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bascule.frontend.aot import compile_with_autograd
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from functorch.compile import make_boxed_func
 
 import bascule

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 import torch
-from bascule.frontend import padded_products, padding_costs
-from bascule.frontend.equal_nodes import merge_equal_nodes
-from bascule.frontend.padded_products import pad_products
+from bascule.frontend.fx_passes import pad_mm, padding_costs
+from bascule.frontend.fx_passes.cse import merge_equal_nodes
+from bascule.frontend.fx_passes.pad_mm import pad_products
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -24,7 +24,7 @@ def padded(function, *inputs):
 
 def rows(gm):
     """The lengths of the rows of all operands and results of products, in elements."""
-    products = [node for node in gm.graph.nodes if node.target in padded_products.PRODUCTS]
+    products = [node for node in gm.graph.nodes if node.target in pad_mm.PRODUCTS]
     values = [x.meta["val"] for node in products for x in (*node.args[-2:], node)]
     return [max(x.stride()) for x in values]
 
@@ -36,8 +36,8 @@ def head(x, w, g):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(padded_products, "WORK", 1)
-    monkeypatch.setattr(padded_products, "LEAST", 8)
+    monkeypatch.setattr(pad_mm, "WORK", 1)
+    monkeypatch.setattr(pad_mm, "LEAST", 8)
     monkeypatch.setattr(padding_costs, "BYTES", 1e30)  # copies cost nothing
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import context
-from bascule.frontend.cuts import known_cuts
-from bascule.frontend.importer import import_graph
-from bascule.frontend.nodes import TAKEN, with_effects
+from bascule.frontend.graph_split.find_split_points import known_cuts
+from bascule.frontend.importer.graph import import_graph
+from bascule.frontend.importer.nodes import TAKEN, with_effects
 from torch._ops import HigherOrderOperator, _higher_order_ops
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from against_eager import check
-from bascule.frontend.attention_masks import ATTENTION, simplify_masks
+from bascule.frontend.fx_passes.attention_masks import ATTENTION, simplify_masks
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 BATCH, HEADS, N, WIDTH = 4, 3, 40, 16

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bascule.frontend.repeats import expand_repeats
+from bascule.frontend.fx_passes.repeats import expand_repeats
 from torch.fx.experimental.proxy_tensor import make_fx
 
 aten = torch.ops.aten

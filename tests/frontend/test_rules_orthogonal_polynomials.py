@@ -5,7 +5,7 @@ import math
 import mpmath
 import pytest
 import torch
-from bascule.frontend.rules.orthogonal_polynomials import POLYNOMIALS
+from bascule.frontend.rules.special.orthogonal_polynomials import POLYNOMIALS
 from checking import aten, check, run
 
 EXACT = {

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from against_eager import check, leaf
-from bascule.frontend.rules.resampling_passes import CUBIC, LINEAR, readers
+from bascule.frontend.rules.spatial.separable_interpolation import CUBIC, LINEAR, readers
 
 SIZES = {
     "doubled": ((6, 7), (12, 14)),

@@ -5,7 +5,7 @@ import math
 import mpmath
 import pytest
 import torch
-from bascule.frontend.rules.zeta import bernoulli_ratios
+from bascule.frontend.rules.special.zeta import bernoulli_ratios
 from checking import FLOATS, aten, check, run
 
 ORDERS = [math.inf, -math.inf, math.nan, 1.0, 2.0, 3.0, 2.5, 0.5, -1.0, 0.0, 50.0, 1e5]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bascule.frontend.saved_extremes import save_extremes
+from bascule.frontend.partitioner.save_extrema import save_extremes
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointPolicy

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from bascule.frontend import seeded_dropouts
-from bascule.frontend.aot import compile_with_autograd
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.seeded_dropouts import seed_dropouts
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.fx_passes import seed_dropout
+from bascule.frontend.fx_passes.seed_dropout import seed_dropouts
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
@@ -143,4 +143,4 @@ def test_many_elements_pass_as_often_as_asked():
     y = compiled(torch.ones(400, 500, requires_grad=True))
     assert abs((y == 0).float().mean() - 0.25) < 0.01
     assert (y[y != 0] == 1 / 0.75).all()
-    assert seeded_dropouts.seed_dropouts.__defaults__ == (("cpu",),)
+    assert seed_dropout.seed_dropouts.__defaults__ == (("cpu",),)

@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 import torch
-from bascule.frontend.tangents import tangents_of, with_memory
+from bascule.frontend.aot_runtime.tangents import tangents_of, with_memory
 
 
 def test_an_input_is_freed_after_its_last_use():

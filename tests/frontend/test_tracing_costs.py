@@ -4,7 +4,7 @@ import logging
 
 import pytest
 import torch
-from bascule.frontend import unread_graphs
+from bascule.frontend.torch_patches import skip_graph_text
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer
 
@@ -37,7 +37,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
         return write(gm, *args, **kwargs)
 
     monkeypatch.setattr(GraphModule, "print_readable", print_readable)
-    monkeypatch.setattr(unread_graphs, "trace_log", logging.Logger("a trace that nobody reads"))
+    monkeypatch.setattr(skip_graph_text, "trace_log", logging.Logger("a trace that nobody reads"))
     return found
 
 

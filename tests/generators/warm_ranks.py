@@ -8,7 +8,7 @@ import torch.distributed._functional_collectives
 import torch.distributed.tensor
 import torch.export._trace  # noqa: F401
 from bascule.dialect.passes import registry
-from bascule.frontend.conversion_registry import load_rules
+from bascule.frontend.conversion.registry import load_rules
 
 import bascule.backend
 import bascule.graph_passes

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import graph_functions
-from bascule.frontend.conversion import convert_module
-from bascule.frontend.conversion_context import Asked
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.importer import import_graph
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.conversion.context import Asked
+from bascule.frontend.conversion.rewriter import convert_module
+from bascule.frontend.importer.graph import import_graph
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from triton_check import check, cubins

@@ -9,8 +9,8 @@ from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
 from bascule.dialect.scheduling.gpu.machine import SHARED
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.importer import import_graph
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.triton import TritonKernel, compile_kernel, compile_kernels
 from bascule.lowering.triton.compile.kernel_cache import KernelCache
 from torch._subclasses import FakeTensorMode

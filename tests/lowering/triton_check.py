@@ -13,10 +13,10 @@ from bascule.dialect.ir.attributes import ScheduleAttr
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.conversion import convert_module
-from bascule.frontend.conversion_context import Asked
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.importer import import_graph
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.conversion.context import Asked
+from bascule.frontend.conversion.rewriter import convert_module
+from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.triton import ToTriton, TritonKernel, compile_kernel, triton_kernels
 from bascule.lowering.triton.interpreter import Memory, run_kernel
 from torch.fx.experimental.proxy_tensor import make_fx

@@ -8,9 +8,9 @@ import torch
 from bascule.dialect.interpreter import interpret_graph
 from bascule.dialect.ir import context
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.aot import compile_with_autograd
-from bascule.frontend.decompositions import decomposition_table
-from bascule.frontend.importer import import_graph
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.importer.graph import import_graph
 
 from bascule.backend import compile_dynamo_graph
 from bascule.module_summary import summary_of

@@ -7,9 +7,9 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.conversion import convert_module
-from bascule.frontend.conversion_context import Asked
-from bascule.frontend.importer import import_graph
+from bascule.frontend.conversion.context import Asked
+from bascule.frontend.conversion.rewriter import convert_module
+from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.runtime.alignment import aligned, realigned

@@ -6,7 +6,7 @@ import threading
 from contextlib import nullcontext
 
 import torch
-from bascule.frontend.torch_versions import running
+from bascule.frontend.torch_patches.versions import running
 from bascule.runtime import release_arenas
 from harness import OPTIONS, compiled
 

@@ -4,7 +4,7 @@ import os
 import warnings
 
 import torch
-from bascule.frontend.tracing import fake_mode_of
+from bascule.frontend.fx.trace_context import fake_mode_of
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 

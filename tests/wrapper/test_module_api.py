@@ -9,8 +9,8 @@ import pytest
 import torch
 from bascule.dialect.ir import context
 from bascule.dialect.passes import Pipeline
-from bascule.frontend.conversion import Asked, convert_module
-from bascule.frontend.importer import import_graph
+from bascule.frontend.conversion.rewriter import Asked, convert_module
+from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.program.checks import Checks
 from bascule.lowering.triton.compile.programs import lower_kernels

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bascule.frontend import direct_calls
+from bascule.frontend.aot_runtime import direct_calls
 from bascule.runtime.spare_memory import over
 
 pytestmark = pytest.mark.skipif(not direct_calls.available(), reason="another PyTorch")

@@ -1,0 +1,304 @@
+"""AOTAutograd's results kept from process to process: a graph whose like was traced before is not traced again.
+
+AOTAutograd asks its own cache, `AOTAutogradCache`, for compilers that can be kept (`SerializableAOTDispatchCompiler`), and gives it what a trace
+came to: the compiled graphs' keys, the metadata of its runtime wrappers, the guards. That is used here, with three things replaced for our own
+compiles: the key (PyTorch's imports all of Inductor's code generators, seconds), where the results are kept, and how a compiled graph is
+found again. Other backends' lookups are as they were.
+
+The private modules of PyTorch that this needs are named here. Run on torch 2.11, 2.13, 2.14.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cache
+from inspect import signature
+from time import time_ns
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import torch
+from bascule.dialect.interrupts import pass_on
+from torch._dynamo import disable
+from torch._dynamo.utils import GmWrapper, counters
+from torch._functorch import config
+from torch._functorch._aot_autograd.autograd_cache import (
+    AOTAutogradCache,
+    BypassAOTAutogradCache,
+    check_cacheable,
+    should_bundle_autograd_cache,
+    should_use_local_autograd_cache,
+    should_use_remote_autograd_cache,
+)
+from torch._functorch._aot_autograd.schemas import AOTAutogradCacheInfo, SerializableAOTDispatchCompiler
+from torch._inductor.output_code import OutputCode
+from torch.fx import GraphModule
+from torch.fx.experimental import _config as symbols_config
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ..aot_runtime.direct_calls import made
+from ..fx.boxed import Boxed
+from ..fx.trace_context import context_at_hand, hint
+from ..torch_patches.versions import is_checked, running
+from .graph_key import NotKeyed, graph_text, inputs_text, state_text
+from .restarts import restarts
+
+VERSIONS = ((2, 11), (2, 14))  # of PyTorch, for which this is used
+_SHOWN = ("aot_joint_graph_str", "aot_forward_graph_str", "aot_backward_graph_str", "min_cut_info_str")  # only for logs
+# Settings that PyTorch's copy of its configuration leaves out.
+_CALLABLES = (
+    "joint_custom_pass",
+    "activation_memory_budget_runtime_estimator",
+    "activation_memory_budget_solver",
+)
+
+
+@dataclass
+class Graph:
+    """One compiled graph of a kept result, by its number among them; AOTAutograd loads it through this."""
+
+    number: int
+    call: Boxed | None = None
+
+    def load(self, example_inputs: Sequence[Any]) -> Boxed:
+        return self.call
+
+    def post_compile(self, call: Boxed, fx_config: Any) -> Boxed:
+        return call
+
+
+@dataclass
+class Backward(Graph):
+    """The graph of a backward, with what AOTAutograd has to know of it."""
+
+    backward_state_indices: list[int] = field(default_factory=list)
+    num_symints_saved_for_bw_: int = 0
+
+    def post_compile(self, call: Boxed, fx_config: Any) -> Boxed:
+        return disable(call, reason="a compiled backward")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What tracing and compiling came to. `keys`: what the compiled graphs say of themselves (`KEPT`), forward first. `guards`: on the symbols
+    of the inputs, an expression; None or empty where there are none. `content`: the rest, for `restored`."""
+
+    keys: tuple[Any, ...]
+    guards: str | None
+    content: bytes
+
+
+class Lookup(Protocol):
+    """Where results of one compile are looked for and put."""
+
+    def load(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> Callable[..., Any] | None:
+        """What an equal graph came to, restored; None if it is not there. Raises `NotKeyed` for a graph for which it is not used."""
+        ...
+
+    def decompositions(self) -> dict[Any, Callable]:
+        """For tracing, when nothing was found."""
+        ...
+
+    def save(self, result: Result) -> None:
+        """Keeps what `gm` of `load` came to."""
+        ...
+
+    def restarted(self, names: Sequence[str]) -> None:
+        """Keeps that the trace of `gm` was given up, for `restart` of `names`; `load` does the same from then on."""
+        ...
+
+    def refuse(self, reason: str) -> None:
+        """Notes that nothing is loaded or kept, and why."""
+        ...
+
+
+class _Key(str):
+    """Stands for the key in AOTAutograd's hands."""
+
+    lookup: Lookup
+
+
+# Higher-order operators that PyTorch's own cache does not take.
+CONTROL = ("cond", "while_loop", "scan", "map_impl", "associative_scan")
+KEPT = "_fx_graph_cache_key"  # what a compiled graph has to have to be kept
+_lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
+
+
+def unavailable() -> str | None:
+    """Why AOTAutograd's results are not kept at all; None if they are."""
+    if not is_checked(VERSIONS):
+        return f"PyTorch {'.'.join(map(str, running()))} is not among the versions that were checked"
+    if torch.compiler.config.force_disable_caches:
+        return "torch.compiler.config.force_disable_caches"
+    if not (should_use_local_autograd_cache() or should_use_remote_autograd_cache()):
+        return "torch._functorch.config.enable_autograd_cache is off"
+    if should_bundle_autograd_cache():
+        return "PyTorch is asked to bundle compiled code"
+    return None
+
+
+def serializable(compiler: Callable[..., Any]) -> Callable[..., Any]:
+    """`compiler`, whose graphs can be kept, as AOTAutograd wants it."""
+    return SerializableAOTDispatchCompiler(OutputCode, compiler)
+
+
+@contextmanager
+def looking_up(lookup: Lookup | None) -> Iterator[None]:
+    """The next graph that AOTAutograd is given in this thread is looked up by `lookup`, if there is one."""
+    if lookup is not None:
+        _install()
+    token = _lookup.set(lookup)
+    try:
+        with nullcontext() if lookup is None else restarts(lookup.restarted):
+            yield
+    finally:
+        _lookup.reset(token)
+
+
+@cache
+def _install() -> None:
+    """Puts our lookups before PyTorch's."""
+    load, save = AOTAutogradCache.try_load, AOTAutogradCache.save
+    returns_config = "tuple" in str(signature(load).return_annotation)
+
+    def try_load(mod: Any, args: Any, aot_config: Any, *rest: Any, **named: Any) -> Any:
+        lookup = _lookup.get()
+        if lookup is None:
+            return load(mod, args, aot_config, *rest, **named)
+        _lookup.set(None)
+        found, changed = _load(lookup, mod.gm if isinstance(mod, GmWrapper) else mod, args, aot_config)
+        if returns_config:
+            return found, replace(aot_config, **changed)
+        for name, value in changed.items():
+            setattr(aot_config, name, value)
+        return found
+
+    def save_(key: str, entry: Any, remote: bool) -> None:
+        if isinstance(key, _Key):
+            _save(key.lookup, entry)
+        else:
+            save(key, entry, remote)
+
+    AOTAutogradCache.try_load = staticmethod(try_load)
+    AOTAutogradCache.save = staticmethod(save_)
+
+
+def _load(lookup: Lookup, gm: GraphModule, args: Any, aot_config: Any) -> tuple[Any, dict[str, Any]]:
+    """What was found, and what to change in `aot_config`."""
+    try:
+        found = lookup.load(gm, args, aot_config)
+    except NotKeyed as reason:
+        lookup.refuse(str(reason))
+        counters["aot_autograd"]["autograd_cache_bypass"] += 1
+        return None, {"decompositions": lookup.decompositions()}
+    counters["aot_autograd"]["autograd_cache_miss" if found is None else "autograd_cache_hit"] += 1
+    if found is not None:
+        return found, {}
+    key = _Key("bascule")
+    key.lookup = lookup
+    info = AOTAutogradCacheInfo(key, time_ns(), forward_symints=_symbols(args))
+    return None, {"decompositions": lookup.decompositions(), "cache_info": info}
+
+
+def _save(lookup: Lookup, entry: Any) -> None:
+    context = context_at_hand()
+    if context is None or context.guards_context.aotautograd_guards:
+        lookup.refuse("inputs share memory")
+        return
+    forward, backward = entry.compiled_fw, entry.compiled_bw
+    kept = copy(entry)
+    keys = [forward.fx_graph_cache_info[0]]
+    kept.compiled_fw = Graph(0)
+    if backward is not None:
+        keys.append(backward.fx_graph_cache_info[0])
+        kept.compiled_bw = Backward(1, None, backward.backward_state_indices, backward.num_symints_saved_for_bw_)
+    for name in _SHOWN:
+        if hasattr(kept, name):
+            setattr(kept, name, None)
+    if _calls_graphs(entry.serialized_bw_module):
+        lookup.refuse("its backward calls graphs, and PyTorch cannot read it again for compiled autograd")
+        return
+    with _disable_current_modes():
+        try:
+            content = pickle.dumps(kept)
+        except Exception as error:  # pickling runs code of whatever classes the metadata holds
+            pass_on(error)
+            lookup.refuse(f"its metadata cannot be written down: {error}")
+            return
+        lookup.save(Result(tuple(keys), entry.guards_expr, content))
+    counters["aot_autograd"]["autograd_cache_saved"] += 1
+
+
+def _calls_graphs(module: Any) -> bool:
+    """Of a backward as PyTorch wrote it down. To be a graph again it is traced, which operators that call graphs do not take."""
+    return module is not None and any(isinstance(x, GraphModule) for x in module.args[0].get("_modules", {}).values())
+
+
+def key_text(gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
+    """All that tracing `gm` depends on. Raises `NotKeyed`."""
+    try:
+        check_cacheable(_doubtful(gm))
+    except BypassAOTAutogradCache as reason:
+        raise NotKeyed(str(reason).splitlines()[0]) from reason
+    except AttributeError as reason:  # it asks every function for its module: `x.data = y` calls one that has none
+        raise NotKeyed(f"PyTorch does not take one of its functions for a key: {reason}") from reason
+    if _shape_env() is None:
+        raise NotKeyed("traced without an environment for symbols")
+    if any(callable(getattr(config, name, None)) for name in _CALLABLES):
+        raise NotKeyed("a function of the user's own decides what is saved")
+    sources = [_name(source) for source in aot_config.aot_autograd_arg_pos_to_source or ()]
+    told = [
+        (aot_config.num_params_buffers, aot_config.keep_inference_input_mutations, aot_config.is_export),
+        (aot_config.no_tangents, aot_config.dynamic_shapes, aot_config.pre_dispatch),
+        (getattr(aot_config, "static_input_indices", None), sources),
+        torch._dynamo.compiled_autograd.in_compiled_autograd_region,
+        (config.save_config(), symbols_config.save_config()),
+    ]
+    return "\n".join([repr(told), state_text(), inputs_text(args), graph_text(gm)])
+
+
+def _doubtful(gm: GraphModule) -> Any:
+    """`gm` as far as PyTorch is asked whether it can be kept: without operators that only call graphs, which are in the key."""
+    nodes = [
+        node for node in gm.graph.nodes if node.op != "call_function" or _name_of_operator(node.target) not in CONTROL
+    ]
+    return SimpleNamespace(graph=SimpleNamespace(nodes=nodes))
+
+
+def _name_of_operator(target: Any) -> str | None:
+    return target.name() if isinstance(target, torch._ops.HigherOrderOperator) else None
+
+
+def _name(source: Any) -> str:
+    name = getattr(source, "name", None)
+    return str(name() if callable(name) else name)
+
+
+def holds(guards: str | None, args: Sequence[Any]) -> bool:
+    """Whether the numbers that the symbols of `args` stand for now satisfy `guards`."""
+    hints = [hint(symbol) for symbol in _symbols(args)]
+    return not guards or bool(_shape_env().evaluate_guards_expression(guards, hints))
+
+
+def restored(content: bytes, calls: Sequence[Boxed], args: Sequence[Any], aot_config: Any) -> Callable[..., Any]:
+    """The function that AOTAutograd made; `calls` are the compiled graphs, forward first. Adds the guards to the symbols' environment.
+
+    `content` is unpickled: it has to be the user's own.
+    """
+    entry = pickle.loads(content)
+    entry.compiled_fw.call = calls[0]
+    if entry.compiled_bw is not None:
+        entry.compiled_bw.call = calls[1]
+    made(entry.runtime_metadata, calls[0] if len(calls) == 1 else None)
+    return entry.wrap_post_compile(list(args), aot_config, {"cudagraphs": None, "boxed_forward_device_index": None})
+
+
+def _symbols(args: Sequence[Any]) -> list[torch.SymInt]:
+    return AOTAutogradCache._filter_backed_symints(args)
+
+
+def _shape_env() -> Any:
+    return AOTAutogradCache._get_shape_env()

@@ -1,0 +1,285 @@
+"""AOTAutograd: a Dynamo graph becomes functional ATen graphs, forward, backward or inference, each given to a compiler.
+
+The private modules of PyTorch that a backend needs for this are named here and nowhere else.
+Checked on torch 2.13.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+from unittest.mock import patch
+
+import torch
+from torch._dynamo import disable
+from torch._dynamo.utils import GmWrapper, counters, flatten_graph_inputs
+from torch._functorch import config as functorch_config
+from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.graph import CodeGen, _PyTreeCodeGen
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.fx.traceback import preserve_node_meta
+
+from ..aot_runtime.direct_calls import called_directly, made, making
+from ..aot_runtime.python_random import with_drawn_numbers
+from ..fx.boxed import Boxed
+from ..fx.trace_context import context_at_hand, context_for, fake_mode_of, hint, tracing
+from ..fx_passes.attention_masks import simplify_masks
+from ..fx_passes.batch_norm import open_batch_norms
+from ..fx_passes.conv_bias import peel_biases
+from ..fx_passes.cse import merge_equal_nodes
+from ..fx_passes.narrow_pool_indices import narrow_pooling_indices
+from ..fx_passes.normalize_joint import drop_copies
+from ..fx_passes.pad_mm import pad_products
+from ..fx_passes.repeats import expand_repeats
+from ..fx_passes.seed_dropout import seed_dropouts
+from ..fx_passes.unused_operands import drop_unused_operands
+from ..partitioner.min_cut import composites_fused
+from ..partitioner.recompute_activation_masks import recompute_masks
+from ..partitioner.save_calls import save_seen_calls
+from ..partitioner.save_extrema import save_extremes
+from ..torch_patches.custom_op_gradients import mark_operators, opaque_gradients, register_fake
+from ..torch_patches.dense_tangents import dense_tangents
+from ..torch_patches.dynamo_skip_files import keep_untraced
+from ..torch_patches.higher_order_effects import body_effects, keep_in_forward
+from ..torch_patches.lazy_size_proxies import size_proxies_on_demand
+from ..torch_patches.multilabel_margin_loss import multilabel_margins_right
+from ..torch_patches.skip_graph_text import unread_graphs_unwritten
+from ..torch_patches.synthetic_bases import synthetic_bases_right
+from ..torch_patches.whole_interpolation import whole_resampling
+from .autograd_cache import Lookup, looking_up, serializable
+
+
+class GraphCompiler(Protocol):
+    """Compiles one functional graph. `example_inputs` are fake tensors, numbers and symbolic integers, one a
+    placeholder.
+
+    Returns a function with the boxed calling convention: it takes one list, which it empties, and returns a sequence.
+    """
+
+    def __call__(
+        self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool, is_inference: bool
+    ) -> Boxed: ...
+
+
+def min_cut(
+    joint: torch.fx.GraphModule,
+    inputs: Any,
+    *,
+    seeded: bool = True,
+    split: Callable[..., tuple[torch.fx.GraphModule, torch.fx.GraphModule]] = min_cut_rematerialization_partition,
+    **kwargs: Any,
+) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+    """A joint graph split into forward and backward by the min-cut partitioner, or `split`, after `merge_equal_nodes` in place of its own
+    pass.
+
+    Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
+    added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds (if
+    `seeded`), so that what is saved is what both sides read. What a gradient looks for an extreme in is saved, and what calls give that
+    others see.
+    """
+    keep_in_forward(joint.graph)
+    drop_copies(joint.graph)
+    drop_unused_operands(joint.graph)
+    expand_repeats(joint.graph)
+    open_batch_norms(joint.graph)
+    merge_equal_nodes(joint.graph)
+    pad_products(joint.graph)
+    narrow_pooling_indices(joint.graph)
+    peel_biases(joint.graph)
+    recompute_masks(joint.graph)
+    save_extremes(joint.graph)
+    save_seen_calls(joint.graph)
+    if seeded:
+        seed_dropouts(joint.graph)
+    mark_operators(joint.graph)
+    with functorch_config.patch(cse=False), composites_fused():
+        return split(joint, inputs, **kwargs)
+
+
+def compile_with_autograd(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compiler: GraphCompiler,
+    decompositions: dict[Any, Callable],
+    partition: Callable[..., Any] = min_cut,
+    lookup: Lookup | None = None,
+    ignore_shape_env: bool = False,
+) -> Callable[..., Any]:
+    """`gm` as Dynamo made it, compiled, with autograd through it.
+
+    A graph that needs gradients is traced jointly with its backward and split by `partition`; the min-cut partitioner saves
+    what is cheap to save and recomputes what is cheap to recompute. In a graph that does not, mutations of inputs stay
+    in the graph (`aten.copy_`). With `ignore_shape_env` inputs that are no fake tensors keep their sizes, in whatever trace this is called. With
+    `lookup`, what an equal graph became is loaded, or kept; it gives the decompositions then, and `compiler` returns what
+    `frontend/aot/autograd_cache.py` takes.
+    """
+    if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
+        again = partial(
+            compile_with_autograd,
+            compiler=compiler,
+            decompositions=decompositions,
+            partition=partition,
+            lookup=lookup,
+            ignore_shape_env=ignore_shape_env,
+        )
+        return flatten_graph_inputs(gm, example_inputs, again)
+
+    keep_untraced()
+    given = with_drawn_numbers(gm)
+    if isinstance(gm, torch.fx.GraphModule):
+        simplify_masks(gm)
+    forward = partial(compiler, is_backward=False, is_inference=False)
+
+    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
+        if functorch_config.functionalize_rng_ops:  # the state of the generator is among them twice
+            example_inputs = example_inputs[: len(gm.graph.find_nodes(op="placeholder"))]
+        pad_products(gm.graph)
+        compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
+        made(context.fw_metadata, compiled)
+        return compiled
+
+    def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
+        _mark_dying_inputs(gm)
+        # It runs when autograd first needs it, maybe inside a function that Dynamo (compiled autograd) is tracing:
+        # neither the compiler nor what it makes is to be traced.
+        make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
+        return disable(make(gm, example_inputs), reason="a compiled backward")
+
+    context = context_for(example_inputs)
+    # By which DDP's optimizer knows that the first call can be with fake tensors.
+    counters["aot_autograd"]["total"] += 1
+    # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
+    settings = functorch_config.patch(unlift_effect_tokens=True)
+    with (
+        tracing(context),
+        settings,
+        looking_up(lookup),
+        making() as found,
+        opaque_gradients,
+        whole_resampling,
+        body_effects,
+        multilabel_margins_right,
+        size_proxies_on_demand,
+        unread_graphs_unwritten,
+        dense_tangents,
+        synthetic_bases_right,
+    ):
+        compiled = aot_module_simplified(
+            gm,
+            example_inputs,
+            fw_compiler=forward if lookup is None else serializable(forward),
+            bw_compiler=backward,
+            inference_compiler=inference,
+            partition_fn=partition,
+            decompositions=decompositions,
+            keep_inference_input_mutations=True,
+            ignore_shape_env=ignore_shape_env,
+        )
+        if not isinstance(gm, GmWrapper):  # which takes its inputs as a list
+            # Where AOTAutograd itself answers the first call with fake tensors (DDP's), it has to have it.
+            compiled = called_directly(compiled, found, None if context.fakify_first_call else gm.forward)
+    counters["aot_autograd"]["ok"] += 1
+    return disable(given(compiled), reason="a compiled graph")
+
+
+def needs_gradients(example_inputs: Sequence[Any]) -> bool:
+    """Whether a graph of these inputs is traced with its backward."""
+    return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
+
+
+def compile_eagerly(
+    function: Callable[..., Any] | torch.nn.Module, compiler: GraphCompiler, decompositions: dict[Any, Callable]
+) -> Callable[..., Any]:
+    """`function` traced by AOTAutograd alone, without Dynamo, at its first call and for inputs like those of it."""
+    aot = aot_module if isinstance(function, torch.nn.Module) else aot_function
+    with functorch_config.patch(unlift_effect_tokens=True):
+        return aot(
+            function,
+            fw_compiler=partial(compiler, is_backward=False, is_inference=False),
+            bw_compiler=partial(compiler, is_backward=True, is_inference=False),
+            inference_compiler=partial(compiler, is_backward=False, is_inference=True),
+            partition_fn=min_cut,
+            decompositions=decompositions,
+        )
+
+
+def report_output_strides(gm: torch.fx.GraphModule) -> None:
+    """Tells the context of the trace at hand, if there is one, which strides the compiled `gm` gives its outputs: those it was traced with.
+
+    The backward is traced for them, and the first call under a fake mode (DDP's) returns fake tensors that have them.
+    """
+    context = context_at_hand()
+    if context is None or context.output_strides is None:
+        return
+    (outputs,) = gm.graph.output_node().args
+    number = (lambda size: size) if context.fakify_first_call else hint
+    for output in outputs:
+        value = output.meta.get("val") if isinstance(output, torch.fx.Node) else None
+        is_tensor = isinstance(value, torch.Tensor)
+        context.output_strides.append(tuple(map(number, value.stride())) if is_tensor else None)
+
+
+def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
+    """Notes on the output node of a training step's forward how many outputs, the first ones, the user sees; the others are saved for the
+    backward."""
+    from ..importer.graph import VISIBLE  # not above: what is loaded from a cache needs no MLIR
+
+    context = context_at_hand()
+    if context is not None and context.fw_metadata is not None:
+        gm.graph.output_node().meta[VISIBLE] = context.fw_metadata.num_forward
+
+
+def _mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
+    """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but the inputs it was given.
+
+    The partitioner calls those `primals_1`, ... in both graphs. Which of several gradients may be zeros, made for the call, is noted too.
+    """
+    from ..importer.graph import DYING, ZEROS  # not above: what is loaded from a cache needs no MLIR
+
+    inputs = gm.graph.find_nodes(op="placeholder")
+    gradients = [node for node in inputs if node.name.startswith("tangents_")]
+    for node in inputs:
+        node.meta[DYING] = not node.name.startswith("primals_")
+        node.meta[ZEROS] = len(gradients) > 1 and node in gradients
+
+
+def with_values(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[Any]:
+    """Gives each node of `gm` that has none its `meta["val"]`; returns a fake tensor or a number an input."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    nodes = [node for node in gm.graph.nodes if node.op in ("placeholder", "call_function")]
+    # `make_fx` of real tensors gives each node a mode of its own, of which no operator takes two.
+    modes = {id(x.meta["val"].fake_mode) for x in placeholders if isinstance(x.meta.get("val"), FakeTensor)}
+    if all("val" in node.meta for node in nodes) and len(modes) <= 1:
+        return [node.meta["val"] for node in placeholders]
+    mode = fake_mode_of(example_inputs)
+    register_fake()
+    FakeTensorProp(gm, mode).propagate(*example_inputs)
+    for node, x in zip(placeholders, gm.graph.process_inputs(*example_inputs), strict=True):
+        node.meta.setdefault("val", x)  # None is no value to `FakeTensorProp`
+    return [node.meta["val"] for node in placeholders]
+
+
+def decomposed(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], decompositions: dict[Any, Callable]
+) -> torch.fx.GraphModule:
+    """`gm`, traced again where it has operators that `decompositions` would have removed."""
+    if not any(node.op == "call_function" and node.target in decompositions for node in gm.graph.nodes):
+        return gm
+    mode = fake_mode_of(example_inputs)
+    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
+        return make_fx(torch.fx.Interpreter(gm).run, decompositions)(*example_inputs)
+
+
+def exported_pytree(gm: torch.fx.GraphModule) -> Any:
+    """What turns the arguments of a graph that `torch._dynamo.export` made into its inputs, and its outputs into results; None for other graphs.
+
+    The graph no longer does so itself.
+    """
+    codegen = gm.graph._codegen
+    if not isinstance(codegen, _PyTreeCodeGen):
+        return None
+    gm.graph.set_codegen(CodeGen())
+    gm.recompile()
+    return codegen

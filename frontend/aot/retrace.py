@@ -1,0 +1,113 @@
+"""Graphs that write to tensors in place, traced again without: what AOTAutograd does to all it traces, for graphs that it has not seen.
+
+Names private modules of PyTorch, as AOTAutograd uses them; checked on torch 2.11, 2.13.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from bascule.dialect.interrupts import pass_on
+from torch._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
+from torch._functorch._aot_autograd.functional_utils import from_fun, has_data_mutation, to_fun
+from torch._ops import OpOverload
+from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+from torch.fx import Graph, GraphModule, Interpreter, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
+from torch.fx.traceback import preserve_node_meta
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from ..fx.storages import unwrapped
+from ..fx.trace_context import fake_mode_of
+
+aten = torch.ops.aten
+
+
+def writes_in_place(graph: Graph) -> bool:
+    """Whether a node of `graph` writes to an argument, other than the last use of an input, by `aten.copy_`."""
+    last: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if node.op != "output":
+            last.update(dict.fromkeys(node.all_input_nodes, node))
+    return any(
+        isinstance(node.target, OpOverload) and node.target._schema.is_mutable and not _ends_an_input(node, last)
+        for node in graph.nodes
+    )
+
+
+def _ends_an_input(node: Node, last: dict[Node, Node]) -> bool:
+    written = node.args[0] if node.target is aten.copy_.default else None
+    return isinstance(written, Node) and written.op == "placeholder" and last[written] is node
+
+
+def functional(gm: GraphModule, example_inputs: Sequence[Any]) -> GraphModule:
+    """`gm`, traced again where it writes in place; what it writes to inputs it copies into them at its end. Of fake inputs and numbers."""
+    if not writes_in_place(gm.graph):
+        return gm
+
+    def run(*inputs: Any) -> Any:
+        # A mode that is already there would take the operators before this one does.
+        with _ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.Functionalize)), FunctionalTensorMode():
+            given = [to_fun(x) for x in inputs]
+            outputs = Interpreter(gm).run(*given)
+            written = {
+                number: from_fun(x)
+                for number, x in enumerate(given)
+                if isinstance(x, FunctionalTensor) and has_data_mutation(x)
+            }
+            same = {id(x): inputs[number] for number, x in enumerate(given)}
+            outputs = tree_map_only(FunctionalTensor, lambda x: same[id(x)] if id(x) in same else from_fun(x), outputs)
+        for number, new in written.items():
+            inputs[number].copy_(new)
+        return outputs
+
+    mode = fake_mode_of(example_inputs)
+    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
+        return make_fx(run)(*example_inputs)
+
+
+def writes_to(gm: GraphModule, node: Node, values: Mapping[Node, Any]) -> list[Node]:
+    """The arguments of `node`, a call in `gm`, whose memory it writes: found by calling it with functional tensors. `values`: fake tensors,
+    numbers and modules, of each argument; they stay as they are.
+
+    All arguments of a call that cannot be made by itself, or one of whose arguments has no value, unless it only begins or ends a function
+    transform.
+    """
+    mode = fake_mode_of([values.get(x) for x in node.all_input_nodes])
+    given: dict[Node, Any] = {}
+
+    def functional_of(x: Node) -> Any:
+        if x not in given:
+            given[x] = tree_map_only(torch.Tensor, _functional_like, values[x])
+        return given[x]
+
+    fresh = nullcontext() if mode.shape_env is None else mode.shape_env.ignore_fresh_unbacked_symbols()
+    functionalized = _ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.Functionalize))
+    allowed = patch.object(mode, "allow_non_fake_inputs", True)
+    with torch.no_grad(), mode, allowed, fresh, functionalized, FunctionalTensorMode():
+        try:
+            args, kwargs = map_arg((node.args, node.kwargs), functional_of)
+            getattr(Interpreter(gm), node.op)(node.target, args, kwargs)
+        except Exception as error:  # of any kind: what the call does is not known
+            pass_on(error)
+            return [] if _is_of_transforms(node) else node.all_input_nodes
+    leaves = {
+        x: [leaf for leaf in tree_leaves(value) if isinstance(leaf, FunctionalTensor)] for x, value in given.items()
+    }
+    return [x for x, tensors in leaves.items() if any(map(has_data_mutation, tensors))]
+
+
+def _functional_like(x: torch.Tensor) -> torch.Tensor:
+    """Over the memory of `x`; for one inside a function transform, whose level is gone, like it."""
+    if unwrapped(x) is x:
+        return to_fun(x.detach())
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)  # functional, as the mode that is on makes it
+
+
+def _is_of_transforms(node: Node) -> bool:
+    """Whether a call is one of those that `torch.func` makes around a function: they wrap and unwrap tensors, and write none."""
+    module = getattr(node.target, "__module__", None) or ""
+    return module.startswith(("torch._functorch.", "torch._C._functorch"))

@@ -1,0 +1,1 @@
+"""Weights as constants, and what folds into them."""

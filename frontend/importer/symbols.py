@@ -1,0 +1,337 @@
+"""Symbolic integers of a graph (sympy) as affine expressions over the function's symbols, and where each symbol's value is found.
+
+The private modules of PyTorch about symbolic shapes are named here and nowhere else. Checked on torch 2.13.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from typing import TypeAlias, TypeGuard
+
+import sympy
+import torch
+from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.computed_symbols import Tree, leaf_of, tree_of
+from bascule.dialect.ir.shapes import Size, expr
+from bascule.dialect.mlir import ir
+from torch.utils._sympy.functions import (
+    CeilDiv,
+    CeilToInt,
+    CleanDiv,
+    FloatPow,
+    FloatTrueDiv,
+    FloorDiv,
+    FloorToInt,
+    Identity,
+    IntTrueDiv,
+    Max,
+    Min,
+    Mod,
+    ModularIndexing,
+    PowByNatural,
+    PythonMod,
+    ToFloat,
+    TruncToFloat,
+    TruncToInt,
+)
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from ..fx.trace_context import hint, known
+from .sympy_trees import is_condition, tree_for
+
+Expr: TypeAlias = ir.AffineExpr
+Number = int | torch.SymInt | torch.SymBool
+
+
+def sympy_of(number: Number) -> int | sympy.Expr:
+    """The expression of a symbolic integer; an int for one that is constant.
+
+    An expression that a guard fixes at 1 (`s0 // 2`) stays one to PyTorch, and yet is a size that is repeated where it meets another: here it
+    is 1.
+    """
+    if isinstance(number, int):
+        return number
+    found = number.node.expr
+    if found in (sympy.true, sympy.false):
+        return int(bool(found))
+    if found.is_Integer:
+        return int(found)
+    if found.args and isinstance(number, torch.SymInt) and hint(number) == 1 and known(number == 1):
+        return 1
+    return found
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a symbol's value is found: the integer placeholder `input`, or a size or stride of the tensor placeholder `input`.
+
+    The symbol is (what is found there - `offset`) / `scale`.
+    """
+
+    input: int
+    kind: str  # "value", "size" or "stride"
+    dim: int = 0
+    scale: int = 1
+    offset: int = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what is found is the symbol's value."""
+        return (self.kind, self.scale, self.offset) == ("value", 1, 0)
+
+    def attribute(self) -> ir.DictAttr:
+        i64 = ir.IntegerType.get_signless(64)
+        numbers = {"input": self.input, "dim": self.dim, "scale": self.scale, "offset": self.offset}
+        parts = {name: ir.IntegerAttr.get(i64, number) for name, number in numbers.items()}
+        return ir.DictAttr.get({"kind": ir.StringAttr.get(self.kind), **parts})
+
+
+def _linear(found: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
+    """(s, scale, offset) where `found` is scale * s + offset."""
+    symbols = found.free_symbols
+    if len(symbols) != 1:
+        return None
+    (symbol,) = symbols
+    scale = found.coeff(symbol, 1)
+    offset = found - scale * symbol
+    if not (scale.is_Integer and offset.is_Integer and scale != 0):
+        return None
+    return symbol, int(scale), int(offset)
+
+
+def symbol_sources(placeholders: Sequence[object]) -> dict[sympy.Symbol, Source]:
+    """Where the value of each symbol is found among the placeholders' values: fake tensors, symbolic integers, anything else.
+
+    Raises `UnsupportedError` for a symbol whose value no placeholder gives.
+    """
+    sources, unsolved = _solved(placeholders)
+    missing = {str(symbol) for found in unsolved for symbol in found.free_symbols if symbol not in sources}
+    if missing:
+        raise UnsupportedError(f"no input gives the value of the symbol {', '.join(sorted(missing))}")
+    return sources
+
+
+def _solved(placeholders: Sequence[object]) -> tuple[dict[sympy.Symbol, Source], dict[sympy.Expr, Source]]:
+    """What `symbol_sources` gives, and where the expressions stand that cannot be solved for a symbol."""
+    sources: dict[sympy.Symbol, Source] = {}
+    unsolved: dict[sympy.Expr, Source] = {}
+    # an integer is the cheapest to read, a stride may be arbitrary where a size is 1
+    for kind in ("value", "size", "stride"):
+        for number, value in enumerate(placeholders):
+            for dim, found in enumerate(_observed(value, kind)):
+                solved = _linear(found)
+                if solved and _better(Source(number, kind, dim, *solved[1:]), sources.get(solved[0])):
+                    sources[solved[0]] = Source(number, kind, dim, *solved[1:])
+                if not solved and found.free_symbols:
+                    unsolved.setdefault(found, Source(number, kind, dim))
+    return sources, unsolved
+
+
+def _named_sources(placeholders: Sequence[object]) -> dict[sympy.Expr, Source]:
+    """What `symbol_sources` gives; an expression with a symbol that no placeholder gives is there itself, as if it were one."""
+    sources, unsolved = _solved(placeholders)
+    unknown = {found: source for found, source in unsolved.items() if not found.free_symbols <= sources.keys()}
+    return {**sources, **unknown}
+
+
+class Symbols:
+    """The symbols of one graph, in the order of the function's leading arguments, and expressions over them.
+
+    First come those that the inputs give (an expression, where an input gives that and not its symbols), then those computed from them: each
+    stands for an integer that is no affine expression. No symbol in an expression is ever negative: where an integer may be, it is a difference
+    of two computed ones.
+    """
+
+    def __init__(self, placeholders: Sequence[object]):
+        """`placeholders`: see `symbol_sources`."""
+        self.sources = _named_sources(placeholders)
+        self.names = [str(found) if found.is_Symbol else f"e{i}" for i, found in enumerate(self.sources)]
+        self.computed: list[Tree] = []
+        self.known: dict[sympy.Expr, Expr] = {}
+        self.ranges = _ranges(placeholders)
+        self.complete = False  # whether no further symbol may be computed: the function has its arguments
+        for position, symbol in enumerate(self.sources):
+            self.known[symbol] = expr(self._not_negative(symbol, Expr.get_symbol(position)))
+
+    def attribute(self) -> ir.ArrayAttr | None:
+        """`bascule.symbol_sources`; None where each symbol is a placeholder."""
+        if all(source.is_exact for source in self.sources.values()) and not self.computed:
+            return None
+        sources = [source.attribute() for source in self.sources.values()]
+        kind = ir.StringAttr.get("computed")
+        return ir.ArrayAttr.get([*sources, *(ir.DictAttr.get({"kind": kind, "value": tree}) for tree in self.computed)])
+
+    def affine(self, number: Number | sympy.Expr) -> Size:
+        """An integer of the graph as an int or an affine expression; a condition as 0 or 1. Raises `UnsupportedError` for an unknown symbol."""
+        if isinstance(number, int):
+            return number
+        found = sympy_of(number) if isinstance(number, torch.SymInt | torch.SymBool) else number
+        if isinstance(found, int):
+            return found
+        if found not in self.known:
+            self.known[found] = expr(self._translate(found))
+        return self.known[found]
+
+    def stride(self, number: Number) -> Size:
+        """As `affine`, of a stride: `Max(1, s)` is `s` there, since they differ only where the tensor has no elements."""
+        found = sympy_of(number)
+        if isinstance(found, int):
+            return found
+        return self.affine(found.replace(lambda e: isinstance(e, Max) and sympy.S.One in e.args, _without_one))
+
+    def _translate(self, found: sympy.Expr) -> Expr:
+        match found:
+            case sympy.Integer():
+                return expr(int(found))
+            case sympy.Symbol():
+                what = (
+                    "is only known when the graph runs" if str(found).startswith("u") else "is not given by any input"
+                )
+                raise UnsupportedError(f"the symbol {found} {what}")
+            case sympy.Add():
+                return reduce(lambda a, b: a + b, map(self._expr, found.args))
+            case sympy.Mul():
+                return reduce(lambda a, b: a * b, map(self._expr, found.args))
+            case sympy.Pow() | PowByNatural() if found.args[1].is_Integer and found.args[1] > 0:
+                return reduce(lambda a, b: a * b, [self._expr(found.args[0])] * int(found.args[1]))
+            case CeilDiv() if self._may_be_negative(found.args[1]):
+                return self._expr(-FloorDiv(-found.args[0], found.args[1]))
+            case FloorDiv() | CleanDiv() | Mod() | PythonMod() | sympy.Mod() if self._may_be_negative(found.args[1]):
+                pass  # an affine expression's divisor is positive
+            case FloorDiv() | CleanDiv():
+                return Expr.get_floor_div(*map(self._expr, found.args))
+            case CeilDiv():
+                return Expr.get_ceil_div(*map(self._expr, found.args))
+            case Mod() | PythonMod() | sympy.Mod():
+                return Expr.get_mod(*map(self._expr, found.args))
+            case ModularIndexing():
+                base, divisor, modulus = map(self._expr, found.args)
+                return Expr.get_mod(Expr.get_floor_div(base, divisor), modulus)
+            case Identity():
+                return self._expr(found.args[0])
+            case FloorToInt() | TruncToInt() | CeilToInt():  # of a size times a number, which is not negative
+                fraction = self._fraction(found.args[0])
+                if fraction is not None:
+                    divide = Expr.get_ceil_div if isinstance(found, CeilToInt) else Expr.get_floor_div
+                    return divide(fraction[0], expr(fraction[1]))
+        return self._not_negative(found, self._compute(tree_for(found, self.affine)))
+
+    def _compute(self, tree: Tree) -> Expr:
+        """A new symbol, whose value is that of `tree`."""
+        if self.complete:
+            raise UnsupportedError("a size is not an affine expression of the graph's symbols")
+        self.computed.append(tree)
+        self.names.append(f"c{len(self.computed) - 1}")
+        return Expr.get_symbol(len(self.names) - 1)
+
+    def _may_be_negative(self, found: sympy.Basic) -> bool:
+        return not (bound_sympy(found, self.ranges).lower >= 0)
+
+    def _not_negative(self, found: sympy.Basic, symbol: Expr) -> Expr:
+        """The value of `symbol`, which stands for `found`, in symbols that are not negative."""
+        if is_condition(found) or not self._may_be_negative(found):
+            return symbol
+        zero = leaf_of(0)
+        if bound_sympy(found, self.ranges).upper <= 0:
+            return self._compute(tree_of("max", leaf_of(symbol * -1), zero)) * -1
+        above, below = (self._compute(tree_of("max", leaf_of(e), zero)) for e in (symbol, symbol * -1))
+        return above - below
+
+    def _expr(self, found: sympy.Expr) -> Expr:
+        return expr(self.affine(found))
+
+    def _fraction(self, found: sympy.Expr) -> tuple[Expr, int] | None:
+        """A float computed from sizes as an integer expression over a constant, where it is one exactly."""
+        match found:
+            case sympy.Float() | sympy.Rational():
+                value = Fraction(str(found)) if isinstance(found, sympy.Rational) else Fraction(float(found))
+                if value.denominator <= 1 << 20:
+                    return expr(value.numerator), value.denominator
+            case ToFloat():
+                return self._expr(found.args[0]), 1
+            case IntTrueDiv() if found.args[1].is_Integer and found.args[1] > 0:
+                return self._expr(found.args[0]), int(found.args[1])
+            case sympy.Mul():
+                numerator, denominator = expr(1), 1
+                for fraction in map(self._fraction, found.args):
+                    if fraction is None:
+                        return None
+                    numerator, denominator = numerator * fraction[0], denominator * fraction[1]
+                return numerator, denominator
+        return None
+
+
+_NUMBER_OPERATORS = {
+    IntTrueDiv: "div",
+    FloatTrueDiv: "div",
+    FloatPow: "pow",
+    PowByNatural: "pow",
+    sympy.Pow: "pow",
+    Max: "maximum",
+    Min: "minimum",
+    TruncToFloat: "trunc",
+    ToFloat: "float",
+}
+
+
+def number_operator(found: sympy.Expr) -> tuple[str, Sequence[sympy.Expr]]:
+    """The operator and operands of a number that is computed from sizes and is not an integer."""
+    for kind, name in ((sympy.Add, "add"), (sympy.Mul, "mul")):
+        if isinstance(found, kind):
+            first, *rest = found.args
+            return name, (first, kind(*rest))
+    name = _NUMBER_OPERATORS.get(type(found)) or type(found).__name__.removeprefix("OpaqueUnaryFn_")
+    if name != type(found).__name__:
+        return name, found.args
+    raise UnsupportedError(f"the number {found} is computed from sizes in a way that is not taken")
+
+
+def _without_one(found: sympy.Expr) -> sympy.Expr:
+    rest = [part for part in found.args if part != 1]
+    return rest[0] if len(rest) == 1 else Max(*rest)
+
+
+def _is_strided(value: object) -> TypeGuard[torch.Tensor]:
+    return isinstance(value, torch.Tensor) and value.layout == torch.strided
+
+
+def _observed(value: object, kind: str) -> list[sympy.Expr]:
+    """The expressions that a placeholder of `value` shows; 0 where it shows an int."""
+    if _is_strided(value) and kind != "value":
+        numbers = value.shape if kind == "size" else value.stride()
+    elif isinstance(value, torch.SymInt) and kind == "value":
+        numbers = [value]
+    elif isinstance(value, torch.SymBool) and kind == "value" and isinstance(value.node.expr, sympy.Eq):
+        symbol, one = value.node.expr.args  # how PyTorch writes a boolean that is not known: s == 1
+        return [symbol if one == 1 else sympy.S.Zero]
+    else:
+        return []
+    return [sympy.sympify(sympy_of(number)) if isinstance(number, torch.SymInt) else sympy.S.Zero for number in numbers]
+
+
+def _better(new: Source, old: Source | None) -> bool:
+    """Whether a symbol is rather found at `new`: where it stands by itself."""
+    return old is None or ((new.scale, new.offset) == (1, 0) and (old.scale, old.offset) != (1, 0))
+
+
+def _ranges(values: Sequence[object]) -> dict[sympy.Symbol, ValueRanges]:
+    """What is known about the values of the symbols in `values`."""
+    for value in values:
+        numbers = (*value.shape, *value.stride()) if _is_strided(value) else (value,)
+        for number in numbers:
+            if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+                return number.node.shape_env.var_to_range
+    return {}
+
+
+def bounds(number: torch.SymInt | torch.SymFloat | torch.SymBool, symbol: str) -> tuple[int, int]:
+    """The smallest and largest value of a symbol, as far as an int64 holds them."""
+    ranges = number.node.shape_env.var_to_range
+    found = next((r for s, r in ranges.items() if str(s) == symbol), None)
+    limit = torch.iinfo(torch.int64).max
+    if found is None:
+        return 0, limit
+    lower = int(found.lower) if found.lower.is_Integer else 0
+    upper = int(found.upper) if found.upper.is_Integer else limit
+    return lower, min(upper, limit)

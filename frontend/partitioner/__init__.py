@@ -1,0 +1,1 @@
+"""The min-cut partitioner of forward and backward, and what it must save or may compute again."""

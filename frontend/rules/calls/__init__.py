@@ -1,0 +1,1 @@
+"""Rules of operators that stay calls: left to ATen, random numbers, effects, assertions."""

@@ -1,0 +1,1 @@
+"""Rules that read or write at indices: gathers, scatters, embeddings, masks, histograms."""

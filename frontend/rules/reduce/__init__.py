@@ -1,0 +1,1 @@
+"""Rules of reductions, scans, normalizations, softmax and losses."""

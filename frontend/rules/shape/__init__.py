@@ -1,0 +1,1 @@
+"""Rules of views, rearrangements, creation and copies: what moves elements and computes none."""

@@ -1,0 +1,1 @@
+"""Rules over windows and grids of images: pooling, padding, interpolation, sampling."""

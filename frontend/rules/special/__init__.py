@@ -1,0 +1,1 @@
+"""Rules of special functions: gamma, Bessel, zeta, orthogonal polynomials."""

@@ -1,0 +1,208 @@
+"""Custom operators whose gradient is a formula in Python that looks at data, as loops over experts do: such a formula cannot be traced.
+
+The operator itself is one node of a graph, whatever it does inside. So is the formula then: the operator `bascule.gradient_of`, which runs it
+when the graph runs, on the tensors that the context of autograd had. Without it Dynamo leaves each such operator, and the code around it,
+outside of graphs.
+
+How PyTorch keeps formulas is private to it. Checked on torch 2.11, 2.13, 2.14.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._guards import active_fake_mode
+from torch._library.custom_ops import OPDEFS
+from torch._prims_common import is_non_overlapping_and_dense_or_false, make_contiguous_strides_for
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx import Graph
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from .patch import Patch
+
+LOOKS_AT_DATA = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+INPUTS = "_bascule_inputs"  # of a context: sizes and strides of the operator's tensors, None for what is none
+LOOKS = "bascule_looks_at_data"  # in the meta of a node: its operator may wait for the device to look at data
+TENSOR = "tensor"  # in `constants`: stands for the next of the tensors
+PLAIN = (int, float, bool, str, type(None))
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The gradient of the custom operator `operator`, as its author wrote it: `formula(ctx, *gradients)`; where it looks at data while it is
+    traced, it is traced as one operator."""
+
+    operator: str
+    formula: Callable[..., Any]
+
+    def __call__(self, ctx: Any, *gradients: torch.Tensor | None) -> Any:
+        given = [x for x in (*ctx.saved_tensors, *gradients) if isinstance(x, torch.Tensor)]
+        versions = [x._version for x in given]
+        try:
+            with _no_numbers_from_data():
+                return self.formula(ctx, *gradients)
+        except LOOKS_AT_DATA:
+            if versions != [x._version for x in given] or not self._told(ctx):
+                raise
+        return self._as_one_operator(ctx, gradients)
+
+    def _told(self, ctx: Any) -> bool:
+        """Whether all that the formula may read of the context can be written down."""
+        inputs = getattr(ctx, INPUTS, None)
+        return inputs is not None and all(isinstance(x, (torch.Tensor, *PLAIN)) for x in _attributes(ctx).values())
+
+    def _as_one_operator(self, ctx: Any, gradients: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
+        attributes = _attributes(ctx)
+        values = [*ctx.saved_tensors, *gradients, *attributes.values()]
+        needed = [x is not None and needs for x, needs in zip(getattr(ctx, INPUTS), ctx.needs_input_grad)]
+        wanted = [x for x, needs in zip(getattr(ctx, INPUTS), needed) if needs]
+        constants = [[TENSOR] if isinstance(x, torch.Tensor) else x for x in values]
+        told = {
+            "operator": self.operator,
+            "saved": len(ctx.saved_tensors),
+            "attributes": list(attributes),
+            "values": constants,
+            "needed": needed,
+            "dimensions": [len(size) for size, _, _ in wanted],
+            "dtypes": [str(dtype).removeprefix("torch.") for _, _, dtype in wanted],
+        }
+        numbers = [number for size, stride, _ in wanted for number in (*size, *stride)]
+        tensors = [x for x in values if isinstance(x, torch.Tensor)]
+        made = iter(torch.ops.bascule.gradient_of(tensors, json.dumps(told, sort_keys=True), numbers))
+        return tuple(next(made) if needs else None for needs in needed)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an author wrote to fill a context; the context is told of the operator's tensors too."""
+
+    formula: Callable[..., Any]
+
+    def __call__(self, ctx: Any, inputs: Sequence[Any], output: Any, **others: Any) -> Any:
+        if not any(isinstance(x, list | tuple) for x in inputs):
+            setattr(ctx, INPUTS, [_shape(x) if isinstance(x, torch.Tensor) else None for x in inputs])
+        return self.formula(ctx, inputs=inputs, output=output, **others)
+
+
+def _shape(x: torch.Tensor) -> tuple[Sequence[Any], Sequence[Any], torch.dtype]:
+    """Sizes, strides and dtype of a gradient of `x`."""
+    dense = is_non_overlapping_and_dense_or_false(x)
+    return tuple(x.shape), tuple(x.stride() if dense else make_contiguous_strides_for(x.shape)), x.dtype
+
+
+@contextmanager
+def _no_numbers_from_data() -> Iterator[None]:
+    """Under the fake mode at work, reading a number from a tensor raises, though Dynamo may allow it (`fullgraph=True`)."""
+    mode = active_fake_mode()
+    if mode is None or mode.shape_env is None:
+        yield
+        return
+    none = replace(mode.shape_env.settings, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+    with patch.object(mode.shape_env, "settings", none), patch.object(mode, "allow_scalar_outputs", False):
+        yield
+
+
+def _attributes(ctx: Any) -> dict[str, Any]:
+    return {name: x for name, x in vars(ctx).items() if name not in (INPUTS, "needs_input_grad")}
+
+
+def _make() -> None:
+    for operator, definition in list(OPDEFS.items()):
+        if isinstance(definition._backward_fn, Formula) or None in (
+            definition._backward_fn,
+            definition._setup_context_fn,
+        ):
+            continue
+        register_fake()
+        definition._backward_fn = Formula(operator, definition._backward_fn)
+        definition._setup_context_fn = Setup(definition._setup_context_fn)
+
+
+def _undo() -> None:
+    for definition in list(OPDEFS.values()):
+        if isinstance(definition._backward_fn, Formula):
+            definition._backward_fn = definition._backward_fn.formula
+            definition._setup_context_fn = definition._setup_context_fn.formula
+
+
+opaque_gradients = Patch(_make, _undo)  # inside, formulas that look at data are traced as one operator each
+
+
+_library = torch.library.Library("bascule", "DEF")
+_library.define(
+    "gradient_of(Tensor[] tensors, str told, SymInt[] numbers) -> Tensor[]", tags=(torch.Tag.cudagraph_unsafe,)
+)
+
+
+@torch.library.impl(_library, "gradient_of", "CompositeExplicitAutograd")
+def _gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[int]) -> list[torch.Tensor]:
+    """The gradients that are needed, fresh tensors of the sizes and strides in `numbers`; where the formula has None, zeros."""
+    what, rest = _read(told), iter(tensors)
+    values = [next(rest) if x == [TENSOR] else x for x in what["values"]]
+    saved, attributes = what["saved"], what["attributes"]
+    end = len(values) - len(attributes)
+    definition = OPDEFS[what["operator"]]
+    formula = definition._backward_fn
+    context = SimpleNamespace(
+        saved_tensors=tuple(values[:saved]),
+        needs_input_grad=tuple(what["needed"]),
+        **dict(zip(attributes, values[end:])),
+    )
+    found = (formula.formula if isinstance(formula, Formula) else formula)(context, *values[saved:end])
+    found = found if isinstance(found, tuple | list) else (found,)
+    results, storages = [], {x.untyped_storage().data_ptr() for x in tensors}
+    gradients = (x for x, needs in zip(found, what["needed"]) if needs)
+    for x, (size, stride, dtype) in zip(gradients, _shapes(what, numbers)):
+        if (
+            x is None
+            or (x.shape, x.stride(), x.dtype) != (size, stride, dtype)
+            or x.untyped_storage().data_ptr() in storages
+        ):
+            made = torch.empty_strided(size, stride, dtype=dtype, device=tensors[0].device)
+            x = made.zero_() if x is None else made.copy_(x)
+        storages.add(x.untyped_storage().data_ptr())
+        results.append(x)
+    return results
+
+
+@cache
+def register_fake() -> None:
+    """Lets `gradient_of` be traced. Not done when this module is imported: PyTorch looks up the line that does it, among the files of all
+    modules that are loaded."""
+    torch.library.register_fake("bascule::gradient_of", _fake_gradient_of, lib=_library)
+
+
+def _fake_gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[int]) -> list[torch.Tensor]:
+    return [
+        torch.empty_strided(size, stride, dtype=dtype, device=tensors[0].device)
+        for size, stride, dtype in _shapes(_read(told), numbers)
+    ]
+
+
+def mark_operators(graph: Graph) -> None:
+    """Notes on each custom operator of a joint graph whose gradient looks at data that it may do so itself."""
+    gradients = graph.find_nodes(op="call_function", target=torch.ops.bascule.gradient_of.default)
+    named = {_read(node.args[1])["operator"] for node in gradients}
+    for node in graph.nodes if named else ():
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in named:
+            node.meta[LOOKS] = True
+
+
+@cache
+def _read(told: str) -> dict[str, Any]:
+    return json.loads(told)
+
+
+def _shapes(told: dict[str, Any], numbers: Sequence[int]) -> Iterator[tuple[Sequence[int], Sequence[int], torch.dtype]]:
+    """Sizes, strides and dtypes of the gradients that are needed."""
+    rest = iter(numbers)
+    for dimensions, dtype in zip(told["dimensions"], told["dtypes"]):
+        size, stride = (tuple(islice(rest, dimensions)) for _ in range(2))
+        yield size, stride, getattr(torch, dtype)

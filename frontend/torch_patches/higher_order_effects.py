@@ -1,0 +1,103 @@
+"""Ordered effects inside of graphs that higher-order operators call: `cond`, loops, `map`, `scan`.
+
+The token of an effect in such a graph is no result of its operator, so that PyTorch's trace keeps it as a constant, in what comes after the
+operator too: calls are lost, or the graph has inputs that nobody gives. Inside `body_effects` such calls are traced without tokens: the order
+of a graph's nodes is theirs, and an operator whose graphs have effects is kept as one that has effects itself.
+
+How tokens are threaded is private to PyTorch. Checked on torch 2.13.
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch._higher_order_ops import effects
+from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.functional_tensor import FunctionalTensorMode, PythonFunctionalizeAPI
+from torch.fx import Graph, GraphModule, Node
+
+from ..fx.operator_effects import registered_effect
+from .patch import Patch
+
+higher_order = torch.ops.higher_order
+
+# Those whose graphs may have effects.
+OPERATORS = (
+    higher_order.cond,
+    higher_order.while_loop,
+    higher_order.while_loop_stack_output,
+    higher_order.map_impl,
+    higher_order.scan,
+    higher_order.associative_scan,
+    higher_order.invoke_subgraph,
+)
+
+TAG, FORWARD, BACKWARD = "partitioner_tag", "must_be_in_forward", "is_backward"  # the partitioner's
+_within = ContextVar("_within", default=False)
+_theirs: dict[Any, Callable[..., Any]] = {}
+
+
+def keep_in_forward(graph: Graph) -> None:
+    """Notes for the partitioner of the joint `graph` that what has effects in graphs that it calls runs where the program has it."""
+    for node in graph.nodes:
+        if isinstance(node.target, HigherOrderOperator) and has_effects(node) and node.meta.get(TAG) != BACKWARD:
+            node.meta[TAG] = FORWARD
+
+
+def _kept(node: Node, impure_random: bool = True) -> bool:
+    return _theirs[Node](node, impure_random) or node.meta.get(TAG) == FORWARD or has_effects(node)
+
+
+def has_effects(node: Node) -> bool:
+    """Whether `node` calls an operator with ordered effects, itself or by its graphs."""
+    if node.op != "call_function":
+        return False
+    if isinstance(node.target, OpOverload | HigherOrderOperator) and registered_effect(node.target) is not None:
+        return True
+    if not isinstance(node.target, HigherOrderOperator) or node.graph.owning_module is None:
+        return False
+    given = (getattr(node.graph.owning_module, str(x.target), None) for x in node.all_input_nodes if x.op == "get_attr")
+    bodies = [x for x in given if isinstance(x, GraphModule)]
+    return any(has_effects(x) or x.target is higher_order.with_effects for body in bodies for x in body.graph.nodes)
+
+
+def _without_token(discovers: bool, tokens: dict, op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if not _within.get():
+        return _theirs[effects](discovers, tokens, op, args, kwargs)
+    context = PythonFunctionalizeAPI()
+    given, named = context.unwrap_tensors(args), context.unwrap_tensors(kwargs)
+    with context.redispatch_to_next():
+        return context.wrap_tensors(op(*given, **named))
+
+
+def _marking(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        before = _within.set(True)
+        try:
+            return kernel(*args, **kwargs)
+        finally:
+            _within.reset(before)
+
+    return marked
+
+
+def _make() -> None:
+    if _theirs:
+        return
+    _theirs[Node], _theirs[effects] = Node.is_impure, effects.handle_effects
+    Node.is_impure, effects.handle_effects = _kept, _without_token  # type: ignore[method-assign]
+    for operator in OPERATORS:
+        if (kernel := operator.python_key_table.get(FunctionalTensorMode)) is not None:
+            _theirs[operator] = kernel
+            operator.python_key_table[FunctionalTensorMode] = _marking(kernel)
+
+
+def _undo() -> None:
+    Node.is_impure, effects.handle_effects = _theirs.pop(Node), _theirs.pop(effects)  # type: ignore[method-assign]
+    for operator, kernel in _theirs.items():
+        operator.python_key_table[FunctionalTensorMode] = kernel
+    _theirs.clear()
+
+
+body_effects = Patch(_make, _undo)

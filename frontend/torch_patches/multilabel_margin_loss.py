@@ -1,0 +1,51 @@
+"""The multilabel margin loss in parts: a row's target classes end at its first -1.
+
+PyTorch's own decomposition, which it applies wherever gradients are traced, counts what follows that -1 as class 0 (seen in 2.13). Inside
+`multilabel_margins_right` ours is in its place.
+
+How PyTorch keeps such decompositions is private to it. Checked on torch 2.11, 2.13 and 2.14.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch._C import DispatchKey
+
+from .patch import Patch
+
+_OPERATOR = torch.ops.aten.multilabel_margin_loss_forward.default
+_NONE, _MEAN = 0, 1  # `at::Reduction`
+
+
+def _forward(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
+    """The loss, and 1 at the classes that are targets.
+
+    A row's loss is the sum of max(0, 1 - x[t] + x[c]) / classes, over its targets t and the classes c that are none.
+    """
+    rows, targets = torch.atleast_2d(x), torch.atleast_2d(target)
+    size = rows.shape[1]
+    classes = torch.arange(size, device=target.device)
+    named = classes < torch.where(targets == -1, classes, size).amin(-1, keepdim=True)
+    is_target = (classes == torch.where(named, targets, -1).unsqueeze(-1)).any(1)
+    of_targets = rows.gather(-1, torch.where(named, targets, 0))
+    pairs = torch.relu(1.0 - of_targets.unsqueeze(-1) + rows.unsqueeze(1)) / size  # row, target, class
+    loss = torch.where(named.unsqueeze(-1) & ~is_target.unsqueeze(1), pairs, 0).sum((1, 2))
+    loss = loss.reshape(x.shape[:-1])
+    if reduction != _NONE:
+        loss = loss.mean() if reduction == _MEAN else loss.sum()
+    return loss, is_target.to(x.dtype).reshape(target.shape)
+
+
+DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable] = {_OPERATOR: _forward}
+
+_theirs = {key: kernel for key, kernel in _OPERATOR.py_kernels.items() if key == DispatchKey.Autograd}
+
+
+def _put(kernels: dict[DispatchKey, Callable]) -> None:
+    _OPERATOR.py_kernels.pop(DispatchKey.Autograd, None)
+    _OPERATOR.py_kernels.update(kernels)
+    _OPERATOR._dispatch_cache.clear()
+
+
+multilabel_margins_right = Patch(lambda: _put({DispatchKey.Autograd: _forward}), lambda: _put(_theirs))

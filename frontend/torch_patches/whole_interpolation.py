@@ -1,0 +1,109 @@
+"""Interpolation traced as one operator each way, forward and backward.
+
+Where gradients are traced PyTorch takes it apart before autograd sees it: the backward then is a sum at indices that might be anything, though
+none depends on data. Inside `whole_resampling` autograd's own formulas are at work instead, with operators that have rules
+(`rules/resampling.py`).
+
+How PyTorch keeps such decompositions is private to it. Checked on torch 2.11 to 2.14.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._decomp.decompositions import upsample_compute_output_size
+from torch._ops import OpOverload
+from torch._prims_common import suggest_memory_format
+
+from .patch import Patch
+
+aten = torch.ops.aten
+
+# Each with the number of arguments between sizes and factors.
+OPERATORS = {
+    aten.upsample_nearest1d: 0,
+    aten.upsample_nearest2d: 0,
+    aten.upsample_nearest3d: 0,
+    aten._upsample_nearest_exact1d: 0,
+    aten._upsample_nearest_exact2d: 0,
+    aten._upsample_nearest_exact3d: 0,
+    aten.upsample_linear1d: 1,
+    aten.upsample_bilinear2d: 1,
+    aten.upsample_trilinear3d: 1,
+    aten.upsample_bicubic2d: 1,
+}
+KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+REPLACED = (*KEYS, DispatchKey.Meta)
+Kernels = dict[DispatchKey, Callable[..., Any]]
+
+_theirs: dict[OpOverload, Kernels] = {}
+
+
+@cache
+def _kernels() -> dict[OpOverload, Kernels]:
+    """Ours; asked for before any are in force."""
+    found: dict[OpOverload, Kernels] = {}
+    for packet, between in OPERATORS.items():
+        forward, form, backward = packet.default, packet.vec, getattr(aten, f"{packet.__name__}_backward").default
+        found[forward] = {key: _also_of_no_samples(kernel) for key, kernel in _metas(forward).items()}
+        found[form] = _metas(form) | dict.fromkeys(KEYS, _with_sizes(forward, between))
+        found[backward] = _metas(backward) or {DispatchKey.Meta: _gradient_of_sizes}
+    return found
+
+
+def _metas(operator: OpOverload) -> Kernels:
+    return {key: kernel for key, kernel in operator.py_kernels.items() if key == DispatchKey.Meta}
+
+
+def _also_of_no_samples(kernel: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """PyTorch's shape function, whose check of the other sizes fails by its own type where a batch is empty."""
+
+    def shaped(x: torch.Tensor, sizes: Sequence[Any], *rest: Any) -> torch.Tensor:
+        if isinstance(x.shape[0], int) and x.shape[0] == 0 and all(x.shape[1:]):
+            return x.new_empty([*x.shape[:2], *sizes])
+        return kernel(x, sizes, *rest)
+
+    return shaped
+
+
+def _gradient_of_sizes(
+    grad: torch.Tensor, sizes: Sequence[Any], input_sizes: Sequence[Any], *rest: Any
+) -> torch.Tensor:
+    """A gradient without contents: PyTorch's own takes no symbols."""
+    return grad.new_empty(input_sizes).to(memory_format=suggest_memory_format(grad))
+
+
+def _with_sizes(operator: OpOverload, between: int) -> Callable[..., torch.Tensor]:
+    """The form of `operator` that takes sizes or factors."""
+
+    def form(x: torch.Tensor, sizes: Sequence[Any] | None, *rest: Any) -> torch.Tensor:
+        given, factors = rest[:between], rest[between] if len(rest) > between else None
+        sizes = upsample_compute_output_size(x.size(), sizes, factors)
+        return operator(x, sizes, *given, *(factors or [None] * len(sizes)))
+
+    return form
+
+
+def _replaced(operator: OpOverload, kernels: Kernels) -> Kernels:
+    """Gives `operator` these in place of its kernels for `REPLACED`, which are returned."""
+    before = {key: operator.py_kernels.pop(key) for key in REPLACED if key in operator.py_kernels}
+    operator.py_kernels.update(kernels)
+    operator._dispatch_cache.clear()
+    return before
+
+
+def _make() -> None:
+    for operator, ours in _kernels().items() if not _theirs else ():
+        _theirs[operator] = _replaced(operator, ours)
+
+
+def _undo() -> None:
+    for operator, theirs in _theirs.items():
+        _replaced(operator, theirs)
+    _theirs.clear()
+
+
+# Inside, an interpolation is traced as its operator with sizes, and its gradient as the operator that autograd has for it.
+whole_resampling = Patch(_make, _undo)
