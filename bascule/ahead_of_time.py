@@ -1,4 +1,4 @@
-"""`bascule.aot_compile`: an exported program becomes one file that runs without a compiler (`runtime/program.py`)."""
+"""`bascule.aot_compile`: an exported program becomes one file that runs without a compiler (`runtime/packages/exported_program.py`)."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -19,10 +19,10 @@ from bascule.frontend.fx.custom_operators import custom_operators
 from bascule.frontend.runtime_checks.index_checks import check_indices
 from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
 from bascule.frontend.torch_patches.higher_order_effects import body_effects
-from bascule.runtime.packages import pack
-from bascule.runtime.processor import instruction_sets
-from bascule.runtime.program import FORMAT
-from bascule.runtime.stored_tensors import bytes_of, told_of
+from bascule.runtime.kernels.processor import instruction_sets
+from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
+from bascule.runtime.packages.container import pack
+from bascule.runtime.packages.exported_program import FORMAT
 
 from .dialect.interrupts import pass_on
 from .errors import UnsupportedError, UserError
@@ -128,7 +128,7 @@ def _machine(devices: Collection[torch.device]) -> dict[str, Any]:
     on_cpu = any(device.type == "cpu" for device in devices)
     told: dict[str, Any] = {"processor": sorted(instruction_sets()) if on_cpu else [], "capabilities": {}}
     if gpus:
-        from bascule.runtime.cuda import capability
+        from bascule.runtime.kernels.cuda_driver import capability
 
         told["capabilities"] = {str(device): capability(device.index) for device in gpus}
     return told

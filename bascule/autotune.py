@@ -14,7 +14,7 @@ from bascule.lowering.triton.compile.compilation import compile_kernels
 from bascule.lowering.triton.compile.kernel_cache import key_of
 from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.lowering.triton.kernels.triton_kernel import LoweredKernels
-from bascule.runtime.extents import extent
+from bascule.runtime.memory.extents import extent
 
 from .cache_directory import store_of
 from .cache_entries import SCHEDULES
@@ -106,7 +106,7 @@ class _Tuning:
         return found
 
     def _conditions(self) -> Mapping[str, Any]:
-        from bascule.runtime.cuda import device_name
+        from bascule.runtime.kernels.cuda_driver import device_name
 
         with suppress(NotKeyed):
             return {"device": device_name(self.device), **versions()}
@@ -129,8 +129,8 @@ class _Tuning:
         return True
 
     def _measure(self, candidates: list[_Candidate]) -> None:
-        from bascule.runtime import measuring
-        from bascule.runtime.cuda import capability, load_kernels
+        from bascule.runtime.kernels import benchmarking
+        from bascule.runtime.kernels.cuda_driver import capability, load_kernels
 
         scratch = ir.Module.create()
         for candidate in candidates:
@@ -160,8 +160,8 @@ class _Tuning:
                 (p.dtype, _elements(p.sizes, p.strides), p.sizes) for p in parameters_of(candidate.function, table)
             ]
             below = max([1, *(constant(sizes[0]) for _, _, sizes in parameters if sizes)])
-            arguments = [measuring.Scratch(dtype, elements, below) for dtype, elements, _ in parameters]
-            self._decide(candidate, names, measuring.times_of(ready, arguments, self.device))
+            arguments = [benchmarking.Scratch(dtype, elements, below) for dtype, elements, _ in parameters]
+            self._decide(candidate, names, benchmarking.times_of(ready, arguments, self.device))
 
     def _decide(self, candidate: _Candidate, names: list[str], times: dict[str, float]) -> None:
         """Takes the fastest. `times`: of those among `names`, the first of which is the schedule as it is, that were not much slower."""

@@ -12,7 +12,7 @@ from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Checks, to_python
 from bascule.runtime import load
 from bascule.runtime.boxed import Boxed
-from bascule.runtime.constants import placed
+from bascule.runtime.memory.placed_constants import placed
 
 from .cache import Slot, slot_for
 from .device_warnings import subjects_of, warn_about

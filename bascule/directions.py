@@ -16,7 +16,7 @@ from bascule.frontend.fx_passes.conv_bias import peel_biases
 from bascule.frontend.runtime_checks.index_checks import check_indices
 from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
 from bascule.runtime.boxed import Boxed, boxed
-from bascule.runtime.replay import Direction
+from bascule.runtime.cudagraphs.replayed import Direction
 
 from .compile import compile_graph
 from .dynamo_errors import raised_as_is

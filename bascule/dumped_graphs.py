@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from bascule.runtime.boxed import Boxed
-from bascule.runtime.replay import Direction
+from bascule.runtime.cudagraphs.replayed import Direction
 
 from .agreement import disagreements
 from .dialect.interrupts import pass_on

@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._pytree import tree_leaves
 
-from bascule.runtime.replay import Direction
+from bascule.runtime.cudagraphs.replayed import Direction
 
 from .dump_files import written
 from .graph_arguments import copied

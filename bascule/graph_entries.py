@@ -1,4 +1,4 @@
-"""Compiled graphs as the disk cache keeps them: packages (`runtime/packages.py`) of the wrapper's source, the kernels, and what `explain` tells.
+"""Compiled graphs as the disk cache keeps them: packages (`runtime/packages/container.py`) of the wrapper's source, the kernels, and what `explain` tells.
 
 Source lines are numbered in an entry; who loads it puts lines of its own in. What cannot be read in full, was changed, or belongs to others is
 as if it were not there. Nothing here needs a compiler.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bascule.runtime.object_code import ObjectCodeError
-from bascule.runtime.packages import PackageError, pack, unpack
+from bascule.runtime.kernels.elf_loader import ObjectCodeError
+from bascule.runtime.packages.container import PackageError, pack, unpack
 
 from .cache_artifacts import record
 from .cache_directory import root

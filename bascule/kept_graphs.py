@@ -14,9 +14,9 @@ from bascule.frontend.fx.stack_traces import location, location_of
 from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime import load
 from bascule.runtime.boxed import Boxed
-from bascule.runtime.chains import chained, constant, located
-from bascule.runtime.replay import Direction, Replayed
-from bascule.runtime.stored_tensors import tensor_of
+from bascule.runtime.cudagraphs.replayed import Direction, Replayed
+from bascule.runtime.memory.tensor_serialization import tensor_of
+from bascule.runtime.modules.split_graph import chained, constant, located
 
 from .cache_directory import store_of
 from .cache_entries import GRAPHS

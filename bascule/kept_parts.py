@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from bascule.frontend.graph_split.split_point import Cut
-from bascule.runtime.chains import path_of
-from bascule.runtime.stored_tensors import bytes_of, told_of
+from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
+from bascule.runtime.modules.split_graph import path_of
 
 Whole = TypeVar("Whole")  # a compiled graph that is not in parts, as it is kept
 # Higher-order operators that find what they call by a number of this process.

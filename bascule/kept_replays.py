@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from bascule.frontend.fx.stack_traces import location_of
-from bascule.runtime.replay import Direction, Input, Recording
+from bascule.runtime.cudagraphs.replayed import Direction, Input, Recording
 
 from .pools import Pool
 from .recordings import Refusal

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bascule.runtime.object_code import ObjectCode
+from bascule.runtime.kernels.elf_loader import ObjectCode
 
 if TYPE_CHECKING:
     from bascule.lowering.refusals import Refuse
     from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode
-    from bascule.runtime.cuda import CubinImage
+    from bascule.runtime.kernels.cuda_driver import CubinImage
 
 LATER = "later.json"  # the kernels that are compiled when a call needs them
 
@@ -22,8 +22,8 @@ def restored(target: str, device: int | None, blobs: Mapping[str, bytes]) -> Any
     """
     if target == "cpu":
         return ObjectCode.load(blobs["object"])
-    from bascule.runtime.cubin_images import images_of
-    from bascule.runtime.planned_kernels import PlannedKernels
+    from bascule.runtime.kernels.cubin_images import images_of
+    from bascule.runtime.kernels.cuda_kernels import PlannedKernels
 
     later = json.loads(blobs[LATER])
     return PlannedKernels(images_of(blobs), device, later, partial(cubin_images, device))
@@ -54,7 +54,7 @@ def start_cubin_images(
     from bascule.lowering.refusals import reraise
     from bascule.lowering.triton.compile.compilation import start_compiling
     from bascule.lowering.triton.kernels.triton_kernel import TritonKernel
-    from bascule.runtime.cuda import capability
+    from bascule.runtime.kernels.cuda_driver import capability
 
     compiling = start_compiling(
         [TritonKernel(**kernel) for kernel in kernels], capability(device), kernel_cache(cached)
@@ -68,6 +68,6 @@ def start_cubin_images(
 
 def image_of(code: "MachineCode") -> "CubinImage":
     """What Triton made, as it is kept and loaded, in a process without Triton too: the same fields."""
-    from bascule.runtime.cuda import CubinImage
+    from bascule.runtime.kernels.cuda_driver import CubinImage
 
     return CubinImage(**vars(code))

@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from bascule.frontend.aot.compile_autograd import with_values
 from bascule.runtime.boxed import Boxed, boxed
-from bascule.runtime.replay import Direction
+from bascule.runtime.cudagraphs.replayed import Direction
 
 from .agreement import disagreements
 from .dialect.interrupts import pass_on

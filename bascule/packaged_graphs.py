@@ -33,7 +33,7 @@ class PackagedGraph:
 
 
 class PackageWriter(Writer[PackagedGraph]):
-    """Tells of the graphs of a package (`runtime/packaged_graphs.py` makes them again). `devices`: those that they run on."""
+    """Tells of the graphs of a package (`runtime/packages/graph_loader.py` makes them again). `devices`: those that they run on."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,9 +16,9 @@ from bascule.frontend.graph_split.split_module import Part, Step, partition
 from bascule.frontend.graph_split.split_point import cut_at
 from bascule.frontend.importer.graph import RESTRIDED
 from bascule.runtime.boxed import Boxed
-from bascule.runtime.chains import ROLES, chained, located
-from bascule.runtime.higher_order import below_autograd
-from bascule.runtime.stored_tensors import told_of
+from bascule.runtime.memory.tensor_serialization import told_of
+from bascule.runtime.modules.higher_order import below_autograd
+from bascule.runtime.modules.split_graph import ROLES, chained, located
 
 from .chain_source import Called, Chain
 from .counting import count

@@ -8,7 +8,7 @@ from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from bascule.frontend.fx.trace_context import hint
-from bascule.runtime.replay import Recording
+from bascule.runtime.cudagraphs.replayed import Recording
 
 from .recordings import outputs_of, placeholders
 from .summary import Summary, grouped

@@ -1,4 +1,4 @@
-"""The dynamic sizes of an exported program: what is checked of them, and found out, at each call of its package (`runtime/program.py`).
+"""The dynamic sizes of an exported program: what is checked of them, and found out, at each call of its package (`runtime/packages/exported_program.py`).
 
 What they have to be is known to the environment of the program's symbols. PyTorch's modules for symbols are named here; checked on torch 2.11 to
 2.14.
@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from bascule.frontend.importer.symbolic_numbers import symbols_in
-from bascule.runtime.size_expressions import parsed
+from bascule.runtime.packages.size_expressions import parsed
 
 from .errors import UnsupportedError
 from .graph_symbols import source_of, text_of
@@ -41,7 +41,7 @@ def sizes_of(program: ExportedProgram) -> dict[str, Any]:
 
     `symbols`: for each (input of the user's, dimension, scale, offset), so that the size found there is scale * symbol + offset, or the input
     itself, a number, where there is no dimension; `ranges`: from and to which number; `guards`: other conditions, as
-    `runtime/size_expressions.py` reads them. Raises `UnsupportedError` for a symbol that no size of an input tells.
+    `runtime/packages/size_expressions.py` reads them. Raises `UnsupportedError` for a symbol that no size of an input tells.
     """
     values = _inputs(program)
     environments = [

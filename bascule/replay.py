@@ -16,7 +16,15 @@ from typing import Any
 import torch
 
 from bascule.runtime.boxed import Boxed
-from bascule.runtime.replay import Direction, Input, Limits, Recorder, Recording, Replayed, telling_backward
+from bascule.runtime.cudagraphs.replayed import (
+    Direction,
+    Input,
+    Limits,
+    Recorder,
+    Recording,
+    Replayed,
+    telling_backward,
+)
 
 from .counting import count
 from .errors import ReplayWarning
@@ -39,8 +47,8 @@ _REGISTERED = re.compile(r"\._(?:parameters|buffers|modules)\['(\w+)'\]")
 
 def forget_recordings() -> None:
     """Drops what this thread has recorded."""
-    if "bascule.runtime.cudagraphs" in sys.modules:
-        sys.modules["bascule.runtime.cudagraphs"].forget()
+    if "bascule.runtime.cudagraphs.cudagraph_trees" in sys.modules:
+        sys.modules["bascule.runtime.cudagraphs.cudagraph_trees"].forget()
 
 
 @dataclass
@@ -75,7 +83,7 @@ class Replays:
         if not self.options.cudagraphs or self.unreplayed(gm) is not None:
             return None
         if static is None and direction != "backward":
-            from bascule.runtime.cudagraphs import static_input_numbers
+            from bascule.runtime.cudagraphs.cudagraph_trees import static_input_numbers
 
             static = static_input_numbers()
         inputs = placeholders(gm.graph)
@@ -96,9 +104,9 @@ class Replays:
     def trees(self) -> Recorder:
         """What records."""
         if self.recorder is None:
-            from bascule.runtime import cudagraphs
+            from bascule.runtime.cudagraphs import cudagraph_trees
 
-            self.recorder = cudagraphs
+            self.recorder = cudagraph_trees
         return self.recorder
 
     def anew(self) -> "Replays":

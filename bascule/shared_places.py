@@ -9,7 +9,7 @@ import torch
 from bascule.frontend.fx.storages import storage
 from bascule.frontend.fx.trace_context import hint, known
 
-from .runtime.extents import extent, meet, overlaps_itself
+from .runtime.memory.extents import extent, meet, overlaps_itself
 
 
 def mixed_storages(inputs: Sequence[torch.Tensor]) -> set[int | None]:

@@ -11,8 +11,8 @@ import torch
 
 from bascule.lowering.program import Plans
 from bascule.lowering.refusals import Refuse, reraise
-from bascule.runtime.plans import ALIGNED, NARROW, WIDE, Planner, variant_of
-from bascule.runtime.references import PartlyCompiledFunctions, PartlyCompiledPlans
+from bascule.runtime.kernels.launch_plans import ALIGNED, NARROW, WIDE, Planner, variant_of
+from bascule.runtime.kernels.reference_kernels import PartlyCompiledFunctions, PartlyCompiledPlans
 
 from .devices import CPU, Placement
 from .dialect.ir.functions import functions, kernel_op
@@ -127,7 +127,7 @@ class Interpret:
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         from bascule.lowering.triton.interpreter.plans import InterpretedKernels
-        from bascule.runtime.unwritten import PATTERN, begins_unwritten
+        from bascule.runtime.memory.poisoned_memory import PATTERN, begins_unwritten
 
         refusals = Refusals(module, record)
         lowered = _lower(module, record, refusals)
@@ -150,13 +150,13 @@ class Cuda:
 
     @property
     def machine(self) -> Mapping[str, Any]:
-        from bascule.runtime.cuda import capability, device_name, sm_count
+        from bascule.runtime.kernels.cuda_driver import capability, device_name, sm_count
 
         what = {"sm_count": sm_count(self.index), "capability": capability(self.index)}
         return {"target": "cuda", "device": device_name(self.index), **what}
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
-        from bascule.runtime.planned_kernels import PlannedKernels
+        from bascule.runtime.kernels.cuda_kernels import PlannedKernels
 
         refusals = Refusals(module, record)
         kernels, plans = self._lowered(module, record, refusals)
@@ -184,7 +184,7 @@ class Cuda:
         return Compiled(None, plans, pending=wait)
 
     def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:
-        from bascule.runtime.cubin_images import blobs_of
+        from bascule.runtime.kernels.cubin_images import blobs_of
 
         kernels, plans = self._lowered(module, record)
         with record.stage("triton"):
@@ -199,7 +199,7 @@ class Cuda:
         return kernels, Plans(f"cuda:{self.index}", lowered.launches, record.name)
 
     def saved(self, compiled: Compiled) -> dict[str, bytes] | None:
-        from bascule.runtime.cubin_images import blobs_of
+        from bascule.runtime.kernels.cubin_images import blobs_of
 
         kernels = compiled.kernels
         return {**blobs_of(kernels.images), LATER: json.dumps(kernels.later).encode()}

@@ -19,8 +19,8 @@ from bascule.frontend.aot.autograd_cache import Result
 from bascule.frontend.aot.graph_key import NotKeyed, nodes_of
 from bascule.frontend.aot.restarts import Restart, restart
 from bascule.frontend.aot_runtime.tangents import with_memory
-from bascule.runtime.packages import PackageError, pack, unpack
-from bascule.runtime.replay import Direction
+from bascule.runtime.cudagraphs.replayed import Direction
+from bascule.runtime.packages.container import PackageError, pack, unpack
 
 from .cache_artifacts import record
 from .cache_directory import store_of
@@ -196,7 +196,7 @@ def _gpus(args: Sequence[Any]) -> list[Any]:
     found = []
     for device in sorted(devices, key=str):
         if device.type == "cuda":
-            from bascule.runtime.cuda import capability, device_name, sm_count
+            from bascule.runtime.kernels.cuda_driver import capability, device_name, sm_count
 
             number = device.index
             found.append([number, device_name(number), capability(number), sm_count(number)])

@@ -11,7 +11,7 @@ import torch
 
 from bascule import BEGAN
 from bascule.frontend.aot.graph_key import NotKeyed
-from bascule.runtime.processor import instruction_sets, vendor
+from bascule.runtime.kernels.processor import instruction_sets, vendor
 
 LAYERS = ("bascule", *(f"bascule.{layer}" for layer in ("frontend", "dialect", "lowering", "runtime")))
 # Environment variables that change what Triton and LLVM compile.

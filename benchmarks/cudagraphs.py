@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from bascule.runtime import cudagraphs
+from bascule.runtime.cudagraphs import cudagraph_trees
 
 from bascule.backend import compile_dynamo_graph
 from bascule.pools import pool_bytes
@@ -56,7 +56,7 @@ def target_of(model: torch.nn.Module, backend: str, records: list[Record]) -> An
 
 def empty() -> int:
     """Drops recordings, compiled code and cached memory; the bytes that are still taken of the device."""
-    cudagraphs.forget()
+    cudagraph_trees.forget()
     torch.compiler.reset()
     return swept()
 
@@ -97,13 +97,13 @@ def measured(
     result = step()  # a replay
     found |= {"error": distance(result, want[0]), "gradient_error": distance(gradient(case, model), want[1])}
     del result
-    found["recordings"] = cudagraphs.recordings(0)
+    found["recordings"] = cudagraph_trees.recordings(0)
     found["host_ms"] = host_ms(step)
     found["ms"] = step_ms(step)
     found["gpu_ms"] = gpu_ms(step, scratch, found["host_ms"])
-    found["more"] = cudagraphs.recordings(0) - found["recordings"]
+    found["more"] = cudagraph_trees.recordings(0) - found["recordings"]
     found["reserved_mib"] = (swept() - base) / MIB
-    found["pool_mib"] = cudagraphs.held_bytes(0) / MIB
+    found["pool_mib"] = cudagraph_trees.held_bytes(0) / MIB
     if records:
         found["foretold_mib"] = pool_bytes(x.pool for x in records if x.pool is not None) / MIB
         found["not replayed"] = [x.replay for x in records if x.replay is None or x.replay.startswith("not")]

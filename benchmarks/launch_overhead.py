@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 
 import torch
-from bascule.runtime import cuda
+from bascule.runtime.kernels import cuda_driver
 
 from .measure import print_table, save
 
@@ -61,10 +61,10 @@ def host_time(call: Callable[[], object], seconds: float) -> float:
     return statistics.median(times)
 
 
-def plan_of(function: cuda.Function, kernels: int) -> cuda.Plan:
+def plan_of(function: cuda_driver.Function, kernels: int) -> cuda_driver.Plan:
     """y_k += symbol * x_k for every k, the tensors at offsets into two buffers: one slot a symbol, one a buffer."""
     bytes_each = 4 * SIZE
-    return cuda.Plan(
+    return cuda_driver.Plan(
         (
             function,
             1,
@@ -79,19 +79,19 @@ def measure_fake(kernels: int, seconds: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/libcuda.so"
         subprocess.run(["c++", "-std=c++17", "-O2", "-shared", "-fPIC", "-o", library, str(FAKE)], check=True)
-        cuda.open_driver(library)
+        cuda_driver.open_driver(library)
         fake = ctypes.CDLL(library)
         fake.fake_recording(0)
         fake.fake_use_context(0)  # as PyTorch has it
     image = b"\x7fELF".ljust(64, b"\0") + b"axpy:4,8,8,8,8\0"
-    function = cuda.load_kernels({"axpy": cuda.CubinImage(image, "axpy", 4, 0, "here")}, 0)["axpy"]
+    function = cuda_driver.load_kernels({"axpy": cuda_driver.CubinImage(image, "axpy", 4, 0, "here")}, 0)["axpy"]
     return measure_plans(function, kernels, seconds, 3, 1 << 40, 1 << 41)
 
 
-def measure_plans(function: cuda.Function, kernels: int, seconds: float, *slots: int) -> dict[str, float]:
+def measure_plans(function: cuda_driver.Function, kernels: int, seconds: float, *slots: int) -> dict[str, float]:
     """`slots`: the symbol, which is another at each call but in the second row, and two addresses."""
     many, again, one = plan_of(function, kernels), plan_of(function, kernels), plan_of(function, 1)
-    stream = cuda.current_stream(0) if torch.cuda.is_available() else 0
+    stream = cuda_driver.current_stream(0) if torch.cuda.is_available() else 0
     _, *addresses = slots
     numbers = count()
 
@@ -113,11 +113,11 @@ def measure_cuda(kernels: int, seconds: float) -> dict[str, float]:
         path = Path(folder) / "axpy.ttir"
         path.write_text(TTIR)
         compiled = triton.compile(str(path), options={"num_warps": 4})
-    image = cuda.CubinImage(compiled.asm["cubin"], "axpy", 4, compiled.metadata.shared, "here")
-    function = cuda.load_kernels({"axpy": image}, 0)["axpy"]
+    image = cuda_driver.CubinImage(compiled.asm["cubin"], "axpy", 4, compiled.metadata.shared, "here")
+    function = cuda_driver.load_kernels({"axpy": image}, 0)["axpy"]
     x, y = torch.randn(2, kernels * SIZE, device="cuda").unbind()
     want = y + 3 * x
-    plan_of(function, kernels)(cuda.current_stream(0), 3, x.data_ptr(), y.data_ptr())
+    plan_of(function, kernels)(cuda_driver.current_stream(0), 3, x.data_ptr(), y.data_ptr())
     torch.testing.assert_close(y, want)
     results = measure_plans(function, kernels, seconds, 3, x.data_ptr(), y.data_ptr())
 

@@ -1,7 +1,7 @@
 """Running what was compiled. Nothing here needs the compiler: it gets source text, code addresses and tensors."""
 
-from . import index_errors  # noqa: F401  # its operators
-from .arenas import release_arenas
-from .loading import Kernels, load
+from .memory.cpu_arena import release_arenas
+from .modules import index_errors  # noqa: F401  # its operators
+from .modules.loading import Kernels, load
 
 __all__ = ["Kernels", "load", "release_arenas"]

@@ -1,7 +1,7 @@
 """Checks of indices from data that eager refuses on a CPU, and a kernel clamps: those out of range.
 
 The checks are operators of the graph: which index is the first out of range, which is compiled as all else, and what raises for it
-(`runtime/index_errors.py`). What else eager looks for among elements: `value_checks.py`.
+(`runtime/modules/index_errors.py`). What else eager looks for among elements: `value_checks.py`.
 """
 
 from collections.abc import Iterator

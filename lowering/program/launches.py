@@ -21,7 +21,7 @@ LARGE = 1 << 20  # bytes for whose sake a run ends early
 class Launch:
     """How a kernel is launched: `grid` gives the number of programs from the symbols, which are passed with `index_bits` bits.
 
-    `narrow`: of a kernel with variants, expressions of the symbols that decide between them, see `bascule.runtime.plans`.
+    `narrow`: of a kernel with variants, expressions of the symbols that decide between them, see `bascule.runtime.kernels.launch_plans`.
     """
 
     grid: ir.AffineMap

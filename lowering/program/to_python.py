@@ -29,7 +29,9 @@ from .launches import WIDTH, Calls, Launcher, Plans, Runs
 from .module_writer import ModuleWriter
 
 HOST_OUTPUTS = "bascule.host_outputs"
-REUSED = 1 << 20  # bytes from which `runtime/kept_blocks.py` is asked whether a result on a CPU lies where another did
+REUSED = (
+    1 << 20
+)  # bytes from which `runtime/memory/result_block_pool.py` is asked whether a result on a CPU lies where another did
 KEEPS = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from bascule.runtime.object_code import ObjectCodeError
-from bascule.runtime.packages import PackageError, pack, unpack
+from bascule.runtime.kernels.elf_loader import ObjectCodeError
+from bascule.runtime.packages.container import PackageError, pack, unpack
 from blocked_imports import BLOCKED
 from torch.export import Dim, export
 

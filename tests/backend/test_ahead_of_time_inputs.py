@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from bascule.runtime.packages import PackageError, pack, unpack
-from bascule.runtime.program import FORMAT
+from bascule.runtime.packages.container import PackageError, pack, unpack
+from bascule.runtime.packages.exported_program import FORMAT
 from torch.export import Dim, export
 
 import bascule

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from bascule.runtime.packages import PackageError, unpack
+from bascule.runtime.packages.container import PackageError, unpack
 from blocked_imports import BLOCKED
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan

@@ -8,7 +8,7 @@ from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
 from bascule.lowering.triton.compile import programs
 from bascule.lowering.triton.kernels.schedule import schedule_of
-from bascule.runtime import cuda, measuring
+from bascule.runtime.kernels import benchmarking, cuda_driver
 from target_cases import CASES, results, tolerance
 
 import bascule
@@ -49,9 +49,9 @@ def test_every_neighbour_computes_the_same(name, pick, monkeypatch):
 def gpu(monkeypatch, tmp_path):
     """A device on which every kernel loads; `gpu(times)` says how long the variants of each take."""
     monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cuda, "capability", lambda device: 90)
-    monkeypatch.setattr(cuda, "device_name", lambda device: "a device")
-    monkeypatch.setattr(cuda, "load_kernels", lambda images, device, refuse: dict.fromkeys(images))
+    monkeypatch.setattr(cuda_driver, "capability", lambda device: 90)
+    monkeypatch.setattr(cuda_driver, "device_name", lambda device: "a device")
+    monkeypatch.setattr(cuda_driver, "load_kernels", lambda images, device, refuse: dict.fromkeys(images))
     monkeypatch.setattr(autotune, "versions", lambda: {"all": "1"})
     asked = []
 
@@ -60,7 +60,7 @@ def gpu(monkeypatch, tmp_path):
             asked.append([(a.dtype, a.elements) for a in arguments])
             return {name: times(number) for number, name in enumerate(kernels)}
 
-        monkeypatch.setattr(measuring, "times_of", times_of)
+        monkeypatch.setattr(benchmarking, "times_of", times_of)
         return asked
 
     return measured

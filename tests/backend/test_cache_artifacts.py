@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from bascule.runtime.packages import pack, unpack
+from bascule.runtime.packages.container import pack, unpack
 from cached_calls import counted, entries, gated, inputs, opened, run, store
 from torch.compiler._cache import CacheArtifactManager
 

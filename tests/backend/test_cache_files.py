@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 import torch
-from bascule.runtime.object_code import ObjectCode, ObjectCodeError
-from bascule.runtime.packages import PackageError, pack, unpack
+from bascule.runtime.kernels.elf_loader import ObjectCode, ObjectCodeError
+from bascule.runtime.packages.container import PackageError, pack, unpack
 from cached_calls import counted, entries, gated, inputs, opened, resigned, run, store
 
 import bascule

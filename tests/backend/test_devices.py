@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bascule.runtime import device_memory
+from bascule.runtime.memory import cuda_allocation
 from torch._subclasses import FakeTensorMode
 from torch.fx import Graph, GraphModule
 
@@ -62,7 +62,7 @@ def test_no_room_for_an_arena(monkeypatch):
     def no_room(*args):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(device_memory, "empty", no_room)
+    monkeypatch.setattr(cuda_allocation, "empty", no_room)
     told = r"graph7_forward: no room for its arena of 1,048,576 bytes, .* CUDA out of memory\."
     with pytest.raises(torch.OutOfMemoryError, match=told):
-        device_memory.take_arena(1 << 20, "graph7_forward")
+        cuda_allocation.take_arena(1 << 20, "graph7_forward")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.utils.checkpoint
-from bascule.runtime.chains import path_of
-from bascule.runtime.packages import pack, unpack
+from bascule.runtime.modules.split_graph import path_of
+from bascule.runtime.packages.container import pack, unpack
 from cached_calls import entries, opened, resigned, run
 from torch._higher_order_ops import while_loop
 from torch._higher_order_ops.scan import scan

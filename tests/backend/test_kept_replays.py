@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from bascule.runtime.replay import Recording
+from bascule.runtime.cudagraphs.replayed import Recording
 from cached_calls import run
 from stand_in_trees import Model
 

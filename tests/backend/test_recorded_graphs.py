@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from bascule.runtime.replay import Recording
+from bascule.runtime.cudagraphs.replayed import Recording
 from stand_in_trees import Model, compiled
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx

@@ -13,7 +13,7 @@ from bascule.dialect.interpreter.launch import ReferenceKernel
 from bascule.lowering.cpu.kernels.kernel import KernelFunction as CpuFunction
 from bascule.lowering.triton.body.emitter import RULES as TRITON_RULES
 from bascule.lowering.triton.kernels.kernel import KernelFunction as TritonFunction
-from bascule.runtime.references import PartlyCompiledPlans
+from bascule.runtime.kernels.reference_kernels import PartlyCompiledPlans
 from target_cases import CASES, DYNAMIC, gpt2, results, tolerance, training_step
 
 import bascule

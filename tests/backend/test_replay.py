@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 from bascule.lowering.cpu.jit.machine_code import MachineCode
-from bascule.runtime.replay import Input, Limits, Recording, Replayed, telling_backward
+from bascule.runtime.cudagraphs.replayed import Input, Limits, Recording, Replayed, telling_backward
 from stand_in_trees import Log, Model, Trees, boxed, compiled
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -179,7 +179,7 @@ def test_inductors_front_asks_with_a_boxed_flag(on_cpu, monkeypatch, replayed):
     from torch._inductor.utils import BoxedBool
 
     on_cpu.static_input_numbers = lambda: None
-    monkeypatch.setattr("bascule.runtime.cudagraphs", on_cpu, raising=False)
+    monkeypatch.setattr("bascule.runtime.cudagraphs.cudagraph_trees", on_cpu, raising=False)
     if not replayed:
         on_cpu.unavailable = lambda: "no CUDA graphs here"
     asked = []

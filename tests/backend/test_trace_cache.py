@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.utils.checkpoint
 from bascule.frontend.aot import restarts
-from bascule.runtime.packages import pack, unpack
+from bascule.runtime.packages.container import pack, unpack
 from cached_calls import entries, gated, inputs, opened, resigned, run
 from torch._functorch._aot_autograd import autograd_cache as torchs
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from bascule.runtime.packages import pack, unpack
+from bascule.runtime.packages.container import pack, unpack
 
 from bascule.cache_signature import content_of, key_of, signed
 

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 import torch
-from bascule.runtime.index_errors import IndexOutOfRangeError
+from bascule.runtime.modules.index_errors import IndexOutOfRangeError
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 

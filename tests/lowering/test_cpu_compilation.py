@@ -15,7 +15,7 @@ from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.cpu import compile_kernels, host
 from bascule.lowering.cpu.jit import compilation
 from bascule.lowering.cpu.jit.machine_code import MachineCode
-from bascule.runtime.object_code import ObjectCode
+from bascule.runtime.kernels.elf_loader import ObjectCode
 from cpu_harness import kernel
 
 KERNELS = 5
@@ -78,7 +78,7 @@ def test_object_code_needs_no_file_and_leaves_signals_alone():
 
 
 def test_object_files_cut_short_or_followed_by_other_bytes_are_refused(monkeypatch):
-    from bascule.runtime.object_code import ObjectCodeError
+    from bascule.runtime.kernels.elf_loader import ObjectCodeError
 
     monkeypatch.setattr(compilation, "_parts", lambda operations: 2)
     code = compile_kernels(program()).object_code()

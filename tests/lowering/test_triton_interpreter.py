@@ -8,7 +8,7 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import ToTriton, TritonKernel, triton_kernels
 from bascule.lowering.triton.interpreter import InterpreterError, Memory, run_kernel, share
-from bascule.runtime.unwritten import PATTERN
+from bascule.runtime.memory.poisoned_memory import PATTERN
 from triton_check import edit, lowered
 
 KERNEL = """

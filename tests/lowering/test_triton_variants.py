@@ -11,10 +11,10 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.planner import NARROW
 from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.compile.programs import lower_kernels
-from bascule.runtime import plans
+from bascule.runtime.kernels import launch_plans
 from triton_check import program
 
-VARIANTS = {plans.WIDE: "i64", plans.NARROW: "i32", plans.ALIGNED: "i32"}
+VARIANTS = {launch_plans.WIDE: "i64", launch_plans.NARROW: "i32", launch_plans.ALIGNED: "i32"}
 
 
 def schedules(module: ir.Module) -> list[dict[str, ir.Attribute]]:
@@ -29,13 +29,13 @@ def several(x, y):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_computes_what_eager_does(variant, monkeypatch):
     made = []
-    chosen = plans.SizedPlan._chosen
+    chosen = launch_plans.SizedPlan._chosen
     spy = staticmethod(lambda launch, suffix: made.append(suffix) or chosen(launch, suffix))
-    monkeypatch.setattr(plans.SizedPlan, "_chosen", spy)
-    if variant == plans.WIDE:
-        monkeypatch.setattr(plans, "NARROW_BELOW", 100)
+    monkeypatch.setattr(launch_plans.SizedPlan, "_chosen", spy)
+    if variant == launch_plans.WIDE:
+        monkeypatch.setattr(launch_plans, "NARROW_BELOW", 100)
     compiled = torch.compile(several, backend="bascule", dynamic=True, options={"target": "interpret"})
-    for sizes in ((16, 32), (48, 64)) if variant == plans.ALIGNED else ((13, 31), (6, 48)):
+    for sizes in ((16, 32), (48, 64)) if variant == launch_plans.ALIGNED else ((13, 31), (6, 48)):
         x, y = torch.randn(sizes), torch.randn(sizes)
         for got, want in zip(compiled(x, y), several(x, y), strict=True):
             torch.testing.assert_close(got, want)
@@ -48,8 +48,10 @@ def test_a_variant_is_chosen_at_each_call():
             return lambda stream, *slots: ran.append((launches, slots))
 
     ran = []
-    run = plans.SizedPlan(Planner(), [("a_0", 3, [plans.size(0), plans.ptr(1)]), ("b_0", 1, [plans.ptr(1)])])
-    for reach, sizes in ((100, 48), (100, 7), ((1 << 31) - 1, 48), (plans.NARROW_BELOW - 1, 16)):
+    run = launch_plans.SizedPlan(
+        Planner(), [("a_0", 3, [launch_plans.size(0), launch_plans.ptr(1)]), ("b_0", 1, [launch_plans.ptr(1)])]
+    )
+    for reach, sizes in ((100, 48), (100, 7), ((1 << 31) - 1, 48), (launch_plans.NARROW_BELOW - 1, 16)):
         run(0, sizes, 4096, reach=reach, sizes=sizes)
     names = [[name for name, *_ in launches] for launches, _ in ran]
     assert names == [[f"a_0{suffix}", "b_0"] for suffix in ("_aligned", "_narrow", "", "_aligned")]
@@ -102,16 +104,16 @@ def test_multiples_of_16_are_read_in_one_piece():
     for (suffix, type_), (name, kernel) in zip(VARIANTS.items(), kernels.items(), strict=True):
         assert name.endswith(suffix)
         text = compile_kernel(kernel, 90).asm["ptx"]
-        assert ("ld.global.v4" in text) == (suffix == plans.ALIGNED)
+        assert ("ld.global.v4" in text) == (suffix == launch_plans.ALIGNED)
         assert f"function_type = ({type_}, {type_}, !tt.ptr" in kernel.ttir
 
 
 def test_kernels_are_compiled_when_a_call_needs_them(monkeypatch):
-    cuda = pytest.importorskip("bascule.runtime.cuda")
-    from bascule.runtime import planned_kernels
+    cuda = pytest.importorskip("bascule.runtime.kernels.cuda_driver")
+    from bascule.runtime.kernels import cuda_kernels
 
-    monkeypatch.setattr(planned_kernels, "load_kernels", lambda images, *rest: {name: f"<{name}>" for name in images})
-    monkeypatch.setattr(planned_kernels, "Plan", list)
+    monkeypatch.setattr(cuda_kernels, "load_kernels", lambda images, *rest: {name: f"<{name}>" for name in images})
+    monkeypatch.setattr(cuda_kernels, "Plan", list)
     asked = []
 
     def compiler(sources, *rest):
@@ -120,7 +122,7 @@ def test_kernels_are_compiled_when_a_call_needs_them(monkeypatch):
 
     later = {name: {"name": name} for kernel in ("a_0", "b_0") for name in (kernel, f"{kernel}_narrow")}
     images = {name: cuda.CubinImage(b"", name, 4, 0, "") for name in ("a_0_aligned", "b_0_aligned")}
-    kernels = planned_kernels.PlannedKernels(images, 0, later, compiler)
+    kernels = cuda_kernels.PlannedKernels(images, 0, later, compiler)
     for suffix in ("_aligned", "_narrow", "_narrow", ""):
         launches = kernels.plan([(f"a_0{suffix}", 1, [])])
         assert launches == [(f"<a_0{suffix}>", 1, [])]

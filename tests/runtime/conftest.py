@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bascule.runtime import cuda
+from bascule.runtime.kernels import cuda_driver
 
 
 class FakeDriver:
@@ -44,7 +44,7 @@ class FakeDriver:
         return b"\x7fELF".ljust(64, b"\0") + text.encode() + b"\0"
 
     def function(self, name, sizes, *, warps=4, shared=0, location="model.py:12", device=0, early=False):
-        return cuda.Cubin(self.image(**{name: sizes}), device).function(name, warps, shared, location, early)
+        return cuda_driver.Cubin(self.image(**{name: sizes}), device).function(name, warps, shared, location, early)
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +61,8 @@ def fake_library(tmp_path_factory):
 def driver(fake_library):
     fake = FakeDriver(fake_library)
     fake.reset()
-    cuda.open_driver(fake.path)
+    cuda_driver.open_driver(fake.path)
     yield fake
     fake.reset()
-    with contextlib.suppress(cuda.DriverError):  # there may be none
-        cuda.open_driver()  # the system's again
+    with contextlib.suppress(cuda_driver.DriverError):  # there may be none
+        cuda_driver.open_driver()  # the system's again

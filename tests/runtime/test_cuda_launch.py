@@ -11,7 +11,7 @@ if not torch.cuda.is_available():
 
 from bascule.lowering.triton import TritonKernel, compile_kernels
 from bascule.lowering.triton.compile.kernel_cache import KernelCache
-from bascule.runtime import cuda
+from bascule.runtime.kernels import cuda_driver
 
 AXPY = """
 module {
@@ -67,9 +67,9 @@ module {
 
 def load(name, ttir):
     kernel = TritonKernel(name, ttir, None, 4, 2, "model.py:5:0")
-    (code,) = compile_kernels([kernel], cuda.capability(0), KernelCache(None)).values()
-    image = cuda.CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location)
-    return cuda.load_kernels({name: image}, 0)[name], code
+    (code,) = compile_kernels([kernel], cuda_driver.capability(0), KernelCache(None)).values()
+    image = cuda_driver.CubinImage(code.cubin, code.entry, code.warps, code.shared, code.location)
+    return cuda_driver.load_kernels({name: image}, 0)[name], code
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +84,12 @@ def test_kernels_in_order(axpy):
     """Each reads what the one before it wrote; the third has an offset into both buffers."""
     x, y = torch.randn(2, 1000, device="cuda").unbind()
     shifted = [("slot", 4, 0, "i32"), ("slot", 1, 800, "ptr"), ("slot", 2, 800, "ptr"), ("slot", 3, -5, "i64")]
-    plan = cuda.Plan([(axpy, 8, ARGUMENTS), (axpy, ("slot", 5), ARGUMENTS), (axpy, 7, shifted), (axpy, 0, ARGUMENTS)])
+    plan = cuda_driver.Plan(
+        [(axpy, 8, ARGUMENTS), (axpy, ("slot", 5), ARGUMENTS), (axpy, 7, shifted), (axpy, 0, ARGUMENTS)]
+    )
     want = y.double() + 2 * 3 * x.double()
     want[200:] += (3 - 5) * x[200:].double()
-    plan(cuda.current_stream(0), 1000, x.data_ptr(), y.data_ptr(), 3, 800, 8)
+    plan(cuda_driver.current_stream(0), 1000, x.data_ptr(), y.data_ptr(), 3, 800, 8)
     torch.testing.assert_close(y.double(), want, rtol=1e-6, atol=1e-5)
 
 
@@ -95,11 +97,11 @@ def test_the_stream_that_is_given(axpy):
     stream = torch.cuda.Stream()
     x, y = torch.randn(2, 1000, device="cuda").unbind()
     want = y + 3 * x
-    plan = cuda.Plan([(axpy, 8, ARGUMENTS)])
+    plan = cuda_driver.Plan([(axpy, 8, ARGUMENTS)])
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(100_000_000)
-        plan(cuda.current_stream(0), 1000, x.data_ptr(), y.data_ptr(), 3)
+        plan(cuda_driver.current_stream(0), 1000, x.data_ptr(), y.data_ptr(), 3)
     assert not stream.query()  # it waits there
     stream.synchronize()
     torch.testing.assert_close(y, want)
@@ -109,8 +111,8 @@ def test_shared_memory_over_48_kib():
     function, code = load("transpose", TRANSPOSE)
     assert code.shared > 48 * 1024
     x, y = torch.randn(2, 128, 128, device="cuda").unbind()
-    cuda.Plan([(function, 1, [("slot", 0, 0, "ptr"), ("slot", 1, 0, "ptr")])])(
-        cuda.current_stream(0), x.data_ptr(), y.data_ptr()
+    cuda_driver.Plan([(function, 1, [("slot", 0, 0, "ptr"), ("slot", 1, 0, "ptr")])])(
+        cuda_driver.current_stream(0), x.data_ptr(), y.data_ptr()
     )
     assert torch.equal(y, x.t())
     assert function.registers > 0
@@ -119,11 +121,11 @@ def test_shared_memory_over_48_kib():
 def test_a_graph_captures_a_plan(axpy):
     x, y = torch.randn(2, 1000, device="cuda").unbind()
     want = y + 2 * 3 * x
-    plan = cuda.Plan([(axpy, 8, ARGUMENTS)])
+    plan = cuda_driver.Plan([(axpy, 8, ARGUMENTS)])
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
-        plan(cuda.current_stream(0), 1000, x.data_ptr(), y.data_ptr(), 3)
+        plan(cuda_driver.current_stream(0), 1000, x.data_ptr(), y.data_ptr(), 3)
     graph.replay()
     graph.replay()
     torch.testing.assert_close(y, want)
@@ -131,10 +133,10 @@ def test_a_graph_captures_a_plan(axpy):
 
 def test_kernels_load_and_unload_while_a_graph_is_captured(axpy):
     x, y = torch.randn(2, 1000, device="cuda").unbind()
-    plan, graph = cuda.Plan([(axpy, 8, ARGUMENTS)]), torch.cuda.CUDAGraph()
+    plan, graph = cuda_driver.Plan([(axpy, 8, ARGUMENTS)]), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         other, _ = load("transpose", TRANSPOSE)
-        plan(cuda.current_stream(0), 1000, x.data_ptr(), y.data_ptr(), 3)
+        plan(cuda_driver.current_stream(0), 1000, x.data_ptr(), y.data_ptr(), 3)
         del other
     want = y + 3 * x
     graph.replay()
@@ -142,18 +144,20 @@ def test_kernels_load_and_unload_while_a_graph_is_captured(axpy):
 
 
 def test_parameters_that_the_kernel_does_not_take(axpy):
-    with pytest.raises(cuda.DriverError, match=r"kernel axpy \(model\.py:5:0\) takes parameters of 4 8 8 8 8 8 bytes"):
-        cuda.Plan([(axpy, 8, ARGUMENTS[:3])])
-    with pytest.raises(cuda.DriverError, match="takes parameters of"):
-        cuda.Plan([(axpy, 8, [*ARGUMENTS[:3], ("slot", 3, 0, "i32")])])
+    with pytest.raises(
+        cuda_driver.DriverError, match=r"kernel axpy \(model\.py:5:0\) takes parameters of 4 8 8 8 8 8 bytes"
+    ):
+        cuda_driver.Plan([(axpy, 8, ARGUMENTS[:3])])
+    with pytest.raises(cuda_driver.DriverError, match="takes parameters of"):
+        cuda_driver.Plan([(axpy, 8, [*ARGUMENTS[:3], ("slot", 3, 0, "i32")])])
 
 
 def test_a_kernel_for_another_architecture():
-    capability = cuda.capability(0)
+    capability = cuda_driver.capability(0)
     other = 80 if capability >= 90 else 90
     code = compile_kernels([TritonKernel("axpy", AXPY, None, 4, 2, "model.py:5:0")], other, KernelCache(None))["axpy"]
-    with pytest.raises(cuda.DriverError, match="another architecture"):
-        cuda.Cubin(code.cubin, 0)
+    with pytest.raises(cuda_driver.DriverError, match="another architecture"):
+        cuda_driver.Cubin(code.cubin, 0)
 
 
 def test_a_kernel_that_fails_is_reported_with_the_next_launch():

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 import torch
-from bascule.runtime import cuda
-from bascule.runtime.cubin_images import blobs_of, images_of
-from bascule.runtime.loading import load
-from bascule.runtime.object_code import ObjectCodeError
-from bascule.runtime.packages import pack, unpack
+from bascule.runtime.kernels import cuda_driver
+from bascule.runtime.kernels.cubin_images import blobs_of, images_of
+from bascule.runtime.kernels.elf_loader import ObjectCodeError
+from bascule.runtime.modules.loading import load
+from bascule.runtime.packages.container import pack, unpack
 from blocked_imports import BLOCKED
 from torch._subclasses import FakeTensorMode
 from torch.export import Dim, export
@@ -38,9 +38,9 @@ KERNELS = f"{GRAPH}/kernels/"
 @pytest.fixture
 def h100(monkeypatch):
     """What is asked of the device, which is not there."""
-    monkeypatch.setattr(cuda, "capability", lambda device: 90)
-    monkeypatch.setattr(cuda, "sm_count", lambda device: 132)
-    monkeypatch.setattr(cuda, "device_name", lambda device: "NVIDIA H100 80GB HBM3")
+    monkeypatch.setattr(cuda_driver, "capability", lambda device: 90)
+    monkeypatch.setattr(cuda_driver, "sm_count", lambda device: 132)
+    monkeypatch.setattr(cuda_driver, "device_name", lambda device: "NVIDIA H100 80GB HBM3")
 
 
 def packaged(path, module, *, weights="inside", dynamic=False):
@@ -73,7 +73,7 @@ def with_fake_images(driver, description, blobs):
     load(blobs[f"{GRAPH}/wrapper"].decode(), sizes)
     images = images_of(kernels_of(blobs))
     fakes = {
-        name: cuda.CubinImage(
+        name: cuda_driver.CubinImage(
             driver.image(**{image.entry: sizes.of[name]}), image.entry, image.warps, image.shared, image.location
         )
         for name, image in images.items()
@@ -94,7 +94,7 @@ def test_a_package_holds_machine_code_and_names_of_weights(tmp_path, h100):
 
 def test_another_architecture_is_refused(tmp_path, h100, monkeypatch):
     packaged(tmp_path / "program", Softmax)
-    monkeypatch.setattr(cuda, "capability", lambda device: 100)
+    monkeypatch.setattr(cuda_driver, "capability", lambda device: 100)
     with pytest.raises(ObjectCodeError, match="compiled for sm_90, and cuda:0 is sm_100"):
         bascule.aot_load(tmp_path / "program")
 

@@ -4,7 +4,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from bascule.runtime.extents import meet, overlaps_itself
+from bascule.runtime.memory.extents import meet, overlaps_itself
 
 
 def places(sizes, strides, first=0):

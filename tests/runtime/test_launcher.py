@@ -10,9 +10,9 @@ import sys
 import threading
 
 import pytest
-from bascule.runtime import cuda
-from bascule.runtime.planned_kernels import PlannedKernels
-from bascule.runtime.references import PartlyCompiledPlans
+from bascule.runtime.kernels import cuda_driver
+from bascule.runtime.kernels.cuda_kernels import PlannedKernels
+from bascule.runtime.kernels.reference_kernels import PartlyCompiledPlans
 
 POINTER = ("slot", 0, 0, "ptr")
 
@@ -24,7 +24,7 @@ def parameters(line):
 def test_parameters_are_laid_out_as_the_kernel_takes_them(driver):
     """Addresses with offsets, narrow and wide integers, negative ones; Triton's own two pointers come last and are null."""
     function = driver.function("mixed", (8, 4, 8, 8, 4))
-    plan = cuda.Plan(
+    plan = cuda_driver.Plan(
         [
             (
                 function,
@@ -46,7 +46,7 @@ def test_parameters_are_laid_out_as_the_kernel_takes_them(driver):
 
 
 def test_every_call_reads_its_own_slots(driver):
-    plan = cuda.Plan([(driver.function("again", (8, 4)), ("slot", 1), [POINTER, ("slot", 1, 0, "i32")])])
+    plan = cuda_driver.Plan([(driver.function("again", (8, 4)), ("slot", 1), [POINTER, ("slot", 1, 0, "i32")])])
     for k in range(1, 4):
         plan(0, 4096 * k, k)
     assert [parameters(line)[:2] for line in driver.lines()] == [[4096, 1], [8192, 2], [12288, 3]]
@@ -55,7 +55,7 @@ def test_every_call_reads_its_own_slots(driver):
 
 def test_launches_go_to_the_stream_in_order(driver):
     functions = [driver.function(f"k{i}", (8,)) for i in range(5)]
-    plan = cuda.Plan([(functions[i], i + 1, [("slot", i % 2, i, "ptr")]) for i in (3, 0, 4, 1, 1)])
+    plan = cuda_driver.Plan([(functions[i], i + 1, [("slot", i % 2, i, "ptr")]) for i in (3, 0, 4, 1, 1)])
     plan(0xABC0, 100, 200)
     assert [line.split()[0] for line in driver.lines()] == ["k3", "k0", "k4", "k1", "k1"]
     assert {line.split("stream ")[1].split()[0] for line in driver.lines()} == {str(0xABC0)}
@@ -67,14 +67,14 @@ def test_kernels_that_wait_may_start_early(driver):
     """But not where they are recorded, nor in a plan's own graph, nor with a driver that cannot."""
     early, late = driver.function("early", (8,), early=True), driver.function("late", (8,))
     assert early.early and not late.early
-    plan = cuda.Plan([(function, 1, [POINTER]) for function in (late, early)])
+    plan = cuda_driver.Plan([(function, 1, [POINTER]) for function in (late, early)])
     plan(0, 8)
     driver.capturing(1)
     plan(0, 8)
     driver.capturing(0)
     plan(0, 8)
     assert [line.endswith(" early") for line in driver.lines()] == [False, True, False, False, False, True]
-    many = cuda.Plan([(early, 1, [POINTER])] * 5)
+    many = cuda_driver.Plan([(early, 1, [POINTER])] * 5)
     for _ in range(3):
         many(0, 8)
     assert [line.endswith(" early") for line in driver.lines()[6:]] == [True] * 10 + [False] * 5
@@ -82,55 +82,60 @@ def test_kernels_that_wait_may_start_early(driver):
 
 
 def test_a_kernel_that_does_not_start_early_is_named(driver):
-    plan = cuda.Plan([(driver.function("early", (8,), early=True), 1, [POINTER])])
+    plan = cuda_driver.Plan([(driver.function("early", (8,), early=True), 1, [POINTER])])
     driver.fail("cuLaunchKernel", 700)
-    with pytest.raises(cuda.DriverError, match=r"kernel early \(model.py:12\) does not start: .*illegal memory access"):
+    with pytest.raises(
+        cuda_driver.DriverError, match=r"kernel early \(model.py:12\) does not start: .*illegal memory access"
+    ):
         plan(0, 8)
 
 
 def test_an_empty_grid_is_skipped(driver):
     function = driver.function("rows", (8,))
-    plan = cuda.Plan([(function, 0, [POINTER]), (function, ("slot", 1), [POINTER]), (function, 3, [POINTER])])
+    plan = cuda_driver.Plan([(function, 0, [POINTER]), (function, ("slot", 1), [POINTER]), (function, 3, [POINTER])])
     plan(0, 8, 0)
     plan(0, 8, 2)
     assert [line.split()[2] for line in driver.lines()] == ["3", "2", "3"]
 
 
 def test_an_empty_plan_does_nothing(driver):
-    cuda.Plan([])(0)
+    cuda_driver.Plan([])(0)
     assert driver.lines() == []
 
 
 @pytest.mark.parametrize("grid", [-1, 2**31])
 def test_a_grid_that_no_device_has_is_refused(driver, grid):
-    plan = cuda.Plan([(driver.function("rows", (8,)), ("slot", 1), [POINTER])])
-    with pytest.raises(cuda.DriverError, match=rf"kernel rows \(model.py:12\) is to run {grid} programs"):
+    plan = cuda_driver.Plan([(driver.function("rows", (8,)), ("slot", 1), [POINTER])])
+    with pytest.raises(cuda_driver.DriverError, match=rf"kernel rows \(model.py:12\) is to run {grid} programs"):
         plan(0, 8, grid)
 
 
 def test_a_number_over_32_bits_is_refused_where_the_kernel_takes_32(driver):
-    plan = cuda.Plan([(driver.function("rows", (8, 4)), 1, [POINTER, ("slot", 1, 0, "i32")])])
+    plan = cuda_driver.Plan([(driver.function("rows", (8, 4)), 1, [POINTER, ("slot", 1, 0, "i32")])])
     plan(0, 8, 2**31 - 1)
-    with pytest.raises(cuda.DriverError, match=r"rows \(model.py:12\) takes parameter 1 in 32 bits.* 2147483648"):
+    with pytest.raises(
+        cuda_driver.DriverError, match=r"rows \(model.py:12\) takes parameter 1 in 32 bits.* 2147483648"
+    ):
         plan(0, 8, 2**31)
 
 
 def test_an_address_with_the_highest_bit_set(driver):
-    cuda.Plan([(driver.function("high", (8,)), 1, [("slot", 0, 16, "ptr")])])(0, 2**64 - 32)
+    cuda_driver.Plan([(driver.function("high", (8,)), 1, [("slot", 0, 16, "ptr")])])(0, 2**64 - 32)
     assert parameters(driver.lines()[0])[0] == 2**64 - 16
 
 
 def test_shared_memory_over_48_kib_is_asked_for(driver):
     """The driver refuses a launch with more than the kernel's limit, so the limit has been raised."""
     function = driver.function("tiled", (8,), shared=100 * 1024, warps=8)
-    cuda.Plan([(function, 1, [POINTER])])(0, 8)
+    cuda_driver.Plan([(function, 1, [POINTER])])(0, 8)
     assert "block 256 shared 102400" in driver.lines()[0]
 
 
 def test_more_shared_memory_than_the_device_has_is_refused(driver):
     driver.shared_limit(101376)
     with pytest.raises(
-        cuda.DriverError, match=r"kernel tiled \(model.py:12\) needs 120016 bytes of shared.*the device has 101376"
+        cuda_driver.DriverError,
+        match=r"kernel tiled \(model.py:12\) needs 120016 bytes of shared.*the device has 101376",
     ):
         driver.function("tiled", (8,), shared=120000)
 
@@ -138,7 +143,7 @@ def test_more_shared_memory_than_the_device_has_is_refused(driver):
 def test_more_warps_than_the_registers_allow_are_refused(driver):
     driver.threads_limit(256)
     with pytest.raises(
-        cuda.DriverError, match=r"kernel wide .* 16 warps, .* 32 registers a thread the device runs 1 to 8"
+        cuda_driver.DriverError, match=r"kernel wide .* 16 warps, .* 32 registers a thread the device runs 1 to 8"
     ):
         driver.function("wide", (8,), warps=16)
 
@@ -162,8 +167,8 @@ def test_what_a_kernel_uses_can_be_read(driver):
 def test_other_parameters_than_the_kernel_takes_are_refused(driver, given):
     """Which takes 8, 4 and 8 bytes, and then two pointers of Triton's."""
     function = driver.function("strict", (8, 4, 8))
-    with pytest.raises(cuda.DriverError, match=r"kernel strict \(model.py:12\) takes parameters of"):
-        cuda.Plan([(function, 1, given)])
+    with pytest.raises(cuda_driver.DriverError, match=r"kernel strict \(model.py:12\) takes parameters of"):
+        cuda_driver.Plan([(function, 1, given)])
 
 
 @pytest.mark.parametrize(
@@ -184,11 +189,11 @@ def test_what_is_no_launch_is_refused(driver, launch, error, message):
     function = driver.function("f", (8, 8))
     launch = tuple(function if part == "function" else part for part in launch)
     with pytest.raises(error, match=message):
-        cuda.Plan([launch])
+        cuda_driver.Plan([launch])
 
 
 def test_a_call_needs_all_slots_and_only_integers(driver):
-    plan = cuda.Plan([(driver.function("f", (8, 8)), 1, [POINTER, ("slot", 2, 0, "ptr")])])
+    plan = cuda_driver.Plan([(driver.function("f", (8, 8)), 1, [POINTER, ("slot", 2, 0, "ptr")])])
     with pytest.raises(TypeError, match="takes a stream and 3 slots, and got 3 arguments"):
         plan(0, 1, 2)
     with pytest.raises(TypeError, match="takes a stream and 3 slots, and got 0 arguments"):
@@ -208,7 +213,7 @@ def test_a_call_needs_all_slots_and_only_integers(driver):
 def test_many_slots(driver):
     """More than are kept on the stack."""
     count = 300
-    plan = cuda.Plan([(driver.function("f", (8,) * count), 1, [("slot", i, 0, "ptr") for i in range(count)])])
+    plan = cuda_driver.Plan([(driver.function("f", (8,) * count), 1, [("slot", i, 0, "ptr") for i in range(count)])])
     plan(0, *range(count))
     assert parameters(driver.lines()[0]) == [*range(count), 0, 0]
 
@@ -218,9 +223,9 @@ def test_many_slots(driver):
 
 def test_a_launch_that_fails_names_kernel_line_and_reason(driver):
     functions = [driver.function(f"k{i}", (8,), location=f"model.py:{i}") for i in range(3)]
-    plan = cuda.Plan([(function, 1, [POINTER]) for function in functions])
+    plan = cuda_driver.Plan([(function, 1, [POINTER]) for function in functions])
     driver.fail("cuLaunchKernel", 700, after=1)
-    with pytest.raises(cuda.DriverError) as caught:
+    with pytest.raises(cuda_driver.DriverError) as caught:
         plan(0, 8)
     assert str(caught.value).startswith(
         "kernel k1 (model.py:1) does not start: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered. "
@@ -234,78 +239,83 @@ def test_a_launch_that_fails_names_kernel_line_and_reason(driver):
 
 
 def test_an_error_that_the_driver_does_not_name(driver):
-    plan = cuda.Plan([(driver.function("f", (8,)), 1, [POINTER])])
+    plan = cuda_driver.Plan([(driver.function("f", (8,)), 1, [POINTER])])
     driver.fail("cuLaunchKernel", 987)
-    with pytest.raises(cuda.DriverError, match=r"kernel f \(model.py:12\) does not start: error 987$"):
+    with pytest.raises(cuda_driver.DriverError, match=r"kernel f \(model.py:12\) does not start: error 987$"):
         plan(0, 8)
 
 
 def test_out_of_memory_while_loading(driver):
     driver.fail("cuModuleLoadData", 2)
     with pytest.raises(
-        cuda.DriverError, match=r"loaded on cuda:0: CUDA_ERROR_OUT_OF_MEMORY \(2\): out of memory\. .*free tensors"
+        cuda_driver.DriverError,
+        match=r"loaded on cuda:0: CUDA_ERROR_OUT_OF_MEMORY \(2\): out of memory\. .*free tensors",
     ):
         driver.function("f", (8,))
 
 
 def test_a_cubin_for_another_architecture(driver):
     driver.fail("cuModuleLoadData", 209)
-    with pytest.raises(cuda.DriverError, match=r"CUDA_ERROR_NO_BINARY_FOR_GPU.*another architecture"):
+    with pytest.raises(cuda_driver.DriverError, match=r"CUDA_ERROR_NO_BINARY_FOR_GPU.*another architecture"):
         driver.function("f", (8,))
 
 
 def test_a_kernel_that_is_not_in_its_cubin(driver):
-    cubin = cuda.Cubin(driver.image(here=(8,)), 0)
+    cubin = cuda_driver.Cubin(driver.image(here=(8,)), 0)
     with pytest.raises(
-        cuda.DriverError, match=r"kernel there \(model.py:3\) is not in its cubin: CUDA_ERROR_NOT_FOUND"
+        cuda_driver.DriverError, match=r"kernel there \(model.py:3\) is not in its cubin: CUDA_ERROR_NOT_FOUND"
     ):
         cubin.function("there", 4, 0, "model.py:3")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", b"no elf".ljust(200)])
 def test_what_is_no_cubin(driver, data):
-    with pytest.raises(cuda.DriverError, match=f"is no cubin: {len(data)} bytes"):
-        cuda.Cubin(data, 0)
+    with pytest.raises(cuda_driver.DriverError, match=f"is no cubin: {len(data)} bytes"):
+        cuda_driver.Cubin(data, 0)
 
 
 def test_a_device_that_is_not_there(driver):
-    with pytest.raises(cuda.DriverError, match=r"there is no device cuda:5: CUDA_ERROR_INVALID_DEVICE"):
+    with pytest.raises(cuda_driver.DriverError, match=r"there is no device cuda:5: CUDA_ERROR_INVALID_DEVICE"):
         driver.function("f", (8,), device=5)
 
 
 def test_no_driver(tmp_path):
-    with pytest.raises(cuda.DriverError, match=r"no CUDA driver: .*nowhere\.so.*compile for the CPU"):
-        cuda.open_driver(str(tmp_path / "nowhere.so"))
+    with pytest.raises(cuda_driver.DriverError, match=r"no CUDA driver: .*nowhere\.so.*compile for the CPU"):
+        cuda_driver.open_driver(str(tmp_path / "nowhere.so"))
 
 
 def test_a_driver_that_is_too_old(driver):
     driver.version(11040)
-    with pytest.raises(cuda.DriverError, match=r"too old: it supports CUDA 11\.4, and CUDA 12\.0 or newer is needed"):
-        cuda.open_driver(driver.path)
+    with pytest.raises(
+        cuda_driver.DriverError, match=r"too old: it supports CUDA 11\.4, and CUDA 12\.0 or newer is needed"
+    ):
+        cuda_driver.open_driver(driver.path)
 
 
 def test_a_driver_that_does_not_start(driver):
     driver.fail("cuInit", 999)
-    with pytest.raises(cuda.DriverError, match="does not start: error 999"):
-        cuda.open_driver(driver.path)
+    with pytest.raises(cuda_driver.DriverError, match="does not start: error 999"):
+        cuda_driver.open_driver(driver.path)
 
 
 def test_no_gpu(driver):
     driver.devices(0)
-    with pytest.raises(cuda.DriverError, match=r"there is no device: CUDA_ERROR_NO_DEVICE.*CUDA_VISIBLE_DEVICES"):
-        cuda.open_driver(driver.path)
+    with pytest.raises(
+        cuda_driver.DriverError, match=r"there is no device: CUDA_ERROR_NO_DEVICE.*CUDA_VISIBLE_DEVICES"
+    ):
+        cuda_driver.open_driver(driver.path)
 
 
 def test_a_library_that_is_no_driver():
-    with pytest.raises(cuda.DriverError):
-        cuda.open_driver("libm.so.6")
+    with pytest.raises(cuda_driver.DriverError):
+        cuda_driver.open_driver("libm.so.6")
 
 
 # Contexts, threads, lifetimes.
 
 
 def test_kernels_run_in_the_context_of_their_device(driver):
-    plan = cuda.Plan([(driver.function("f", (8,), device=1), 1, [POINTER])])
+    plan = cuda_driver.Plan([(driver.function("f", (8,), device=1), 1, [POINTER])])
     driver.use_context(0)
     plan(0, 8)  # another device is current
     driver.use_context(1)
@@ -316,13 +326,13 @@ def test_kernels_run_in_the_context_of_their_device(driver):
 
 def test_a_plan_has_one_device(driver):
     kernels = [driver.function("f", (8,), device=device) for device in (0, 1)]
-    with pytest.raises(cuda.DriverError, match=r"kernel f \(model.py:12\) is on cuda:1"):
-        cuda.Plan([(function, 1, [POINTER]) for function in kernels])
+    with pytest.raises(cuda_driver.DriverError, match=r"kernel f \(model.py:12\) is on cuda:1"):
+        cuda_driver.Plan([(function, 1, [POINTER]) for function in kernels])
 
 
 def test_threads_share_a_plan(driver):
     """No launch has the parameters of another thread's call, though the cells are the plan's."""
-    plan = cuda.Plan([(driver.function("f", (8, 8, 8)), 1, [("slot", i, 0, "ptr") for i in range(3)])] * 4)
+    plan = cuda_driver.Plan([(driver.function("f", (8, 8, 8)), 1, [("slot", i, 0, "ptr") for i in range(3)])] * 4)
     errors = []
 
     def work(thread):
@@ -349,11 +359,11 @@ def test_threads_share_a_plan(driver):
 
 def test_cubins_are_unloaded_with_their_last_kernel(driver):
     before = driver.live_modules()
-    images = {name: cuda.CubinImage(driver.image(f=(8,)), "f", 4, 0, f"model.py:{name}") for name in ("a", "b")}
-    functions = cuda.load_kernels(images, 0)
+    images = {name: cuda_driver.CubinImage(driver.image(f=(8,)), "f", 4, 0, f"model.py:{name}") for name in ("a", "b")}
+    functions = cuda_driver.load_kernels(images, 0)
     assert driver.live_modules() == before + 1  # equal machine code is loaded once
     assert functions["b"].location == "model.py:b"
-    plan = cuda.Plan([(functions["a"], 1, [POINTER])])
+    plan = cuda_driver.Plan([(functions["a"], 1, [POINTER])])
     del functions
     gc.collect()
     plan(0, 8)
@@ -366,13 +376,13 @@ def test_cubins_are_unloaded_with_their_last_kernel(driver):
 def test_calls_leak_nothing(driver):
     driver.recording(0)
     function = driver.function("f", (8, 4))
-    plan = cuda.Plan([(function, ("slot", 1), [POINTER, ("slot", 1, 0, "i32")])] * 20)
+    plan = cuda_driver.Plan([(function, ("slot", 1), [POINTER, ("slot", 1, 0, "i32")])] * 20)
     stream, address, count = 1 << 40, 1 << 41, 1 << 20  # no small integers, whose counts many share
 
     def calls(number):
         for _ in range(number):
             plan(stream, address, count)
-            with contextlib.suppress(cuda.DriverError):
+            with contextlib.suppress(cuda_driver.DriverError):
                 plan(stream, address, -count)
 
     calls(200)
@@ -391,7 +401,7 @@ def test_plans_that_come_and_go_leak_nothing(driver):
 
     def plans(number):
         for _ in range(number):
-            cuda.Plan([launch] * 20)(0, 8, 2)
+            cuda_driver.Plan([launch] * 20)(0, 8, 2)
 
     plans(200)
     count, memory = sys.getrefcount(function), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -419,7 +429,7 @@ def test_the_interpreter_is_free_while_kernels_are_launched(driver):
     waiting = ctypes.CFUNCTYPE(None)(lambda: None)  # takes the interpreter's lock
     driver.on_launch(waiting)
     try:
-        cuda.Plan([(driver.function("f", (8,)), 1, [POINTER])])(0, 8)
+        cuda_driver.Plan([(driver.function("f", (8,)), 1, [POINTER])])(0, 8)
     finally:
         driver.on_launch(None)
     assert driver.launches() == 1
@@ -429,9 +439,7 @@ def test_the_interpreter_is_free_while_kernels_are_launched(driver):
 
 
 def test_an_installation_without_the_launcher_says_how_to_get_it():
-    code = (
-        "import sys; sys.modules['bascule.runtime._native'] = None\nimport bascule.runtime\nimport bascule.runtime.cuda"
-    )
+    code = "import sys; sys.modules['bascule.runtime._native'] = None\nimport bascule.runtime\nimport bascule.runtime.kernels.cuda_driver"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode != 0
     assert "installed without its native launcher" in result.stderr
@@ -448,27 +456,27 @@ def test_current_stream_without_cuda():
 
     if torch.version.cuda is not None:
         pytest.skip("this PyTorch has CUDA")
-    with pytest.raises(cuda.DriverError, match="built without CUDA"):
-        cuda.current_stream(0)
+    with pytest.raises(cuda_driver.DriverError, match="built without CUDA"):
+        cuda_driver.current_stream(0)
 
 
 def test_a_kernel_that_needs_too_much_is_refused_alone(driver):
     """What is wrong with a kernel is a `KernelError`; what is wrong with the device concerns them all."""
     driver.shared_limit(1024)
     images = {
-        name: cuda.CubinImage(driver.image(**{name: (8,)}), name, 4, shared, "model.py:12")
+        name: cuda_driver.CubinImage(driver.image(**{name: (8,)}), name, 4, shared, "model.py:12")
         for name, shared in (("small", 0), ("large", 4096))
     }
     refused = {}
-    functions = cuda.load_kernels(images, 0, refused.__setitem__)
+    functions = cuda_driver.load_kernels(images, 0, refused.__setitem__)
     assert list(functions) == ["small"] and list(refused) == ["large"]
-    assert isinstance(refused["large"], cuda.KernelError) and "shared memory" in str(refused["large"])
-    with pytest.raises(cuda.KernelError, match="kernel large"):
-        cuda.load_kernels(images, 0)
+    assert isinstance(refused["large"], cuda_driver.KernelError) and "shared memory" in str(refused["large"])
+    with pytest.raises(cuda_driver.KernelError, match="kernel large"):
+        cuda_driver.load_kernels(images, 0)
     driver.fail("cuModuleLoadData", 2)
-    with pytest.raises(cuda.DriverError) as caught:
-        cuda.load_kernels(images, 0, refused.__setitem__)
-    assert not isinstance(caught.value, cuda.KernelError)
+    with pytest.raises(cuda_driver.DriverError) as caught:
+        cuda_driver.load_kernels(images, 0, refused.__setitem__)
+    assert not isinstance(caught.value, cuda_driver.KernelError)
 
 
 KEPT = """
@@ -490,7 +498,8 @@ def test_kernels_kept_until_a_process_ends_are_not_reported(driver):
 def test_functions_between_the_launches_of_a_run(driver):
     """What was not compiled is called in its place, with symbols and addresses."""
     images = {
-        name: cuda.CubinImage(driver.image(**{name: (8,)}), name, 4, 0, "model.py:12") for name in ("first", "last")
+        name: cuda_driver.CubinImage(driver.image(**{name: (8,)}), name, 4, 0, "model.py:12")
+        for name in ("first", "last")
     }
     called = []
 

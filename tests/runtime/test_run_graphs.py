@@ -4,14 +4,14 @@ import gc
 import os
 
 import pytest
-from bascule.runtime import cuda
+from bascule.runtime.kernels import cuda_driver
 
 KERNELS = 5
 
 
 def plan_of(driver, kernels=KERNELS):
     functions = [driver.function(f"k{i}", (8, 4)) for i in range(kernels)]
-    return cuda.Plan(
+    return cuda_driver.Plan(
         [(f, ("slot", 1), [("slot", 0, 16 * i, "ptr"), ("slot", 2, 0, "i32")]) for i, f in enumerate(functions)]
     )
 
@@ -45,7 +45,7 @@ def test_other_slots_are_set_where_they_differ(driver):
 
 def test_only_kernels_that_are_given_something_else_are_set(driver):
     functions = [driver.function(f"k{i}", (8, 4)) for i in range(KERNELS)]
-    plan = cuda.Plan(
+    plan = cuda_driver.Plan(
         [(f, 1, [("slot", 0, 0, "ptr"), ("slot", 1 if i == 3 else 2, 0, "i32")]) for i, f in enumerate(functions)]
     )
     for number in range(10):
@@ -55,7 +55,7 @@ def test_only_kernels_that_are_given_something_else_are_set(driver):
 
 
 def test_a_kernel_without_programs_is_left_out(driver):
-    plan = cuda.Plan(
+    plan = cuda_driver.Plan(
         [(driver.function(f"k{i}", (8,)), ("slot", 1 + i % 2), [("slot", 0, 0, "ptr")]) for i in range(KERNELS)]
     )
     for call in range(12):
@@ -72,7 +72,7 @@ def test_a_refused_number_leaves_the_graph_right(driver):
     for _ in range(4):
         plan(0, 4096, 3, 5)
     before = driver.launches()
-    with pytest.raises(cuda.DriverError, match="in 32 bits"):
+    with pytest.raises(cuda_driver.DriverError, match="in 32 bits"):
         plan(0, 8192, 3, 2**40)
     assert driver.launches() == before
     plan(0, 8192, 3, 5)
@@ -146,7 +146,7 @@ def test_an_error_of_a_graph_names_the_kernel(driver):
         plan(0, 4096, 3, 5)
     driver.fail("cuGraphLaunch", 700)
     driver.fail("cuLaunchKernel", 700, after=2)
-    with pytest.raises(cuda.DriverError, match=r"kernel k2 \(model.py:12\) does not start"):
+    with pytest.raises(cuda_driver.DriverError, match=r"kernel k2 \(model.py:12\) does not start"):
         plan(0, 4096, 3, 5)
     assert driver.live_graphs() == 0
 

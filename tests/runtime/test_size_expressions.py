@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 import sympy
-from bascule.runtime.size_expressions import parsed, value_of
+from bascule.runtime.packages.size_expressions import parsed, value_of
 from torch.utils._sympy.functions import (
     CeilToInt,
     FloorDiv,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from bascule.runtime.stored_tensors import bytes_of, tensor_of, told_of
+from bascule.runtime.memory.tensor_serialization import bytes_of, tensor_of, told_of
 
 BASE = torch.arange(24.0).view(4, 6) - 7.5
 CASES = {

@@ -12,7 +12,7 @@ from bascule.frontend.conversion.rewriter import convert_module
 from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.triton.compile.programs import lower_kernels
-from bascule.runtime.alignment import aligned, realigned
+from bascule.runtime.memory.alignment import aligned, realigned
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from bascule.devices import Placement

@@ -12,8 +12,8 @@ from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.lowering.triton.interpreter.plans import InterpretedKernels
-from bascule.runtime import kept_arenas
-from bascule.runtime.plans import vocabulary
+from bascule.runtime.kernels.launch_plans import vocabulary
+from bascule.runtime.memory import cuda_arena_views
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from bascule.devices import Placement
@@ -27,7 +27,7 @@ STREAM = 7
 
 @pytest.fixture
 def no_capture(monkeypatch):
-    monkeypatch.setattr(kept_arenas, "_capturing", lambda: False)
+    monkeypatch.setattr(cuda_arena_views, "_capturing", lambda: False)
 
 
 def program_of(function, *inputs, tracing_mode="fake"):
@@ -103,7 +103,7 @@ def test_a_call_that_raises_keeps_no_arena(no_capture):
 
 
 def test_each_stream_and_each_call_at_work_has_its_own(no_capture):
-    kept = kept_arenas.kept_layouts()
+    kept = cuda_arena_views.kept_layouts()
     kept(1).append("a")
     assert kept(1) == ["a"] and kept(2) == []
     assert kept(1).pop() == "a" and kept(1) == [], "a second call finds none, and makes one"
@@ -121,14 +121,14 @@ def test_inference_mode_and_none(no_capture):
 
 
 def test_recordings_have_memory_of_their_own(monkeypatch):
-    kept, capturing = kept_arenas.kept_layouts(), False
-    monkeypatch.setattr(kept_arenas, "_capturing", lambda: capturing)
+    kept, capturing = cuda_arena_views.kept_layouts(), False
+    monkeypatch.setattr(cuda_arena_views, "_capturing", lambda: capturing)
     kept(1).append("a")
     capturing = True
     kept(1).append("b")
     assert kept(1) == []
     capturing = False
-    with kept_arenas.memory_apart():
+    with cuda_arena_views.memory_apart():
         assert kept(1) == []
     assert kept(1) == ["a"]
 

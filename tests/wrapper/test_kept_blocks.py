@@ -6,8 +6,9 @@ import threading
 
 import pytest
 import torch
-from bascule.runtime import kept_blocks, release_arenas
-from bascule.runtime.kept_blocks import LEAST, LIMIT, PATIENCE, empty_kept
+from bascule.runtime import release_arenas
+from bascule.runtime.memory import result_block_pool
+from bascule.runtime.memory.result_block_pool import LEAST, LIMIT, PATIENCE, empty_kept
 
 SIZES, STRIDES = (512, 1024), (1024, 1)
 
@@ -87,20 +88,20 @@ def test_memory_that_moved_is_not_given():
 
 def test_blocks_are_bounded_and_those_that_nobody_takes_are_given_up():
     tensors = [made(1024) for _ in range(LIMIT // (4 << 20) + 3)]
-    assert sum(block.key[0] for block in kept_blocks._blocks) == LIMIT
+    assert sum(block.key[0] for block in result_block_pool._blocks) == LIMIT
     del tensors
     for _ in range(PATIENCE + 1):
         assert made(512).shape == SIZES
-    assert any(block.key[0] == 2 << 20 for block in kept_blocks._blocks)
-    assert sum(block.key[0] for block in kept_blocks._blocks) <= LIMIT
+    assert any(block.key[0] == 2 << 20 for block in result_block_pool._blocks)
+    assert sum(block.key[0] for block in result_block_pool._blocks) <= LIMIT
     release_arenas()
-    assert not kept_blocks._blocks
+    assert not result_block_pool._blocks
 
 
 def test_small_and_huge_ones_are_not_kept():
     empty_kept((LEAST // 4 - 1,), (1,), torch.float32, LEAST - 4)
     empty_kept((LIMIT + 1,), (1,), torch.uint8, LIMIT + 1)
-    assert not kept_blocks._blocks
+    assert not result_block_pool._blocks
 
 
 def _child(place, queue):
@@ -110,7 +111,7 @@ def _child(place, queue):
 
 def test_a_fork_while_a_thread_is_at_it():
     x = made()
-    kept_blocks._busy.acquire()
+    result_block_pool._busy.acquire()
     try:
         context = multiprocessing.get_context("fork")
         queue = context.SimpleQueue()
@@ -119,7 +120,7 @@ def test_a_fork_while_a_thread_is_at_it():
         assert queue.get()
         child.join()
     finally:
-        kept_blocks._busy.release()
+        result_block_pool._busy.release()
 
 
 def test_threads_have_blocks_of_their_own():

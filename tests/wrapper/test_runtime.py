@@ -14,7 +14,8 @@ from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
 from bascule.lowering.program import to_python
-from bascule.runtime import arenas, load, release_arenas
+from bascule.runtime import load, release_arenas
+from bascule.runtime.memory import cpu_arena
 
 PROGRAM = """
 func.func private @aten.mm(memref<4x5xf32>, memref<5x4xf32>, memref<4x4xf32>) attributes {
@@ -160,14 +161,14 @@ def test_results_with_other_strides_than_told_are_copied(module):
 
 @pytest.mark.parametrize("shape", [(0, 4), (1, 4), (3,)])
 def test_results_of_other_sizes_than_told_are_refused(shape):
-    from bascule.runtime.tensors import laid_out
+    from bascule.runtime.memory.allocation import laid_out
 
     with pytest.raises(RuntimeError, match="were asserted"):
         laid_out(torch.randn(shape), (3, 4), (4, 1))
 
 
 def test_results_without_elements_are_taken_as_told():
-    from bascule.runtime.tensors import laid_out
+    from bascule.runtime.memory.allocation import laid_out
 
     told = torch.empty(0, 4)
     assert laid_out(told, (0, 4), (1, 1)) is told
@@ -176,23 +177,23 @@ def test_results_without_elements_are_taken_as_told():
 def test_one_large_arena_is_kept_and_shared():
     release_arenas()
     large = 32 << 20
-    block = arenas.take_arena(large)
-    nested = arenas.take_arena(large)
+    block = cpu_arena.take_arena(large)
+    nested = cpu_arena.take_arena(large)
     assert block.data_ptr() != nested.data_ptr()
-    arenas.give_arena(block)
-    arenas.give_arena(nested)
-    assert arenas.take_arena(large - 500).data_ptr() == block.data_ptr()
-    assert arenas.take_arena(large + 1000).numel() == large + 1000
+    cpu_arena.give_arena(block)
+    cpu_arena.give_arena(nested)
+    assert cpu_arena.take_arena(large - 500).data_ptr() == block.data_ptr()
+    assert cpu_arena.take_arena(large + 1000).numel() == large + 1000
     release_arenas()
-    assert arenas._kept == []
+    assert cpu_arena._kept == []
 
 
 def test_a_small_arena_goes_back_to_the_allocator():
     release_arenas()
-    block = arenas.take_arena(1000)
+    block = cpu_arena.take_arena(1000)
     assert block.numel() == 1000
-    arenas.give_arena(block)
-    assert arenas._kept == []
+    cpu_arena.give_arena(block)
+    assert cpu_arena._kept == []
 
 
 def test_threads_do_not_share_an_arena():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from bascule.frontend.aot_runtime import direct_calls
-from bascule.runtime.spare_memory import over
+from bascule.runtime.memory.donated_inputs import over
 
 pytestmark = pytest.mark.skipif(not direct_calls.available(), reason="another PyTorch")
 ROWS, COLUMNS = 256, 2048  # two MiB of f32
@@ -30,7 +30,7 @@ def gradients(function, given, used):
 @pytest.fixture
 def taken(monkeypatch):
     """Whether each result that may lie over an input does."""
-    from bascule.runtime import spare_memory
+    from bascule.runtime.memory import donated_inputs
 
     told = []
 
@@ -39,7 +39,7 @@ def taken(monkeypatch):
         told.append(result.data_ptr() == x.data_ptr())
         return result
 
-    monkeypatch.setattr(spare_memory, "over", note)
+    monkeypatch.setattr(donated_inputs, "over", note)
     return told
 
 

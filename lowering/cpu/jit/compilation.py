@@ -35,7 +35,7 @@ class CompiledKernels:
     parts: list[MachineCode] = field(repr=False)
 
     def object_code(self) -> bytes:
-        """The code as object files, one after another, for `bascule.runtime.object_code`; no bytes if there is no kernel."""
+        """The code as object files, one after another, for `bascule.runtime.kernels.elf_loader`; no bytes if there is no kernel."""
         return b"".join(part.object_file() for part in self.parts)
 
 

@@ -47,7 +47,7 @@ class InterpretedKernels:
         run_kernel(self.kernels[name], [*symbols, *buffers])
 
     def plan(self, launches: list[tuple[str, Any, list[tuple]]]) -> Callable[..., None]:
-        """A function of a stream, which it does not use, and of slots: see `bascule.runtime.plans`."""
+        """A function of a stream, which it does not use, and of slots: see `bascule.runtime.kernels.launch_plans`."""
 
         def plan(stream: int, *slots: int) -> None:
             for name, _, arguments in launches:

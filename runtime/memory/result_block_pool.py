@@ -16,7 +16,7 @@ import torch
 from torch import is_inference_mode_enabled as inference
 from torch._C import _storage_Use_Count as users_of
 
-from .tensors import empty, view
+from .allocation import empty, view
 
 LEAST = 1 << 20  # bytes of a block worth keeping
 LIMIT = 64 << 20  # bytes of all blocks that are kept, in use or not

@@ -6,9 +6,9 @@ from typing import Any, Literal, Protocol
 
 import torch
 
-from .alignment import ALIGNMENT
-from .boxed import Boxed, boxed
-from .kept_arenas import memory_apart
+from ..boxed import Boxed, boxed
+from ..memory.alignment import ALIGNMENT
+from ..memory.cuda_arena_views import memory_apart
 
 Direction = Literal["forward", "backward", "inference"]
 
@@ -73,7 +73,7 @@ class Limits:
 
 
 class Recorder(Protocol):
-    """The functions of `cudagraphs.py`."""
+    """The functions of `cudagraph_trees.py`."""
 
     def record(self, call: Boxed, what: Recording) -> Boxed: ...
     def capturing(self) -> bool: ...

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch.utils._pytree import treespec_loads
 
-from .boxed import Boxed
+from ..boxed import Boxed
+from ..memory.tensor_serialization import tensor_of
+from .flex_attention_chunks import in_chunks
 from .higher_order import below_autograd, structured
 from .loading import load
-from .query_chunks import in_chunks
-from .stored_tensors import tensor_of
 
 _MODULES = ("torch", "operator", "_operator", "math")  # where functions come from that are the same in every process
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
-from . import arenas, tensors
+from . import allocation, cpu_arena
 
 PATTERN = bytes.fromhex("5ba3ffff") * 2
 _blocks: dict[int, "weakref.ref[torch.Tensor]"] = {}  # address -> a block that is still there
@@ -25,12 +25,12 @@ def _filled(block: torch.Tensor) -> torch.Tensor:
 
 def empty(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """A tensor of unspecified contents."""
-    return _filled(tensors.empty(sizes, strides, dtype))
+    return _filled(allocation.empty(sizes, strides, dtype))
 
 
 def take_arena(size: int) -> torch.Tensor:
     """`arenas.take_arena`; what an earlier call left in the block is no longer there."""
-    return _filled(arenas.take_arena(size))
+    return _filled(cpu_arena.take_arena(size))
 
 
 def begins_unwritten(address: int) -> bool:

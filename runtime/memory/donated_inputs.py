@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
-from .tensors import empty as empty_cpu
-from .tensors import view
+from .allocation import empty as empty_cpu
+from .allocation import view
 
 
 def over(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:

@@ -1,13 +1,13 @@
 """What a generated module does with tensors on a GPU. Memory is that of PyTorch's caching allocator, whose blocks are freed in stream order.
 
-PyTorch's private functions for wrappers are named here and in `tensors.py`. Checked on torch 2.11 and 2.13.
+PyTorch's private functions for wrappers are named here and in `allocation.py`. Checked on torch 2.11 and 2.13.
 """
 
 import torch
 from torch._C._dynamo.guards import _empty_strided_cuda as empty  # type: ignore[attr-defined]
 from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[attr-defined]
 
-from .tensors import laid_out
+from .allocation import laid_out
 
 
 def take_arena(size: int, graph: str) -> torch.Tensor:

@@ -1,13 +1,13 @@
 """The memory of intermediates. A large block is kept between calls, one for all graphs of the process.
 
-What is freed and asked for again comes from elsewhere (`kept_blocks.py` says why): from memory that is in no cache, or not there yet.
+What is freed and asked for again comes from elsewhere (`result_block_pool.py` says why): from memory that is in no cache, or not there yet.
 Graphs that run one after another (a forward and its backward) share the kept block; it is the largest any of them asked for.
 """
 
 import torch
 
-from .kept_blocks import LEAST, release_blocks
-from .tensors import empty
+from .allocation import empty
+from .result_block_pool import LEAST, release_blocks
 
 _kept: list[torch.Tensor] = []  # at most one; `pop` and `append` are atomic
 

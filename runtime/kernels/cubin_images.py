@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from .cuda import CubinImage
+from .cuda_driver import CubinImage
 
 IMAGES = "images.json"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 try:
-    from ._native import Cubin, DriverError, Function, KernelError, Plan, open_driver
+    from .._native import Cubin, DriverError, Function, KernelError, Plan, open_driver
 except ImportError as error:
     raise ImportError(
         f"bascule was installed without its native launcher, which CUDA needs ({error}). It is built where there are a C++ compiler, "

@@ -9,9 +9,9 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from .boxed import Boxed, boxed
-from .constants import placed
-from .plans import Planner, vocabulary
+from ..boxed import Boxed, boxed
+from ..kernels.launch_plans import Planner, vocabulary
+from ..memory.placed_constants import placed
 
 PARAMETERS = 1024  # more ctypes does not pass: they are one array, see `lowering/cpu/kernels/entry.py`
 _numbers = itertools.count()

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .boxed import Boxed
+from ..boxed import Boxed
 from .extents import extent
 
 ALIGNMENT = 16  # bytes: the widest load

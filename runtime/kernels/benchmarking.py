@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .cuda import Function, Plan, current_stream
+from .cuda_driver import Function, Plan, current_stream
 
 ROUNDS, FIRST_ROUNDS = 15, 4  # of all, and of those in which nobody has dropped out
 HOPELESS = 1.3  # times the fastest: what is dropped

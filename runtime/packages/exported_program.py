@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .extents import overlap, overlaps_itself
-from .packaged_graphs import Graphs, check_machine
-from .packages import PackageError, unpack
+from ..memory.extents import overlap, overlaps_itself
+from ..memory.tensor_serialization import tensor_of
+from .container import PackageError, unpack
+from .graph_loader import Graphs, check_machine
 from .size_expressions import parsed, value_of
-from .stored_tensors import tensor_of
 
 FORMAT = 5  # of what a package tells of a program
 

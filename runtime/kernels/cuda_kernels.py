@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from .cuda import CubinImage, Plan, load_kernels
-from .plans import Launch, variant_of
+from .cuda_driver import CubinImage, Plan, load_kernels
+from .launch_plans import Launch, variant_of
 
 Source: TypeAlias = Mapping[str, Any]  # of a kernel, for the compiler
 

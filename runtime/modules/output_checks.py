@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .tensors import has_layout
+from ..memory.allocation import has_layout
 
 
 def check_finite(what: str, tensor: torch.Tensor) -> None:

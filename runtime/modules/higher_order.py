@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .boxed import Boxed
+from ..boxed import Boxed
 
 
 def below_autograd(operator: Callable[..., Any]) -> Callable[..., Any]:

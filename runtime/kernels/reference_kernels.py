@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from .plans import Argument, Launch, Plan, Planner
+from .launch_plans import Argument, Launch, Plan, Planner
 
 Reference: TypeAlias = Callable[[Sequence[int], Sequence[int]], None]  # (symbols, addresses)
 

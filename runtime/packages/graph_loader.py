@@ -1,4 +1,4 @@
-"""The graphs of a package as functions: whole ones, and chains of them (`chains.py`)."""
+"""The graphs of a package as functions: whole ones, and chains of them (`split_graph.py`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from .boxed import Boxed
-from .chains import chained, constant, located
-from .loading import Kernels, load
-from .object_code import ObjectCode, ObjectCodeError
-from .plans import Planner
-from .processor import instruction_sets
-from .stored_tensors import tensor_of
+from ..boxed import Boxed
+from ..kernels.elf_loader import ObjectCode, ObjectCodeError
+from ..kernels.launch_plans import Planner
+from ..kernels.processor import instruction_sets
+from ..memory.tensor_serialization import tensor_of
+from ..modules.loading import Kernels, load
+from ..modules.split_graph import chained, constant, located
 
 
 def check_machine(processor: Sequence[str], capabilities: Mapping[str, int]) -> None:
@@ -24,7 +24,7 @@ def check_machine(processor: Sequence[str], capabilities: Mapping[str, int]) -> 
             f"compiled for a processor with {', '.join(sorted(lacking)[:8])}, which this one lacks: compile the program on this machine"
         )
     for device, wanted in capabilities.items():
-        from .cuda import capability
+        from ..kernels.cuda_driver import capability
 
         found = capability(torch.device(device).index)
         if found != wanted:
@@ -61,7 +61,7 @@ def _kernels(device: torch.device, blobs: Mapping[str, bytes]) -> Kernels | Plan
     """The compiled kernels, loaded for `device`."""
     if device.type == "cpu":
         return ObjectCode.load(blobs["object"])
-    from .cubin_images import images_of  # needs the native launcher, as nothing on a CPU does
-    from .planned_kernels import PlannedKernels
+    from ..kernels.cubin_images import images_of  # needs the native launcher, as nothing on a CPU does
+    from ..kernels.cuda_kernels import PlannedKernels
 
     return PlannedKernels(images_of(blobs), device.index)

@@ -1,0 +1,1 @@
+"""Memory of a running graph: arenas, pools of result blocks, donated inputs, allocation, extents."""
