@@ -20,22 +20,22 @@ from typing import Any
 BEGAN = time.time()  # seconds since the epoch; no source of ours was read before, but this file
 
 _PUBLIC = {
-    "aot_compile": "ahead_of_time",
-    "aot_load": "runtime.program",
+    "aot_compile": "export.aot_compile",
+    "aot_load": "runtime.packages.exported_program",
     "BasculeError": "errors",
     "CompilerError": "errors",
-    "Explanation": "explanation",
+    "Explanation": "entry.explain",
     "Options": "options",
     "UnsupportedError": "errors",
     "UserError": "errors",
-    "compile_fx": "fx_entry",
-    "compile_fx_inner": "fx_entry",
-    "compile_graph": "compile",
-    "counters": "counting",
-    "explain": "explanation",
+    "compile_fx": "entry.compile_fx",
+    "compile_fx_inner": "entry.compile_fx",
+    "compile_graph": "compiler.compile_graph",
+    "counters": "reporting.counters",
+    "explain": "entry.explain",
     "list_modes": "options",
     "list_options": "options",
-    "memory_efficient_fusion": "fx_entry",
+    "memory_efficient_fusion": "entry.compile_fx",
 }
 
 __all__ = list(_PUBLIC)
@@ -56,7 +56,7 @@ def register_artifacts() -> None:
     if "torch.compiler._cache" not in sys.modules:
         return
     try:
-        import_module(f"{__name__}.cache_artifacts")
+        import_module(f"{__name__}.cache.artifacts")
     except Exception as error:  # another PyTorch has what that needs elsewhere: its own import must not fail for that
         import_module(f"{__name__}.dialect.interrupts").pass_on(error)
         told = f"{type(error).__name__}: {error}"

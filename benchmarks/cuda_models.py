@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from bascule.counting import counters
+from bascule.reporting.counters import counters
 
 from .cuda_model_cases import CASES, CudaModelCase
 from .measure import FILLING, is_asked_for, print_ratios, print_table, save

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from bascule.runtime.cudagraphs import cudagraph_trees
 
-from bascule.backend import compile_dynamo_graph
-from bascule.pools import pool_bytes
-from bascule.record import Record
+from bascule.cudagraphs.pool_size import pool_bytes
+from bascule.entry.backend import compile_dynamo_graph
+from bascule.reporting.compile_record import Record
 
 from .cuda_model_cases import CASES, CudaModelCase
 from .cuda_models import compiled, distance, gradient, reference, step_of

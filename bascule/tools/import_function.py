@@ -21,10 +21,10 @@ from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import import_graph
 
-from ..dynamo_errors import TorchDynamoException, raised_as_is
-from ..fallback import operator_by_operator
+from ..compiler.fallback import operator_by_operator
 from ..options import Options
 from ..pipelines import STAGES, up_to
+from ..reporting.raise_through_dynamo import TorchDynamoException, raised_as_is
 from .example_inputs import parse_inputs
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ..cache_directory import clear, statistics
+from ..cache.disk.directory import clear, statistics
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

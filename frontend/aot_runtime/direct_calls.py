@@ -145,7 +145,7 @@ def _plain(metadata: Any, args: Sequence[Any]) -> bool:
 def _unwrapped(graph: Any) -> Boxed:
     """What a compiled graph of ours, called before, calls; one of Inductor's (`on_error`) is called as it is."""
     call = getattr(graph, "call", graph) if isinstance(graph, OutputCode) else graph
-    finished = getattr(call, "finished", None)  # see bascule/first_call.py
+    finished = getattr(call, "finished", None)  # see bascule/compiled/deferred.py
     return call if finished is None else finished()
 
 

@@ -30,7 +30,7 @@ if what != "look":
 if what == "save":
     file.write_bytes(torch.compiler.save_cache_artifacts()[0])
 
-from bascule.counting import counters  # noqa: E402
+from bascule.reporting.counters import counters  # noqa: E402
 
 groups = {name: counters()[name] for name in ("cache", "traces")}
 warned = [str(one.message) for one in given if one.category.__name__ == "CacheWarning"]

@@ -3,9 +3,9 @@
 import torch
 
 import bascule
-from bascule.cache_entries import KINDS
-from bascule.cache_signature import content_of
-from bascule.cache_store import Store
+from bascule.cache.disk.entry_paths import KINDS
+from bascule.cache.disk.signing import content_of
+from bascule.cache.disk.store import Store
 
 
 def run(function, *args, dynamic=None, **options):

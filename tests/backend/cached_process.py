@@ -14,7 +14,9 @@ compiled = torch.compile(
 )
 out = compiled(x, w)
 out.square().sum().backward()
-compiler = [name for name in ("torch_mlir", "bascule.dialect.mlir", "bascule.compile") if name in sys.modules]
+compiler = [
+    name for name in ("torch_mlir", "bascule.dialect.mlir", "bascule.compiler.compile_graph") if name in sys.modules
+]
 json.dump(
     {
         "out": out.tolist(),

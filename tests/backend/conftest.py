@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bascule.counting import reset_counters
+from bascule.reporting.counters import reset_counters
 
 
 @pytest.fixture(autouse=True)

@@ -8,5 +8,7 @@ from test_kept_parts import CASES, called
 import bascule
 
 found = {name: [x.tolist() for x in called(name, "bascule", on_error="raise")] for name in CASES}
-compiler = [name for name in ("torch_mlir", "bascule.dialect.mlir", "bascule.compile") if name in sys.modules]
+compiler = [
+    name for name in ("torch_mlir", "bascule.dialect.mlir", "bascule.compiler.compile_graph") if name in sys.modules
+]
 json.dump({"found": found, "traces": bascule.counters()["traces"], "compiler": compiler}, sys.stdout)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import torch
 
-from bascule import recordings, replay, unrecordable
+from bascule.cudagraphs import capture_plan, cudagraphify, unsafe_operators
 
 
 class Trees:
@@ -79,12 +79,12 @@ def as_if_on_a_gpu(monkeypatch):
     def devices(graph):
         return {torch.device("cuda:0"): next(iter(graph.nodes))}
 
-    for module in (recordings, unrecordable):
+    for module in (capture_plan, unsafe_operators):
         monkeypatch.setattr(module, "on_gpu", lambda x: True)
-    for module in (recordings, replay):
+    for module in (capture_plan, cudagraphify):
         monkeypatch.setattr(module, "devices_of", devices)
-    made = replay.Replays.of
-    monkeypatch.setattr(replay.Replays, "of", staticmethod(lambda gm, options: _with(made(gm, options), trees)))
+    made = cudagraphify.Replays.of
+    monkeypatch.setattr(cudagraphify.Replays, "of", staticmethod(lambda gm, options: _with(made(gm, options), trees)))
     return trees
 
 

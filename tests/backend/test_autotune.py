@@ -12,8 +12,9 @@ from bascule.runtime.kernels import benchmarking, cuda_driver
 from target_cases import CASES, results, tolerance
 
 import bascule
-from bascule import autotune, targets
-from bascule.autotune import tune
+from bascule.compiler import autotune
+from bascule.compiler.autotune import tune
+from bascule.targets import select
 
 NAMES = ["pointwise", "transposed", "sum of columns", "softmax", "a long row", "layer_norm with gradients", "in place"]
 
@@ -78,10 +79,10 @@ def tuned(monkeypatch, function, *inputs):
             found.append((before, str(kernel.attributes["schedule"]), record.untuned))
         return compile_(self, module, record)
 
-    compile_ = targets.Interpret.compile
+    compile_ = select.Interpret.compile
     torch._dynamo.reset()
     with monkeypatch.context() as patch:
-        patch.setattr(targets.Interpret, "compile", interpret)
+        patch.setattr(select.Interpret, "compile", interpret)
         explanation = bascule.explain(function, *inputs, options={"target": "interpret", "on_error": "raise"})
     (kernel,) = explanation.graphs[0].kernels
     return *found[0], kernel.tuned

@@ -96,14 +96,14 @@ def test_an_operator_without_a_rule_is_counted_with_its_reason():
 
 
 def test_an_unsupported_device_is_named(monkeypatch):
-    monkeypatch.setattr("bascule.devices.KINDS", ("cuda",))
+    monkeypatch.setattr("bascule.targets.placement.KINDS", ("cuda",))
     compiled = torch.compile(lambda x: x + 1, backend="bascule", options={"on_error": "raise"})
     with pytest.raises(bascule.UnsupportedError, match="on device 'cpu'"):
         compiled(torch.randn(3))
 
 
 def test_an_unsupported_device_falls_back_by_default(monkeypatch):
-    monkeypatch.setattr("bascule.devices.KINDS", ("cuda",))
+    monkeypatch.setattr("bascule.targets.placement.KINDS", ("cuda",))
     x = torch.randn(3)
     with pytest.warns(FallbackWarning, match="on device 'cpu'"):
         out = torch.compile(lambda x: x + 1, backend="bascule")(x)

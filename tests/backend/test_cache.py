@@ -13,9 +13,10 @@ from cached_calls import counted, entries, gated, inputs, run, store
 from raising_pass import Raises
 
 import bascule
-from bascule import cache_directory, cache_key, trace_cache, versions
-from bascule.cache_entries import KINDS
-from bascule.cache_limit import trim
+from bascule.cache import graph_key, trace_cache, versions
+from bascule.cache.disk import directory
+from bascule.cache.disk.entry_paths import KINDS
+from bascule.cache.disk.eviction import trim
 from bascule.tools import main as command
 
 PROCESS = Path(__file__).with_name("cached_process.py")
@@ -110,7 +111,7 @@ def test_another_version_misses(folder, monkeypatch):
     x, w = inputs()
     run(gated, x, w)
     known = versions.versions()
-    monkeypatch.setattr(cache_key, "versions", lambda: {**known, "torch": "9.9"})
+    monkeypatch.setattr(graph_key, "versions", lambda: {**known, "torch": "9.9"})
     monkeypatch.setattr(trace_cache, "versions", lambda: {**known, "torch": "9.9"})
     run(gated, x, w)
     assert counted() == {"miss": 2, "stored": 2}
@@ -226,17 +227,17 @@ def test_storing_keeps_to_the_limit(folder, monkeypatch):
     for number in range(20):
         kernels.put(f"{number:02x}" * 32, bytes(9000))
     run(gated, *inputs())
-    assert sum(found["bytes"] for found in list(cache_directory.statistics().values())[1:]) <= 100000
+    assert sum(found["bytes"] for found in list(directory.statistics().values())[1:]) <= 100000
     assert len(list((folder / "kernels").rglob("??/*"))) > 3
 
 
 def test_the_limit_is_the_environments(monkeypatch):
-    assert cache_directory.limit() == 2 << 30
+    assert directory.limit() == 2 << 30
     monkeypatch.setenv("BASCULE_CACHE_LIMIT", "1000")
-    assert cache_directory.limit() == 1000
+    assert directory.limit() == 1000
     monkeypatch.setenv("BASCULE_CACHE_LIMIT", "500M")
     with pytest.warns(UserWarning, match=r"\$BASCULE_CACHE_LIMIT is '500M', which is no number of bytes"):
-        assert cache_directory.limit() == 2 << 30
+        assert directory.limit() == 2 << 30
 
 
 def test_source_that_changed_after_it_was_imported(tmp_path, monkeypatch):

@@ -15,9 +15,9 @@ from cached_calls import counted, entries, gated, inputs, opened, run, store
 from torch.compiler._cache import CacheArtifactManager
 
 import bascule
-from bascule import cache_artifacts
-from bascule.cache_artifacts import GraphArtifact, TraceArtifact
-from bascule.cache_signature import key_of, signed
+from bascule.cache import artifacts
+from bascule.cache.artifacts import GraphArtifact, TraceArtifact
+from bascule.cache.disk.signing import key_of, signed
 from bascule.errors import CacheWarning
 
 PROCESS = Path(__file__).with_name("artifacts_process.py")
@@ -27,7 +27,7 @@ SECRET = "a secret of two machines, 32 or more"
 @pytest.fixture(autouse=True)
 def untold(monkeypatch):
     """No test has warned."""
-    monkeypatch.setattr(cache_artifacts, "_told", set())
+    monkeypatch.setattr(artifacts, "_told", set())
 
 
 def process(*arguments, folder, **environment):
@@ -67,7 +67,7 @@ import torch
 known = torch.compiler._cache.CacheArtifactFactory._artifact_types
 assert "bascule" in known and "bascule_traces" in known
 heavy = [name for name in sys.modules if name.startswith(("bascule.", "torch._dynamo", "torch._inductor", "torch_mlir"))]
-assert heavy == ["bascule.cache_artifacts"], heavy
+assert heavy == ["bascule.cache.artifacts"], heavy
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -90,7 +90,7 @@ def recorded(function, *args):
     with CacheArtifactManager.with_fresh_cache():
         run(function, *args)
         found = CacheArtifactManager._new_cache_artifacts
-        return {kind: (found[name][0].key, found[name][0].content) for kind, name in cache_artifacts.TYPES.items()}
+        return {kind: (found[name][0].key, found[name][0].content) for kind, name in artifacts.TYPES.items()}
 
 
 def forged(content, file):
@@ -193,7 +193,7 @@ def test_a_pytorch_that_keeps_its_artifacts_elsewhere_is_imported_all_the_same()
     program = """
 import warnings, torch, torch.compiler._cache, sys
 import bascule
-del sys.modules["bascule.cache_artifacts"], torch.compiler._cache.CacheArtifactFactory
+del sys.modules["bascule.cache.artifacts"], torch.compiler._cache.CacheArtifactFactory
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     bascule.register_artifacts()

@@ -16,10 +16,10 @@ from bascule.runtime.packages.container import PackageError, pack, unpack
 from cached_calls import counted, entries, gated, inputs, opened, resigned, run, store
 
 import bascule
-from bascule import cache_limit
-from bascule.cache_directory import clear, statistics
-from bascule.cache_files import Refused
-from bascule.cache_limit import trim
+from bascule.cache.disk import eviction
+from bascule.cache.disk.directory import clear, statistics
+from bascule.cache.disk.eviction import trim
+from bascule.cache.disk.files import Refused
 from bascule.errors import CacheWarning
 
 PROCESS = Path(__file__).with_name("cached_process.py")
@@ -175,7 +175,7 @@ def test_a_lower_limit_holds_at_once(folder):
 
 def test_stores_do_not_look_at_every_entry_each_time(folder, monkeypatch):
     looks = []
-    monkeypatch.setattr(cache_limit, "trim", lambda *about: looks.append(about))
+    monkeypatch.setattr(eviction, "trim", lambda *about: looks.append(about))
     for number in range(200):
         store(folder, "graphs", 80_000_000).put(f"{number:064x}", bytes(100_000))
     assert 1 <= len(looks) <= 4, "200 stores of a hundredth of an eighth: two looks, and one at the begin"

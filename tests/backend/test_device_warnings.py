@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule import device_warnings
-from bascule.device_warnings import F32_PRODUCTS, subjects_of, warn_about
+from bascule.reporting import device_warnings
+from bascule.reporting.device_warnings import F32_PRODUCTS, subjects_of, warn_about
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
@@ -58,11 +58,14 @@ def test_bf16_is_not_there(monkeypatch):
 
 def test_a_process_that_loads_a_trace_is_warned_too(tmp_path, monkeypatch):
     monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("bascule.compile.subjects_of", lambda gm, device: (F32_PRODUCTS,))
+    monkeypatch.setattr("bascule.compiler.compile_graph.subjects_of", lambda gm, device: (F32_PRODUCTS,))
     told = []
-    for module in ("bascule.compile", "bascule.kept_graphs"):
+    for module in ("bascule.compiler.compile_graph", "bascule.cache.trace_entry"):
         monkeypatch.setattr(f"{module}.warn_about", lambda *about, module=module: told.append((module, *about)))
     for _ in range(2):
         torch._dynamo.reset()
         torch.compile(lambda x: x @ x, backend="bascule", options={"on_error": "raise"})(torch.ones(3, 3))
-    assert told == [("bascule.compile", (F32_PRODUCTS,), CPU), ("bascule.kept_graphs", [F32_PRODUCTS], CPU)]
+    assert told == [
+        ("bascule.compiler.compile_graph", (F32_PRODUCTS,), CPU),
+        ("bascule.cache.trace_entry", [F32_PRODUCTS], CPU),
+    ]

@@ -6,8 +6,8 @@ from bascule.runtime.memory import cuda_allocation
 from torch._subclasses import FakeTensorMode
 from torch.fx import Graph, GraphModule
 
-from bascule.devices import CPU, Placement, placement_of
 from bascule.errors import UnsupportedError
+from bascule.targets.placement import CPU, Placement, placement_of
 
 aten = torch.ops.aten
 FIRST, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)

@@ -40,7 +40,7 @@ def test_a_training_step_is_explained_forward_and_backward():
 
 
 def test_a_fallback_is_told(monkeypatch):
-    monkeypatch.setattr("bascule.devices.KINDS", ("cuda",))
+    monkeypatch.setattr("bascule.targets.placement.KINDS", ("cuda",))
     with pytest.warns(bascule.errors.FallbackWarning):
         explanation = bascule.explain(lambda x: x + 1, torch.ones(3))
     (graph,) = explanation.graphs

@@ -11,12 +11,12 @@ import torch
 from bascule.lowering.cpu.jit.machine_code import MachineCode
 
 import bascule
+from bascule.compiled.deferred import FinishedAtFirstCall
 from bascule.errors import CompilerError, FallbackWarning
-from bascule.first_call import FinishedAtFirstCall
 
 COMPILES_ONLY = """
 import torch
-from bascule.compile import compile_graph
+from bascule.compiler.compile_graph import compile_graph
 from bascule.frontend.aot.compile_autograd import decomposed
 from bascule.options import make_options
 from torch.fx.experimental.proxy_tensor import make_fx

@@ -12,8 +12,8 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import bascule
-from bascule.counting import counters, reset_counters
 from bascule.errors import FreezingWarning
+from bascule.reporting.counters import counters, reset_counters
 
 aten = torch.ops.aten
 OPTIONS = {"freezing": True, "on_error": "raise"}

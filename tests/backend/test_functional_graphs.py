@@ -6,7 +6,7 @@ from bascule.frontend.aot.retrace import writes_to
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule.fx_entry import compile_fx_inner
+from bascule.entry.compile_fx import compile_fx_inner
 
 
 @torch.library.custom_op("bascule_tests::add_to", mutates_args=("x",))

@@ -13,8 +13,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import bascule
+from bascule.entry.compile_fx import compile_fx, compile_fx_inner
 from bascule.errors import UserError
-from bascule.fx_entry import compile_fx, compile_fx_inner
 from bascule.options import PASSES
 
 aten = torch.ops.aten

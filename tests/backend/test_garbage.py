@@ -5,7 +5,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from bascule.garbage import collections_paused
+from bascule.compiler.gc_pause import collections_paused
 
 
 def test_paused_inside_and_as_it_was_outside():

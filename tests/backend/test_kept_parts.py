@@ -18,9 +18,9 @@ from torch._higher_order_ops.scan import scan
 from torch.nn.attention.flex_attention import flex_attention
 
 import bascule
+from bascule.cache.trace_entry import EntryWriter, Lines
+from bascule.compiled.serialized import KeptChain, KeptConstant, NotKept, kept_object, kept_of
 from bascule.errors import FallbackWarning
-from bascule.kept_graphs import EntryWriter, Lines
-from bascule.kept_parts import KeptChain, KeptConstant, NotKept, kept_object, kept_of
 
 HIT = {"miss": 1, "stored": 1, "hit": 1}
 
@@ -126,7 +126,7 @@ def test_a_hit_is_neither_traced_nor_compiled(folder, monkeypatch, name):
     first = called(name, "bascule", on_error="raise")
     cuts = bascule.counters()["cuts"]
     assert cuts and counted() == {"miss": 1, "stored": 1}
-    monkeypatch.setattr("bascule.directions.compile_direction", None)
+    monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
     second = called(name, "bascule", on_error="raise")
     assert counted() == HIT
     assert all(map(torch.equal, first, second))
@@ -156,7 +156,7 @@ def test_other_sizes_and_the_branch_not_taken_at_first(folder, monkeypatch):
         given = torch.ones(3, 4), *((-torch.ones(5, 6), torch.rand(2, 2)) if time else ())
         for x in given:
             torch.testing.assert_close(compiled(x), branches(x))
-        monkeypatch.setattr("bascule.directions.compile_direction", None)
+        monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
     assert counted() == HIT
 
 
@@ -282,7 +282,7 @@ def test_a_part_that_is_not_compiled_is_a_bypass_with_its_reason(folder, monkeyp
     def broken(*args):
         raise KeyError("the injected failure")
 
-    monkeypatch.setattr("bascule.compile.to_python", broken)
+    monkeypatch.setattr("bascule.compiler.compile_graph.to_python", broken)
     for _ in range(2):
         with pytest.warns(FallbackWarning):
             assert torch.equal(*called("sizes from data", "bascule"), *called("sizes from data", "eager"))

@@ -10,13 +10,13 @@ from cached_calls import run
 from stand_in_trees import Model
 
 import bascule
+from bascule.cudagraphs.capture_plan import Refusal
+from bascule.cudagraphs.cudagraphify import UNFOLLOWED, Replays
+from bascule.cudagraphs.pool_size import Pool
+from bascule.cudagraphs.serialized import KeptReplay
 from bascule.errors import ReplayWarning
-from bascule.kept_replays import KeptReplay
 from bascule.options import make_options
-from bascule.pools import Pool
-from bascule.record import Record
-from bascule.recordings import Refusal
-from bascule.replay import UNFOLLOWED, Replays
+from bascule.reporting.compile_record import Record
 
 
 def counted():
@@ -51,7 +51,7 @@ def test_a_training_step_that_is_loaded_is_replayed_as_it_was(folder, on_cpu, mo
     train(model)
     first = on_cpu.made[:]
     assert counted() == {"miss": 1, "stored": 1}
-    monkeypatch.setattr("bascule.directions.compile_direction", None)
+    monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
     train(model)
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
     assert bascule.counters()["cudagraphs"] == {"graphs": 4, "recordings": 4}
@@ -177,7 +177,7 @@ def test_a_graph_in_parts_is_replayed_as_it_was(folder, on_cpu, monkeypatch):
     for _ in range(2):
         x, w = torch.randn(5, 5), torch.randn(5)
         torch.testing.assert_close(run(parts, x, w, cudagraphs=True), parts(x, w))
-        monkeypatch.setattr("bascule.directions.compile_direction", None)
+        monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
     assert counted() == {"miss": 1, "stored": 1, "hit": 1} and len(on_cpu.made) == 4
     assert bascule.counters()["cudagraphs"] == {"graphs": 4}
     for before, now in zip(on_cpu.made[:2], on_cpu.made[2:], strict=True):

@@ -63,10 +63,10 @@ def test_why_nothing_is_replayed_on_a_cpu(logged):
 
 
 def test_inductors_log_names_ours(logged):
-    from bascule import traces
+    from bascule.reporting import logs
 
     torch._dynamo.reset()
-    traces._tell_of_log.cache_clear()
+    logs._tell_of_log.cache_clear()
     torch._logging.set_logs(inductor=logging.INFO)
     logger = logging.getLogger("torch._inductor")
     logger.addHandler(logged.handler)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bascule.backend import compile_dynamo_graph
+from bascule.entry.backend import compile_dynamo_graph
 
 META = torch.empty(3, 4, device="meta")
 CASES = {

@@ -11,11 +11,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map_only
 
 import bascule
-from bascule import unrecordable
-from bascule.backend import compile_dynamo_graph
-from bascule.devices import host_work
-from bascule.pools import Pool, pool_bytes, pool_of
-from bascule.recordings import Refusal, mark, placeholders, recording_of
+from bascule.cudagraphs import unsafe_operators
+from bascule.cudagraphs.capture_plan import Refusal, mark, placeholders, recording_of
+from bascule.cudagraphs.pool_size import Pool, pool_bytes, pool_of
+from bascule.entry.backend import compile_dynamo_graph
+from bascule.targets.placement import host_work
 
 
 def traced(function, *shapes, static=(), names=(), devices=None):
@@ -25,7 +25,7 @@ def traced(function, *shapes, static=(), names=(), devices=None):
         if node.op == "placeholder":
             where = torch.device(devices[number] if devices else "cuda:0")
         else:
-            near = [x.device for n in node.all_input_nodes for x in unrecordable.tensors(n.meta.get("val"))]
+            near = [x.device for n in node.all_input_nodes for x in unsafe_operators.tensors(n.meta.get("val"))]
             where = node.kwargs.get("device") or max(near, key=str, default=torch.device("cpu"))
         node.meta["val"] = tree_map_only(FakeTensor, partial(_on, where), node.meta.get("val"))
     mark(gm, (n in static for n in range(len(shapes))), list(names))
@@ -116,7 +116,7 @@ def test_a_number_is_refused():
     ],
 )
 def test_operators_that_no_recording_holds(function, shapes, operators):
-    found = unrecordable.unrecordable(traced(function, *shapes).graph)
+    found = unsafe_operators.unrecordable(traced(function, *shapes).graph)
     assert [node.target._schema.name.removeprefix("aten::") for node in found] == operators
     assert all("CUDA graph" in reason for reason in found.values())
 
@@ -130,7 +130,7 @@ def test_an_author_may_mark_an_operator():
         return x.clone()
 
     synchronises.register_fake(torch.empty_like)
-    (reason,) = unrecordable.unrecordable(traced(lambda x: (synchronises(x) + 1,), (4,)).graph).values()
+    (reason,) = unsafe_operators.unrecordable(traced(lambda x: (synchronises(x) + 1,), (4,)).graph).values()
     assert "author" in reason
 
 
@@ -181,7 +181,7 @@ def test_a_count_on_the_cpu_is_written_beside_the_recording(on_cpu, monkeypatch)
         (write,) = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
         return {node: "on the CPU" for node in (write.args[1], write)}
 
-    monkeypatch.setattr("bascule.compile.host_work", work)
+    monkeypatch.setattr("bascule.compiler.compile_graph.host_work", work)
     model = Counting()
     call = compiled(model)
     for number in range(1, 5):

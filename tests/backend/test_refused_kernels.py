@@ -17,8 +17,8 @@ from bascule.runtime.kernels.reference_kernels import PartlyCompiledPlans
 from target_cases import CASES, DYNAMIC, gpt2, results, tolerance, training_step
 
 import bascule
-from bascule import targets
 from bascule.errors import FallbackWarning
+from bascule.targets import select
 
 # target -> the lowering of a kernel, and what makes its code
 LOWERINGS = {"interpret": (TritonFunction, "emit"), "cpu": (CpuFunction, "fill")}
@@ -192,12 +192,10 @@ def all_by_reference(monkeypatch):
         names = refusals._kernels()
         made.extend(names)
         references = {name: ReferenceKernel(refusals.module, name, device) for name in names}
-        variants = {
-            f"{n}{v}": r for n, r in references.items() for v in (targets.WIDE, targets.NARROW, targets.ALIGNED)
-        }
+        variants = {f"{n}{v}": r for n, r in references.items() for v in (select.WIDE, select.NARROW, select.ALIGNED)}
         return PartlyCompiledPlans(planner, variants)
 
-    monkeypatch.setattr(targets, "_beside", beside)
+    monkeypatch.setattr(select, "_beside", beside)
     return made
 
 

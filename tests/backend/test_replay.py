@@ -10,7 +10,7 @@ from stand_in_trees import Log, Model, Trees, boxed, compiled
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import bascule
-from bascule.directions import compile_direction
+from bascule.compiler.autograd_graph import compile_direction
 from bascule.errors import CompilerError, ReplayWarning
 from bascule.options import make_options
 

@@ -15,8 +15,8 @@ from torch._inductor.output_code import OutputCode
 from torch.testing._internal.two_tensor import TwoTensor
 
 import bascule
-from bascule import graph_entries, trace_cache
-from bascule.cache_store import Store
+from bascule.cache import graph_entry, trace_cache
+from bascule.cache.disk.store import Store
 
 
 def counted():
@@ -30,7 +30,7 @@ def test_a_hit_is_neither_traced_nor_compiled(folder, monkeypatch):
     x, w = inputs()
     first = run(gated, x, w)
     assert counted() == {"miss": 1, "stored": 1}
-    monkeypatch.setattr("bascule.directions.compile_direction", None)
+    monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
     assert torch.equal(run(gated, x, w), first)
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
     torch.testing.assert_close(first, gated(x, w))
@@ -305,4 +305,4 @@ def test_a_version_of_pytorch_that_was_not_checked(folder, monkeypatch):
     monkeypatch.setattr(torch, "__version__", "9.9.0")
     run(gated, *inputs())
     assert counted() == {"bypass: PyTorch 9.9 is not among the versions that were checked": 1}
-    assert graph_entries.bypassed(bascule.Options()) is None
+    assert graph_entry.bypassed(bascule.Options()) is None

@@ -16,9 +16,10 @@ from torch._higher_order_ops import while_loop
 from wrong_pass import Wrong
 
 import bascule
-from bascule import debugging, pipelines
-from bascule.checked_interpreter import CheckedInterpreter, MetadataMismatch
-from bascule.graph_arguments import differences
+from bascule import pipelines
+from bascule.debugging.checked_interpreter import CheckedInterpreter, MetadataMismatch
+from bascule.debugging.compare_results import differences
+from bascule.entry import debug_backends
 
 add(Wrong)
 WRONG = ",".join(pipelines.DEFAULT).replace("canonicalize", "test-wrong,canonicalize")
@@ -394,5 +395,5 @@ def test_a_trace_has_our_stages(tmp_path):
 
 def test_the_backends_are_described():
     for name in BACKENDS:
-        assert getattr(debugging, name).__doc__
-        assert name in debugging.__doc__
+        assert getattr(debug_backends, name).__doc__
+        assert name in debug_backends.__doc__

@@ -9,11 +9,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
 import bascule
-from bascule.agreement import disagreements
-from bascule.dumped_graphs import _loaded, traced
-from bascule.graph_arguments import differences
-from bascule.graph_source import LITERAL
-from bascule.graph_symbols import Symbols
+from bascule.debugging.accuracy import disagreements
+from bascule.debugging.compare_results import differences
+from bascule.debugging.fx_source import LITERAL
+from bascule.debugging.symbol_values import Symbols
+from bascule.entry.run_reproducer import _loaded, traced
 
 
 def found(x):

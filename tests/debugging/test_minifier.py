@@ -11,7 +11,7 @@ from wrong_pass import Wrong
 
 import bascule
 from bascule import pipelines
-from bascule.dumped_graphs import _loaded, traced
+from bascule.entry.run_reproducer import _loaded, traced
 
 add(Wrong)
 WRONG = ",".join(pipelines.DEFAULT).replace("canonicalize", "test-wrong,canonicalize")
@@ -77,7 +77,7 @@ def test_sizes_that_data_decides(minified):
 
 
 def test_a_bug_in_the_compiler_behind_a_fallback(minified, monkeypatch):
-    from bascule import compile as driver
+    from bascule.compiler import compile_graph as driver
 
     whole = driver.to_python
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from bascule.backend import compile_dynamo_graph
-from bascule.record import Record
+from bascule.entry.backend import compile_dynamo_graph
+from bascule.reporting.compile_record import Record
 
 
 def leaf(*sizes: int) -> torch.Tensor:

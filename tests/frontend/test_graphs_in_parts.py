@@ -5,7 +5,7 @@ import torch
 from against_eager import check, cut_at, leaf
 
 import bascule
-from bascule.counting import counters, reset_counters
+from bascule.reporting.counters import counters, reset_counters
 
 OLD = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 12)  # PyTorch 2.11
 

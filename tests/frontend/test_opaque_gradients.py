@@ -6,7 +6,7 @@ from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from functorch.compile import make_boxed_func
 
 import bascule
-from bascule import unrecordable
+from bascule.cudagraphs import unsafe_operators
 
 
 @torch.library.custom_op("bascule_tests::grouped", mutates_args=())
@@ -131,8 +131,8 @@ def test_no_cuda_graph_holds_either(monkeypatch):
     found = []
 
     def compiler(gm, inputs, **direction):
-        monkeypatch.setattr(unrecordable, "on_gpu", lambda x: True)
-        found.append({str(node.target): reason for node, reason in unrecordable.unrecordable(gm.graph).items()})
+        monkeypatch.setattr(unsafe_operators, "on_gpu", lambda x: True)
+        found.append({str(node.target): reason for node, reason in unsafe_operators.unrecordable(gm.graph).items()})
         return make_boxed_func(gm.forward)
 
     def backend(gm, inputs):

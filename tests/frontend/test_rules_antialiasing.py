@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from against_eager import check, leaf
 
-from bascule.backend import compile_dynamo_graph
+from bascule.entry.backend import compile_dynamo_graph
 
 SIZES = {
     "shrunk": ((20, 30), (7, 11)),

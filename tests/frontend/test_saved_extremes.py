@@ -7,7 +7,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointPolicy
 
-from bascule.backend import compile_dynamo_graph
+from bascule.entry.backend import compile_dynamo_graph
 
 INFINITY = float("inf")
 EXTREMES = {

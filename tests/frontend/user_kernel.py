@@ -8,7 +8,7 @@ import triton.language as tl
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_functional
 from torch._subclasses import FakeTensorMode
 
-from bascule.compile import compile_graph
+from bascule.compiler.compile_graph import compile_graph
 from bascule.options import Options
 
 aten = torch.ops.aten

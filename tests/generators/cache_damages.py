@@ -11,7 +11,7 @@ from random import Random
 
 from bascule.runtime.packages.container import pack, unpack
 
-from bascule.cache_signature import content_of, key_of, signed
+from bascule.cache.disk.signing import content_of, key_of, signed
 
 OTHER = 12345  # a user who is nobody
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
-from bascule import cache_files
-from bascule.cache_signature import FOLDER
+from bascule.cache.disk import files
+from bascule.cache.disk.signing import FOLDER
 
 from .cache_damages import OTHER, Damage, Does
 
@@ -121,7 +121,7 @@ def _on_open(root: Path, kind: str, random: Random, stack: ExitStack) -> None:
     def fails(*args, **kwargs):
         return _Failing(builtins.open(*args, **kwargs), error)
 
-    stack.enter_context(patch.object(cache_files, "open", fails, create=True))
+    stack.enter_context(patch.object(files, "open", fails, create=True))
 
 
 SYSTEM = {

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bascule.cache_files import Refused
-from bascule.cache_store import Store
+from bascule.cache.disk.files import Refused
+from bascule.cache.disk.store import Store
 from bascule.errors import CacheWarning
 
 from .cache_writers import KEYS, KIND, USER, child, stamped, waited

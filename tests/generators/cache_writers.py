@@ -12,10 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 
-from bascule.cache_entries import entries, unfinished
-from bascule.cache_files import Refused
-from bascule.cache_limit import trim
-from bascule.cache_store import Store
+from bascule.cache.disk.entry_paths import entries, unfinished
+from bascule.cache.disk.eviction import trim
+from bascule.cache.disk.files import Refused
+from bascule.cache.disk.store import Store
 
 KIND, KEYS = "graphs", [sha256(bytes([n])).hexdigest() for n in range(60)]
 USER = 12345  # nobody's number

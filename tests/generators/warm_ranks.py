@@ -10,9 +10,9 @@ import torch.export._trace  # noqa: F401
 from bascule.dialect.passes import registry
 from bascule.frontend.conversion.registry import load_rules
 
-import bascule.backend
-import bascule.graph_passes
-import bascule.trace_cache  # noqa: F401
+import bascule.cache.trace_cache
+import bascule.compiler.custom_passes
+import bascule.entry.backend  # noqa: F401
 
 load_rules()
 for name in registry.names():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bascule.counting import reset_counters
+from bascule.reporting.counters import reset_counters
 
 sys.path.append(str(Path(__file__).parent.parent / "backend"))  # its cases
 

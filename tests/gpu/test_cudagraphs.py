@@ -10,8 +10,8 @@ from torch._dynamo import compiled_autograd
 from torch.nn import functional as F
 
 import bascule
-from bascule.counting import reset_counters
 from bascule.errors import ReplayWarning
+from bascule.reporting.counters import reset_counters
 
 STEPS = 5  # the first warms up, the second records, the others replay
 
@@ -105,7 +105,7 @@ def test_a_second_process_replays_what_it_loads(tmp_path, monkeypatch):
         call = compiled(model, dynamic=False)
         reset_counters()
         if hits:
-            monkeypatch.setattr("bascule.directions.compile_direction", None)
+            monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
         for _ in range(STEPS):
             x, results = randn(32, 48), []
             for function in (call, model):

@@ -12,7 +12,7 @@ from bascule.lowering.triton import TritonKernel, compile_kernels
 from bascule.lowering.triton.compile import compilation
 from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode, key_of
 
-from bascule.cache_store import Store
+from bascule.cache.disk.store import Store
 from bascule.errors import CacheWarning
 
 CODE = MachineCode(b"\x7fELF\n\x00cubin\n" * 50, "softmax_0", 8, 4096, "model.py:3:0")
@@ -191,7 +191,7 @@ def test_a_warm_start_needs_no_triton(cache, tmp_path, monkeypatch):
     code = f"""
 import sys
 from bascule.lowering.triton import TritonKernel, compile_kernels
-from bascule.machine_code import kernel_cache
+from bascule.targets.kernel_images import kernel_cache
 code = compile_kernels([TritonKernel("twice", {TTIR.replace("NAME", "twice")!r}, None, 4, 2)], 90, kernel_cache(True))["twice"]
 assert len(code.cubin) == {len(first.cubin)}
 assert "triton" not in sys.modules, "imported"

@@ -14,7 +14,7 @@ from bascule.lowering.triton.compile.compilation import start_compiling
 from bascule.lowering.triton.compile.kernel_cache import KernelCache
 from triton_check import cubins, lowered, program
 
-from bascule.cache_store import Store
+from bascule.cache.disk.store import Store
 
 i = torch.randint(0, 8, (8, 33))
 x, y = torch.randn(8, 33), torch.randn(8, 33)

@@ -12,10 +12,10 @@ from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import import_graph
 
-from bascule.backend import compile_dynamo_graph
-from bascule.module_summary import summary_of
-from bascule.record import Record
-from bascule.summary import Summary
+from bascule.entry.backend import compile_dynamo_graph
+from bascule.reporting.compile_record import Record
+from bascule.reporting.graph_summary import Summary
+from bascule.reporting.module_summary import summary_of
 
 from .opinfo import duplicate, tensor_leaves
 

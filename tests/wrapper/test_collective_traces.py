@@ -8,7 +8,7 @@ import torch.distributed._functional_collectives as fc
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-from bascule.counting import counters, reset_counters
+from bascule.reporting.counters import counters, reset_counters
 from tests.generators.ranks import end_ranks, on_ranks
 
 

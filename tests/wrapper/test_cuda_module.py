@@ -15,7 +15,7 @@ from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.runtime.memory.alignment import aligned, realigned
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule.devices import Placement
+from bascule.targets.placement import Placement
 
 PASSES = (
     "fold-views,simplify-indexing,inline-producers,canonicalize,cse,form-kernels,"

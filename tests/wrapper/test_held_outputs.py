@@ -8,7 +8,7 @@ from bascule.frontend.fx.trace_context import fake_mode_of
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-from bascule.compile import compile_graph
+from bascule.compiler.compile_graph import compile_graph
 from bascule.options import Options
 from tests.generators.ranks import on_ranks
 

@@ -16,7 +16,7 @@ from bascule.runtime.kernels.launch_plans import vocabulary
 from bascule.runtime.memory import cuda_arena_views
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule.devices import Placement
+from bascule.targets.placement import Placement
 
 PASSES = (
     "fold-views,simplify-indexing,inline-producers,canonicalize,cse,form-kernels,"

@@ -17,7 +17,7 @@ from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.runtime import module_api
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule.devices import Placement
+from bascule.targets.placement import Placement
 
 PASSES = "form-kernels,schedule-kernels{{target={0}}},order-program,bufferize-kernels,plan-memory{{target={0}}}"
 NATIVE = ("current_stream",)  # need the native launcher

@@ -7,8 +7,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import bascule
-from bascule.counting import reset_counters
 from bascule.errors import FallbackWarning, UnsupportedError
+from bascule.reporting.counters import reset_counters
 
 
 def zeroed_slice(a):

@@ -1,0 +1,138 @@
+"""Writes that a functional graph does not follow: such a graph runs as eager runs it.
+
+A functional graph gives what is written a new value, with an element for each index. Where two indices have one place in memory, it has two
+elements for it, and what it writes back is the last one. And of inputs that share memory AOTAutograd follows what is written only if they are
+views of one tensor, of one dtype.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+from warnings import warn
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
+
+from bascule.frontend.aot.compile_autograd import with_values
+from bascule.frontend.aot.retrace import writes_to
+from bascule.frontend.fx.stack_traces import location_of
+from bascule.frontend.fx.storages import storage, unwrapped
+
+from ..errors import FallbackWarning, UnsupportedError
+from ..options import Options
+from ..reporting.compile_record import Record
+from ..reporting.counters import count
+from .overlaps import may_share_places, mixed_storages, share_places, share_places_now
+
+_VALUES = ("example_value", "val")  # what Dynamo, and what other tracers, note values of nodes as
+OVERLAP = "writes to a tensor, or to a view of one, whose elements share places in memory"
+OTHER_VIEWS = "writes to memory of several inputs, which are not views of one tensor, of one dtype"
+
+
+@dataclass(frozen=True)
+class Unfollowed:
+    """What is written otherwise than a functional graph says: `node` writes it."""
+
+    node: Node
+    reason: str
+
+    def error(self) -> UnsupportedError:
+        operator = getattr(self.node.target, "__name__", self.node.target)
+        where = location_of(self.node)
+        return UnsupportedError(
+            f"{operator} {self.reason}", operator=str(operator), location=where, node=self.node.name
+        )
+
+
+def run_as_eager(
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    name: str,
+    on_record: Callable[[Record], None] | None = None,
+) -> bool:
+    """Whether `gm`, a graph before it is made functional, has to run as it is; one warning says why. Raises `UnsupportedError` where the option
+    `fallback` asks for that."""
+    found = unfollowed(gm, example_inputs)
+    if found is None:
+        return False
+    error = found.error()
+    if options.fallback == "error":
+        raise error
+    record = Record(name, options, nodes=len(gm.graph.nodes), fallback=str(error))
+    count("graphs", "fallback")
+    count("fallbacks", found.reason)
+    warn(f"{name} was not compiled and runs as eager runs it: {error}", FallbackWarning, stacklevel=2)
+    record.finished()
+    if on_record is not None:
+        on_record(record)
+    return True
+
+
+def unfollowed(gm: GraphModule, example_inputs: Sequence[Any]) -> Unfollowed | None:
+    """The first write that a functional graph made of `gm` would not follow. Sizes and strides that decide it are guarded."""
+    values = _values(gm, example_inputs)
+    tensors = {node: _tensors(value) for node, value in values.items()}
+    mixed = mixed_storages(
+        [x for node, found in tensors.items() if node.op in ("placeholder", "get_attr") for x in found]
+    )
+    # Of each node, the tensors with shared places that it is, or is a view of.
+    through: dict[Node, list[torch.Tensor]] = {}
+    written: dict[Any, list[int]] = {}  # by calls of a kind, which arguments
+    for node in gm.graph.nodes:
+        suspects = {
+            x for x in node.all_input_nodes if x in through or not mixed.isdisjoint(map(storage, tensors.get(x, ())))
+        }
+        if node.op.startswith("call") and suspects:
+            kind = _kind(node, values)
+            if kind not in written:
+                written[kind] = [node.all_input_nodes.index(x) for x in writes_to(gm, node, values)]
+            for x in (node.all_input_nodes[number] for number in written[kind]):
+                if any(map(share_places, through.get(x, ()))):
+                    return Unfollowed(node, OVERLAP)
+                if not mixed.isdisjoint(map(storage, tensors.get(x, ()))):
+                    return Unfollowed(node, OTHER_VIEWS)
+        memory = {*map(storage, tensors.get(node, ()))}
+        inherited = [x for x in chain(*(through.get(a, ()) for a in node.all_input_nodes)) if storage(x) in memory]
+        overlaps = may_share_places if node.op == "placeholder" else share_places_now
+        own = [x for x in tensors.get(node, ()) if overlaps(x)]
+        if own or inherited:
+            through[node] = own + inherited
+    return None
+
+
+def _values(gm: GraphModule, example_inputs: Sequence[Any]) -> dict[Node, Any]:
+    """What the nodes of `gm` stand for, as far as the trace that made it tells; without a trace, it runs on fake tensors."""
+    if not any(told in node.meta for node in gm.graph.nodes for told in _VALUES):
+        with_values(gm, example_inputs)
+    inputs = iter(example_inputs)
+    found: dict[Node, Any] = {}
+    for node in gm.graph.nodes:
+        example = next(inputs, None) if node.op == "placeholder" else None
+        told = [node.meta[name] for name in _VALUES if name in node.meta]
+        if told or node.op == "placeholder":
+            found[node] = told[0] if told else example
+        elif node.op == "get_attr":
+            found[node] = attrgetter(node.target)(gm)
+    return found
+
+
+def _kind(node: Node, values: Mapping[Node, Any]) -> Any:
+    """What calls have in common that write the same arguments: all but sizes of tensors and values of symbolic numbers."""
+
+    def told(x: Node) -> Any:
+        leaves = [getattr(leaf, "dtype", type(leaf)) for leaf in tree_leaves(values.get(x))]
+        module = id(values[x]) if isinstance(values.get(x), torch.nn.Module) else None
+        return node.all_input_nodes.index(x), leaves, module
+
+    return node.op, node.target, repr(map_arg((node.args, node.kwargs), told))
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """Those with places in memory, without what function transforms wrap them in."""
+    found = [unwrapped(x) for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
+    return [x for x in found if x.layout == torch.strided and storage(x) is not None]

@@ -1,0 +1,72 @@
+"""The disk cache as the environment says now: `$BASCULE_CACHE_DIR` or `~/.cache/bascule`, and how much it may hold."""
+
+import os
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...dialect.interrupts import tolerating
+from .entry_paths import KINDS, entries, unfinished
+from .files import remove_abandoned
+from .store import Store
+
+VARIABLE, LIMIT_VARIABLE = "BASCULE_CACHE_DIR", "BASCULE_CACHE_LIMIT"
+LIMIT = 2 << 30  # bytes that all of them may take
+
+
+def root() -> Path | None:
+    """The folder of all caches; None if they are off."""
+    place = os.environ.get(VARIABLE)
+    if place is not None:
+        return Path(place) if place else None
+    try:
+        return Path.home() / ".cache" / "bascule"
+    except RuntimeError:  # there is no home directory
+        return None
+
+
+def store_of(kind: str) -> Store | None:
+    """The store of `kind`, one of `KINDS`; None if the caches are off."""
+    folder = root()
+    return None if folder is None else Store(folder, kind, limit())
+
+
+def limit() -> int:
+    """How many bytes all caches together may take: `$BASCULE_CACHE_LIMIT` or 2 GiB."""
+    text = os.environ.get(LIMIT_VARIABLE, "")
+    if text and not text.isdecimal():
+        _unread(text)
+    return int(text) if text.isdecimal() else LIMIT
+
+
+@cache
+def _unread(text: str) -> None:
+    warnings.warn(f"${LIMIT_VARIABLE} is '{text}', which is no number of bytes: {LIMIT} it is", stacklevel=2)
+
+
+def statistics() -> dict[str, Any]:
+    """The folder, and the entries and bytes of each cache under it."""
+    folder = root()
+    found: dict[str, Any] = {"directory": None if folder is None else str(folder)}
+    for kind in KINDS if folder is not None else ():
+        sizes = []
+        for entry in entries(folder, kind):
+            with tolerating(OSError):
+                sizes.append(entry.stat().st_size)
+        found[kind] = {"entries": len(sizes), "bytes": sum(sizes)}
+    return found
+
+
+def clear() -> int:
+    """Deletes all entries of all caches; returns how many there were. What writers that were killed have left goes too."""
+    folder, number = root(), 0
+    if folder is None:
+        return 0
+    for entry in entries(folder):
+        with tolerating(OSError):
+            os.unlink(entry.path)
+            number += 1
+    for path in unfinished(folder):
+        remove_abandoned(path)
+    return number

@@ -1,0 +1,77 @@
+"""The key of a compiled graph: everything that decides what is compiled, and nothing that does not.
+
+That is the imported IR, the pipeline, the options that change code, the versions of what compiles, and the machine. The user's lines are not
+in it: they are numbered in the IR's text, and an entry keeps their numbers, so that equal graphs of different lines share it, each with notes
+and comments that name its own lines.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from bascule.frontend.aot.graph_key import NotKeyed
+
+from ..dialect.mlir import ir
+from ..dialect.passes import Pass, Pipeline
+from ..options import Options
+from .versions import versions
+
+FORMAT = 1  # of entries, and of what a key covers
+# Options that do not change what is compiled, or that the pipeline's text or the IR shows.
+UNSEEN = (
+    "pipeline",
+    "on_error",
+    "dump",
+    "verify",
+    "cache",
+    "fallback",
+    "cudagraphs",
+    "cudagraph_shapes",
+    "cudagraph_bytes",
+    "profiler_mark_wrapper_call",
+)
+_PLACE = re.compile(r'loc\("([^"]*)":(\d+):(\d+)(?: to :\d+)?\)')
+_UNSAFE = re.compile(r"[^\x20-\x7e]|['\"\\]")
+
+
+def numbered(module: ir.Module) -> tuple[str, list[str]]:
+    """The text of `module` with its source lines numbered, and the lines by number: `model.py:12:0`. Raises `NotKeyed` for odd file names."""
+    places: dict[str, int] = {}
+
+    def number(match: re.Match) -> str:
+        place = ":".join(match.groups())
+        return f"loc({places.setdefault(place, len(places))})"
+
+    text = _PLACE.sub(number, module.operation.get_asm(enable_debug_info=True))
+    if any(_UNSAFE.search(place) for place in places):
+        raise NotKeyed("the name of a source file has unusual characters")
+    return text, list(places)
+
+
+def check_passes(pipeline: Pipeline) -> None:
+    """Raises `NotKeyed` for a pass that does not come with Bascule: its code is in no key."""
+    for stage in pipeline.stages:
+        if isinstance(stage, Pass) and not type(stage).__module__.startswith("bascule."):
+            raise NotKeyed(f"'{stage.name}' is a pass of the user's own")
+
+
+def key_of(text: str, gm: GraphModule, pipeline: Pipeline, options: Options, machine: Any) -> str:
+    """The key of `gm`, imported as `text`. `machine`: what the target is, as JSON takes it."""
+    check_passes(pipeline)
+    chosen = {name: value for name, value in asdict(options).items() if name not in UNSEEN and not callable(value)}
+    conditions = [FORMAT, str(pipeline), chosen, machine, versions(), sorted(set(_schemas(gm)))]
+    return sha256(f"{json.dumps(conditions, sort_keys=True, default=str)}\n{text}".encode()).hexdigest()
+
+
+def _schemas(gm: GraphModule) -> Iterator[str]:
+    """Of the operators that do not come with PyTorch: another process may have others under the same names."""
+    for node in gm.graph.nodes:
+        for target in (node.target, *node.args[:2]):
+            if isinstance(target, torch._ops.OpOverload) and target.namespace not in ("aten", "prims"):
+                yield str(target._schema)

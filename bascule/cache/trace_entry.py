@@ -1,0 +1,153 @@
+"""The compiled graphs of a trace, whole or in parts, as its entry in the disk cache tells of them, and made again from that.
+
+Nothing here needs a compiler.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from bascule.frontend.fx.stack_traces import location, location_of
+from bascule.frontend.graph_split.split_point import Cut
+from bascule.runtime import load
+from bascule.runtime.boxed import Boxed
+from bascule.runtime.cudagraphs.replayed import Direction, Replayed
+from bascule.runtime.memory.tensor_serialization import tensor_of
+from bascule.runtime.modules.split_graph import chained, constant, located
+
+from ..compiled.serialized import KeptChain, NotKept, Writer
+from ..cudagraphs.cudagraphify import Replays
+from ..cudagraphs.serialized import KeptReplay
+from ..options import Options
+from ..reporting.compile_record import Record
+from ..reporting.counters import count
+from ..reporting.device_warnings import warn_about
+from ..reporting.graph_summary import count_summary
+from .disk.directory import store_of
+from .disk.entry_paths import GRAPHS
+from .graph_entry import Kept, read
+
+
+class Lines:
+    """The user's lines, and stack traces, by the number of the first node of Dynamo's graph that has each: entries hold numbers, and who loads
+    one has lines of its own."""
+
+    def __init__(self, nodes: Sequence[Node], *, traces: bool):
+        """`traces`: whether stack traces are asked for."""
+        self._numbers: dict[str, int] = {}
+        for number, node in enumerate(nodes):
+            for text in (location_of(node), node.meta.get("stack_trace") if traces else None):
+                if text:
+                    self._numbers.setdefault(text, number)
+
+    def number(self, text: str) -> int | None:
+        """Of a line, `model.py:12` or as the IR has it, `model.py:12:0`, or of a stack trace; where no node has it, of the line it ends in."""
+        found = self._numbers.get(text)
+        return self._numbers.get(location(text) or text.removesuffix(":0")) if found is None else found
+
+
+class EntryWriter(Writer[Kept]):
+    """Tells of the graphs of an entry."""
+
+    def __init__(self, lines: Lines):
+        super().__init__()
+        self.lines = lines
+
+    def graph(self, kept: Kept | KeptChain) -> dict[str, Any]:
+        return {"nodes": kept.nodes, "tangents": list(kept.tangents)} | super().graph(kept)
+
+    def whole(self, kept: Kept) -> dict[str, Any]:
+        places = [self.lines.number(place) for place in kept.places]
+        if None in places:
+            raise NotKept("a line of the source that no operator of the graph has")
+        told = {"key": kept.key, "places": places, "target": kept.target, "device": kept.device}
+        replay = kept.replay and kept.replay.told(self.lines.number)
+        return told | {
+            "subjects": list(kept.subjects),
+            "replay": replay,
+            "constants": [*map(self.tensor, kept.constants)],
+        }
+
+    def line(self, place: str) -> int | None:
+        return self.lines.number(place)
+
+
+class MissingGraph(Exception):
+    """The cache does not have a graph of the entry, or no more."""
+
+
+@dataclass
+class Reader:
+    """Makes the graphs of an entry, `direction` by direction. `nodes`: of Dynamo's graph here; `records`: of the graphs that were made."""
+
+    options: Options
+    nodes: Sequence[Node]
+    blobs: Mapping[str, bytes]
+    replays: Replays | None
+    records: list[Record] = field(default_factory=list)
+
+    def direction(self, told: Mapping[str, Any], name: str, direction: Direction) -> Boxed:
+        """The compiled graph called `name`. Raises `MissingGraph`, and whatever what is wrong with `told` raises."""
+        call, replayed = self._graph(told, name, direction)
+        return call if self.replays is None else self.replays.followed(call, direction, replayed=replayed)
+
+    def finished(self, on_record: Callable[[Record], None] | None) -> None:
+        """Counts and reports what was made."""
+        for record in self.records:
+            record.finished()
+            for cut in record.cuts:
+                count("cuts", f"{cut.operator}: {cut.reason}")
+            if record.compiled:
+                count_summary(record.summary)
+            if on_record is not None:
+                on_record(record)
+
+    def _graph(self, told: Mapping[str, Any], name: str, direction: Direction) -> tuple[Boxed, bool]:
+        """A graph, and whether it, or a part of it, is replayed."""
+        return self._chain(told, name, direction) if "chain" in told else self._whole(told, name, direction)
+
+    def _whole(self, told: Mapping[str, Any], name: str, direction: Direction) -> tuple[Boxed, bool]:
+        target, device = told["target"], told["device"]
+        record = Record(name, self.options, told["nodes"], target=target)
+        with record.stage("cache"):
+            places = [f"{location_of(self.nodes[number])}:0" for number in told["places"]]
+            entry = read(store_of(GRAPHS), told["key"], places, target, device)
+        if entry is None:
+            raise MissingGraph(told["key"])
+        with record.stage("load"):
+            call = load(entry.wrapper, entry.kernels, [*map(self._tensor, told["constants"])])
+        warn_about(told["subjects"], torch.device("cuda" if target == "cuda" else "cpu", device))
+        record.wrapper, record.summary = entry.wrapper, entry.summary
+        self.records.append(record)
+        if self.replays is None or told["replay"] is None:
+            return call, False
+        replay = KeptReplay.of(told["replay"], name, direction, self.nodes, getattr(call, "constants", ()))
+        call = self.replays.restored(call, replay, direction, record)
+        return call, isinstance(call, Replayed)
+
+    def _chain(self, told: Mapping[str, Any], name: str, direction: Direction) -> tuple[Boxed, bool]:
+        record = Record(name, self.options, told["nodes"])
+        record.cuts = [Cut(operator, reason, self._place(line)) for operator, reason, line in told["cuts"]]
+        replays = [False]
+
+        def graph(told: Mapping[str, Any]) -> Boxed:
+            call, replayed = self._graph(told["graph"], f"{name}_{told['name']}", direction)
+            replays.append(replayed)
+            return call
+
+        constants = [constant(x, graph, self._tensor) for x in told["constants"]]
+        locations = {line: place for line, number in told["locations"] if (place := self._place(number)) is not None}
+        record.wrapper = located(told["chain"], locations)
+        with record.stage("load"):
+            call = chained(record.wrapper, constants)
+        self.records.append(record)
+        return call, any(replays)
+
+    def _tensor(self, told: Mapping[str, Any]) -> torch.Tensor:
+        return tensor_of(told, self.blobs[told["blob"]])
+
+    def _place(self, number: int | None) -> str | None:
+        return None if number is None else location_of(self.nodes[number])

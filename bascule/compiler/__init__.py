@@ -1,0 +1,1 @@
+"""One traced graph to a function: prepared, whole or split, frozen, tuned; what runs it where it does not compile."""

@@ -1,0 +1,115 @@
+"""One direction of a traced graph, forward, backward or inference: the user's passes, the compiler, CUDA graphs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch._dynamo import config
+
+from bascule.frontend.aot.compile_autograd import mark_visible_outputs, report_output_strides
+from bascule.frontend.aot_runtime.tangents import tangents_of, with_memory
+from bascule.frontend.freezing.weight_inputs import WeightInputs
+from bascule.frontend.fx.node_values import complete_inserted
+from bascule.frontend.fx_passes.conv_bias import peel_biases
+from bascule.frontend.runtime_checks.index_checks import check_indices
+from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
+from bascule.runtime.boxed import Boxed, boxed
+from bascule.runtime.cudagraphs.replayed import Direction
+
+from ..compiled.serialized import NotKept
+from ..cudagraphs.cudagraphify import Replays
+from ..options import JOINT, POST_GRAD, Options
+from ..reporting.compile_record import Record
+from ..reporting.logs import cudagraphs, timed, trace_compiled
+from ..reporting.raise_through_dynamo import raised_as_is
+from .compile_graph import compile_graph
+from .custom_passes import apply, made_functional
+from .freezing import Compiler, freezing
+from .gc_pause import collections_paused
+
+
+def direction_of(*, is_backward: bool, is_inference: bool) -> Direction:
+    return "backward" if is_backward else "inference" if is_inference else "forward"
+
+
+def compile_direction(
+    name: str,
+    options: Options,
+    on_record: Callable[[Record], None] | None,
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    is_backward: bool,
+    is_inference: bool,
+    joint: bool = True,
+    replays: Replays | None = None,
+    static_inputs: Sequence[int] | None = None,
+    weights: WeightInputs | None = None,
+) -> Boxed:
+    """Compiles the forward, backward or inference graph of what is called `name`; returns a boxed function.
+
+    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of all
+    directions of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
+    `weights`: which inputs are weights, to be frozen if the options ask for it.
+    """
+    direction = direction_of(is_backward=is_backward, is_inference=is_inference)
+    with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True):
+        complete_inserted(gm.graph, example_inputs)
+        replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
+        if replays is not None and options.cudagraphs and replay is None:
+            cudagraphs.debug("%s_%s: not replayed: %s", name, direction, replays.unreplayed(gm))
+        if is_inference and joint:
+            apply(gm, options, JOINT)
+        if apply(gm, options, POST_GRAD, is_inference=is_inference):
+            gm = made_functional(gm)
+        # The forward has checked the indices of a backward.
+        if not is_backward:
+            check_indexed_sizes(gm)
+        if options.checks_indices and not is_backward:
+            check_indices(gm)
+        trace_compiled(f"{name}_{direction}", gm)
+
+        def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options = options) -> Boxed:
+            if is_inference and peel_biases(gm.graph):  # not before: freezing folds into biases
+                gm.recompile()
+            called = f"{name}_{direction}"
+            return compile_graph(gm, example_inputs, options, name=called, on_record=on_record, replay=replay)
+
+        if not (is_backward or is_inference):
+            mark_visible_outputs(gm)
+        compiler: Compiler = compile_
+        if config.repro_after == "aot":
+            from ..debugging.minifier import minifying
+
+            strictly = partial(compile_, options=replace(options, on_error="raise"))
+            compiler = partial(minifying, strictly, compile_, options=options, direction=direction)
+        if options.freezing and not is_backward:
+            none = WeightInputs(0, frozenset())
+            compiler = freezing(f"{name}_{direction}", weights or none, compiler, is_inference=is_inference)
+        compiled = compiler(gm, example_inputs)
+        if not is_backward:
+            report_output_strides(gm)
+        finished = compiled if replay is None else replay.finished(compiled)
+        if options.profiler_mark_wrapper_call:
+            finished = _marked(finished, f"bascule_{name}_{direction}")
+        return _given_memory(finished, tangents_of(gm.graph)) if is_backward else finished
+
+
+def _marked(call: Boxed, name: str) -> Callable:
+    """`call` as a range of the profiler's."""
+
+    @boxed
+    def run(args: list[Any]) -> Sequence[Any]:
+        with torch.profiler.record_function(name):
+            return call(args)
+
+    return run
+
+
+def _given_memory(call: Boxed, tangents: Sequence[int]) -> Callable:
+    found, kept = with_memory(call, tangents), getattr(call, "kept", None)
+    if kept is not None:
+        found.kept = kept if isinstance(kept, NotKept) else replace(kept, tangents=tangents)  # type: ignore[attr-defined]
+    return found

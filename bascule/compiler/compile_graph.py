@@ -1,0 +1,223 @@
+"""The driver: one functional graph through the stages, in order."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from bascule.frontend.fx.trace_context import hint
+from bascule.frontend.importer.graph import import_graph
+from bascule.lowering.program import Checks, to_python
+from bascule.runtime import load
+from bascule.runtime.boxed import Boxed
+from bascule.runtime.memory.placed_constants import placed
+
+from ..aliasing.storage_offset_guard import at_places, places_of
+from ..cache.graph_cache import Slot, slot_for
+from ..compiled.deferred import FinishedAtFirstCall
+from ..cudagraphs.cudagraphify import Replay
+from ..debugging.reproducer_ir import Snapshot, compiler_error
+from ..dialect.interrupts import pass_on
+from ..dialect.ir import context
+from ..dialect.passes import Pipeline
+from ..dialect.passes.stages import require_program
+from ..errors import CompilerError, UnsupportedError, UserError
+from ..frontend.graph_split.returned_views import returned_views
+from ..options import Options
+from ..pipelines import pipeline_for
+from ..reporting.compile_record import Record
+from ..reporting.device_warnings import subjects_of, warn_about
+from ..reporting.graph_summary import count_summary
+from ..reporting.module_summary import summary_of
+from ..targets.placement import host_work, meta_work, placement_of
+from ..targets.select import Compiled, target_for
+from .compile_split import as_it_is, compile_in_parts
+from .fallback import run_otherwise
+from .held_outputs import take_held_outputs, with_held_outputs
+
+
+def compile_graph(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    *,
+    name: str = "graph",
+    on_record: Callable[[Record], None] | None = None,
+    replay: Replay | None = None,
+) -> Boxed:
+    """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
+
+    `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings,
+    dumps and reproducers. A graph with operators that have to run by themselves is compiled in parts, each with a
+    record of its own. With `replay`, what is compiled is replayed as CUDA graphs. Returns a function with the boxed
+    calling convention. Raises what `options` asks for: see `run_otherwise`. Safe to call from several threads: each
+    call has an MLIR context of its own.
+    """
+
+    def new_record(gm: torch.fx.GraphModule, name: str) -> Record:
+        return Record(name, options, nodes=len(gm.graph.nodes))
+
+    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[Boxed, Record]:
+        part = new_record(gm, f"{name}_{suffix}")
+        try:
+            return _through_stages(gm, inputs, options, part), part
+        except CompilerError as error:
+            return run_otherwise(gm, inputs, options, part, error), part
+
+    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Boxed:
+        return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record)
+
+    held = take_held_outputs(gm)
+    record, parts = new_record(gm, name), list[Record]()
+    finish = replay.of if replay is not None else as_it_is
+    apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=replay is not None), **meta_work(gm.graph)}
+    apart |= replay.apart(gm) if replay is not None else {}
+
+    def in_parts(error: UnsupportedError | None) -> tuple[Boxed, list[Record]] | None:
+        return compile_in_parts(gm, record, error, compile_part, compile_body, apart, finish)
+
+    try:
+        cut = in_parts(None) if apart else None
+        compiled, parts = cut or (_through_stages(gm, example_inputs, options, record), [])
+    except UnsupportedError as error:
+        cut = None if options.fallback == "error" else in_parts(error)
+        compiled, parts = cut or (run_otherwise(gm, example_inputs, options, record, error), [])
+    except CompilerError as error:
+        compiled = run_otherwise(gm, example_inputs, options, record, error)
+    if not record.cuts:
+        compiled = finish(compiled, gm, record)
+    for finished in (record, *parts):
+        finished.finished()
+        if finished.compiled:
+            count_summary(finished.summary)
+        if on_record is not None:
+            on_record(finished)
+    places = places_of(gm.graph)
+    if places:
+        compiled = at_places(compiled, gm, places, name)
+    return with_held_outputs(compiled, held) if held else compiled
+
+
+def _aligned(example_inputs: Sequence[Any]) -> bool:
+    """Whether the dynamic sizes are multiples of 16 as they are now."""
+    sizes = [size for x in example_inputs for size in (x.shape if isinstance(x, torch.Tensor) else [x])]
+    seen = [hint(size) for size in sizes if isinstance(size, torch.SymInt)]
+    # A ragged size is no number.
+    return all(size is None or (isinstance(size, int) and size % 16 == 0) for size in seen)
+
+
+def _kept(call: Boxed, slot: Slot, record: Record, constants: tuple[torch.Tensor, ...]) -> Boxed:
+    """`call`, which says under what the cache has it, or will have it (`call.kept`): it can be a part of what is kept of a trace."""
+    call.kept = slot.kept(record.nodes, record.subjects, constants)  # type: ignore[attr-defined]
+    return call
+
+
+@dataclass
+class _Way:
+    """A graph on its way through the stages, with what a reproducer of a failure needs."""
+
+    gm: torch.fx.GraphModule
+    example_inputs: Sequence[Any]
+    options: Options
+    record: Record
+    pipeline: Pipeline
+    snapshot: Snapshot | None = None
+
+    def failed(self, error: Exception) -> CompilerError:
+        return compiler_error(error, self.gm, self.record, self.options, self.snapshot, self.pipeline)
+
+
+def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record) -> Boxed:
+    way = _Way(gm, example_inputs, options, record, pipeline_for(options))
+    try:
+        return _compiled(way)
+    except UnsupportedError as error:
+        if record.lowering:  # IR that our own passes have made is ours to lower: report it with a reproducer
+            raise way.failed(error) from error
+        raise
+    except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
+        pass_on(error)
+        if isinstance(error, UserError) and options.pipeline is not None:
+            raise  # the order of the passes is the user's: IR that one of them does not take is too
+        raise way.failed(error) from error
+
+
+def _compiled(way: _Way) -> Boxed:
+    gm, options, record = way.gm, way.options, way.record
+    with record.stage("import"):
+        placement = placement_of(gm)
+        record.subjects = subjects_of(gm, placement.device)
+        warn_about(record.subjects, placement.device)
+        target = target_for(options.target, placement)
+        way.pipeline = pipeline_for(options, target.machine)
+        imported = import_graph(gm, way.example_inputs, context=context())
+        placement.annotate(imported.module)
+    record.aligned = _aligned(way.example_inputs)
+    record.module, record.target, way.snapshot = imported.module, target.name, Snapshot.of(imported.module)
+    record.dump_module("import", imported.module)
+    with record.stage("cache"):
+        slot = slot_for(gm, imported.module, way.pipeline, options, target)
+        entry = None if slot is None else slot.load()
+    if slot is not None and entry is not None:
+        record.summary, record.wrapper = entry.summary, entry.wrapper
+        with record.stage("load"):
+            return _kept(load(entry.wrapper, entry.kernels, imported.constants), slot, record, imported.constants)
+    way.pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
+    if options.pipeline is not None:  # the default one ends there
+        require_program(imported.module)
+    record.lowering = True
+    if options.max_autotune:
+        from .autotune import tune
+
+        tune(imported.module, target, record)
+    kernels = target.compile(imported.module, record)
+    with record.stage("wrapper"):
+        record.wrapper = to_python(imported.module, kernels.plans, checks_of(options))
+        record.summary = summary_of(imported.module)
+    file = record.dump("wrapper.py", record.wrapper)
+    constants = placed(imported.constants, placement.device)
+
+    def finish() -> Boxed:
+        return _finished(kernels, slot, record, constants, imported.constants, file)
+
+    if kernels.pending is None:
+        return finish()
+    later = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish), constants)
+    return later if slot is None else _kept(later, slot, record, imported.constants)
+
+
+def _finished(
+    kernels: Compiled,
+    slot: Slot | None,
+    record: Record,
+    constants: tuple[torch.Tensor, ...],
+    given: tuple[torch.Tensor, ...],
+    file: str | None,
+) -> Boxed:
+    """The function that runs the graph, once its kernels are compiled; it is kept in `slot`. `given`: the constants before they were placed."""
+    assert record.wrapper is not None and record.summary is not None
+    finished, stored = kernels.finished(), False
+    if slot is not None and not record.refused:
+        with record.stage("cache"):
+            stored = slot.store(record.wrapper, finished, record.summary)
+    with record.stage("load"):
+        call = load(record.wrapper, finished.kernels, constants, file=file)
+        return _kept(call, slot, record, given) if slot is not None and stored else call
+
+
+def _finished_or_otherwise(way: _Way, finish: Callable[[], Boxed]) -> Boxed:
+    """`finish()`; a failure is told where the graph is first called, and does with it what the options ask for."""
+    try:
+        return finish()
+    except Exception as error:
+        pass_on(error)
+        reported = way.failed(error)
+        reported.__cause__ = error
+        return run_otherwise(way.gm, way.example_inputs, way.options, way.record, reported)
+
+
+def checks_of(options: Options) -> Checks:
+    """What a graph's module checks in each call."""
+    return Checks(values=options.nan_asserts, layouts=options.size_asserts)

@@ -1,0 +1,196 @@
+"""Graphs that are compiled in parts, because some of their operators have to run by themselves."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import torch
+from torch.utils._pytree import treespec_dumps
+
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.fx.storage_sizes import changes_input
+from bascule.frontend.graph_split.find_split_points import known_cuts, refused
+from bascule.frontend.graph_split.flex_attention_chunks import query_chunks
+from bascule.frontend.graph_split.higher_order_decompositions import dense_form
+from bascule.frontend.graph_split.split_module import Part, Step, partition
+from bascule.frontend.graph_split.split_point import cut_at
+from bascule.frontend.importer.graph import RESTRIDED
+from bascule.runtime.boxed import Boxed
+from bascule.runtime.memory.tensor_serialization import told_of
+from bascule.runtime.modules.higher_order import below_autograd
+from bascule.runtime.modules.split_graph import ROLES, chained, located
+
+from ..aliasing.loop_bodies import LOOPS, give_each_element_its_place
+from ..compiled.deferred import FinishedAtFirstCall
+from ..compiled.serialized import KeptChain, KeptConstant, NotKept, kept_object, kept_of
+from ..errors import UnsupportedError
+from ..reporting.compile_record import Record
+from ..reporting.counters import count
+from .split_wrapper import Called, Chain
+
+# (a graph, its example inputs, what to add to its name) -> the compiled graph. The first raises what the compiler does, and its record is
+# reported by the caller; the second is `compile_graph`.
+CompilePart = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[Boxed, Record]]
+CompileBody = Callable[[torch.fx.GraphModule, Sequence[Any], str], Boxed]
+Finish = Callable[[Boxed, torch.fx.GraphModule, Record], Boxed]
+
+# Higher-order operators whose graphs are called with tensors like those they were traced with, so that they can be compiled.
+_COMPILED_BODIES = ("cond", *LOOPS, "map_impl", "invoke_subgraph")
+
+
+def as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
+    return call
+
+
+def compile_in_parts(
+    gm: torch.fx.GraphModule,
+    record: Record,
+    error: UnsupportedError | None,
+    compile_part: CompilePart,
+    compile_body: CompileBody,
+    apart: Mapping[torch.fx.Node, str],
+    finish: Finish = as_it_is,
+) -> tuple[Boxed, list[Record]] | None:
+    """`gm` as compiled parts and the operators between them: those of `apart`, and those that `error` is about, which is why.
+
+    `finish` is what is done to each compiled part at last. Returns the compiled graph and the records of its parts; notes in `record` where
+    and why it was cut. None if `error` is not about an operator.
+    """
+    cuts, compiled = known_cuts(gm.graph, apart), dict[tuple, tuple[Boxed, Record]]()
+    # What is known beforehand may be why something else was refused.
+    refusal: UnsupportedError | None = None if cuts else error
+    while True:
+        if refusal is not None:
+            reason = refusal.message.removeprefix(f"{refusal.operator}: ")
+            found = {node: reason for node in refused(gm.graph, refusal) if node not in cuts}
+            if not found:
+                return None
+            cuts |= found
+        try:
+            steps = partition(gm, cuts)
+            parts = [step for step in steps if isinstance(step, Part)]
+            for number, part in enumerate(parts):
+                if _key(part) not in compiled:
+                    inputs = [x.meta["val"] for x in part.gm.graph.nodes if x.op == "placeholder"]
+                    compiled[_key(part)] = compile_part(part.gm, inputs, f"part{number}")
+            break
+        except UnsupportedError as again:
+            refusal = again
+    record.cuts = [cut_at(node, reason) for node, reason in cuts.items()]
+    for cut in record.cuts:
+        count("cuts", f"{cut.operator}: {cut.reason}")
+    finished = {part: finish(compiled[_key(part)][0], part.gm, compiled[_key(part)][1]) for part in parts}
+    run = _chain(gm, steps, finished, record, compile_body)
+    return run, [compiled[_key(part)][1] for part in parts]
+
+
+def _key(part: Part) -> tuple:
+    return tuple(x.name for x in part.gm.graph.nodes), part.inputs, part.outputs
+
+
+def _chain(
+    gm: torch.fx.GraphModule,
+    steps: Sequence[Step],
+    parts: dict[Part, Boxed],
+    record: Record,
+    compile_body: CompileBody,
+) -> Boxed:
+    """The function that runs `steps`."""
+    chain = Chain(gm, steps)
+    record.wrapper = located(chain.source, chain.locations)
+    file = record.dump("wrapper.py", record.wrapper)
+    constants, given = [], list[_InRole | Any]()
+    for name, needed in chain.constants.items():
+        match needed:
+            case Part():
+                needed = _InRole("part", parts[needed], name)
+            case torch.fx.GraphModule() if chain.callers[name] in _COMPILED_BODIES:
+                if chain.callers[name] in LOOPS:
+                    give_each_element_its_place(needed)
+                needed = _body(needed, name, compile_body)
+            case torch.fx.Node():
+                needed = _dense(gm, needed, name, compile_body)
+        given.append(needed)
+        match needed:
+            case _InRole():
+                constants.append(ROLES[needed.role](needed.graph, **needed.settings))
+            case Called():
+                constants.append(below_autograd(needed.operator))
+            case _:
+                constants.append(needed)
+    run = _all_finished(chained(record.wrapper, constants, file=file), given)
+    run.kept = _kept(chain, given, record)  # type: ignore[attr-defined]
+    return run
+
+
+def _all_finished(run: Boxed, given: Sequence[Any]) -> Boxed:
+    """`run`, at whose first call all its graphs are finished, those too that nothing may ever call: the disk cache has it with all."""
+    later = [x.graph for x in given if isinstance(x, _InRole) and isinstance(x.graph, FinishedAtFirstCall)]
+
+    def finish() -> Boxed:
+        for graph in later:
+            graph.finished()
+        return run
+
+    return FinishedAtFirstCall(finish) if later else run
+
+
+@dataclass(frozen=True)
+class _InRole:
+    """A compiled graph that the chain calls; `name`: what it adds to the name of the whole."""
+
+    role: str
+    graph: Boxed
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def kept(self) -> KeptConstant:
+        return KeptConstant(self.role, self.name, self.settings, graph=kept_of(self.graph))
+
+
+def _kept(chain: Chain, given: Sequence[Any], record: Record) -> KeptChain | NotKept:
+    """What the disk cache has of the chain; or why it does not."""
+    constants = []
+    try:
+        for needed in given:
+            match needed:
+                case _InRole():
+                    constants.append(needed.kept())
+                case Called():
+                    constants.append(kept_object(needed.operator, called=True))
+                case _:
+                    constants.append(kept_object(needed, called=False))
+    except NotKept as reason:
+        return reason
+    return KeptChain(chain.source, chain.locations, record.cuts, constants, record.nodes)
+
+
+def _body(gm: torch.fx.GraphModule, name: str, compile_body: CompileBody) -> _InRole:
+    """A graph that a higher-order operator calls, compiled."""
+    single = not isinstance(gm.graph.output_node().args[0], list | tuple)
+    return _InRole("body", compile_body(gm, _given(gm), name), name, {"single": single})
+
+
+def _dense(gm: torch.fx.GraphModule, node: torch.fx.Node, name: str, compile_body: CompileBody) -> _InRole:
+    """The dense form of a higher-order operator, compiled."""
+    chunks = query_chunks(gm, node, decomposition_table())
+    if chunks is not None:
+        settings = {x.name: getattr(chunks, x.name) for x in fields(chunks) if x.name != "graph"}
+        settings["results"] = [told_of(x) for x in chunks.results]
+        return _InRole("chunks", compile_body(chunks.graph, _given(chunks.graph), name), name, settings)
+    traced, structure = dense_form(gm, node, decomposition_table())
+    settings = {"structure": treespec_dumps(structure)}
+    return _InRole("dense", compile_body(traced, _given(traced), name), name, settings)
+
+
+def _given(gm: torch.fx.GraphModule) -> list[Any]:
+    """The fake values of a body's inputs; notes on these that who calls the body does not keep to their strides.
+
+    A number that the trace of the body took for a constant has no value there, and nothing uses it.
+    """
+    nodes = gm.graph.find_nodes(op="placeholder")
+    for node in nodes:
+        if not node.users:
+            node.meta.setdefault("val", 0)
+        node.meta[RESTRIDED] = not any(map(changes_input, node.users))
+    return [node.meta["val"] for node in nodes]

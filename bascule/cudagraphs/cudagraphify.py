@@ -1,0 +1,292 @@
+"""CUDA graphs for what is compiled, as the option `cudagraphs` asks: what is replayed, what is not and why.
+
+A forward and its backward belong together. What the forward saves lies in the pool of the recordings, at places that stay, so that the backward
+takes it without a copy; where the forward is not replayed, neither is the backward.
+"""
+
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from bascule.runtime.boxed import Boxed
+from bascule.runtime.cudagraphs.replayed import (
+    Direction,
+    Input,
+    Limits,
+    Recorder,
+    Recording,
+    Replayed,
+    telling_backward,
+)
+
+from ..compiled.deferred import FinishedAtFirstCall
+from ..compiled.serialized import NotKept
+from ..errors import ReplayWarning
+from ..options import Options
+from ..reporting.compile_record import UNREPLAYED, Record
+from ..reporting.counters import count
+from .capture_plan import Refusal, devices_of, mark, mark_gradients, outputs_of, placeholders, recording_of
+from .pool_size import Pool, pool_of
+from .serialized import KeptReplay
+from .unsafe_operators import unrecordable
+
+log = logging.getLogger("bascule")
+UNFOLLOWED = Refusal("its forward is not replayed")
+_HERE = "this process cannot record CUDA graphs"
+NAMED = 3  # tensors that one message names
+_LOCAL = re.compile(r"L\['(\w+)'\]")
+_REGISTERED = re.compile(r"\._(?:parameters|buffers|modules)\['(\w+)'\]")
+
+
+def forget_recordings() -> None:
+    """Drops what this thread has recorded."""
+    if "bascule.runtime.cudagraphs.cudagraph_trees" in sys.modules:
+        sys.modules["bascule.runtime.cudagraphs.cudagraph_trees"].forget()
+
+
+@dataclass
+class ForwardDevice:
+    """The number of the device on which a forward is replayed."""
+
+    value: int | None = None
+
+    def set(self, value: int | None) -> None:
+        self.value = value
+
+
+@dataclass
+class Replays:
+    """What the graphs share that one graph of Dynamo's becomes. `names`: what the user calls its inputs."""
+
+    options: Options
+    names: list[str] = field(default_factory=list)
+    forward: Any = field(default_factory=ForwardDevice)  # or Inductor's class of the same attributes
+    recorder: Recorder | None = None
+    saved: set[str] = field(default_factory=set)  # names of values of the forward that lie at places that stay
+
+    @staticmethod
+    def of(gm: torch.fx.GraphModule, options: Options) -> "Replays":
+        """For `gm`, as Dynamo made it."""
+        return Replays(options, names=[_user_name(node) for node in placeholders(gm.graph)])
+
+    def direction(
+        self, gm: torch.fx.GraphModule, direction: Direction, static: Sequence[int] | None = None
+    ) -> "Replay | None":
+        """For `gm`, one of the graphs; None where nothing is replayed. `static`: numbers of the inputs that stay, if the caller knows them."""
+        if not self.options.cudagraphs or self.unreplayed(gm) is not None:
+            return None
+        if static is None and direction != "backward":
+            from bascule.runtime.cudagraphs.cudagraph_trees import static_input_numbers
+
+            static = static_input_numbers()
+        inputs = placeholders(gm.graph)
+        stays = (n in static if static is not None else node.name in self.saved for n, node in enumerate(inputs))
+        mark(gm, stays, [] if direction == "backward" else self.names)
+        if direction == "backward":
+            mark_gradients(gm, self.names)
+        return Replay(self, direction, self.trees())
+
+    def unreplayed(self, gm: torch.fx.GraphModule) -> str | None:
+        """Why nothing of `gm` would be replayed, if that is plain."""
+        if self.options.nan_asserts:
+            return "the option 'nan_asserts' looks at values between kernels"
+        if self.options.target == "interpret":
+            return "its kernels are interpreted"
+        return None if devices_of(gm.graph) else "nothing of it runs on a GPU"
+
+    def trees(self) -> Recorder:
+        """What records."""
+        if self.recorder is None:
+            from bascule.runtime.cudagraphs import cudagraph_trees
+
+            self.recorder = cudagraph_trees
+        return self.recorder
+
+    def anew(self) -> "Replays":
+        """For the same graphs, of which nothing is replayed yet."""
+        return replace(self, forward=ForwardDevice(), saved=set())
+
+    def restored(self, call: Boxed, kept: KeptReplay, direction: Direction, record: Record) -> Boxed:
+        """`call`, a graph or a part of one that was compiled elsewhere, as `kept` says; to be asked for the forward first. `record` is told."""
+        found = kept.what
+        if isinstance(found, Recording):
+            reason = self.trees().unavailable()
+            if direction == "backward" and self.forward.value is None:
+                found = UNFOLLOWED
+            elif reason is not None:
+                found = Refusal(reason)
+        if isinstance(found, Recording):
+            assert kept.pool is not None
+            return self.replayed(call, found, kept.pool, record)
+        self.told_of(found, record)
+        return call
+
+    def followed(self, call: Boxed, direction: Direction, *, replayed: bool) -> Boxed:
+        """`call`, a compiled direction; a backward of which nothing is `replayed` tells the tree of its forward that it runs."""
+        device = self.forward.value
+        if direction != "backward" or device is None or replayed:
+            return call
+        telling = telling_backward(call, self.trees(), device)
+        telling.kept = getattr(call, "kept", None)  # type: ignore[attr-defined]
+        return telling
+
+    def replayed(
+        self,
+        call: Boxed,
+        what: Recording,
+        pool: Pool,
+        record: Record,
+        refused: Callable[[], str | None] = lambda: None,
+    ) -> Replayed:
+        """`call`, replayed as `what` says; `refused`: see `Replayed`."""
+        held = self.options.cudagraph_bytes
+        if held is None:
+            held = self.trees().total_bytes(what.device) // 2
+        if what.direction == "forward":
+            self.forward.set(what.device)
+        count("cudagraphs", "graphs")
+        record.pool, record.replay = pool, _told(what, pool)
+        limits, report = Limits(self.options.cudagraph_shapes, held), _Report(record.name, what.direction == "backward")
+        return Replayed(call, what, limits, self.trees(), report, refused, pool.large)
+
+    def told_of(self, refusal: Refusal, record: Record) -> None:
+        """A graph is not replayed: said once, also of a backward that only follows its forward."""
+        record.replay = f"{UNREPLAYED}: {refusal}"
+        count("cudagraphs", f"{UNREPLAYED}: {refusal.reason}")
+        if refusal != UNFOLLOWED and record.fallback is None:  # else another warning has said it
+            _warn(f"{record.name} is not replayed as a CUDA graph: {refusal}")
+
+
+@dataclass
+class Replay:
+    """The recordings of one direction."""
+
+    shared: Replays
+    direction: Direction
+    recorder: Recorder
+    replayed: int = 0  # how many graphs, or parts of one
+
+    @property
+    def _follows(self) -> bool:
+        """Whether there is a forward to follow: that of a backward which is replayed."""
+        return self.direction != "backward" or self.shared.forward.value is not None
+
+    def apart(self, gm: torch.fx.GraphModule) -> dict[torch.fx.Node, str]:
+        """The nodes around which `gm` is to be compiled in parts, each of which can be replayed; with the reasons."""
+        return unrecordable(gm.graph) if self._follows else {}
+
+    def of(self, call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
+        """`call`, the compiled `gm`, replayed; as it is, after one warning, where that cannot be."""
+        what = self._recording(call, gm, record)
+        kept = getattr(call, "kept", None)
+        if isinstance(what, Recording):
+            self.replayed += 1
+            made = {x.name for x in outputs_of(gm.graph) if isinstance(x, torch.fx.Node)}
+            if self.direction == "forward":
+                self.shared.saved |= made
+                self.shared.saved |= {x.name for n, x in enumerate(placeholders(gm.graph)) if n in what.static}
+            pool = pool_of(what, gm, record.summary)
+            replayed = self.shared.replayed(call, what, pool, record, partial(self._refused, call, record, made))
+            if kept is not None:
+                replayed.kept = replace(kept, replay=KeptReplay(what, pool))  # type: ignore[attr-defined]
+            return replayed
+        if what is not None:
+            self.shared.told_of(what, record)
+            if kept is not None:  # what only this process cannot do is no part of what is kept
+                here = self.recorder.unavailable() is not None
+                call.kept = NotKept(_HERE) if here else replace(kept, replay=KeptReplay(what))  # type: ignore[attr-defined]
+        return call
+
+    def _refused(self, call: Boxed, record: Record, made: set[str]) -> str | None:
+        """Why `call` is not recorded after all: its kernels have been compiled while PyTorch went on. `made`: names of what it returns."""
+        if isinstance(call, FinishedAtFirstCall):
+            call.finished()
+        why = self._failed(record)
+        if why is None:
+            return None
+        record.replay = f"{UNREPLAYED}: {why}"
+        self.replayed -= 1
+        if self.direction == "forward":
+            self.shared.saved -= made
+            if not self.replayed:
+                self.shared.forward.set(None)
+        return str(why)
+
+    def _failed(self, record: Record) -> Refusal | None:
+        if not self._follows:
+            return UNFOLLOWED
+        if record.fallback is not None:
+            return Refusal("it was not compiled")
+        if record.refused:
+            return Refusal("a kernel of it did not compile, and PyTorch computes it otherwise")
+        return None
+
+    def _recording(self, call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Recording | Refusal | None:
+        failed = self._failed(record)
+        if failed is not None:
+            return failed
+        summary = record.summary
+        if summary is not None and not (summary.launches or summary.aten):
+            return None
+        reason = self.recorder.unavailable()
+        if reason is not None:
+            return Refusal(reason)
+        return recording_of(gm, record.name, self.direction, tuple(getattr(call, "constants", ())))
+
+    def finished(self, call: Boxed) -> Boxed:
+        """The compiled direction: see `Replays.followed`."""
+        return self.shared.followed(call, self.direction, replayed=self.replayed > 0)
+
+
+@dataclass
+class _Report:
+    """Counts what becomes of a graph's recordings, and warns. `follows`: it is a backward, whose forward has told of it."""
+
+    name: str
+    follows: bool
+    warned: bool = False
+
+    def recorded(self) -> None:
+        count("cudagraphs", "recordings")
+
+    def recorded_again(self, moved: Sequence[Input]) -> None:
+        count("cudagraphs", "recorded again")
+        which = ", ".join(map(str, moved[:NAMED])) + (f" and {len(moved) - NAMED} more" if len(moved) > NAMED else "")
+        why = f"{which} moved to other memory" if moved else "it comes after other graphs than before"
+        log.info("%s is recorded again as a CUDA graph: %s", self.name, why)
+        if moved and not self.follows and not self.warned:
+            self.warned = True
+            hint = "write into parameters and buffers (`copy_`) instead of replacing them"
+            _warn(f"{self.name} is recorded again as a CUDA graph: {why}; {hint}")
+
+    def stopped(self, why: str) -> None:
+        count("cudagraphs", "stopped")
+        _warn(f"{self.name} is no longer recorded as a CUDA graph: {why}")
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ReplayWarning, stacklevel=3)
+
+
+def _told(what: Recording, pool: Pool) -> str:
+    """How it is replayed, and what memory that takes."""
+    copied = len(what.inputs) - len(what.static) - len(what.integers)
+    return f"replayed: {len(what.static)} inputs stay in place, {copied} are copied; its pool has {pool}"
+
+
+def _user_name(node: torch.fx.Node) -> str:
+    """`cache` for `L['cache']`, `self.weight` for `L['self']._parameters['weight']`, as Dynamo says where an input comes from; the placeholder's
+    name if it does not."""
+    source = getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", None)
+    text = name() if callable(name) else name
+    if not isinstance(text, str) or not text:
+        return node.name
+    return _LOCAL.sub(r"\1", _REGISTERED.sub(r".\1", text))

@@ -1,0 +1,73 @@
+"""The memory that recordings of CUDA graphs take, as the memory plan tells it before anything has run."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from bascule.frontend.fx.trace_context import hint
+from bascule.runtime.cudagraphs.replayed import Recording
+
+from ..reporting.graph_summary import Summary, grouped
+from .capture_plan import outputs_of, placeholders
+from .unsafe_operators import tensors
+
+SMALL = 1 << 20  # bytes: PyTorch's allocator has segments of their own for blocks of no more
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The bytes that a graph's recording has in the pool.
+
+    `arena`: intermediates, only while it runs; an expression of the symbols where sizes are dynamic. `inputs`: places of inputs that are copied,
+    only while it runs. `outputs`: until the step's end; of dynamic sizes, inputs and outputs as they were seen first. `large`: what tensors of
+    more than `SMALL` bytes surely have of arena and outputs at one time (an input that an earlier recording made is not copied); 0 where sizes
+    are dynamic, and of a backward, which frees what its forward has saved while it makes its own.
+    """
+
+    arena: str
+    inputs: int
+    outputs: int
+    large: int = 0
+
+    @property
+    def running(self) -> int:
+        """All of it, as far as it is a number."""
+        return (int(self.arena) if self.arena.isdigit() else 0) + self.inputs + self.outputs
+
+    def __str__(self) -> str:
+        return f"an arena of {grouped(self.arena)} bytes, {self.inputs:,} bytes of copied inputs and {self.outputs:,} of outputs"
+
+
+def pool_of(what: Recording, gm: GraphModule, summary: Summary | None) -> Pool:
+    """What the compiled `gm` takes, recorded as `what` says."""
+    nodes = placeholders(gm.graph)
+    memory = summary.memory if summary is not None else None
+    arena = memory.arena if memory is not None else "0"
+    copied = (x for n, x in enumerate(nodes) if n not in what.static and n not in what.integers)
+    inputs = sum(_bytes(x) for node in copied for x in tensors(node.meta.get("val")))
+    given = {StorageWeakRef(x.untyped_storage()) for node in nodes for x in tensors(node.meta.get("val"))}
+    made: dict[StorageWeakRef, int] = {}  # results that share memory have it once
+    for node in outputs_of(gm.graph):
+        for x in tensors(node.meta.get("val")) if isinstance(node, Node) else ():
+            storage = StorageWeakRef(x.untyped_storage())
+            made[storage] = max(made.get(storage, 0), _bytes(x))
+    outputs = [size for storage, size in made.items() if storage not in given]
+    grows = what.direction == "backward" or what.sized or what.integers or not arena.isdigit()
+    large = 0 if grows else sum(size for size in (int(arena), *outputs) if size > SMALL)
+    return Pool(arena, inputs, sum(outputs), large)
+
+
+def pool_bytes(pools: Iterable[Pool]) -> int:
+    """The most bytes that are live at one time where graphs run in this order, a forward and its backward say."""
+    kept = most = 0
+    for pool in pools:
+        most = max(most, kept + pool.running)
+        kept += pool.outputs
+    return most
+
+
+def _bytes(x: torch.Tensor) -> int:
+    return x.element_size() * (hint(x.numel()) or 0)

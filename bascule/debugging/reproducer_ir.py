@@ -1,0 +1,104 @@
+"""Reproducers: a failure of the compiler leaves a file that `bascule-opt` replays."""
+
+import shlex
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch.fx import GraphModule
+
+from ..dialect.mlir import ir
+from ..dialect.passes import Pass, Pipeline
+from ..errors import CompilerError, UnsupportedError
+from ..options import Options
+from ..reporting.compile_record import Record, log, text_of
+from ..reporting.dump_files import fresh_folder, written
+from .fx_source import source_of_graph
+
+
+@dataclass
+class Snapshot:
+    """The IR as it was before the passes ran. Cloning it costs less than printing it, which only a failure needs."""
+
+    operation: ir.Operation
+
+    @staticmethod
+    def of(module: ir.Module) -> "Snapshot":
+        return Snapshot(module.operation.clone())
+
+    def text(self) -> str:
+        return self.operation.get_asm(enable_debug_info=True)
+
+
+def compiler_error(
+    error: Exception, gm: GraphModule, record: Record, options: Options, snapshot: Snapshot | None, pipeline: Pipeline
+) -> CompilerError:
+    """What to raise for `error`, which a stage raised that should not have; writes the reproducer."""
+    told = error.message if isinstance(error, CompilerError | UnsupportedError) else f"{type(error).__name__}: {error}"
+    message = f"'{record.running}' failed on {record.name}: {told}\n  in {_innermost(error)}"
+    log.debug(message, exc_info=error)
+    if record.lowering and record.module is not None:
+        text, command = text_of(record.module), replay_of(record.running)
+    elif snapshot is not None:
+        text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
+    else:  # nothing was imported
+        text = f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}"
+        path = _write(options, f"{record.name}.py", text)
+        return CompilerError(message, reproducer=path, command=f"bascule-import {path}:graph")
+    text = f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}"
+    path = _write(options, f"{record.name}.mlir", text)
+    return CompilerError(message, reproducer=path, command=shlex.join([*command, str(path)]))
+
+
+def replay_of(stage: str) -> list[str]:
+    """The command that replays a failure of `stage`, one of those after the passes."""
+    commands = {
+        "to-triton": ["bascule-opt", "--pass-pipeline=to-triton"],
+        "triton": ["bascule-opt", "--to-triton", "--emit=ptx"],
+        "load kernels": ["bascule-opt", "--to-triton", "--emit=sass-report"],
+    }
+    return commands.get(stage, ["bascule-run", "--compare"])
+
+
+def write_kernel(kernel: ir.Operation, record: Record, stage: str, error: Exception) -> tuple[str | None, str]:
+    """A file with one kernel function, for which `stage` raised `error`, None if it cannot be written, and the command line that replays it.
+    What runs a program needs all of it: then the whole module."""
+    command = replay_of(stage)
+    if command[0] == "bascule-opt":
+        with kernel.context, ir.Location.unknown():
+            alone = ir.Module.create()
+            kernel.clone(ir.InsertionPoint(alone.body))
+            text = text_of(alone)
+    else:
+        assert record.module is not None
+        text = text_of(record.module)
+    file = f"{record.name}_{kernel.attributes['sym_name'].value}.mlir"
+    path = _write(record.options, file, f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}")
+    return path, shlex.join([*command, str(path)])
+
+
+def _comment(mark: str, error: Exception) -> str:
+    """The traceback as comment lines: Dynamo drops it on the way to the user."""
+    text = "".join(traceback.format_exception(error))
+    return "\n".join(f"{mark} {line}" for line in text.splitlines())
+
+
+def _innermost(error: Exception) -> str:
+    """Where `error` was raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno} ({frame.name})"
+
+
+def _write(options: Options, file: str, text: str) -> str | None:
+    """The path of `file`, in the folder of the option `dump` or a fresh one; None, after a warning, if it cannot be written."""
+    folder = Path(options.dump) if options.dump is not None else fresh_folder()
+    return str(folder / file) if folder is not None and written(folder / file, text) else None
+
+
+def _loads(pipeline: Pipeline) -> list[str]:
+    """The flags that make a user's passes known to `bascule-opt`."""
+    classes = {type(stage) for stage in pipeline.stages if isinstance(stage, Pass)}
+    foreign = sorted(
+        f"{cls.__module__}:{cls.__qualname__}" for cls in classes if not cls.__module__.startswith("bascule.")
+    )
+    return [f"--load-pass={spec}" for spec in foreign]

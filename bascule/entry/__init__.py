@@ -1,0 +1,1 @@
+"""What a user calls: the backend of `torch.compile`, `compile_fx`, `explain`, the debug backends, a reproducer."""

@@ -1,0 +1,131 @@
+"""The backend: what `torch.compile(f, backend="bascule")` calls with each graph that Dynamo captured.
+
+The compiler is imported when something has to be compiled: where the disk cache has it all, that would be most of the time of a first call.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import Any
+
+import torch
+
+from bascule.frontend.aot.compile_autograd import compile_with_autograd, needs_gradients
+from bascule.frontend.fx_passes.seed_bodies import seed_bodies
+
+from ..aliasing.untracked_writes import run_as_eager
+from ..cache.trace_cache import Traces, unused
+from ..compiled.output_code import CompiledGraph
+from ..compiled.serialized import NotKept, kept_of
+from ..compiler.custom_passes import apply, partition
+from ..compiler.gc_pause import collections_paused
+from ..cudagraphs.cudagraphify import Replays, forget_recordings
+from ..errors import UserError
+from ..options import PRE_GRAD, Options, options_for
+from ..reporting.compile_record import Record
+from ..reporting.counters import count as counted
+from ..reporting.logs import trace_captured
+from ..reporting.raise_through_dynamo import raised_as_is
+
+_numbers = count()
+
+
+def bascule(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles `gm`, a graph of PyTorch functions as Dynamo makes it, for inputs like `example_inputs` (fake tensors,
+    numbers).
+
+    `mode` and `options` are those of `torch.compile`: see `bascule.list_modes()`, `bascule.list_options()`. Returns a
+    function of the graph's inputs. Raises `UserError` for wrong options and `BasculeError` where `fallback` or
+    `on_error` ask for it.
+    """
+    return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options)
+
+
+def compile_dynamo_graph(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_record: Callable[[Record], None] | None = None,
+) -> Callable[..., Any]:
+    """What `bascule` does; `on_record` is given the record of each graph that was compiled."""
+    with raised_as_is(), collections_paused():
+        checked = options_for(mode, options)
+        _refuse_to_be_bundled()
+        if checked.pipeline is not None:
+            from ..pipelines import pipeline_for
+
+            pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
+        name = f"graph{next(_numbers)}"
+        trace_captured(name, gm)
+        if checked.pre_grad_custom_pass is not None:
+            apply(gm, checked, PRE_GRAD)
+        if run_as_eager(gm, example_inputs, checked, name, on_record):
+            return gm.forward
+        if checked.random == "philox" and needs_gradients(example_inputs):
+            seed_bodies(gm)
+        reason = unused(checked)
+        if reason is None:
+            return _compile_or_load(name, gm, example_inputs, checked, on_record)
+        counted("traces", f"bypass: {reason}")
+
+        from bascule.frontend.freezing.weight_inputs import weight_inputs
+
+        from ..compiler.autograd_graph import compile_direction
+
+        replays = Replays.of(gm, checked)
+        weights = weight_inputs(gm) if checked.freezing else None
+        compiler = partial(compile_direction, name, checked, on_record, replays=replays, weights=weights)
+        return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), partition(checked))
+
+
+def _refuse_to_be_bundled() -> None:
+    """Raises `UserError` where PyTorch is to write down what is compiled (`aot_compile` of a compiled function): that holds machine code and
+    tensors under keys of ours, which its format has no place for."""
+    if getattr(torch._functorch.config, "bundled_autograd_cache", False):
+        raise UserError(
+            "torch.compile(...).aot_compile() does not take what Bascule compiles",
+            hint="bascule.aot_compile(torch.export.export(module, args), path) writes a program down, bascule.aot_load(path) loads it; "
+            "functions that are compiled again in another process are loaded from the disk cache",
+        )
+
+
+def _compile_or_load(
+    name: str,
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    on_record: Callable[[Record], None] | None,
+) -> Callable[..., Any]:
+    """Looks the trace of `gm` up on disk, and keeps it there if it had to be traced."""
+    replays = Replays.of(gm, options) if options.cudagraphs else None
+    traces = Traces(name, options, _decompositions, on_record, replays)
+
+    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledGraph:
+        from ..compiler.autograd_graph import compile_direction
+
+        call = compile_direction(name, options, on_record, gm, example_inputs, replays=replays, **direction)
+        try:
+            return CompiledGraph(call, kept_of(call))
+        except NotKept as reason:
+            traces.refuse(str(reason))
+            return CompiledGraph(call)
+
+    return compile_with_autograd(gm, example_inputs, compiler, {}, partition(options), traces)
+
+
+def _decompositions() -> dict[Any, Callable]:
+    from bascule.frontend.aot.decompositions import decomposition_table
+
+    return decomposition_table()
+
+
+# What `torch.compiler.reset` calls.
+bascule.reset = forget_recordings  # type: ignore[attr-defined]

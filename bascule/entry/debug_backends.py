@@ -1,0 +1,255 @@
+"""Backends for looking into the compiler: `torch.compile(f, backend="bascule_debug", options={"stage": "kernel"})`.
+
+bascule_nop     runs the graphs' ATen operators as they are: is it AOTAutograd, or our compiler?
+bascule_debug   checks every node against its metadata, and runs the IR of a stage with the reference interpreter: which stage is wrong?
+bascule_print   prints each graph and its IR at a stage
+bascule_draw    draws each graph at a stage as SVG: kernels as boxes, tensors as edges with their bytes
+bascule_dump    saves each graph as a file that compiles it again
+
+Debug, print and draw take `stage` among their options, draw and dump `directory`; other options, and modes, are those of the backend `bascule`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bascule.frontend.aot.compile_autograd import compile_with_autograd, min_cut
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.importer.graph import ImportedGraph, import_graph
+from bascule.runtime.boxed import Boxed, boxed
+
+from ..compiler.autograd_graph import compile_direction, direction_of
+from ..compiler.compile_split import compile_in_parts
+from ..compiler.fallback import in_sequence, operator_by_operator
+from ..debugging.accuracy import disagreements
+from ..debugging.checked_interpreter import CheckedInterpreter
+from ..debugging.compare_results import copied, copy_of, draws
+from ..debugging.drawing import draw
+from ..debugging.reproducer_graph import deciding_inputs, write_graph
+from ..dialect.interpreter import interpret_graph
+from ..dialect.ir import context
+from ..errors import CompilerError, UnsupportedError, UserError
+from ..options import Options, check_writable, make_options
+from ..pipelines import STAGES, up_to
+from ..reporting.compile_record import Record, log, text_of
+from ..reporting.dump_files import written
+from ..reporting.raise_through_dynamo import raised_as_is
+
+_numbers = count()
+# (the graph's name, the stage, the graph there and as PyTorch has it) -> what may run it
+Look = Callable[[str, str, ImportedGraph, torch.fx.GraphModule], Boxed]
+
+
+def bascule_nop(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The graphs that AOTAutograd makes with our decompositions, their operators called one by one."""
+    with raised_as_is():
+        make_options(mode, options)
+
+    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **directions: bool) -> Any:
+        return operator_by_operator(gm)
+
+    return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
+
+
+def bascule_debug(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Each call runs the graph's operators, checks each result's dtype, sizes and strides against its metadata, then interprets the IR
+    of `stage` (default: program; "torch" has no interpreter) and compares.
+
+    Raises `MetadataMismatch` that names the node, or `CompilerError` that names the stage. Random numbers differ between the two by design: a
+    graph that draws them is only checked against its metadata.
+    """
+    return _with_stage(gm, example_inputs, mode, options, "program", tuple(STAGES), _debugged, compiled=False)
+
+
+def bascule_print(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Prints each graph as FX code and its IR at `stage` (default: tensor), then compiles it."""
+    return _with_stage(gm, example_inputs, mode, options, "tensor", tuple(STAGES), _printed)
+
+
+def bascule_draw(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Writes `<directory>/<graph>.svg` for each graph, as it is at `stage` (tensor or kernel, the default), then compiles it.
+    `directory` is an option of this backend; default: where the process runs."""
+    with raised_as_is():
+        directory, given = _directory(options, ".")
+    return _with_stage(gm, example_inputs, mode, given, "kernel", ("tensor", "kernel"), partial(_drawn, directory))
+
+
+def _directory(options: Mapping[str, Any] | None, default: str) -> tuple[Path, dict[str, Any]]:
+    """The option `directory`, and the others."""
+    given = _given(options)
+    directory = given.pop("directory", default)
+    if not isinstance(directory, str | Path):
+        raise UserError(f"takes str, got {directory!r}", location="option 'directory'")
+    check_writable(str(directory), "directory")
+    return Path(directory), given
+
+
+def _given(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not isinstance(options or {}, Mapping):
+        make_options(None, options)  # which refuses them
+    return dict(options or {})
+
+
+def _with_stage(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    mode: str | None,
+    options: Mapping[str, Any] | None,
+    default: str,
+    stages: Sequence[str],
+    look: Look,
+    *,
+    compiled: bool = True,
+) -> Callable[..., Any]:
+    """AOTAutograd, each of whose graphs is given to `look`, and is then `compiled`, or runs as that says."""
+    with raised_as_is():
+        given = _given(options)
+        stage = given.pop("stage", default)
+        if stage not in stages:
+            raise UserError(f"has no value '{stage}'", location="option 'stage'", hint=f"known: {', '.join(stages)}")
+        checked, name = make_options(mode, given), f"graph{next(_numbers)}"
+
+        def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
+            run = _looked_at(f"{name}_{direction_of(**directions)}", stage, checked, gm, inputs, look)
+            return compile_direction(name, checked, None, gm, inputs, **directions) if compiled else run
+
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
+
+
+def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], look: Look) -> Boxed:
+    """What `look` makes of `gm`, or of its parts, where the compiler takes it in parts."""
+
+    def whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], title: str) -> Boxed:
+        imported = import_graph(gm, inputs, context=context())
+        up_to(stage, options).run(imported.module, verify=True)
+        return look(title, stage, imported, gm)
+
+    def part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[Boxed, Record]:
+        return whole(gm, inputs, f"{title}_{suffix}"), Record(f"{title}_{suffix}", options, len(gm.graph.nodes))
+
+    def body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Boxed:
+        return _looked_at(f"{title}_{suffix}", stage, options, gm, inputs, look)
+
+    try:
+        return whole(gm, inputs, title)
+    except UnsupportedError as error:
+        record = Record(title, options, len(gm.graph.nodes))
+        cut = None if options.fallback == "error" else compile_in_parts(gm, record, error, part, body, {})
+        if cut is None:
+            raise
+        return cut[0]
+
+
+def _printed(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
+    print(f"// {title}")
+    print("\n".join(f"// {line}" for line in gm.code.strip().splitlines()))
+    print(text_of(imported.module))
+    return operator_by_operator(gm)
+
+
+def _drawn(directory: Path, title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
+    path = directory / f"{title}.svg"
+    if written(path, draw(imported.module, title)):
+        print(f"bascule_draw: {path}")
+    return operator_by_operator(gm)
+
+
+def _debugged(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
+    random = draws(gm)
+
+    @boxed
+    def run(args: list[Any]) -> Sequence[Any]:
+        values = list(args)
+        args.clear()
+        with raised_as_is():
+            first, again = ([copied(value) for value in values] for _ in range(2))
+            outputs = in_sequence(CheckedInterpreter(gm).run(*values))
+            if stage != "torch" and not random:
+                got = interpret_graph(imported.module, again, imported.constants)
+                if found := disagreements(gm, first, [*outputs, *values], [*got, *again]):
+                    told = "\n  ".join(found)
+                    raise CompilerError(
+                        f"{title} at the stage '{stage}' computes other values than its operators:\n  {told}"
+                    )
+                log.info("%s at the stage '%s' computes what its operators do", title, stage)
+            return outputs
+
+    return run
+
+
+def bascule_dump(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles as `bascule` does, and saves the captured, joint, forward, backward and inference graphs in `directory` (default:
+    `bascule_graphs`). With `data` the inputs of the compiled ones are saved as they are at the first call, else their sizes, strides and dtypes,
+    and the elements that decide sizes.
+    """
+    with raised_as_is():
+        directory, given = _directory(options, "bascule_graphs")
+        data = given.pop("data", False)
+        if not isinstance(data, bool):
+            raise UserError(f"takes bool, got {data!r}", location="option 'data'")
+        checked, name = make_options(mode, given), f"graph{next(_numbers)}"
+        written(directory / f"{name}_captured.py", gm.print_readable(print_output=False))
+
+        def split(joint: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
+            written(directory / f"{name}_joint.py", joint.print_readable(print_output=False))
+            return min_cut(joint, inputs, **kwargs)
+
+        def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
+            direction = direction_of(**directions)
+            path = directory / f"{name}_{direction}.py"
+            write_graph(path, gm, direction, checked)
+            print(f"bascule_dump: {path}")
+            again = partial(write_graph, path, copy_of(gm), direction, checked, data=data)
+            compiled = compile_direction(name, checked, None, gm, inputs, **directions)
+            return _told_inputs(compiled, again) if data or deciding_inputs(gm) else compiled
+
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), split)
+
+
+def _told_inputs(compiled: Boxed, tell: Callable[[list[Any]], None]) -> Boxed:
+    """`compiled`, whose first call also tells its inputs."""
+    told = False
+
+    @boxed
+    def run(args: list[Any]) -> Sequence[Any]:
+        nonlocal told
+        if not told:
+            told = True
+            tell(args)
+        return compiled(args)
+
+    return run

@@ -1,0 +1,116 @@
+"""Graphs that `graph_dumps` wrote down, compiled and run again.
+
+Names private modules of PyTorch; checked on torch 2.11, 2.13 and 2.14.
+"""
+
+import importlib.util
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from bascule.runtime.boxed import Boxed
+from bascule.runtime.cudagraphs.replayed import Direction
+
+from ..debugging.accuracy import disagreements
+from ..debugging.compare_results import copied, draws, tensors_of
+from ..debugging.symbol_values import symbolic_numbers
+from ..dialect.interrupts import pass_on
+from ..errors import CompilerError, UserError
+from .compile_fx import compile_fx_inner
+
+STRICT = {"on_error": "raise", "cache": False}
+SHRUNK = 2**-4  # what inputs are multiplied with where results overflow
+SHRINKS = 3
+
+
+def replay(file: str, options: Mapping[str, Any] | None = None, *, direction: Direction = "forward") -> None:
+    """Compiles the graph in `file` for its example inputs, runs it, and compares with its operators called one by one.
+
+    A graph that draws random numbers is compiled with those that its operators draw, too: only then are elements compared. Raises what the
+    compiler does, `CompilerError` for other results, and `UserError` where the operators do not take the example inputs.
+    """
+    module = _loaded(file)
+    gm, _ = traced(module)
+    compiled = _compiled(module, direction, options)
+    inputs, wanted = _example(file, module)
+    got = _ran(compiled, inputs)
+    if draws(gm):
+        _require_same_kinds(wanted, got)
+        got = _ran(_compiled(module, direction, {**(options or {}), "random": "eager"}), inputs)
+    if found := disagreements(gm, inputs, wanted, got):
+        raise CompilerError("\n  ".join(["the compiled graph computes other values than its operators:", *found]))
+    print(f"{file}: compiled, and the results are those of its operators{_nothing_said(wanted)}")
+
+
+def traced(module: ModuleType) -> tuple[torch.fx.GraphModule, Sequence[Any]]:
+    """The graph of a file, with the symbols that its sizes had, and fake inputs."""
+    env = ShapeEnv()
+    mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
+    seen = {name: x.default for name, x in inspect.signature(module.inputs_of).parameters.items()}
+    with mode, enable_python_dispatcher():
+        fakes = module.inputs_of(*symbolic_numbers(seen, env))
+        try:
+            return make_fx(module.graph)(*fakes), fakes
+        except AttributeError as error:
+            hint = "operators of a script: import what registers them at the top of the file"
+            raise UserError(str(error), location=str(module.__file__), hint=hint) from error
+
+
+def _loaded(file: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("dumped_graph", file)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
+
+
+def _compiled(module: ModuleType, direction: Direction, options: Mapping[str, Any] | None) -> Any:
+    gm, fakes = traced(module)  # anew: the compiler may change it
+    directions = {"is_backward": direction == "backward", "is_inference": direction == "inference"}
+    return compile_fx_inner(gm, fakes, options={**(options or {}), **STRICT}, **directions)
+
+
+def _ran(call: Boxed, inputs: Sequence[Any]) -> list[Any]:
+    """Results for copies of `inputs`, and these as they are then."""
+    given = [copied(value) for value in inputs]
+    torch.manual_seed(0)
+    return [*call(list(given)), *given]
+
+
+def _example(file: str, module: ModuleType) -> tuple[list[Any], list[Any]]:
+    """Inputs, and what the operators make of them: results, and the inputs as they leave them. Deep networks of random weights overflow:
+    then the inputs are smaller."""
+    torch.manual_seed(0)
+    inputs = module.example_inputs()
+    for _ in range(SHRINKS):
+        try:
+            wanted = _ran(lambda given: module.graph(*given), inputs)
+        except Exception as error:  # whatever operators raise
+            pass_on(error)
+            message = f"its operators do not take the example inputs: {type(error).__name__}: {error}"
+            hint = "it compiles; elements that nobody saved are random or zero: bascule_dump saves all with options={'data': True}"
+            raise UserError(message, location=file, hint=hint) from error
+        if not _nothing_said(wanted) or Path(file).with_suffix(".pt").exists():  # inputs that were saved stay
+            break
+        inputs = [x * SHRUNK if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
+    return inputs, wanted
+
+
+def _require_same_kinds(wanted: Sequence[Any], got: Sequence[Any]) -> None:
+    kinds = [[(x.dtype, list(x.shape)) for x in tensors_of(values)] for values in (wanted, got)]
+    if kinds[0] != kinds[1]:
+        raise CompilerError(f"the compiled graph gives tensors {kinds[1]}, its operators {kinds[0]}")
+
+
+def _nothing_said(results: Sequence[Any]) -> str:
+    """What to add where most numbers are those that any wrong result has, too."""
+    numbers = [x for x in tensors_of(results) if x.is_floating_point()]
+    count, finite = sum(x.numel() for x in numbers), sum(int(x.isfinite().sum()) for x in numbers)
+    return "" if 2 * finite >= count else f" ({count - finite} of {count} numbers are infinite or NaN)"

@@ -1,0 +1,243 @@
+"""`bascule.aot_compile`: an exported program becomes one file that runs without a compiler (`runtime/packages/exported_program.py`)."""
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from bascule.export.effect_tokens import unlift_tokens
+from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.freezing.weight_inputs import WeightInputs, frozen_inputs
+from bascule.frontend.fx.custom_operators import custom_operators
+from bascule.frontend.runtime_checks.index_checks import check_indices
+from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
+from bascule.frontend.torch_patches.higher_order_effects import body_effects
+from bascule.runtime.kernels.processor import instruction_sets
+from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
+from bascule.runtime.packages.container import pack
+from bascule.runtime.packages.exported_program import FORMAT
+
+from ..aliasing.storage_offset_guard import places_of, traced_place
+from ..aliasing.untracked_writes import unfollowed
+from ..compiler.freezing import freeze
+from ..dialect.interrupts import pass_on
+from ..errors import UnsupportedError, UserError
+from ..options import PARTITIONER, PASSES, Options, make_options
+from .aliasing import aliases_of
+from .package_writer import PackageWriter, packaged
+from .size_guards import nonempty, size_text, sizes_of
+
+_WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+def aot_compile(
+    program: ExportedProgram,
+    path: str | os.PathLike,
+    *,
+    weights: str = "inside",
+    options: Mapping[str, Any] | None = None,
+) -> None:
+    """Compiles `program` (of `torch.export.export`) for the device of its tensors, and writes one package to `path`.
+
+    `weights`: "inside", the package holds the values of parameters and buffers; "reference", it holds their names, dtypes and sizes, and
+    `aot_load` is given the values (what is in no state dict, constants and buffers that are not persistent, is inside all the same). Sizes
+    that were exported as dynamic stay so; buffers and inputs that the program writes are written at each call, and results that are views of
+    such, or of weights, share their memory. `options` are those of `torch.compile`; with `freezing`, weights that the program does not write
+    cannot be changed later. A package is for this machine's processor, or for GPUs of the architecture of this one, under the same number.
+    Raises `UnsupportedError` for a program that calls what only this process knows, or writes elements that share memory, and `UserError` for
+    other arguments, options, and those that no package follows. A file at `path` stays as it is until the program is compiled; of a link, the
+    file that it leads to is written.
+    """
+    place = _place(path)
+    checked = _checked(program, weights, options)
+    exported, program = program, _decomposed(program)
+    tensors = {**program.state_dict, **program.constants}
+    interface = _interface(program)
+    gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
+    check_indexed_sizes(gm)
+    if checked.checks_indices:
+        check_indices(gm)
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    for number in places_of(gm.graph, exported=True):
+        interface.inputs[number]["begins"] = traced_place(placeholders[number])
+    writer = PackageWriter()
+    graph = writer.graph(packaged(gm, interface.values, checked))
+    used = {name: tensors[name] for name in interface.weights.values()}
+    inside = {name: value for name, value in used.items() if weights == "inside" or name not in program.state_dict}
+    sizes = sizes_of(program)
+    sizes["guards"] = sorted({*sizes["guards"], *nonempty(exported, sizes["symbols"])})
+    aliases = iter(aliases_of(exported, sizes["symbols"], used))
+    description = {
+        "format": FORMAT,
+        "graph": graph,
+        "operators": custom_operators(gm),
+        "inputs": interface.inputs,
+        "outputs": [told or {"lies": next(aliases)} for told in interface.outputs],
+        **sizes,
+        "in_spec": _structure(program.call_spec.in_spec),
+        "out_spec": _structure(program.call_spec.out_spec),
+        "weights": {name: told_of(value) for name, value in used.items()},
+        "unused": sorted(set(program.state_dict) - set(used) - set(frozen)),
+        "frozen": sorted(frozen),
+        **_machine(writer.devices),
+    }
+    blobs = {**writer.blobs, **{f"weights/{name}": bytes_of(value) for name, value in inside.items()}}
+    _write(place, pack(description, blobs))
+
+
+def _decomposed(program: ExportedProgram) -> ExportedProgram:
+    """As it is compiled: of operators of ATen that have rules, without tokens among its inputs and outputs."""
+    write = unfollowed(program.graph_module, ())
+    if write is not None:
+        raise write.error()
+    with body_effects:
+        program = program.run_decompositions(decomposition_table())
+    unlift_tokens(program)
+    return program
+
+
+def _write(place: Path, content: bytes) -> None:
+    """The file is whole, or as it was."""
+    unfinished = place.with_name(f".{place.name}.{uuid4().hex}")
+    try:
+        unfinished.write_bytes(content)
+        os.replace(unfinished, place)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _structure(spec: Any) -> str:
+    """How arguments or results are nested, as text."""
+    try:
+        return pytree.treespec_dumps(spec)
+    except NotImplementedError as reason:
+        hint = "give it one where it is registered: torch.export.register_dataclass(C, serialized_type_name='module.C')"
+        raise UserError(str(reason).splitlines()[0], location="parameter 'program'", hint=hint) from reason
+
+
+def _machine(devices: Collection[torch.device]) -> dict[str, Any]:
+    """What a machine has to have for graphs on `devices`."""
+    gpus = [device for device in devices if device.type == "cuda"]
+    on_cpu = any(device.type == "cpu" for device in devices)
+    told: dict[str, Any] = {"processor": sorted(instruction_sets()) if on_cpu else [], "capabilities": {}}
+    if gpus:
+        from bascule.runtime.kernels.cuda_driver import capability
+
+        told["capabilities"] = {str(device): capability(device.index) for device in gpus}
+    return told
+
+
+def _place(path: str | os.PathLike) -> Path:
+    """The file that a package is written to, by its own name: who writes to a link means what it leads to, which is there or is made."""
+    try:
+        place = Path(path).resolve()
+        loop = place.is_symlink()
+    except (OSError, RuntimeError) as error:  # as versions of Python tell of links in a circle
+        pass_on(error)
+        loop = True
+    if loop:
+        raise UserError(f"'{path}' leads nowhere", location="parameter 'path'")
+    if place.exists() and not place.is_file():
+        raise UserError(f"'{place}' is {'a directory' if place.is_dir() else 'no file'}", location="parameter 'path'")
+    if not place.parent.is_dir():
+        raise UserError(f"there is no directory '{place.parent}'", location="parameter 'path'")
+    return place
+
+
+# Options about calls through Dynamo, about PyTorch's graphs, and about measuring.
+_UNFOLLOWED = ("cudagraphs", "max_autotune", "profiler_mark_wrapper_call", PARTITIONER, *PASSES)
+
+
+def _checked(program: Any, weights: str, options: Mapping[str, Any] | None) -> Options:
+    """The options, if the arguments go together."""
+    if not isinstance(program, ExportedProgram):
+        hint = "torch.export.export(model, inputs) makes an ExportedProgram"
+        raise UserError(f"is a {type(program).__name__}", location="parameter 'program'", hint=hint)
+    if weights not in ("inside", "reference"):
+        raise UserError(
+            f"has no value {weights!r}", location="parameter 'weights'", hint="known: 'inside', 'reference'"
+        )
+    checked = make_options(None, options)
+    for name in _UNFOLLOWED:
+        if getattr(checked, name):
+            raise UserError("is not followed by packages", location=f"option '{name}'")
+    if checked.freezing and weights == "reference":
+        raise UserError(
+            "needs the values of weights, which a package by reference does not have", location="option 'freezing'"
+        )
+    return checked
+
+
+@dataclass
+class _Interface:
+    """What the graph of a program takes and gives: `inputs` and `outputs` as a package tells them, `values` fake tensors and numbers."""
+
+    inputs: list[dict[str, Any]]
+    values: list[Any]
+    outputs: list[dict[str, Any]]
+
+    @property
+    def weights(self) -> dict[int, str]:
+        """Number of an input -> the name of the parameter, buffer or constant that it is."""
+        return {number: told["weight"] for number, told in enumerate(self.inputs) if "weight" in told}
+
+
+def _interface(program: ExportedProgram) -> _Interface:
+    signature = program.graph_signature
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    inputs: list[dict[str, Any]] = []
+    users: dict[str, int] = {}  # placeholder -> number among the user's inputs
+    for node, spec in zip(placeholders, signature.input_specs):
+        if spec.kind in _WEIGHTS:
+            inputs.append({"weight": spec.target})
+        elif spec.kind == InputKind.USER_INPUT:
+            users[node.name] = len(users)
+            inputs.append({"user": users[node.name], **_told(node.meta.get("val"))})
+        else:
+            raise UnsupportedError(f"an input of kind {spec.kind.name} is not taken", operator=node.name)
+    outputs = [_output(spec, users) for spec in signature.output_specs]
+    return _Interface(inputs, [node.meta.get("val") for node in placeholders], outputs)
+
+
+def _frozen(
+    gm: torch.fx.GraphModule, interface: _Interface, tensors: Mapping[str, Any]
+) -> tuple[torch.fx.GraphModule, list[str]]:
+    """`gm` with the weights that it does not write as constants, which are no inputs of `interface` any more, and their names."""
+    written = {told["weight"] for told in interface.outputs if "weight" in told}
+    constant = {number: name for number, name in interface.weights.items() if name not in written}
+    numbers = frozen_inputs(gm.graph, WeightInputs(len(interface.inputs), frozenset(constant)))
+    frozen = {number: constant[number] for number in numbers}
+    gm = freeze(gm, {number: tensors[name] for number, name in frozen.items()})
+    interface.inputs = [told for number, told in enumerate(interface.inputs) if number not in frozen]
+    interface.values = [value for number, value in enumerate(interface.values) if number not in frozen]
+    return gm, list(frozen.values())
+
+
+def _output(spec: Any, users: dict[str, int]) -> dict[str, Any]:
+    match spec.kind:
+        case OutputKind.BUFFER_MUTATION:
+            return {"weight": spec.target}
+        case OutputKind.USER_INPUT_MUTATION:
+            return {"written": users[spec.target]}
+        case OutputKind.USER_OUTPUT:
+            return {}
+    raise UnsupportedError(f"an output of kind {spec.kind.name} is not taken")
+
+
+def _told(value: Any) -> dict[str, Any]:
+    """What a call's input has to be."""
+    if not isinstance(value, torch.Tensor):
+        if isinstance(value, torch.SymInt):
+            return {"number": size_text(value)}
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            raise UnsupportedError("a float that varies from call to call is not taken", hint="give it as a tensor")
+        return {"value": value}
+    told = told_of(value)
+    return told | {what: [size_text(n) for n in told[what]] for what in ("sizes", "strides")}

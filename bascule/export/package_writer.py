@@ -1,0 +1,111 @@
+"""The graph of a program on its way into a package: compiled whole, or in parts, each of which is a graph of the package."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+
+from bascule.frontend.importer.graph import import_graph
+from bascule.lowering.program import to_python
+
+from ..compiled.serialized import KeptChain, NotKept, Writer, kept_of
+from ..compiler.compile_graph import checks_of
+from ..compiler.compile_split import compile_in_parts
+from ..dialect.ir import context
+from ..errors import UnsupportedError
+from ..frontend.graph_split.returned_views import returned_views
+from ..options import Options
+from ..pipelines import pipeline_for
+from ..reporting.compile_record import Record
+from ..targets.placement import host_work, placement_of
+from ..targets.select import target_for
+
+
+@dataclass(frozen=True)
+class PackagedGraph:
+    """A graph that was compiled whole: the wrapper's source, kernels by name, what the wrapper holds, where it runs."""
+
+    wrapper: str
+    kernels: dict[str, bytes]
+    constants: Sequence[torch.Tensor]
+    device: torch.device
+
+
+class PackageWriter(Writer[PackagedGraph]):
+    """Tells of the graphs of a package (`runtime/packages/graph_loader.py` makes them again). `devices`: those that they run on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.devices: set[torch.device] = set()
+
+    def whole(self, kept: PackagedGraph) -> dict[str, Any]:
+        folder = f"graphs/{len(self.blobs)}"
+        self.devices.add(kept.device)
+        self.blobs[f"{folder}/wrapper"] = kept.wrapper.encode()
+        self.blobs |= {f"{folder}/kernels/{name}": blob for name, blob in kept.kernels.items()}
+        return {"folder": folder, "device": str(kept.device), "constants": [*map(self.tensor, kept.constants)]}
+
+    def line(self, place: str) -> str:
+        return place
+
+
+class _Kept:
+    """Stands for a compiled graph where only what is kept of it counts."""
+
+    def __init__(self, kept: PackagedGraph | KeptChain):
+        self.kept = kept
+
+    def __call__(self, args: list[Any]) -> NoReturn:
+        raise AssertionError("a graph that was compiled for a package is called")
+
+
+def packaged(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options, name: str = "program"
+) -> PackagedGraph | KeptChain:
+    """`gm` compiled, in parts where `compile_graph` would. `inputs`: the fake value of each placeholder. Raises `UnsupportedError` for a graph
+    that calls what is only known to this process."""
+    record = Record(name, options, nodes=len(gm.graph.nodes))
+
+    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[Any, Record]:
+        part = Record(f"{name}_{suffix}", options, nodes=len(gm.graph.nodes))
+        return _Kept(_whole(gm, inputs, options, part)), part
+
+    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Any:
+        return _Kept(packaged(gm, inputs, options, f"{name}_{suffix}"))
+
+    def in_parts(error: UnsupportedError | None) -> PackagedGraph | KeptChain | None:
+        cut = compile_in_parts(gm, record, error, compile_part, compile_body, apart)
+        return None if cut is None else _kept(cut[0], record)
+
+    apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=False)}
+    try:
+        cut = in_parts(None) if apart else None
+        return cut or _whole(gm, inputs, options, record)
+    except UnsupportedError as error:
+        if options.fallback == "error" or (cut := in_parts(error)) is None:
+            raise
+        return cut
+
+
+def _kept(call: Callable[..., Any], record: Record) -> Any:
+    try:
+        return kept_of(call)
+    except NotKept as reason:
+        cut = record.cuts[0]
+        hint = "a package holds compiled graphs, tensors, and operators and functions of PyTorch by name; torch.library makes operators"
+        raise UnsupportedError(
+            f"no package can have {reason}", operator=cut.operator, location=cut.location, hint=hint
+        ) from None
+
+
+def _whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options, record: Record) -> PackagedGraph:
+    placement = placement_of(gm)
+    target = target_for(options.target, placement)
+    imported = import_graph(gm, inputs, context=context())
+    placement.annotate(imported.module)
+    pipeline_for(options, target.machine).run(imported.module, verify=options.verify, observers=[record.observe])
+    kernels, plans = target.packaged(imported.module, record)
+    return PackagedGraph(
+        to_python(imported.module, plans, checks_of(options)), kernels, imported.constants, placement.device
+    )

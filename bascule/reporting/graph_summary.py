@@ -1,0 +1,86 @@
+"""What a compiled module consists of, for `explain` and the counters."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .counters import count
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function."""
+
+    name: str
+    calls: int  # launches of it a run
+    domain: str  # "1024 x 8192", the parallel ranges
+    operators: tuple[str, ...]  # the ATen operators it computes, in order
+    tuned: str | None = None  # with the option `max_autotune` on a GPU: what was measured
+
+
+@dataclass(frozen=True)
+class AtenCall:
+    """An operator that went to ATen."""
+
+    operator: str  # "aten.mm.default"
+    calls: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The bytes of intermediates, as `plan-memory` left them; expressions of the symbols where sizes are dynamic."""
+
+    asked: str  # of all buffers, had each its own
+    arena: str  # of the arena that they share
+    live: str  # of the largest set of static buffers that is needed at one time: the least an arena can have
+
+    def __str__(self) -> str:
+        asked, arena, live = map(grouped, (self.asked, self.arena, self.live))
+        return f"an arena of {arena} bytes for {asked} bytes of intermediates, {live} live at one time"
+
+
+def grouped(number: str) -> str:
+    """A number with commas between its thousands; an expression as it is."""
+    return f"{int(number):,}" if number.isdigit() else number
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `explain` and the counters tell of a compiled graph."""
+
+    kernels: tuple[Kernel, ...]
+    aten: tuple[AtenCall, ...]
+    memory: Memory | None
+    remarks: tuple[str, ...]
+    runs: int
+    assertions: int = 0  # about elements, which an operator of ATen's makes a run: it computes nothing
+
+    @property
+    def launches(self) -> int:
+        """Launches of kernels a run."""
+        return sum(kernel.calls for kernel in self.kernels)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(told: dict[str, Any]) -> "Summary":
+        return Summary(
+            tuple(Kernel(**{**kernel, "operators": tuple(kernel["operators"])}) for kernel in told["kernels"]),
+            tuple(AtenCall(**call) for call in told["aten"]),
+            told["memory"] and Memory(**told["memory"]),
+            tuple(told["remarks"]),
+            told["runs"],
+            told["assertions"],
+        )
+
+
+def count_summary(summary: Summary) -> None:
+    """Counts a compiled graph and what a run of it does."""
+    count("graphs", "compiled")
+    count("kernels", "launches", summary.launches)
+    count("kernels", "distinct", len(summary.kernels))
+    if summary.assertions:
+        count("kernels", "assertions", summary.assertions)
+    for call in summary.aten:
+        count("aten", f"{call.operator}: {call.reason}", call.calls)

@@ -1,0 +1,73 @@
+"""Kernels from the bytes that the disk cache keeps of them. No compiler is loaded until a call has sizes that need another variant."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bascule.runtime.kernels.elf_loader import ObjectCode
+
+if TYPE_CHECKING:
+    from bascule.lowering.refusals import Refuse
+    from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode
+    from bascule.runtime.kernels.cuda_driver import CubinImage
+
+LATER = "later.json"  # the kernels that are compiled when a call needs them
+
+
+def restored(target: str, device: int | None, blobs: Mapping[str, bytes]) -> Any:
+    """The kernels that `Target.saved` of `target` ("cpu" or "cuda", on the GPU of number `device`) wrote down, for `bascule.runtime.load`.
+
+    Raises `ObjectCodeError` or `DriverError` for what cannot be loaded.
+    """
+    if target == "cpu":
+        return ObjectCode.load(blobs["object"])
+    from bascule.runtime.kernels.cubin_images import images_of
+    from bascule.runtime.kernels.cuda_kernels import PlannedKernels
+
+    later = json.loads(blobs[LATER])
+    return PlannedKernels(images_of(blobs), device, later, partial(cubin_images, device))
+
+
+def kernel_cache(used: bool) -> "KernelCache":
+    """The user's, or, if it is not to be `used`, one that keeps nothing."""
+    from bascule.lowering.triton.compile.kernel_cache import KernelCache
+
+    from ..cache.disk.directory import store_of
+    from ..cache.disk.entry_paths import KERNELS
+
+    return KernelCache(store_of(KERNELS) if used else None)
+
+
+def cubin_images(
+    device: int, kernels: Sequence[Mapping[str, Any]], refuse: "Refuse | None" = None, *, cached: bool = True
+) -> "dict[str, CubinImage]":
+    """Machine code for the GPU of number `device`; `kernels` are given as the fields of `TritonKernel`. `refuse` is asked, and what is raised is
+    raised, as in `compile_kernels`; `cached`: whether the disk cache is used."""
+    return start_cubin_images(device, kernels, cached=cached)(refuse)
+
+
+def start_cubin_images(
+    device: int, kernels: Sequence[Mapping[str, Any]], *, cached: bool = True
+) -> "Callable[[Refuse | None], dict[str, CubinImage]]":
+    """`cubin_images`, by other threads; what is returned waits for it."""
+    from bascule.lowering.refusals import reraise
+    from bascule.lowering.triton.compile.compilation import start_compiling
+    from bascule.lowering.triton.kernels.triton_kernel import TritonKernel
+    from bascule.runtime.kernels.cuda_driver import capability
+
+    compiling = start_compiling(
+        [TritonKernel(**kernel) for kernel in kernels], capability(device), kernel_cache(cached)
+    )
+
+    def wait(refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
+        return {name: image_of(code) for name, code in compiling.result(refuse or reraise).items()}
+
+    return wait
+
+
+def image_of(code: "MachineCode") -> "CubinImage":
+    """What Triton made, as it is kept and loaded, in a process without Triton too: the same fields."""
+    from bascule.runtime.kernels.cuda_driver import CubinImage
+
+    return CubinImage(**vars(code))
