@@ -1,4 +1,4 @@
-"""Compiled graphs as the disk cache keeps them: packages (`runtime/packages/container.py`) of the wrapper's source, the kernels, and what `explain` tells.
+"""A compiled graph's entry in the disk cache: a package (`runtime/packages/container.py`) of its wrapper, its kernels and its summary.
 
 Source lines are numbered in an entry; who loads it puts lines of its own in. What cannot be read in full, was changed, or belongs to others is
 as if it were not there. Nothing here needs a compiler.

@@ -1,4 +1,4 @@
-"""The dynamic sizes of an exported program: what is checked of them, and found out, at each call of its package (`runtime/packages/exported_program.py`).
+"""Guards of an exported program's dynamic sizes, checked at each call of its package (`runtime/packages/exported_program.py`).
 
 What they have to be is known to the environment of the program's symbols. PyTorch's modules for symbols are named here; checked on torch 2.11 to
 2.14.

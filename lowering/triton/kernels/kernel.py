@@ -27,7 +27,7 @@ from ..body import assertions, random, while_loops  # noqa: F401  (three of them
 from ..body.emitter import unsupported
 from ..body.expressions import ACCESSES, Expr, Expressions, stored
 from ..body.indexing import Indexing
-from ..values import clusters, dependent_launch  # noqa: F401  (three of them for the rules they register)
+from ..values import clusters, dependent_launch
 from ..values.builder import Builder
 from ..values.tiles import Axis, Tile
 from .loops import Emitter
