@@ -23,7 +23,7 @@ from bascule.runtime.kernels import cuda_driver
 
 from .measure import print_table, save
 
-FAKE = Path(__file__).parents[1] / "tests/runtime/fake_cuda.cpp"
+FAKE = Path(__file__).parents[1] / "tests/runtime/kernels/fake_cuda.cpp"
 SIZE = 1024  # elements of each tensor
 TTIR = f"""
 module {{

@@ -1,6 +1,7 @@
-"""Tests see what the compiler does: nothing comes from the disk cache of the machine, unless a test gives it a directory.
+"""Each test starts alone: no compiled code, counters at zero, and the same random numbers in every run and any order.
 
-Each test draws the same numbers in every run and in any order; fresh ones come from `make soak`.
+Tests see what the compiler does: nothing comes from the disk cache of the machine, unless a test gives it a directory. Fresh random numbers
+come from `make soak`.
 """
 
 import os
@@ -13,6 +14,26 @@ os.environ["BASCULE_CACHE_DIR"] = ""
 
 
 @pytest.fixture(autouse=True)
-def same_numbers_in_every_run():
+def fresh():
+    from bascule.reporting.counters import reset_counters
+
+    torch._dynamo.reset()
     random.seed(0)
     torch.manual_seed(0)
+    reset_counters()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A disk cache that is empty, and on."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(path))
+    return path
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """CPU tensors pass for ones on cuda:0; stand-ins for PyTorch's trees of CUDA graphs, which are returned, record them."""
+    from tests.cudagraphs.stand_in_trees import as_if_on_a_gpu
+
+    return as_if_on_a_gpu(monkeypatch)

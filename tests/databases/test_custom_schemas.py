@@ -4,10 +4,9 @@ import pytest
 import torch
 
 import bascule
+from tests.databases.compare import Compile, Ran, Subject, check
+from tests.databases.custom_schemas import SCHEMAS, Schema, program
 from tests.operators.check import backward, compare, compare_metadata
-
-from .compare import Compile, Ran, Subject, check
-from .custom_schemas import SCHEMAS, Schema, program
 
 
 def inputs(rows: int, *, gradients: bool) -> list[torch.Tensor]:

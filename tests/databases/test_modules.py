@@ -9,10 +9,9 @@ import torch
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_map
 
+from tests.databases.compare import PART, Compile, Ran, Subject, check, chosen
 from tests.operators.check import backward
 from tests.operators.opinfo import tensor_leaves
-
-from .compare import PART, Compile, Ran, Subject, check, chosen
 
 PARTS = 3
 MODES = [(entry, training) for entry in module_db for training in (True, False)]

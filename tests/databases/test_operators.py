@@ -9,10 +9,9 @@ from torch.testing._internal.custom_op_db import custom_op_db
 from torch.testing._internal.hop_db import hop_db
 from torch.utils._pytree import tree_map
 
+from tests.databases.compare import Compile, Ran, Subject, check
 from tests.operators.check import backward
 from tests.operators.opinfo import Sample, samples_of, tensor_leaves
-
-from .compare import Compile, Ran, Subject, check
 
 DATABASES = {"hop": hop_db, "autograd_function": autograd_function_db, "custom_op": custom_op_db}
 CASES = [pytest.param(x, id=f"{name}-{x.formatted_name}") for name, entries in DATABASES.items() for x in entries]

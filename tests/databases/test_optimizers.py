@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch.testing._internal.common_optimizers import optim_db
 
+from tests.databases.compare import Compile, Ran, Subject, check, chosen
 from tests.operators.opinfo import tensor_leaves
-
-from .compare import Compile, Ran, Subject, check, chosen
 
 PARTS = 4
 STEPS = 3

@@ -7,11 +7,11 @@ import pytest
 import torch
 from bascule.dialect.passes import add
 from torch._dynamo import config
-from wrong_pass import Wrong
 
 import bascule
 from bascule import pipelines
 from bascule.entry.run_reproducer import _loaded, traced
+from tests.debugging.wrong_pass import Wrong
 
 add(Wrong)
 WRONG = ",".join(pipelines.DEFAULT).replace("canonicalize", "test-wrong,canonicalize")

@@ -12,7 +12,7 @@ from random import Random
 
 import torch
 
-from .cases import check, generators
+from tests.generators.cases import check, generators
 
 
 def main() -> None:

@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 
+from tests.generators.elementwise import differences
 from tests.wrapper.harness import Case as Situation
 from tests.wrapper.harness import Seen, observe, sharing, strides, tensors_in
-
-from .elementwise import differences
 
 ROWS = (4, 5)  # of the first call and, of dynamic sizes, of the second
 INPUTS = (

@@ -17,12 +17,11 @@ import torch
 
 import bascule
 from bascule.errors import CacheWarning
-
-from . import cache_strangers, cache_writers
-from .cache_damages import DAMAGES, Damage
-from .cache_places import DIRECTORIES, SYSTEM
-from .cases import Case
-from .elementwise import differences
+from tests.generators import cache_strangers, cache_writers
+from tests.generators.cache_damages import DAMAGES, Damage
+from tests.generators.cache_places import DIRECTORIES, SYSTEM
+from tests.generators.cases import Case
+from tests.generators.elementwise import differences
 
 FAULTS = {**DAMAGES, **DIRECTORIES, **SYSTEM}
 

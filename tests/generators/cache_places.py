@@ -11,8 +11,7 @@ from unittest.mock import patch
 
 from bascule.cache.disk import files
 from bascule.cache.disk.signing import FOLDER
-
-from .cache_damages import OTHER, Damage, Does
+from tests.generators.cache_damages import OTHER, Damage, Does
 
 
 def _key(change: Callable[[Path, Random], object]) -> Does:

@@ -11,8 +11,7 @@ from pathlib import Path
 from bascule.cache.disk.files import Refused
 from bascule.cache.disk.store import Store
 from bascule.errors import CacheWarning
-
-from .cache_writers import KEYS, KIND, USER, child, stamped, waited
+from tests.generators.cache_writers import KEYS, KIND, USER, child, stamped, waited
 
 # What the cache is -> who owns it, the modes of its folders and files, whether what is there is read.
 PLACES = {

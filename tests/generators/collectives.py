@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from .rank_programs import run
-from .ranks import COUNT, RankError, on_ranks
+from tests.generators.rank_programs import run
+from tests.generators.ranks import COUNT, RankError, on_ranks
 
 ROWS = (0, 1, 3, 40, 600, 1400)
 # Text of an expression: {a}, {b} are matrices, {s}, {t} equally long shards of one kind.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .elementwise import differences
+from tests.generators.elementwise import differences
 
 SIZES = (0, 1, 2, 3, 5, 8, 17, 130)
 TARGETS = ("cpu", "cpu", "interpret")

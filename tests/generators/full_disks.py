@@ -21,8 +21,7 @@ from bascule.dialect.passes import Pass, add
 from torch.nn import functional as F
 
 from bascule.errors import DumpWarning, FallbackWarning
-
-from . import elementwise
+from tests.generators import elementwise
 
 SIZES = (0, 1, 100, 1000, 2000, 4000, 8000, 20_000, 60_000)  # bytes: an entry of the cache has some thousand
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F  # noqa: F401
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint  # noqa: F401
 
-from .elementwise import differences
+from tests.generators.elementwise import differences
 
 PURE = (
     "torch.sin({x})",

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 import torch
 
-from . import elementwise
-from .full_disks import PROGRAMS, results
+from tests.generators import elementwise
+from tests.generators.full_disks import PROGRAMS, results
 
 
 class TimeUp(Exception):

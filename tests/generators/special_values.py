@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .elementwise import differences
+from tests.generators.elementwise import differences
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 WHOLE = ("int8", "int16", "int32", "int64", "uint8", "bool")

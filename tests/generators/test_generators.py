@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from .cases import check, generators
+from tests.generators.cases import check, generators
 
 SEEDS = range(6)
 

@@ -8,11 +8,11 @@ import warnings
 
 import pytest
 import torch
-from target_cases import CASES, DYNAMIC, check, check_misaligned, gpt2, training_step
 from torch.nn import functional as F
 
 import bascule
 from bascule.errors import FallbackWarning
+from tests.targets.target_cases import CASES, DYNAMIC, check, check_misaligned, gpt2, training_step
 
 OPTIONS = {"on_error": "raise"}
 

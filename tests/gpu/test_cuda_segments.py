@@ -2,9 +2,20 @@
 
 import pytest
 import torch
-from segment_cases import GATHERED, LARGE_TILES, MERGED, OPTIONS, SORT, WORDS, check, embedding, index_add, words
 
 import bascule
+from tests.dialect.scatters.segment_cases import (
+    GATHERED,
+    LARGE_TILES,
+    MERGED,
+    OPTIONS,
+    SORT,
+    WORDS,
+    check,
+    embedding,
+    index_add,
+    words,
+)
 
 
 def compiled(function, options=OPTIONS, **kwargs):

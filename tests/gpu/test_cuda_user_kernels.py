@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from user_kernel_cases import CASES, check, training_step, with_gradients
 
 import bascule
+from tests.entry.user_kernel_cases import CASES, check, training_step, with_gradients
 
 OPTIONS = {"on_error": "raise"}
 

@@ -5,13 +5,13 @@ import warnings
 import pytest
 import torch
 from bascule.runtime.cudagraphs import cudagraph_trees
-from target_cases import gpt2, training_step
 from torch._dynamo import compiled_autograd
 from torch.nn import functional as F
 
 import bascule
 from bascule.errors import ReplayWarning
 from bascule.reporting.counters import reset_counters
+from tests.targets.target_cases import gpt2, training_step
 
 STEPS = 5  # the first warms up, the second records, the others replay
 

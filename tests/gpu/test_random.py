@@ -2,7 +2,17 @@
 
 import pytest
 import torch
-from random_cases import FUNCTIONS, SIZES, check_recomputed, flat, recomputed, same, seed, uniform
+
+from tests.frontend.rules.calls.random_cases import (
+    FUNCTIONS,
+    SIZES,
+    check_recomputed,
+    flat,
+    recomputed,
+    same,
+    seed,
+    uniform,
+)
 
 
 def compiled(function, dynamic: bool = False):

@@ -1,14 +1,10 @@
 """Data parallel training on two GPUs that NCCL connects: losses are eager's."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch.testing import assert_close
 
-sys.path.append(str(Path(__file__).parent.parent / "wrapper"))
-from data_parallel import WAYS, in_two_processes
+from tests.wrapper.data_parallel import WAYS, in_two_processes
 
 
 @pytest.mark.parametrize("how", WAYS)

@@ -2,13 +2,14 @@
 
 import pytest
 import torch
-import triton_check
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import ToTriton, TritonKernel, compile_kernel, triton_kernels
 from bascule.lowering.triton.interpreter import Memory, run_kernel
-from cpu_harness import check, interpreted, kernel, runnable_widths
+
+from tests.lowering.cpu.harness import check, interpreted, kernel, runnable_widths
+from tests.lowering.triton import check as triton_check
 
 aten = torch.ops.aten
 KINDS = {"f32": "uniform", "f64": "uniform", "i32": "bits", "i64": "bits"}

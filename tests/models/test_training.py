@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from training import MODELS, largest_difference
+
+from tests.models.training import MODELS, largest_difference
 
 STEPS = 40
 # Rounding grows from step to step; a wrong gradient shows after two.

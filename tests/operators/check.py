@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from .compilers import Compiled, Compiler
-from .exceptions import NUMBERS_DIFFER, NUMBERS_DIFFER_EMPTY
-from .opinfo import Case, Sample, emptied, samples, tensor_leaves
+from tests.operators.compilers import Compiled, Compiler
+from tests.operators.exceptions import NUMBERS_DIFFER, NUMBERS_DIFFER_EMPTY
+from tests.operators.opinfo import Case, Sample, emptied, samples, tensor_leaves
 
 # Largest relative error (absolute below 1) against eager where there is no better reference.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}

@@ -16,8 +16,7 @@ from bascule.entry.backend import compile_dynamo_graph
 from bascule.reporting.compile_record import Record
 from bascule.reporting.graph_summary import Summary
 from bascule.reporting.module_summary import summary_of
-
-from .opinfo import duplicate, tensor_leaves
+from tests.operators.opinfo import duplicate, tensor_leaves
 
 
 @dataclass

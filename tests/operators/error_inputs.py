@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from .exceptions import SKIPPED
-from .opinfo import DEVICE, duplicate, operators
+from tests.operators.exceptions import SKIPPED
+from tests.operators.opinfo import DEVICE, duplicate, operators
 
 # Eager refuses these, AOTAutograd does not: it makes a function of what writes `out=`, and copies with a cast.
 CAST_BY_AUTOGRAD = {"complex", "aminmax"}

@@ -4,7 +4,7 @@ Nothing that runs may be wrong: an operator that AOTAutograd cannot trace runs t
 is compared with eager.
 """
 
-from .opinfo import DEVICE
+from tests.operators.opinfo import DEVICE
 
 _RANDOM = "draws other random numbers than eager"
 _UNWRITTEN = "shows memory that nobody has written"

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
-from .exceptions import EAGER_CRASHES_EMPTY, NUMBERS_DIFFER, SKIPPED, THROUGH_DYNAMO
-from .opinfo import DTYPES, SAMPLES, Case, cases
+from tests.operators.exceptions import EAGER_CRASHES_EMPTY, NUMBERS_DIFFER, SKIPPED, THROUGH_DYNAMO
+from tests.operators.opinfo import DTYPES, SAMPLES, Case, cases
 
 SECONDS = 120  # for one case
 GOOD = ("generated", "aten", "skipped")

@@ -7,8 +7,8 @@ All of it is run, in parts: one a test.
 import pytest
 import torch
 
-from .error_inputs import difference, refused
-from .opinfo import DEVICE, operators
+from tests.operators.error_inputs import difference, refused
+from tests.operators.opinfo import DEVICE, operators
 
 PARTS = 8
 

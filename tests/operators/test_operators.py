@@ -8,15 +8,15 @@ from datetime import date
 
 import pytest
 
-from .exceptions import (
+from tests.operators.exceptions import (
     EAGER_CRASHES_EMPTY,
     NUMBERS_DIFFER,
     NUMBERS_DIFFER_EMPTY,
     SKIPPED,
     THROUGH_DYNAMO,
 )
-from .opinfo import Case, cases, operators
-from .report import GOOD, Worker
+from tests.operators.opinfo import Case, cases, operators
+from tests.operators.report import GOOD, Worker
 
 PARTS = 10
 # fmt: off

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .programs import differences, program
+from tests.operators.programs import differences, program
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpret"])

@@ -12,10 +12,10 @@ import warnings
 
 import torch
 
-from .check import Wrong, check
-from .compilers import Compiler, bascule, interpreted
-from .exceptions import THROUGH_DYNAMO
-from .opinfo import Case
+from tests.operators.check import Wrong, check
+from tests.operators.compilers import Compiler, bascule, interpreted
+from tests.operators.exceptions import THROUGH_DYNAMO
+from tests.operators.opinfo import Case
 
 
 def compiler_for(name: str, target: str, case: Case) -> Compiler:

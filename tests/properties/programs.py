@@ -9,7 +9,7 @@ from bascule.dialect.ir.shapes import Size, constant, expr, index_map, row_major
 from bascule.dialect.mlir import arith, func, ir, math, scf
 from hypothesis import strategies as st
 
-from . import scalars
+from tests.properties import scalars
 
 ELEMENTS = ("f32", "bf16", "i64", "i1")
 SIZES = (1, 2, 3, 4, 6)

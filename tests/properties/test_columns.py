@@ -9,7 +9,7 @@ from bascule.dialect.mlir import arith, func, ir, math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .test_passes import SPLITTING, common, compare_after
+from tests.properties.test_passes import SPLITTING, common, compare_after
 
 KINDS = ("sum", "sum", "max", "min", "argmax", "welford", "softmax")
 # From the elements of two tensors over rows and columns, and of a weight of each column.

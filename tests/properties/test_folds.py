@@ -9,8 +9,8 @@ from bascule.dialect.mlir import arith, func, ir, math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .test_columns import POINTWISE
-from .test_passes import SPLITTING, common, compare_after
+from tests.properties.test_columns import POINTWISE
+from tests.properties.test_passes import SPLITTING, common, compare_after
 
 COLLAPSE = SPLITTING.index("collapse-domains")
 SPLIT = next(number for number, stage in enumerate(SPLITTING) if stage.startswith("split-domains"))

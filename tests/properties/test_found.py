@@ -2,7 +2,7 @@
 
 import pytest
 
-from .test_passes import STAGES, compare_after
+from tests.properties.test_passes import STAGES, compare_after
 
 # Two independent loops of one kernel, one of which writes the argument that the other reads.
 WRITTEN_BY_A_SIBLING = """

@@ -7,8 +7,8 @@ from bascule.dialect.passes import Pipeline, registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .programs import binary, extern, programs, unary, view
-from .test_passes import EAGER, STAGES, common, compare_after, sizes
+from tests.properties.programs import binary, extern, programs, unary, view
+from tests.properties.test_passes import EAGER, STAGES, common, compare_after, sizes
 
 # Thresholds so low that programs of a few elements pass them.
 OPTIONS = {

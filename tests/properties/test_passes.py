@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bascule.pipelines import DEFAULT
 from bascule.tools.execution import run_compiled
-
-from .programs import programs
+from tests.properties.programs import programs
 
 # The programs are of the tensor stage: what comes before makes it.
 STAGES = DEFAULT[DEFAULT.index("torch-to-bascule") + 1 :]

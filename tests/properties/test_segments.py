@@ -7,7 +7,7 @@ from bascule.dialect.passes import registry
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .test_passes import STAGES, common, compare_after
+from tests.properties.test_passes import STAGES, common, compare_after
 
 SEGMENTS = STAGES.index("segment-scatters")
 FORCED = tuple(

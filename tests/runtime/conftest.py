@@ -52,7 +52,7 @@ def fake_library(tmp_path_factory):
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
     assert compiler, "the fake driver needs a C++ compiler"
     path = tmp_path_factory.mktemp("fake_cuda") / "libcuda.so.1"
-    source = Path(__file__).with_name("fake_cuda.cpp")
+    source = Path(__file__).parent / "kernels" / "fake_cuda.cpp"
     subprocess.run([compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-o", path, source], check=True)
     return path
 

@@ -1,7 +1,8 @@
 """Outputs that share memory with inputs, with intermediates and with each other; layouts of inputs and outputs; what is no tensor."""
 
 import torch
-from harness import Case, indices, r
+
+from tests.wrapper.harness import Case, indices, r
 
 
 def expanded_sum(x):

@@ -3,8 +3,9 @@
 import io
 
 import torch
-from harness import DEVICE, Program, gradients, r
 from torch.utils.checkpoint import checkpoint
+
+from tests.wrapper.harness import DEVICE, Program, gradients, r
 
 
 def dropout_recomputed(compile_):

@@ -4,7 +4,8 @@ import contextlib
 import warnings
 
 import torch
-from harness import Case, Program, gradients, indices, r, raised
+
+from tests.wrapper.harness import Case, Program, gradients, indices, r, raised
 
 
 def expanded_sum(x):

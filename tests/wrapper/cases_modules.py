@@ -1,8 +1,9 @@
 """Compiled modules in training: buffers, parameters, hooks of modules, checkpointing, autocast, modes."""
 
 import torch
-from harness import DEVICE, Program, gradients, r
 from torch.utils.checkpoint import checkpoint
+
+from tests.wrapper.harness import DEVICE, Program, gradients, r
 
 
 def mlp(dropout=0.0):

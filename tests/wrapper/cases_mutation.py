@@ -1,7 +1,8 @@
 """Inputs and buffers that are written: whole, through views, given twice, overlapping; under no_grad and in training."""
 
 import torch
-from harness import Case, indices, r
+
+from tests.wrapper.harness import Case, indices, r
 
 
 def add_in_place(x, y):

@@ -1,7 +1,8 @@
 """Optimizers compiled whole: `torch.compile(optimizer.step)`. Parameters and state are written where they are, with no tensor made for them."""
 
 import torch
-from harness import DEVICE, Program
+
+from tests.wrapper.harness import DEVICE, Program
 
 STEPS = 3
 

@@ -4,8 +4,9 @@ import os
 from functools import cache
 
 import torch
-from harness import DEVICE, Program, r
 from torch.testing._internal.two_tensor import TwoTensor
+
+from tests.wrapper.harness import DEVICE, Program, r
 
 
 def pair(*sizes, grad=False):

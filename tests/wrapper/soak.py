@@ -1,6 +1,6 @@
 """Random programs that write to inputs, to views of them and to intermediates, and return aliases: compiled against eager.
 
-    python tests/wrapper/soak.py --graphs 2000 --seed 0
+    python -m tests.wrapper.soak --graphs 2000 --seed 0
 
 Seeds from `WIDE` on choose among more: views of views that are written, metadata and storages that change, tensor subclasses, other dtypes, two
 sizes that one dynamic compile serves.
@@ -19,8 +19,9 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from harness import Case, check_seen, compiled, observe
 from torch.testing._internal.two_tensor import TwoTensor
+
+from tests.wrapper.harness import Case, check_seen, compiled, observe
 
 ROWS, COLUMNS = 4, 6
 WIDE = 1_000_000

@@ -3,15 +3,18 @@
 On another device: `BASCULE_TEST_DEVICE=cuda python -m pytest tests/wrapper/test_cases.py`.
 """
 
-import cases_aliasing
-import cases_calls
-import cases_gradients
-import cases_modules
-import cases_mutation
-import cases_optimizers
-import cases_subclasses
 import pytest
-from harness import check_case, check_program
+
+from tests.wrapper import (
+    cases_aliasing,
+    cases_calls,
+    cases_gradients,
+    cases_modules,
+    cases_mutation,
+    cases_optimizers,
+    cases_subclasses,
+)
+from tests.wrapper.harness import check_case, check_program
 
 CASES = {"mutation": cases_mutation, "aliasing": cases_aliasing, "gradients": cases_gradients}
 PROGRAMS = {

@@ -4,10 +4,11 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from data_parallel import WAYS, in_two_processes
-from harness import OPTIONS, compiled
 from torch._dynamo import compiled_autograd
 from torch.testing import assert_close
+
+from tests.wrapper.data_parallel import WAYS, in_two_processes
+from tests.wrapper.harness import OPTIONS, compiled
 
 
 def model():

@@ -8,7 +8,8 @@ from contextlib import nullcontext
 import torch
 from bascule.frontend.torch_patches.versions import running
 from bascule.runtime import release_arenas
-from harness import OPTIONS, compiled
+
+from tests.wrapper.harness import OPTIONS, compiled
 
 GROWTH = 4 << 20  # bytes that the allocator may take in the meantime
 

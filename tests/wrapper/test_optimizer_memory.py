@@ -3,9 +3,9 @@
 import pytest
 import torch
 from bascule.runtime import release_arenas
-from harness import compiled
 
 from benchmarks.memory import peak_bytes
+from tests.wrapper.harness import compiled
 
 SIZE = 200 * 300 * 4  # bytes of a parameter
 

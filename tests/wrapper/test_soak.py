@@ -1,7 +1,8 @@
-"""A slice of the soak, with the seeds of programs that were wrong once. All of it: `python tests/wrapper/soak.py`."""
+"""A slice of the soak, with the seeds of programs that were wrong once. All of it: `python -m tests.wrapper.soak`."""
 
 import pytest
-import soak
+
+from tests.wrapper import soak
 
 # Two results in one place were one tensor; a `cat` returned did not share memory with its views; a view of an input, and views of what was
 # written into inputs that do not begin where their memory does, were copies, read elsewhere.

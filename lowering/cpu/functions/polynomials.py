@@ -1,7 +1,7 @@
 """exp, erf and tanh of f32 in line: no call, no spilled registers, several vectors in flight.
 
 Coefficients are minimax fits (Lawson's weighted least squares on Chebyshev points) of the relative error of the result, highest power first.
-`tests/lowering/test_cpu_functions.py` measures all of them against f64.
+`tests/lowering/cpu/functions/test_transcendental.py` measures all of them against f64.
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,255 @@
+"""The disk cache: what hits, what does not, and that nothing wrong is ever loaded."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from bascule.frontend.aot.graph_key import NotKeyed
+
+import bascule
+from bascule.cache import graph_key, trace_cache, versions
+from bascule.cache.disk import directory
+from bascule.cache.disk.entry_paths import KINDS
+from bascule.cache.disk.eviction import trim
+from bascule.tools import main as command
+from tests.cache.cached_calls import counted, entries, gated, inputs, run, store
+from tests.compiler.raising_pass import Raises
+
+PROCESS = Path(__file__).with_name("cached_process.py")
+
+
+def test_the_second_compile_hits(folder):
+    x, w = inputs()
+    first, second = run(gated, x, w), run(gated, x, w)
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+    torch.testing.assert_close(first, gated(x, w))
+    assert torch.equal(first, second)
+
+
+def test_a_training_step_hits_forward_and_backward(folder):
+    grads = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        x, w = (t.requires_grad_() for t in inputs())
+        run(gated, x, w).sum().backward()
+        grads.append((x.grad, w.grad))
+    assert counted() == {"miss": 2, "stored": 2, "hit": 2}
+    assert all(map(torch.equal, *grads))
+
+
+def test_what_is_told_is_the_same(folder):
+    x, w = inputs()
+    told = [bascule.explain(gated, x, w).graphs[0] for _ in range(2)]
+    assert "jit" in told[0].seconds and "jit" not in told[1].seconds
+    first, second = ({**vars(graph), "seconds": None, "name": None} for graph in told)
+    assert first == second
+    assert list(bascule.counters()["aten"].values()) == [2]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x, w: run(lambda x, w: torch.sigmoid(x @ w) * x + 1, x, w),
+        lambda x, w: run(gated, x.double(), w.double()),
+        lambda x, w: run(gated, x[:3], w),
+        lambda x, w: run(gated, x.t().contiguous().t(), w),
+        lambda x, w: run(gated, x, w, numerics="eager"),
+        lambda x, w: run(gated, x, w, pipeline=",".join(bascule.pipelines.DEFAULT).replace("canonicalize,", "")),
+    ],
+    ids=["operators", "dtypes", "sizes", "strides", "options", "pipeline"],
+)
+def test_other_graphs_miss(folder, other):
+    x, w = inputs()
+    run(gated, x, w)
+    other(x, w)
+    assert counted() == {"miss": 2, "stored": 2}
+
+
+def test_constants_are_not_part_of_an_entry(folder):
+    x = torch.randn(3)
+    for values in ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]):
+        constant = torch.tensor(values)
+        torch.testing.assert_close(run(lambda x, c=values: x * torch.tensor(c), x), x * constant)
+    assert counted().get("hit") == 1
+
+
+def test_dynamic_sizes_hit(folder):
+    for _ in range(2):
+        torch._dynamo.reset()
+        compiled = torch.compile(gated, backend="bascule", dynamic=True, options={"on_error": "raise"})
+        for rows in (2, 5, 9):
+            x, w = torch.randn(rows, 8), torch.randn(8, 8)
+            torch.testing.assert_close(compiled(x, w), gated(x, w))
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
+def refuses_here(x, i):
+    return torch.ops.aten.index_select(torch.multinomial(x, 1), 0, i) * 2
+
+
+# The same two lines further down.
+
+
+def refuses_there(x, i):
+    return torch.ops.aten.index_select(torch.multinomial(x, 1), 0, i) * 2
+
+
+def test_an_entry_names_the_lines_of_who_loads_it(folder):
+    for function in (refuses_here, refuses_there):
+        with pytest.raises(RuntimeError, match="multinomial") as caught:
+            run(function, torch.zeros(3, 3), torch.tensor([0]))
+        line = function.__code__.co_firstlineno + 1
+        assert any(f"{Path(__file__).name}:{line}" in note for note in caught.value.__notes__)
+    assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
+def test_another_version_misses(folder, monkeypatch):
+    x, w = inputs()
+    run(gated, x, w)
+    known = versions.versions()
+    monkeypatch.setattr(graph_key, "versions", lambda: {**known, "torch": "9.9"})
+    monkeypatch.setattr(trace_cache, "versions", lambda: {**known, "torch": "9.9"})
+    run(gated, x, w)
+    assert counted() == {"miss": 2, "stored": 2}
+
+
+def test_what_triton_reads_in_the_environment_is_a_version(monkeypatch):
+    known = versions.versions()
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/elsewhere")
+    assert versions.versions() == known
+    monkeypatch.setenv("TRITON_F32_DEFAULT", "tf32")
+    assert versions.versions() != known
+
+
+def test_another_schema_of_a_users_operator_misses(folder):
+    x = torch.randn(3)
+    for signature in ("(Tensor x, float scale) -> Tensor", "(Tensor x, *, float scale) -> Tensor"):
+        with torch.library._scoped_library("bascule_cache_test", "DEF") as library:
+            library.define(f"scaled{signature}")
+            library.impl("scaled", lambda x, scale: x * scale, "CompositeExplicitAutograd")
+            library.impl("scaled", lambda x, scale: torch.empty_like(x), "Meta")
+            torch.testing.assert_close(run(lambda x: torch.ops.bascule_cache_test.scaled(x, scale=2.0), x), x * 2)
+    assert counted() == {"miss": 2, "stored": 2}
+
+
+# Whose files count
+
+
+def processes(folder, number):
+    environment = {**os.environ, "BASCULE_CACHE_DIR": str(folder), "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen([sys.executable, str(PROCESS)], env=environment, stdout=subprocess.PIPE) for _ in range(number)
+    ]
+    results = [json.loads(process.communicate(timeout=200)[0]) for process in running]
+    assert all(process.returncode == 0 for process in running)
+    return results
+
+
+def test_processes_share_it(folder):
+    first, second = processes(folder, 2)  # at once, on an empty cache
+    third = processes(folder, 1)[0]
+    assert third["cache"] == {"hit": 2} and third["traces"] == {"hit": 1}
+    assert third["compiler"] == [], "what is loaded needs no compiler"
+    assert first["out"] == second["out"] == third["out"] and first["grad"] == second["grad"] == third["grad"]
+    assert len(entries(folder, "graphs")) == 2, "no unfinished file is left"
+
+
+# When it is not for a graph
+
+BYPASSED = {
+    "the option": ({"cache": False}, "the option 'cache' is off"),
+    "a dump": ({"dump": "DIRECTORY"}, "a dump was asked for"),
+    "verification": ({"verify": True}, "verification was asked for"),
+}
+
+
+@pytest.mark.parametrize("what", BYPASSED)
+def test_bypassed(folder, tmp_path, what):
+    options, reason = BYPASSED[what]
+    options = {name: str(tmp_path / "dump") if value == "DIRECTORY" else value for name, value in options.items()}
+    run(gated, *inputs(), **options)
+    assert counted() == {f"bypass: {reason}": 1}
+    assert not folder.exists()
+
+
+def test_bypassed_where_the_environment_says_so(monkeypatch):
+    monkeypatch.setenv("BASCULE_CACHE_DIR", "")
+    run(gated, *inputs())
+    assert counted() == {"bypass: BASCULE_CACHE_DIR is empty": 1}
+
+
+def test_bypassed_where_torch_says_so(folder):
+    with torch.compiler.config.patch(force_disable_caches=True):
+        run(gated, *inputs())
+    assert counted() == {"bypass: torch.compiler.config.force_disable_caches": 1}
+
+
+def test_bypassed_for_a_pass_of_the_users_own(folder):
+    bascule.dialect.passes.add(Raises)
+    with pytest.raises(bascule.CompilerError):
+        run(gated, *inputs(), pipeline="torch-to-bascule,test-raises")
+    assert counted() == {"bypass: 'test-raises' is a pass of the user's own": 1}
+
+
+# Commands and limits
+
+
+def test_stat_and_clear(folder, capsys):
+    run(gated, *inputs())
+    assert command.main(["cache", "stat"]) == 0
+    told = capsys.readouterr().out
+    assert str(folder) in told and "graphs: 1 entries" in told and "traces: 1 entries" in told
+    assert command.main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out == "2 entries deleted\n"
+    assert entries(folder, "graphs") == []
+
+
+def test_the_least_used_go_first_of_all_caches(folder):
+    keys = [f"{number:02x}" * 32 for number in range(8)]
+    places = [store(folder, KINDS[age % len(KINDS)]) for age in range(len(keys))]
+    for age, (kept, key) in enumerate(zip(places, keys)):
+        kept.write(key, bytes(1000))
+        os.utime(kept.path(key), (age, age))
+    assert places[0].read(keys[0]) is not None  # which makes it the one used last
+    trim(folder, 10000)
+    assert len(list(folder.rglob("??/*"))) == 8, "within the limit nothing goes"
+    trim(folder, 5000)
+    assert [key for kept, key in zip(places, keys) if kept.read(key) is not None] == [keys[0], keys[6], keys[7]]
+
+
+def test_storing_keeps_to_the_limit(folder, monkeypatch):
+    monkeypatch.setenv("BASCULE_CACHE_LIMIT", "100000")
+    kernels = store(folder, "kernels", 100000)
+    for number in range(20):
+        kernels.put(f"{number:02x}" * 32, bytes(9000))
+    run(gated, *inputs())
+    assert sum(found["bytes"] for found in list(directory.statistics().values())[1:]) <= 100000
+    assert len(list((folder / "kernels").rglob("??/*"))) > 3
+
+
+def test_the_limit_is_the_environments(monkeypatch):
+    assert directory.limit() == 2 << 30
+    monkeypatch.setenv("BASCULE_CACHE_LIMIT", "1000")
+    assert directory.limit() == 1000
+    monkeypatch.setenv("BASCULE_CACHE_LIMIT", "500M")
+    with pytest.warns(UserWarning, match=r"\$BASCULE_CACHE_LIMIT is '500M', which is no number of bytes"):
+        assert directory.limit() == 2 << 30
+
+
+def test_source_that_changed_after_it_was_imported(tmp_path, monkeypatch):
+    """What is at work then may be either, so that nothing is kept; nor does it matter how much processor time was spent before."""
+    for name in ("layer_in_use", "layer_edited"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("import time\n")
+    os.utime(tmp_path / "layer_in_use" / "__init__.py", (bascule.BEGAN - 0.5,) * 2)
+    os.utime(tmp_path / "layer_edited" / "__init__.py", (bascule.BEGAN + 0.5,) * 2)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(versions, "LAYERS", ("layer_in_use",))
+    assert len(versions._source_digest()) == 64
+    monkeypatch.setattr(versions, "LAYERS", ("layer_in_use", "layer_edited"))
+    with pytest.raises(NotKeyed, match="source changed"):
+        versions._source_digest()

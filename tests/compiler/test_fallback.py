@@ -1,0 +1,128 @@
+"""When something fails: what is raised, what runs instead, what is written for the report."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from bascule.dialect.passes import add
+
+import bascule
+from bascule.errors import FallbackWarning
+from tests.compiler.raising_pass import Raises
+
+add(Raises)
+BROKEN = "torch-to-bascule,test-raises"
+
+
+def layer(x, w):
+    return torch.relu(x @ w).sum(-1)
+
+
+def inputs():
+    return torch.randn(4, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True)
+
+
+def test_a_failure_runs_operator_by_operator_after_one_warning():
+    x, w = inputs()
+    compiled = torch.compile(layer, backend="bascule", options={"pipeline": BROKEN})
+    with torch.no_grad(), pytest.warns(FallbackWarning) as caught:
+        out = compiled(x, w)
+    torch.testing.assert_close(out, layer(x, w))
+    assert len([w for w in caught if w.category is FallbackWarning]) == 1
+    text = str(caught[0].message)
+    assert "test-raises" in text and "the injected failure" in text
+    assert re.search(r"\S+\.mlir", text)
+    counted = bascule.counters()
+    assert counted["graphs"] == {"fallback": 1}
+    assert "test-raises" in next(iter(counted["fallbacks"]))
+
+
+@pytest.mark.parametrize("on_error", ["aten", "inductor"])
+def test_a_failure_keeps_gradients(on_error):
+    x, w = inputs()
+    compiled = torch.compile(layer, backend="bascule", options={"pipeline": BROKEN, "on_error": on_error})
+    with pytest.warns(FallbackWarning):
+        got = torch.autograd.grad((compiled(x, w) ** 2).sum(), (x, w))
+    torch.testing.assert_close(got, torch.autograd.grad((layer(x, w) ** 2).sum(), (x, w)))
+
+
+def test_on_error_raise_gives_a_reproducer_that_replays(tmp_path):
+    compiled = torch.compile(
+        layer, backend="bascule", options={"pipeline": BROKEN, "on_error": "raise", "dump": str(tmp_path)}
+    )
+    with pytest.raises(bascule.CompilerError) as caught:
+        compiled(*inputs())
+    error = caught.value
+    first = Path(error.reproducer).read_text().splitlines()[0]
+    assert first.startswith("// RUN: bascule-opt") and first.endswith("%s")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(Path(__file__).parent)}
+    replay = subprocess.run(shlex.split(error.command), capture_output=True, text=True, env=environment, timeout=100)
+    assert replay.returncode != 0
+    assert "the injected failure" in replay.stderr
+
+
+def test_fallback_error_names_the_operator_and_the_users_line():
+    def f(x):
+        return torch.linalg.inv(x) + 1  # the line to be named
+
+    line = next(
+        i for i, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "the line to be named" in text
+    )
+    compiled = torch.compile(f, backend="bascule", options={"fallback": "error"})
+    with pytest.raises(bascule.UnsupportedError) as caught:
+        compiled(torch.randn(3, 3))
+    assert "linalg" in caught.value.operator
+    assert f"{Path(__file__).name}:{line}" in str(caught.value)
+
+
+def test_an_operator_without_a_rule_is_counted_with_its_reason():
+    def f(x):
+        return torch.linalg.inv(x) + 1
+
+    x = torch.randn(3, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        torch.testing.assert_close(torch.compile(f, backend="bascule")(x), f(x))
+    counted = bascule.counters()
+    assert counted["graphs"] == {"compiled": 1}
+    assert any("linalg_inv" in name for name in counted["aten"])
+
+
+def test_an_unsupported_device_is_named(monkeypatch):
+    monkeypatch.setattr("bascule.targets.placement.KINDS", ("cuda",))
+    compiled = torch.compile(lambda x: x + 1, backend="bascule", options={"on_error": "raise"})
+    with pytest.raises(bascule.UnsupportedError, match="on device 'cpu'"):
+        compiled(torch.randn(3))
+
+
+def test_an_unsupported_device_falls_back_by_default(monkeypatch):
+    monkeypatch.setattr("bascule.targets.placement.KINDS", ("cuda",))
+    x = torch.randn(3)
+    with pytest.warns(FallbackWarning, match="on device 'cpu'"):
+        out = torch.compile(lambda x: x + 1, backend="bascule")(x)
+    assert torch.equal(out, x + 1)
+
+
+def test_complex_runs_in_aten():
+    x = torch.randn(4, dtype=torch.complex64)
+    compiled = torch.compile(lambda x: torch.abs(x * x + 1), backend="bascule", options={"on_error": "raise"})
+    torch.testing.assert_close(compiled(x), torch.abs(x * x + 1))
+
+
+@pytest.mark.skipif(
+    not hasattr(torch._dynamo.config, "enable_aot_compile"), reason="this PyTorch compiles nothing ahead of time"
+)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_aot_compile_of_a_compiled_function_names_what_to_use(gradients):
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="bascule", fullgraph=True)
+    x = torch.randn(3, requires_grad=gradients)
+    with pytest.raises(bascule.UserError, match=r"aot_compile\(\) does not take.*(.|\n)*bascule\.aot_load"):
+        compiled.aot_compile(((x,), {}))
+    torch.testing.assert_close(compiled(x), x.sin() + 1)  # and it compiles as it is called

@@ -1,0 +1,147 @@
+"""Kernels compiled on several threads at once: what comes out, what fails, threads and forks beside it."""
+
+import ctypes
+import os
+import resource
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from bascule.dialect.errors import CompilerError
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
+from bascule.lowering.cpu import compile_kernels, host
+from bascule.lowering.cpu.jit import compilation
+from bascule.lowering.cpu.jit.machine_code import MachineCode
+from bascule.runtime.kernels.elf_loader import ObjectCode
+
+from tests.lowering.cpu.harness import kernel
+
+KERNELS = 5
+
+
+def scaled(number: int) -> str:
+    """The kernel `k<number>`: it multiplies 37 elements by `number`."""
+    body = f"""%a = memref.load %x[%i] : memref<37xf32>
+        %c = arith.constant {number}.0 : f32
+        %b = arith.mulf %a, %c : f32
+        "bascule.store"(%b, %o, %i) : (f32, memref<37xf32>, index) -> ()"""
+    text = kernel("%x: memref<37xf32>, %o: memref<37xf32>", body, "37", "%i")
+    return text.replace("@k(", f"@k{number}(")
+
+
+def program() -> ir.Module:
+    module = ir.Module.parse("\n".join(map(scaled, range(KERNELS))), context())
+    ScheduleKernels(vector_bits=host().vector_bits).run(module)
+    return module
+
+
+def check(addresses: dict[str, int]) -> None:
+    x = torch.randn(37)
+    assert set(addresses) == {f"k{number}" for number in range(KERNELS)}
+    for number in range(KERNELS):
+        out = torch.full_like(x, float("nan"))
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(addresses[f"k{number}"])
+        function(x.data_ptr(), out.data_ptr(), 1)
+        assert torch.equal(out, x * number)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 9])
+def test_kernels_in_several_modules(parts: int, monkeypatch):
+    monkeypatch.setattr(compilation, "_parts", lambda operations: parts)
+    compiled = compile_kernels(program())
+    assert len(compiled.parts) == min(parts, KERNELS)
+    check(compiled.addresses)
+    loaded = ObjectCode.load(compiled.object_code())
+    assert len(loaded.memory) == len(compiled.parts)
+    check(loaded.addresses)
+
+
+def caught_signals() -> str:
+    """As the kernel has them: Python does not see what a library installs."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return "".join(line for line in lines if line.startswith(("SigCgt", "SigIgn")))
+
+
+def test_object_code_needs_no_file_and_leaves_signals_alone():
+    compiled, before = compile_kernels(program()), caught_signals()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        content = compiled.object_code()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught_signals() == before
+    loaded = ObjectCode.load(content)  # its code lives as long
+    check(loaded.addresses)
+
+
+def test_object_files_cut_short_or_followed_by_other_bytes_are_refused(monkeypatch):
+    from bascule.runtime.kernels.elf_loader import ObjectCodeError
+
+    monkeypatch.setattr(compilation, "_parts", lambda operations: 2)
+    code = compile_kernels(program()).object_code()
+    for spoiled in (code[:-1], code[:-100], code + b"x", code + bytes(100)):
+        with pytest.raises(ObjectCodeError):
+            ObjectCode.load(spoiled)
+
+
+def test_what_mlir_says_is_in_the_error():
+    module = ir.Module.parse(
+        'func.func @f(%x: f32) -> f32 { %y = "torch.nothing"(%x) : (f32) -> f32 return %y : f32 }',
+        _permissive(),
+    )
+    with pytest.raises(CompilerError, match=r"3:25.*unregistered dialect"):
+        MachineCode.of(str(module).encode(), [])
+
+
+def _permissive() -> ir.Context:
+    ctx = ir.Context()
+    ctx.allow_unregistered_dialects = True
+    return ctx
+
+
+def test_a_failing_part_fails_the_whole(monkeypatch):
+    monkeypatch.setattr(compilation, "_parts", lambda operations: 2)
+    of = MachineCode.of
+
+    def failing(bytecode: bytes, called):
+        if b"k3" in bytecode:
+            raise CompilerError("k3 is not for this machine")
+        return of(bytecode, called)
+
+    monkeypatch.setattr(MachineCode, "of", staticmethod(failing))
+    with pytest.raises(CompilerError, match="k3 is not"):
+        compile_kernels(program())
+    refused = {}
+    compiled = compile_kernels(program(), refuse=refused.__setitem__)
+    assert set(refused) == {"k3"} and set(compiled.addresses) == {"k0", "k1", "k2", "k4"}
+
+
+def test_twenty_threads(monkeypatch):
+    monkeypatch.setattr(compilation, "_parts", lambda operations: 2)
+    with ThreadPoolExecutor(20) as pool:
+        for compiled in pool.map(lambda _: compile_kernels(program()), range(20)):
+            check(compiled.addresses)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_beside_a_compile_leaves_a_child_that_compiles(monkeypatch):
+    monkeypatch.setattr(compilation, "_parts", lambda operations: 2)
+    programs = [program() for _ in range(4)]
+    with ThreadPoolExecutor(1) as pool:
+        beside = [pool.submit(compile_kernels, module) for module in programs[1:]]
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                compiled = compile_kernels(programs[0])
+                check(compiled.addresses)
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        for future in beside:
+            check(future.result().addresses)

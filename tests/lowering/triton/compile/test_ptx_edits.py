@@ -1,0 +1,88 @@
+"""What the assembler gets wrong does not reach it, and PTX that is not changed as it was to be does not either."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from bascule.dialect.errors import CompilerError
+from bascule.lowering.triton import compile_kernel
+from bascule.lowering.triton.compile.ptx_edits import in_clusters, with_room, without_packed_additions
+from bascule.lowering.triton.values.dependent_launch import WAIT, for_capability
+
+from tests.lowering.triton.check import lowered, program
+
+aten = torch.ops.aten
+
+
+def test_packed_additions_become_two():
+    ptx = "mov.b32 %r1, 3;\n\tadd.s16x2 \t%r2, %r0, %r1;\n\tadd.s32 %r4, %r2, %r2;"
+    apart = without_packed_additions(ptx)
+    assert "16x2" not in apart and apart.count("add.s16 ") == 2
+    assert apart.startswith("mov.b32 %r1, 3;") and apart.endswith("add.s32 %r4, %r2, %r2;")
+
+
+def test_none_is_left_in_the_gradient_of_a_pooling():
+    # LLVM makes pairs of the indices of 180 elements.
+    def pool(g, x, i):
+        return aten.max_pool3d_with_indices_backward(g, x, [3, 3, 3], [2, 2, 2], [0, 0, 0], [1, 2, 1], True, i)
+
+    x, g = torch.randn(1, 2, 3, 6, 5).bfloat16(), torch.randn(1, 2, 1, 2, 2).bfloat16()
+    module = program(pool, g, x, torch.zeros(1, 2, 1, 2, 2, dtype=torch.int64))
+    (kernel,) = lowered(module).values()
+    asm = compile_kernel(kernel, 90).asm
+    assert "add.s16x2" not in asm["ptx"] and "VIADD.16x2" not in asm["sass"]
+
+
+KERNEL = ".visible .entry kernel(\n\t.param .u64 p\n)\n.reqntid 128\n{\n\tret;\n}\n"
+DIRECTIVES = [(with_room, ".minnctapersm 2"), (in_clusters, ".reqnctapercluster 2, 1, 1")]
+ALTERED = {
+    "in another place": KERNEL.replace("\n.reqntid", " .reqntid"),
+    "of another name": KERNEL.replace(".reqntid", ".maxntid"),
+    "of two kernels": KERNEL + KERNEL.replace("kernel", "other"),
+    "of a function": KERNEL.replace(".entry", ".func"),
+}
+
+
+@pytest.mark.parametrize(("change", "directive"), DIRECTIVES)
+def test_a_directive_stands_among_those_of_the_kernel(change, directive):
+    assert change(KERNEL, 2) == KERNEL.replace("128\n", f"128\n{directive}\n")
+
+
+@pytest.mark.parametrize("altered", ALTERED)
+@pytest.mark.parametrize(("change", "directive"), DIRECTIVES)
+def test_a_directive_that_finds_no_place_is_an_error(change, directive, altered):
+    with pytest.raises(CompilerError, match="would run without it"):
+        change(ALTERED[altered], 2)
+
+
+@pytest.mark.parametrize(("change", "directive"), DIRECTIVES)
+def test_a_directive_is_not_written_twice(change, directive):
+    with pytest.raises(CompilerError, match="would run without it"):
+        change(change(KERNEL, 2), 4)
+
+
+@pytest.mark.parametrize("line", ["add.s16x2 %r2, {%rs1, %rs2}, %r1;", "@%p1 add.sat.s16x2 %r2, %r0, 65537;"])
+def test_a_packed_addition_in_another_form_is_an_error(line):
+    with pytest.raises(CompilerError, match="16x2"):
+        without_packed_additions(f"\t{line}\n")
+
+
+def test_a_wait_in_another_form_is_an_error_where_the_gpu_has_none():
+    assert "griddepcontrol" not in for_capability(f'"{WAIT}"', 80)
+    with pytest.raises(CompilerError, match="sm_80"):
+        for_capability('"griddepcontrol.wait.all;"', 80)
+
+
+def test_a_kernel_whose_ptx_has_no_place_for_its_cluster_is_refused(monkeypatch):
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    (kernel,) = lowered(program(torch.sin, torch.randn(4096))).values()
+    make = CUDABackend.make_ptx
+
+    def altered(self, *arguments):
+        return make(self, *arguments).replace(".reqntid", ".maxntid")
+
+    monkeypatch.setattr(CUDABackend, "make_ptx", altered)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    with pytest.raises(CompilerError, match="reqnctapercluster"):
+        compile_kernel(replace(kernel, cluster=2), 90)
