@@ -1,4 +1,8 @@
-"""What the machine offers: how many bits its vector registers have."""
+"""What the machine offers: how many bits its vector registers have.
+
+The processor is asked here and in `runtime/processor.py`: `bascule-opt` lowers for this machine without the runtime, and the runtime places
+code of a package without the lowering. Neither may import the other.
+"""
 
 from dataclasses import dataclass
 from functools import cache

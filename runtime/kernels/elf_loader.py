@@ -154,6 +154,7 @@ def _value(symbol: _Symbol, base: int, places: dict[int, int]) -> int | None:
 
 @cache
 def _torch_library() -> ctypes.CDLL:
+    """As `lowering/cpu/machine_code.py` has it, without which code is placed."""
     return ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
 
 

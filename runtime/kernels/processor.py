@@ -1,4 +1,4 @@
-"""What this machine's processor can run."""
+"""What this machine's processor can run. `lowering/cpu/target.py`, which says why, asks it too."""
 
 import platform
 from functools import cache
