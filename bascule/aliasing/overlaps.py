@@ -59,7 +59,8 @@ def share_places_now(x: torch.Tensor) -> bool:
 
 def may_share_places(x: torch.Tensor) -> bool:
     """Whether elements of `x`, an input, share places now, or may do so in another call."""
-    seen = None not in chain(*_layout(x))
+    sizes, strides = _layout(x)
+    seen = None not in (*sizes, *strides)
     return seen and (share_places_now(x) or not all(known(apart) for apart in _apart(x)))
 
 

@@ -100,7 +100,7 @@ class Reader:
             record.finished()
             for cut in record.cuts:
                 count("cuts", f"{cut.operator}: {cut.reason}")
-            if record.compiled:
+            if record.compiled and record.summary is not None:
                 count_summary(record.summary)
             if on_record is not None:
                 on_record(record)
@@ -114,7 +114,8 @@ class Reader:
         record = Record(name, self.options, told["nodes"], target=target)
         with record.stage("cache"):
             places = [f"{location_of(self.nodes[number])}:0" for number in told["places"]]
-            entry = read(store_of(GRAPHS), told["key"], places, target, device)
+            store = store_of(GRAPHS)
+            entry = None if store is None else read(store, told["key"], places, target, device)
         if entry is None:
             raise MissingGraph(told["key"])
         with record.stage("load"):

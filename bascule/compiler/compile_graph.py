@@ -90,7 +90,7 @@ def compile_graph(
         compiled = finish(compiled, gm, record)
     for finished in (record, *parts):
         finished.finished()
-        if finished.compiled:
+        if finished.compiled and finished.summary is not None:
             count_summary(finished.summary)
         if on_record is not None:
             on_record(finished)

@@ -60,7 +60,7 @@ class Frozen:
         last = self.last
         weights = [args[n] for n in self.numbers]
         same = last is not None and all(a is b for a, b in zip(weights, last[0]))
-        call = last[1] if same else self._for(weights)
+        call = last[1] if last is not None and same else self._for(weights)
         if call is not self.plain:
             for n in reversed(self.numbers):
                 del args[n]

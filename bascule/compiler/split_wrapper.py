@@ -152,7 +152,7 @@ class Chain:
                 return f"torch.ops.{value}"
             case torch._ops.HigherOrderOperator():
                 return self._constant(value.name(), value)
-        if (module := _PATHS.get(getattr(value, "__module__", None))) is not None:
+        if (module := _PATHS.get(getattr(value, "__module__", ""))) is not None:
             return f"{module}.{value.__name__}"
         return self._constant(getattr(value, "__name__", "constant"), value)
 

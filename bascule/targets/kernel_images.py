@@ -25,6 +25,7 @@ def restored(target: str, device: int | None, blobs: Mapping[str, bytes]) -> Any
     from bascule.runtime.kernels.cubin_images import images_of
     from bascule.runtime.kernels.cuda_kernels import PlannedKernels
 
+    assert device is not None, "kernels of CUDA are a device's"
     later = json.loads(blobs[LATER])
     return PlannedKernels(images_of(blobs), device, later, partial(cubin_images, device))
 

@@ -46,7 +46,7 @@ def _join(grouping: Grouping, indexing: Indexing, partial: tuple[int, Group, Chu
         cost = sum(shared[other].values())
         if cost < least:
             break
-        host = grouping.groups[other]
+        host = grouping.group(other)
         fit = _fit(grouping, indexing, partial, (other, host), shared[other])
         if isinstance(fit, Beside):
             _put(grouping, number, other, fit)
@@ -141,7 +141,7 @@ def _places(indexing: Indexing, member: Member, chunks: Chunks, source: ir.Value
 
 
 def _put(grouping: Grouping, number: int, other: int, fit: Beside) -> None:
-    group, host = grouping.groups[number], grouping.groups[other]
+    group, host = grouping.group(number), grouping.group(other)
     if host.beside is None:
         host.beside = fit
     else:

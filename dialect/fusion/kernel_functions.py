@@ -163,8 +163,8 @@ def _take_elements(kernel: ir.Operation, block: ir.Block) -> None:
     reads: list[tuple[ir.Operation, tuple[int, ...]]] = []
     for op in ops_in(kernel):
         if op.name == "tensor.extract" and _is_from(op.operands[0], block):
-            known = [_constant(index) for index in list(op.operands)[1:]]
-            if None not in known and any(size != 1 for size in op.operands[0].type.shape):
+            known = [number for index in list(op.operands)[1:] if (number := _constant(index)) is not None]
+            if len(known) == len(op.operands) - 1 and any(size != 1 for size in op.operands[0].type.shape):
                 reads.append((op, tuple(known)))
     views: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
     for op, place in reads:

@@ -109,6 +109,12 @@ class Grouping:
         self.groups.append(group)
         return self.dependencies.add()
 
+    def group(self, number: int) -> Group:
+        """The group of a number: of one that no other has taken in."""
+        group = self.groups[number]
+        assert group is not None, f"{number} is no group, or one that another has taken in"
+        return group
+
     def add_other(self, op: ir.Operation) -> None:
         """An op that is no member: a call, a view, a copy."""
         number = self._node(None)
@@ -127,7 +133,7 @@ class Grouping:
         joined = None
         if member.fuses:
             for number, links in self._candidates(member, needed):
-                group = self.groups[number]
+                group = self.group(number)
                 fit = self._fit(member, group, number, links, needed - {joined})
                 if isinstance(fit, Fit):
                     if joined is None:
@@ -139,13 +145,13 @@ class Grouping:
                     refusals.append(fit)
         if joined is None:
             joined = self._node(Group(0, [member.sizes[d] for d in member.long_dims]))
-            group = self.groups[joined]
+            group = self.group(joined)
             group.number, group.columns = joined, member.reduces and member.reduces_columns()
             self._enter(member, joined, needed)
-        self.groups[joined].remarks += refusals
+        self.group(joined).remarks += refusals
 
     def _enter(self, member: Member, number: int, needed: set[int]) -> None:
-        group = self.groups[number]
+        group = self.group(number)
         group.members.append(member)
         group.ops += member.body.ops
         group.note_reads(member)
@@ -158,7 +164,7 @@ class Grouping:
                 readers.append(number)
 
     def _join(self, member: Member, number: int, fit: Fit, needed: set[int]) -> None:
-        group = self.groups[number]
+        group = self.group(number)
         if len(fit.kept) < len(group.rows):
             group.narrow(fit.kept)
         member.row_dims = fit.row_dims
@@ -168,7 +174,7 @@ class Grouping:
 
     def _merge(self, number: int, other: int, member: Member, fit: Fit) -> None:
         """Takes group `other` into `number`, where `member` runs over the same rows as both."""
-        group, guest = self.groups[number], self.groups[other]
+        group, guest = self.group(number), self.group(other)
         if set(fit.row_dims) != set(member.row_dims) and not (
             set(fit.row_dims) > set(member.row_dims) and not guest.reduces
         ):
@@ -223,7 +229,7 @@ class Grouping:
             source = read.source
             owner = self.of.get(source)
             group = self.groups[owner] if owner is not None else None
-            if group is not None and group.members[0].fuses:
+            if owner is not None and group is not None and group.members[0].fuses:
                 producer = self.members[source]
                 rows = {dim: r for r, dim in enumerate(producer.row_dims)}
                 links.setdefault(owner, []).append((pattern, tuple((rows.get(d),) for d in range(len(pattern)))))
@@ -285,8 +291,8 @@ class Grouping:
                     chosen[row] = dim
                 elif chosen[row] != dim:
                     return refuse("reads it at other rows")
-        kept = [r for r in range(len(group.rows)) if r not in dropped and chosen[r] is not None]
-        row_dims = tuple(chosen[r] for r in kept)
+        stays = {r: dim for r, dim in enumerate(chosen) if r not in dropped and dim is not None}
+        kept, row_dims = list(stays), tuple(stays.values())
         if len(set(row_dims)) < len(row_dims):
             return refuse("reads it along a diagonal")
         here, there = _domain(member.sizes), _domain(group.rows)

@@ -4,7 +4,7 @@ Symbol `sK` of every map in a function is that function's K-th leading `index` a
 A size lives in one place: a compute's, scan's or view's own map, an argument's `bascule.shape`, a callee's `bascule.shapes`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from ..mlir import ir
@@ -27,6 +27,17 @@ def constant(size: ir.AffineExpr) -> int | None:
     """The value of a constant expression, else None."""
     size = size.maybe_downcast()
     return size.value if isinstance(size, ir.AffineConstantExpr) else None
+
+
+def constants(sizes: Iterable[ir.AffineExpr]) -> list[int] | None:
+    """The values of constant expressions; None where one of them is not constant."""
+    found = []
+    for size in sizes:
+        value = constant(size)
+        if value is None:
+            return None
+        found.append(value)
+    return found
 
 
 def symbol_count(exprs: Sequence[ir.AffineExpr]) -> int:

@@ -111,13 +111,13 @@ def parse_arguments(argv: list[str]) -> Arguments:
             if not arguments.output:
                 raise UserError("-o needs a file name")
         elif name in WITH_VALUE:
-            value = value if equals else next(words, None)
-            if value is None:
+            given = value if equals else next(words, None)
+            if given is None:
                 raise UserError("a value is missing", location=f"--{name}", hint=f"--{name}=...")
             if name in MOMENTS_OF_PASSES:
-                moments.append((name, value))
+                moments.append((name, given))
             else:
-                _option(arguments, name, value)
+                _option(arguments, name, given)
         elif name in SWITCHES:
             _switch(arguments, name, value)
         else:

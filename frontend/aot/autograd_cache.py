@@ -64,6 +64,7 @@ class Graph:
     call: Boxed | None = None
 
     def load(self, example_inputs: Sequence[Any]) -> Boxed:
+        assert self.call is not None, "a graph that was not given its function"
         return self.call
 
     def post_compile(self, call: Boxed, fx_config: Any) -> Boxed:

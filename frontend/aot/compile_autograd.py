@@ -217,8 +217,8 @@ def report_output_strides(gm: torch.fx.GraphModule) -> None:
     number = (lambda size: size) if context.fakify_first_call else hint
     for output in outputs:
         value = output.meta.get("val") if isinstance(output, torch.fx.Node) else None
-        is_tensor = isinstance(value, torch.Tensor)
-        context.output_strides.append(tuple(map(number, value.stride())) if is_tensor else None)
+        strides = tuple(map(number, value.stride())) if isinstance(value, torch.Tensor) else None
+        context.output_strides.append(strides)
 
 
 def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:

@@ -98,8 +98,9 @@ def _function(target: Any) -> str:
         case torch._ops.HigherOrderOperator():
             return target.name()
     module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
-    if "<" in str(name) and getattr(sys.modules.get(str(module)), target.__name__, None) is target:
-        name = target.__name__  # made by a function, as `torch.nn.functional.max_pool2d` is
+    short = getattr(target, "__name__", "")
+    if "<" in str(name) and getattr(sys.modules.get(str(module)), short, None) is target:
+        name = short  # made by a function, as `torch.nn.functional.max_pool2d` is
     known = module is None or module.split(".")[0] in _MODULES
     if name is None or not known or "<" in name:
         raise NotKeyed(f"a function from outside of PyTorch, {module}.{name or target!r}")

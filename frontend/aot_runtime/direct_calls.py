@@ -188,7 +188,7 @@ def _training(compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any], amp
     nodes = [x.grad_fn for x in outputs if isinstance(x, torch.Tensor) and x.grad_fn is not None]
     base = getattr(type(nodes[0]), "_forward_cls", None) if nodes else None
     metadata = getattr(base, "metadata", None)
-    if metadata is None or any(type(node) is not type(nodes[0]) for node in nodes):
+    if base is None or metadata is None or any(type(node) is not type(nodes[0]) for node in nodes):
         return None
     if not _plain(metadata, args) or metadata.mutated_graph_handled_indices:
         return None

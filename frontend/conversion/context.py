@@ -42,7 +42,7 @@ class Conversion:
     externs: Externs
     asked: Asked
     results: list[ir.RankedTensorType]  # the op's result types with eager's layouts
-    result_sizes: list[list[ir.AffineExpr]]
+    result_sizes: list[Any]  # each list[ir.AffineExpr] or None: which are there, an operator's schema says
     operator: str = ""  # "aten.add.Tensor"
     shared: dict[str, Any] = field(default_factory=dict)  # what rules keep for the whole function
 

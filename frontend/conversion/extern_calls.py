@@ -69,7 +69,7 @@ def call(
     operands += [x for x in _begun_with(externs, operands) if x not in operands]
     found = overload(operator)
     positions = [i for i, type_ in enumerate(types) if type_ is not None]
-    dynamic = any(not types[i].has_static_shape for i in positions)
+    dynamic = any(not type_.has_static_shape for type_ in types if type_ is not None)
     values = externs.call(
         operator,
         encoded,

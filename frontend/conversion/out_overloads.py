@@ -17,8 +17,10 @@ def out_overload(operator: str) -> str | None:
     namespace, name, _ = operator.split(".")
     packet = getattr(getattr(torch.ops, namespace), name, None)
     functional = getattr(packet, operator.split(".")[2], None)
+    if packet is None or functional is None:
+        return None
     # One whose sizes depend on data may resize what it is given.
-    if functional is None or operator in _CHECK_LESS or torch.Tag.dynamic_output_shape in functional.tags:
+    if operator in _CHECK_LESS or torch.Tag.dynamic_output_shape in functional.tags:
         return None
     for overload in packet.overloads():
         candidate = getattr(packet, overload)

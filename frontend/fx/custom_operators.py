@@ -50,8 +50,13 @@ def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket
     overload = definition._opoverload
     if overload.py_kernels or not (packet or target is overload):
         return None
-    versions = {_version_with(function) for function in _functions(definition)}
-    return None if None in versions else f"{overload._schema} {registered_effect(overload)} {sorted(versions)}"
+    versions = set[str]()
+    for function in _functions(definition):
+        version = _version_with(function)
+        if version is None:
+            return None
+        versions.add(version)
+    return f"{overload._schema} {registered_effect(overload)} {sorted(versions)}"
 
 
 def _functions(definition: Any) -> Iterator[Any]:

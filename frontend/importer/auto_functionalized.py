@@ -89,9 +89,7 @@ class _Import:
         given = [*(tensor.value for tensor in tensors), *arguments]
         return _Tensor(self.call(self.node, operator, given, {}, fake), fake)
 
-    def argument(self, view: _View | None) -> _Tensor | None:
-        if view is None:
-            return None
+    def argument(self, view: _View) -> _Tensor:
         viewed = self.bases[view.base]
         return viewed if view.by is None else self.apply(view.by, [viewed], view.arguments)
 
@@ -103,7 +101,8 @@ class _Import:
 
     def run(self) -> Structure:
         (target,) = self.node.args
-        given, written = [], []
+        given: list[Any] = []
+        written: list[tuple[_View, _Tensor]] = []
         for parameter in target._schema.arguments:
             name = parameter.name
             if name in self.described:
@@ -111,10 +110,10 @@ class _Import:
             elif parameter.alias_info is not None and parameter.alias_info.is_write:
                 views = self.views(name)
                 listed = views if isinstance(views, list) else [views]
-                tensors = [self.argument(view) for view in listed]
-                values = [tensor and tensor.value for tensor in tensors]
+                tensors = [None if view is None else (view, self.argument(view)) for view in listed]
+                values = [None if pair is None else pair[1].value for pair in tensors]
                 given.append(values if isinstance(views, list) else values[0])
-                written += [pair for pair in zip(listed, tensors) if pair[0] is not None]
+                written += [pair for pair in tensors if pair is not None]
             else:
                 given.append(parameter.default_value)
         if len({view.base for view, _ in written}) < len(written):

@@ -146,7 +146,9 @@ class NodeImporter(base.GraphNodeImporter):
 
     def _import_getitem(self, loc: ir.Location, node: Node) -> None:
         source, index = node.args
-        self.structures[node] = self.structures[source][index]
+        parts = self.structures[source]
+        assert parts is not None, f"{source} has no results to take one of"
+        self.structures[node] = parts[index]
 
     def _import_hop(self, loc: ir.Location, node: Node, hop: torch._ops.HigherOrderOperator) -> None:
         with self._at(node):

@@ -311,8 +311,8 @@ class Program:
 
     def _delete(self, values: Sequence[ir.Value]) -> None:
         names = [name for value in values for name in self._names_of(value)]
-        sizes = [self._size_of(value) for value in values]
-        if self.launcher.delete(names, None if None in sizes else sum(sizes)):
+        known = [size for value in values if (size := self._size_of(value)) is not None]
+        if self.launcher.delete(names, sum(known) if len(known) == len(values) else None):
             return
         lines = self.source.lines
         if lines[-1].startswith("    del "):

@@ -48,8 +48,10 @@ def _unread(text: str) -> None:
 def statistics() -> dict[str, Any]:
     """The folder, and the entries and bytes of each cache under it."""
     folder = root()
-    found: dict[str, Any] = {"directory": None if folder is None else str(folder)}
-    for kind in KINDS if folder is not None else ():
+    if folder is None:
+        return {"directory": None}
+    found: dict[str, Any] = {"directory": str(folder)}
+    for kind in KINDS:
         sizes = []
         for entry in entries(folder, kind):
             with tolerating(OSError):

@@ -70,6 +70,12 @@ def divide_term(term: Term, by: Term) -> Term | None:
     return tuple(rest)
 
 
+def _without(term: Term, atom: int) -> Term:
+    """`term` without one factor `atom`, which it has."""
+    place = term.index(atom)
+    return term[:place] + term[place + 1 :]
+
+
 def split(form: Form, by: Form) -> tuple[Form, Form]:
     """`(m, r)` with `form = m * by + r`, for a `by` of one term: m takes every term that `by` divides.
 
@@ -302,7 +308,7 @@ class Atoms:
             for atom in term:
                 key = self.keys[atom]
                 if isinstance(key, Division) and key.kind == "%":
-                    others = ((divide_term(term, (atom,)), k),)
+                    others = ((_without(term, atom), k),)
                     multiple = multiply(others, key.denominator)
                     if not split(multiple, denominator)[1]:
                         kept = total((t, c) for t, c in rest if t != term)
@@ -328,7 +334,7 @@ class Atoms:
         key = self.keys[atom]
         if not (isinstance(key, Division) and key.kind == "%"):
             return None
-        others: Form = ((divide_term(term, (atom,)), k),)
+        others: Form = ((_without(term, atom), k),)
         multiple = multiply(others, key.denominator)
         quotient = self.floordiv(key.numerator, key.denominator)
         high, present = multiply(multiple, quotient), dict(form)
@@ -341,7 +347,7 @@ class Atoms:
                     isinstance(outer, Division)
                     and outer.kind == "%"
                     and outer.numerator == quotient
-                    and ((divide_term(other, (part,)), c),) == multiple
+                    and ((_without(other, part), c),) == multiple
                 ):
                     whole = self.mod(key.numerator, multiply(outer.denominator, key.denominator))
                     return add(subtract(form, ((term, k), (other, c))), multiply(others, whole))

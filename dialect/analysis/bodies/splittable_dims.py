@@ -106,12 +106,14 @@ class Quotients:
                 if argument not in values:
                     continue
                 count, number = len(values), values.index(argument)
-                whole = expr(self.indexing.extent(argument))
+                whole = constant(expr(self.indexing.extent(argument)))
+                if whole is None:
+                    return False
                 dims = [ir.AffineExpr.get_dim(i) for i in range(count + 1)]
                 dims[number] = dims[number] * size + dims.pop()
                 map_ = ir.AffineMap.get(count + 1, 0, [expression.compose(ir.AffineMap.get(count + 1, 0, dims))])
                 extents = [self.indexing.extent(value) for value in values]
-                extents[number] = expr(constant(whole) // size)
+                extents[number] = expr(whole // size)
                 (result,) = self.indexing.simplifier(map_, [*extents, expr(size)]).results
                 divided: set[int] = set()
                 coefficients(result, {}, divided)

@@ -10,7 +10,7 @@ from operator import mul
 
 from ...ir import builders
 from ...ir.functions import SHAPE, SHAPES, is_extern
-from ...ir.shapes import constant, expr, layout_of, row_major, symbol_count
+from ...ir.shapes import constants, expr, layout_of, row_major, symbol_count
 from ...ir.types import byte_width
 from ...mlir import affine, ir, memref
 
@@ -71,10 +71,10 @@ def bytes_of(type_: ir.MemRefType, sizes: Sequence[ir.AffineExpr], width: int | 
     """
     width = byte_width(type_.element_type) if width is None else width
     steps = strides(type_)
-    known = [constant(size) for size in sizes], [constant(step) for step in steps]
-    if None not in known[0] + known[1]:
-        last = sum((size - 1) * step for size, step in zip(*known))
-        return expr(0 if 0 in known[0] else width * (1 + last))
+    counts, known_steps = constants(sizes), constants(steps)
+    if counts is not None and known_steps is not None:
+        last = sum((count - 1) * step for count, step in zip(counts, known_steps))
+        return expr(0 if 0 in counts else width * (1 + last))
     if steps == row_major(sizes):
         return expr(reduce(mul, sizes) * width)
     # The exact (size - 1) * stride may be negative where a size is 0.
@@ -107,7 +107,7 @@ class Sizes:
     def __init__(self, function: ir.Operation, table: ir.SymbolTable):
         self.table = table
         self.symbols = {symbol: i for i, symbol in enumerate(builders.symbols_of(function))}
-        self.arguments = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else None
+        self.arguments = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ()
 
     def expression(self, value: ir.Value) -> ir.AffineExpr:
         """An `index` value as an expression."""

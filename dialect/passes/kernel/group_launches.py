@@ -137,6 +137,7 @@ class _Graph:
         if not self._is_kernel(op) or not len(op.results):
             return False
         kernel = kernel_op(self.kernels[op.attributes["callee"].value])
+        assert kernel is not None  # `kernels` holds nothing else
         block = kernel.regions[0].blocks[0]
         if not len(block.arguments) and any(view.operation.name == "bascule.foreach" for view in block.operations):
             return False  # a group already, or one point with loops

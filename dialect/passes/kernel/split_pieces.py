@@ -51,9 +51,10 @@ class SplitPieces(Pass):
 def _split(kernel: ir.Operation, options: SplitPieces) -> None:
     block, sizes = kernel.regions[0].blocks[0], sizes_of(kernel)
     number = next((n for n in reversed(range(len(sizes))) if constant(sizes[n]) != 1), None)
-    if number is None or constant(sizes[number]) is None or any(op.name in LOOPS for op in ops_in(kernel)):
+    end = None if number is None else constant(sizes[number])
+    if number is None or end is None or any(op.name in LOOPS for op in ops_in(kernel)):
         return
-    index, end = block.arguments[number], constant(sizes[number])
+    index = block.arguments[number]
     bounds = sorted({bound for bound in _bounds(index) if 0 < bound < end})
     shared = [
         view.operation for view in block.operations if view.operation.name not in ("arith.constant", "arith.cmpi")
@@ -128,7 +129,7 @@ class _Piece:
     def _value(self, value: ir.Value) -> ir.Value:
         """What stands for a value of the kernel's in the piece."""
         op = None if isinstance(value.owner, ir.Block) else value.owner.operation
-        if value not in self.known and op in self.body:
+        if value not in self.known and op is not None and op in self.body:
             taken = self._taken(op) if op.name == "scf.if" else None
             if taken is None:
                 self._copy(op)

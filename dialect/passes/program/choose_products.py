@@ -50,7 +50,7 @@ class ChooseProducts(Pass):
             return False
         x, y, row = found
         (rows, inner), columns = shape_of(x), shape_of(y)[1]
-        sizes = [SYMBOL if constant(size) is None else constant(size) for size in (rows, inner, columns)]
+        sizes = [_about(size) for size in (rows, inner, columns)]
         if constant(inner) is None or sizes[0] < ROWS or prod(sizes) < self.least:
             return False
         if not is_row_major(x) and 4 * sizes[0] * sizes[1] > _bytes_given(op.parent) // PART:
@@ -72,11 +72,13 @@ class ChooseProducts(Pass):
 def _bytes_given(graph: ir.Operation) -> int:
     """The bytes of the arguments of a graph function."""
     values = [v for v in graph.regions[0].blocks[0].arguments if isinstance(v.type, ir.RankedTensorType)]
-    return sum(
-        byte_width(v.type.element_type)
-        * prod(SYMBOL if constant(size) is None else constant(size) for size in shape_of(v))
-        for v in values
-    )
+    return sum(byte_width(v.type.element_type) * prod(map(_about, shape_of(v))) for v in values)
+
+
+def _about(size: ir.AffineExpr) -> int:
+    """A size; `SYMBOL` where it is not known."""
+    value = constant(size)
+    return SYMBOL if value is None else value
 
 
 def _operands(op: ir.Operation, function: ir.Operation) -> tuple[ir.Value, ir.Value, ir.Value | None] | None:

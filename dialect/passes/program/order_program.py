@@ -52,14 +52,15 @@ def _steps(
     buffers: dict[ir.Value, int] = {}
     writer: dict[ir.Value, int] = {}  # root -> the step that wrote it last
     readers: dict[ir.Value, list[int]] = {}  # root -> the steps that read it since
-    effect = None
+    effect: int | None = None
     for number, (op, step) in enumerate(zip(ops, steps)):
         operands, written = list(op.operands), []
         attributes = table[op.attributes["callee"].value].operation.attributes if op.name == "func.call" else {}
         if op.name == "bascule.copy_into":
             written = operands[1:]
         if EFFECTS in attributes:
-            step.after |= {effect} - {None}
+            if effect is not None:
+                step.after.add(effect)
             effect = number
             # It may do anything to an argument: give its storage back, for example.
             written = [x for x in operands if isinstance(root_of(x), ir.BlockArgument)]

@@ -120,6 +120,7 @@ class _Expansion:
         read once."""
         result, dim = self.product.result, _few_dim(self.product)
         few = constant(shape_of(result)[dim]) if constant(self.product.sizes[1]) != 1 else 1
+        assert few is not None, "a product of sizes that are not known"
         parts = [self._part(dim, n) for n in range(few)] if few > 1 else []
         return builders.compute(
             result.type, shape_of(result), lambda at: self._finished(self._chosen(parts, dim, at), at)

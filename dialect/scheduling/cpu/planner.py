@@ -11,7 +11,7 @@ from ...mlir import ir
 from .decoded_body import ACCUMULATORS, Block, Body, Node, decode
 from .joined_reductions import Joins, join_siblings
 from .loop_legality import Groups, colliding, group_ranges, length, moving_reads, reads_along
-from .schedule_form import NEAR, REGISTERS, SHORT, KernelSchedule, LoopSchedule, Tasks, to_attribute
+from .schedule_form import NEAR, REGISTERS, SCRATCH, SHORT, KernelSchedule, LoopSchedule, Tasks, to_attribute
 
 DYNAMIC = 512  # the size assumed of a dynamic range
 # Costs are in scalar ops; that of a vector op is one for all lanes of a register.
@@ -142,8 +142,7 @@ class Planner:
         across = -1 if keeps else self._across(block, loop)
         side = self._side(block, loop, across)
         if side:
-            tasks = self._with_tasks(replace(loop, lanes=side), cost, loop.vector, size, serial, across)
-            return replace(tasks, tasks=replace(tasks.tasks, rows=side, tile=REGISTERS))
+            return self._with_tasks(replace(loop, lanes=side), cost, loop.vector, size, serial, across, side)
         return self._with_tasks(loop, cost, loop.vector, size, serial, across)
 
     def _shared(self, node: Node) -> LoopSchedule:
@@ -161,12 +160,18 @@ class Planner:
 
     @staticmethod
     def _with_tasks(
-        loop: LoopSchedule, cost: float, blocked: int, size: int, serial: tuple[int, ...], across: int = -1
+        loop: LoopSchedule,
+        cost: float,
+        blocked: int,
+        size: int,
+        serial: tuple[int, ...],
+        across: int = -1,
+        side: int = 0,
     ) -> LoopSchedule:
+        """`side`: the rows of transposed tiles that stay in registers; 0: those are kept in memory."""
         block = -(-size // loop.lanes) * loop.lanes
-        tasks = Tasks(
-            blocked, block, serial, across, ROWS if across >= 0 else 0, max(1, round(GRAIN / max(cost, 1e-3)))
-        )
+        rows, tile = (side, REGISTERS) if side else (ROWS if across >= 0 else 0, SCRATCH)
+        tasks = Tasks(blocked, block, serial, across, rows, max(1, round(GRAIN / max(cost, 1e-3))), tile)
         return LoopSchedule(loop.groups, loop.vector, loop.lanes, tasks)
 
     def _serial(self, block: Block, loop: LoopSchedule) -> tuple[int, ...]:

@@ -52,14 +52,14 @@ class _Check:
         block, domain = self.body.block, schedule.domain
         self._loop(kernel, None, block, domain, set())
         top = set(block.nodes)
-        shared = [node for node, loop in self.loops.items() if loop.tasks is not None]
+        shared = {node: loop.tasks for node, loop in self.loops.items() if loop.tasks is not None}
         if domain.tasks is not None:
             if shared:
-                raise refusal(shared[0].op, "shares a loop among threads whose kernel is shared as a whole")
+                raise refusal(next(iter(shared)).op, "shares a loop among threads whose kernel is shared as a whole")
             self._tasks(kernel, block, domain, domain.tasks, colliding(self.body, block))
         elif any(self.body.extents[a] != 1 for a in block.arguments):
             raise refusal(kernel, "has no tasks for its domain")
-        for node in shared:
+        for node, tasks in shared.items():
             if node not in top or node.name not in ("bascule.foreach", "bascule.reduce"):
                 raise refusal(
                     node.op, "shares it among threads; only a foreach or reduce of the kernel's own region can be"
@@ -67,7 +67,6 @@ class _Check:
             if any(other.name in ("bascule.compute", "bascule.scan") for other in block.nodes):
                 raise refusal(node.op, "shares it among threads; a row of the kernel is one thread's own")
             meeting = colliding(self.body, node.blocks[0]) if node.name == "bascule.foreach" else set()
-            tasks = self.loops[node].tasks
             if node.name == "bascule.reduce" and (tasks.serial or tasks.across >= 0):
                 raise refusal(node.op, "has serial or transposed groups of a reduction")
             self._tasks(node.op, node.blocks[0], self.loops[node], tasks, meeting)

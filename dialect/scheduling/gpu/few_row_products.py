@@ -18,8 +18,8 @@ SEVERAL_WARPS, SEVERAL_HELD = 4, 384  # the same, and warps, where matrices are 
 
 def products(domain: Domain) -> DomainPlan | None:
     """The schedule of a domain of such products (`row_products`); None for others, and for rows that a program's registers do not hold."""
-    length = summed(domain)
-    if length is None:
+    length, points = summed(domain), domain.points
+    if length is None or points is None:
         return None
     sums = [loop for loop in domain.lanes if loop.name == "bascule.reduce"]
     own = [a for a in domain.accesses if a.loops[-1] in sums and any(map(a.varies, domain.indices))]
@@ -36,13 +36,20 @@ def products(domain: Domain) -> DomainPlan | None:
     thread = padded * sum(matrices.values()) // (WARP * warps)
     if thread > HELD:
         return None
-    together = _together(domain.points, length * sum(matrices.values()), domain.machine, whole and not several)
+    together = _together(points, length * sum(matrices.values()), domain.machine, whole and not several)
     while together > 1 and together * thread > most_held:
         together //= 2
-    steps = {loop: power_of_two(iterations(sizes_of(loop))) for loop in domain.lanes} | dict.fromkeys(sums, tile)
+    steps = {loop: _lanes(loop) for loop in domain.lanes} | dict.fromkeys(sums, tile)
     held: list[ir.Operation] = [] if whole else sums
     order = list(range(len(domain.indices)))
     return DomainPlan("row", order, [len(order)], [together], warps, loops=domain.plan(steps, held))
+
+
+def _lanes(loop: ir.Operation) -> int:
+    """The elements of registers that all points of a loop take."""
+    count = iterations(sizes_of(loop))
+    assert count is not None, "a loop of products has a length that is not known"
+    return power_of_two(count)
 
 
 def _together(points: int, row: int, machine: CudaMachine, alone: bool) -> int:

@@ -64,7 +64,9 @@ def _for_each(operator: str) -> Rule:
     def each(c, *arguments):
         if operator not in RULES:
             raise NoRule(f"no rule for {operator}")
-        defaults = [argument.default_value for argument in overload(operator)._schema.arguments[len(arguments) :]]
+        whole = overload(operator)
+        assert whole is not None, f"{operator} is not registered"
+        defaults = [argument.default_value for argument in whole._schema.arguments[len(arguments) :]]
         results = []
         for i, (type_, sizes) in enumerate(zip(c.results, c.result_sizes)):
             given = [argument[i] if isinstance(argument, list) else argument for argument in arguments]

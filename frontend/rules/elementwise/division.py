@@ -103,6 +103,7 @@ def whole_power(x: Scalar, exponent: int) -> Scalar:
         exponent >>= 1
         if exponent:
             square = square * square
+    assert result is not None, "an exponent below 1"
     return result
 
 

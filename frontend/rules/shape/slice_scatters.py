@@ -131,7 +131,7 @@ def replace_diagonal(c, outside, source: ir.Value, offset: int, dim1: int, dim2:
 def diagonal_scatter(c, x, source, offset=0, dim1=0, dim2=1):
     sizes = shape_of(x)
     ends = [wrap_dim(number, len(sizes)) for number in (dim1, dim2)]
-    count = diagonal_count(*(sizes[number] for number in ends), offset)
+    count = diagonal_count(sizes[ends[0]], sizes[ends[1]], offset)
     along = (shape_of(source)[-1:] or [expr(0)])[0] if count is None else count
     require_sizes(source, [*(size for number, size in enumerate(sizes) if number not in ends), along])
     return replace_diagonal(c, element_of(x), source, offset, dim1, dim2)

@@ -60,7 +60,8 @@ def _random(e: Emitter, node: Node) -> None:
     type_, distribution = node.types[0], node.op.attributes["distribution"].value
     seed, position = e.scalar(node.operands[0]), e.index(node.operands[1])
     count, lanes = NUMBERS[type_.width], seed.lanes or position.lanes
-    s = Scalars(e.b, max(seed.level, position.level))
+    level = max(seed.level, position.level)
+    s = Scalars(e.b, level)
     key = e.spread(seed) if seed.lanes else seed.value
 
     def draws(counter: ir.Value) -> list[tuple[ir.Value, ...]]:
@@ -79,7 +80,7 @@ def _random(e: Emitter, node: Node) -> None:
     integer = ir.IntegerType.get_signless(type_.width)
     bits = [x if x.type == like(x.type, integer) else s.convert("arith.trunci", x, integer) for x in bits]
     value = number(_Floats(s, e.functions), distribution, type_, bits)
-    e.define(node.results[0], Scalar(value, lanes, s.level))
+    e.define(node.results[0], Scalar(value, lanes, level))
 
 
 def _neighbours(position: Index, lanes: int, count: int) -> bool:

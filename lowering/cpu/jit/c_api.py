@@ -108,7 +108,8 @@ def printed(print_: Callable[[TextCallback, None], None]) -> str:
 
     def take(piece: Text, _: None) -> None:
         address = c_void_p.from_buffer(piece).value  # not `piece.data`: no zero byte ends it
-        pieces.append(ctypes.string_at(address, piece.length))
+        if address is not None:  # an empty piece may be nowhere
+            pieces.append(ctypes.string_at(address, piece.length))
 
     print_(TextCallback(take), None)
     return b"".join(pieces).decode(errors="replace")

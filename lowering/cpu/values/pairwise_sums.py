@@ -49,5 +49,6 @@ class Stretches:
 
             return b.loop(lower, upper, stride, values, stretch)
 
-        many = trips is None or trips > LONG * STRETCH
-        return nest(*bounds, STRETCH * STRETCH if many else STRETCH if trips > LONG else 1, carried)
+        if trips is None or trips > LONG * STRETCH:
+            return nest(*bounds, STRETCH * STRETCH, carried)
+        return nest(*bounds, STRETCH if trips > LONG else 1, carried)

@@ -23,6 +23,7 @@ def run_kernel(kernel: TritonKernel, arguments: Sequence[int | Memory]) -> None:
     ctx = context()
     ctx.allow_unregistered_dialects = True
     symbols = [value for value in arguments if isinstance(value, int)]
+    assert kernel.grid is not None, "a kernel without a grid runs nowhere"
     programs = int(evaluate(kernel.grid.results[0], (), symbols))
     with ctx:
         module = ir.Module.parse(kernel.ttir)
