@@ -51,7 +51,7 @@ bool read_integer(PyObject *object, int64_t *value) {
 PyObject *plan_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
   Plan &plan = plan_of(self);
   const Py_ssize_t count = PyVectorcall_NARGS(flags) - 1;
-  if (names != nullptr && PyTuple_GET_SIZE(names) > 0) {
+  if (names != nullptr && PyTuple_Size(names) > 0) {
     PyErr_SetString(PyExc_TypeError, "a plan takes no keyword arguments");
     return nullptr;
   }
@@ -145,7 +145,7 @@ PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     set_error();
     return nullptr;
   }
-  PyObject *self = type->tp_alloc(type, 0);
+  PyObject *self = PyType_GenericAlloc(type, 0);
   if (self == nullptr) return nullptr;
   auto *object = reinterpret_cast<PlanObject *>(self);
   object->call = plan_call;
@@ -156,7 +156,7 @@ PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
 void plan_free(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   delete reinterpret_cast<PlanObject *>(self)->plan;
-  type->tp_free(self);
+  PyObject_Free(self);
   Py_DECREF(type);
 }
 
