@@ -97,7 +97,7 @@ def _chain(
 ) -> Boxed:
     """The function that runs `steps`."""
     chain = Chain(gm, steps)
-    record.wrapper = located(chain.source, chain.locations)
+    record.wrapper = located(chain.source.text(), chain.source.locations)
     file = record.dump("wrapper.py", record.wrapper)
     constants, given = [], list[_InRole | Any]()
     for name, needed in chain.constants.items():
@@ -162,7 +162,7 @@ def _kept(chain: Chain, given: Sequence[Any], record: Record) -> KeptChain | Not
                     constants.append(kept_object(needed, called=False))
     except NotKept as reason:
         return reason
-    return KeptChain(chain.source, chain.locations, record.cuts, constants, record.nodes)
+    return KeptChain(chain.source.text(), chain.source.locations, record.cuts, constants, record.nodes)
 
 
 def _body(gm: torch.fx.GraphModule, name: str, compile_body: CompileBody) -> _InRole:

@@ -1,8 +1,7 @@
 """The Python module of a graph that is compiled in parts: it calls them, and what runs between them."""
 
-import keyword
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.graph_split.higher_order_decompositions import has_dense_form, operands
 from bascule.frontend.graph_split.split_module import Alone, Part, Solved, Step, makes, reads
 from bascule.frontend.graph_split.split_point import called_by
+from bascule.lowering.program.source import Source
 
 RESERVED = {"args", "call", "constants", "given", "operator", "torch"}
 _PATHS = {"_operator": "operator", "torch": "torch"}  # where functions that are no operators of PyTorch live
@@ -27,8 +27,7 @@ class Called:
 
 
 class Chain:
-    """`source` defines `call(args)`, with the boxed calling convention. It expects `constants`: what `constants` here names, in that order.
-    `locations`: number of a line of it -> the user's line."""
+    """`source` defines `call(args)`, with the boxed calling convention. It expects `constants`: what `constants` here names, in that order."""
 
     def __init__(self, gm: torch.fx.GraphModule, steps: Sequence[Step]):
         self.gm, self.steps = gm, steps
@@ -37,12 +36,10 @@ class Chain:
         self.callers: dict[str, str] = {}  # name of a subgraph -> the higher-order operator that calls it
         self.called: dict[torch._ops.HigherOrderOperator, Called] = {}
         self.names: dict[Value, str] = {}
-        self.taken = set(RESERVED)
-        self.lines: list[str] = []
-        self.locations: dict[int, str] = {}
-        self.source = self._write()
+        self.source = Source(set(RESERVED))
+        self._write()
 
-    def _write(self) -> str:
+    def _write(self) -> None:
         graph = self.gm.graph
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
         for node in graph.nodes:
@@ -50,9 +47,9 @@ class Chain:
                 value = self._attribute(node.target)
                 if not isinstance(value, torch.fx.GraphModule) or not all(map(has_dense_form, node.users)):
                     self._constant(node.target, value, node)
-        body = self._body(inputs, graph.output_node())
+        self._body(inputs, graph.output_node())
         parts = [name for name, value in self.constants.items() if isinstance(value, Part)]
-        self.lines = [
+        head = [
             f'"""A graph in {len(parts)} parts, and what runs between them."""',
             "",
             "import operator",
@@ -64,24 +61,23 @@ class Chain:
             "",
             "def call(args):",
         ]
-        first = len(self.lines)
-        self.locations = {first + number: where for number, where in self.locations.items()}
-        self.lines += [*body, "", "", "call._boxed_call = True", ""]
-        return "\n".join(self.lines)
+        self.source.insert(0, head)
+        for text in ("", "", "call._boxed_call = True"):
+            self.source.line(text)
 
-    def _body(self, inputs: list[torch.fx.Node], output: torch.fx.Node) -> list[str]:
+    def _body(self, inputs: list[torch.fx.Node], output: torch.fx.Node) -> None:
         names = [self._name(node, node.name) for node in inputs]
-        lines = [f"    [{', '.join(names)}] = args"] if names else []
+        if names:
+            self.source.line(f"    [{', '.join(names)}] = args")
+        self.source.line("    args.clear()")
         last = self._last_reads(output)
-        lines += ["    args.clear()", *_delete(self.names[node] for node in inputs if node not in last)]
+        self.source.delete(self.names[node] for node in inputs if node not in last)
         for number, step in enumerate(self.steps):
-            dead = [self.names[value] for value in dict.fromkeys(reads(step)) if last.get(value) == number]
-            lines += self._step(step, dead, len(lines))
-            lines += _delete(self.names[value] for value in makes(step) if value not in last)
+            self._step(step, [self.names[value] for value in dict.fromkeys(reads(step)) if last.get(value) == number])
+            self.source.delete(self.names[value] for value in makes(step) if value not in last)
         results = output.args[0]
         listed = results if isinstance(results, list | tuple) else [results]
-        lines.append(f"    return [{', '.join(map(self._text, listed))}]")
-        return lines
+        self.source.line(f"    return [{', '.join(map(self._text, listed))}]")
 
     def _last_reads(self, output: torch.fx.Node) -> dict[Value, int]:
         """Value -> the number of the last step that reads it; after all steps for what is returned."""
@@ -91,26 +87,27 @@ class Chain:
         last.update(dict.fromkeys(output.all_input_nodes, len(self.steps)))
         return {value: number for value, number in last.items() if getattr(value, "op", "") != "get_attr"}
 
-    def _step(self, step: Step, dead: list[str], before: int) -> list[str]:
-        delete = _delete(dead)
+    def _step(self, step: Step, dead: list[str]) -> None:
+        """Writes `step`, after which nothing reads `dead`; a part is given what it may free."""
+        line = self.source.line
         match step:
             case Part():
                 inputs = ", ".join(self.names[value] for value in step.inputs)
                 name = self._constant(f"part{sum(isinstance(c, Part) for c in self.constants.values())}", step)
                 results = ", ".join(self._name(node, node.name) for node in step.outputs)
-                return [f"    given = [{inputs}]", *delete, f"    [{results}] = {name}(given)"]
+                line(f"    given = [{inputs}]")
+                self.source.delete(dead)
+                line(f"    [{results}] = {name}(given)")
+                return
             case Solved():
                 source, found = step.source, self.names[step.node]
                 text = found if source.kind == "value" else f"{found}.{source.kind}({source.dim})"
                 text = f"({text} - {source.offset}) // {source.scale}"
-                return [f"    {self._name(step.symbol, str(step.symbol))} = {text}", *delete]
+                line(f"    {self._name(step.symbol, str(step.symbol))} = {text}")
             case Alone():
-                where = location_of(step.node)
-                if where is not None:
-                    self.locations[before + 1] = where
                 call = self._call(step.node)
-                return [f"    {self._name(step.node, step.node.name)} = {call}", *delete]
-        raise AssertionError(step)
+                line(f"    {self._name(step.node, step.node.name)} = {call}", location_of(step.node))
+        self.source.delete(dead)
 
     def _call(self, node: torch.fx.Node) -> str:
         if has_dense_form(node):
@@ -165,24 +162,12 @@ class Chain:
     def _constant(self, wish: str, value: Any, node: torch.fx.Node | None = None) -> str:
         """The name of `value` in the module; `node` stands for it."""
         known = next((name for name, other in self.constants.items() if other is value), None)
-        name = known or self._unique(wish)
+        name = known or self.source.unique(wish)
         self.constants[name] = value
         if node is not None:
             self.names[node] = name
         return name
 
     def _name(self, value: Value, wish: str) -> str:
-        self.names[value] = self._unique(wish)
+        self.names[value] = self.source.unique(wish)
         return self.names[value]
-
-    def _unique(self, wish: str) -> str:
-        name = "".join(c if c.isalnum() else "_" for c in wish)
-        while name in self.taken or keyword.iskeyword(name):
-            name += "_"
-        self.taken.add(name)
-        return name
-
-
-def _delete(names: Iterable[str]) -> list[str]:
-    listed = ", ".join(names)
-    return [f"    del {listed}"] if listed else []
