@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..ir.attributes import i64
 from ..mlir import ir
 
 CHUNKS = "bascule.chunks"  # on a compute of partial results: how the reduction was cut, `Chunks.attribute`
@@ -31,8 +32,7 @@ class Chunks:
 
     def attribute(self) -> ir.Attribute:
         """`{ranges, split, count, size}`."""
-        i64 = ir.IntegerType.get_signless(64)
-        numbers = {name: ir.IntegerAttr.get(i64, getattr(self, name)) for name in ("split", "count", "size")}
+        numbers = {name: i64(getattr(self, name)) for name in ("split", "count", "size")}
         return ir.DictAttr.get({"ranges": ir.DenseI64ArrayAttr.get(list(self.ranges)), **numbers})
 
     @staticmethod

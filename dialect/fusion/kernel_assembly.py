@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from ..analysis.affine.indexing import Indexing
 from ..analysis.bodies.body_summary import DIVISIONS, TRANSCENDENTAL, sizes_of
 from ..ir import builders
+from ..ir.attributes import i64
 from ..ir.definition import build
 from ..ir.loop_ops import ComputeOp, ForeachOp, KernelOp, ScanOp, YieldOp
 from ..ir.regions import end_of
@@ -202,8 +203,7 @@ def write_scan(op: ir.Operation, out: ir.Value, into: ir.Block, assembler: Assem
     kernel, point = assembler.loop(KernelOp, sizes[:dim] + sizes[dim + 1 :], ir.InsertionPoint(into))
     outer = list(point.arguments)
     row = tensor_type([sizes[dim]], op.results[0].type.element_type)
-    first = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
-    attributes = {"kind": op.attributes["kind"], "dim": first, "ranges": ir.AffineMapAttr.get(size_map([sizes[dim]]))}
+    attributes = {"kind": op.attributes["kind"], "dim": i64(0), "ranges": ir.AffineMapAttr.get(size_map([sizes[dim]]))}
     with ir.InsertionPoint(end_of(point)):
         scan = build(ScanOp, results=[row], attributes=attributes).operation
         block = op.regions[0].blocks[0]

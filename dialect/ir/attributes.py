@@ -1,7 +1,12 @@
-"""The attributes of the dialect: a tensor's layout, a kernel's schedule, an operand of an ATen call."""
+"""The attributes of the dialect: a tensor's layout, a kernel's schedule, an operand of an ATen call; and the numbers in them."""
 
 from ..mlir import ir
 from .definition import Bascule
+
+
+def i64(value: int) -> ir.IntegerAttr:
+    """`value` as a signless integer of 64 bits."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 class LayoutAttr(Bascule.Attribute, name="layout"):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ..mlir import affine, builtin, ir, tensor
+from .attributes import i64
 from .definition import build
 from .loop_ops import POSITION_KINDS, REDUCE_KINDS, ComputeOp, ForeachOp, KernelOp, ReduceOp, ScanOp, YieldOp
 from .memory_ops import CopyIntoOp, ScatterOp, StoreOp, ViewOp
@@ -53,7 +54,7 @@ def scan(
     """`bascule.scan` of `kind` along range `dim`, giving a tensor of `type_`."""
     attributes = {
         "kind": ir.StringAttr.get(kind),
-        "dim": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim),
+        "dim": i64(dim),
         "ranges": ir.AffineMapAttr.get(size_map(sizes)),
     }
     op = build(ScanOp, results=[type_], attributes=attributes)

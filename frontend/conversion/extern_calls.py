@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 from bascule.dialect.ir import OperandAttr, builders
+from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.functions import Externs
 from bascule.dialect.ir.shapes import index_map, size_map
 from bascule.dialect.mlir import ir
@@ -26,13 +27,13 @@ def encode(argument: Any, operands: list[ir.Value]) -> ir.Attribute:
             number = next((i for i, known in enumerate(operands) if known == argument), len(operands))
             if number == len(operands):
                 operands.append(argument)
-            return OperandAttr.get(_i64(number))
+            return OperandAttr.get(i64(number))
         case None:
             return ir.UnitAttr.get()
         case bool():
             return ir.BoolAttr.get(argument)
         case int():
-            return _i64(argument)
+            return i64(argument)
         case float():
             return ir.FloatAttr.get_f64(argument)
         case complex():
@@ -44,10 +45,6 @@ def encode(argument: Any, operands: list[ir.Value]) -> ir.Attribute:
         case list() | tuple():
             return ir.ArrayAttr.get([encode(part, operands) for part in argument])
     raise AssertionError(f"an argument of type {type(argument)} has no encoding")
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def call(

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import OperandAttr
+from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.functions import (
     ANY_STRIDES,
     CONSTANT,
@@ -124,7 +125,7 @@ class _GraphImporter(base.FxImporter):
                     numbers[output] = len(results)
                     results.append(importer.value_of(output))
                     visible += position < seen
-                outputs.append(OperandAttr.get(_i64(numbers[output])))
+                outputs.append(OperandAttr.get(i64(numbers[output])))
             elif _is_handed_on(output):
                 number = [n for n in node.graph.nodes if n.op == "placeholder"].index(output)
                 outputs.append(ir.StringAttr.get(f"input {number}"))
@@ -179,10 +180,6 @@ def _is_handed_on(output: Any) -> bool:
         return False
     value = output.meta.get("val")
     return value is not None and not isinstance(value, torch.Tensor | int | float)
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def _storages(arguments: Sequence[torch.Tensor], results: "_Results") -> ir.DenseI64ArrayAttr:
@@ -262,7 +259,7 @@ def _scalar_output(output: Any, value: Any, symbols: Symbols) -> ir.Attribute:
             return ir.FloatAttr.get_f64(value)
         case int() | torch.SymInt():
             size = symbols.affine(value)
-            return _i64(size) if isinstance(size, int) else ir.AffineMapAttr.get(size_map([size]))
+            return i64(size) if isinstance(size, int) else ir.AffineMapAttr.get(size_map([size]))
     message = f"an output of type {type(value).__name__} is not taken"
     if isinstance(output, Node):
         raise UnsupportedError(message, operator=str(output.target), node=output.name)

@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.functions import EFFECTS, SHAPES
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.shapes import size_map
@@ -227,7 +228,7 @@ class NodeImporter(base.GraphNodeImporter):
             case bool():
                 return self._make("bool", ir.BoolAttr.get(value))
             case int():
-                return self._make("int", ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value))
+                return self._make("int", i64(value))
             case float():
                 return self._make("float", ir.FloatAttr.get_f64(value))
             case complex():
@@ -262,11 +263,11 @@ class NodeImporter(base.GraphNodeImporter):
         if isinstance(affine, ir.AffineConstantExpr):
             return self._constant(affine.value)
         if isinstance(affine, ir.AffineSymbolExpr):
-            name, operands, i64 = "torch.symbolic_int", [], ir.IntegerType.get_signless(64)
+            name, operands = "torch.symbolic_int", []
             symbol = self.symbols.names[affine.position]
             lower, upper = bounds(value, symbol)
             attributes["symbol_name"] = ir.StringAttr.get(symbol)
-            attributes |= {"min_val": ir.IntegerAttr.get(i64, lower), "max_val": ir.IntegerAttr.get(i64, upper)}
+            attributes |= {"min_val": i64(lower), "max_val": i64(upper)}
         else:
             name = next(name for kind, name in _INTEGER_OPERATORS.items() if isinstance(affine, kind))
             operands = [self._symbolic(part, value) for part in (affine.lhs, affine.rhs)]

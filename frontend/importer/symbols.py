@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeGuard
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.computed_symbols import Tree, leaf_of, tree_of
 from bascule.dialect.ir.shapes import Size, expr
 from bascule.dialect.mlir import ir
@@ -81,9 +82,8 @@ class Source:
         return (self.kind, self.scale, self.offset) == ("value", 1, 0)
 
     def attribute(self) -> ir.DictAttr:
-        i64 = ir.IntegerType.get_signless(64)
         numbers = {"input": self.input, "dim": self.dim, "scale": self.scale, "offset": self.offset}
-        parts = {name: ir.IntegerAttr.get(i64, number) for name, number in numbers.items()}
+        parts = {name: i64(number) for name, number in numbers.items()}
         return ir.DictAttr.get({"kind": ir.StringAttr.get(self.kind), **parts})
 
 

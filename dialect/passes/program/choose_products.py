@@ -7,6 +7,7 @@ from typing import ClassVar
 from ...analysis.memory.buffers import memref_type, strides
 from ...analysis.memory.matmul_operands import Product, is_row_major
 from ...ir import OperandAttr, builders
+from ...ir.attributes import i64
 from ...ir.functions import EXTERN, SHAPES, Externs, replace_extern_calls
 from ...ir.shapes import constant, index_map, shape_of, tensor_type
 from ...ir.types import byte_width
@@ -55,10 +56,9 @@ class ChooseProducts(Pass):
             return False
         if not is_row_major(x) and 4 * sizes[0] * sizes[1] > _bytes_given(op.parent) // PART:
             return False
-        i64 = ir.IntegerType.get_signless(64)
         with ir.InsertionPoint(op), op.location:
             operands = [x, _transposed(y), *([row] if row is not None else [])]
-            numbers = [OperandAttr.get(ir.IntegerAttr.get(i64, i)) for i in range(len(operands))]
+            numbers = [OperandAttr.get(i64(i)) for i in range(len(operands))]
             text = ir.StringAttr.get
             arguments = [*numbers, ir.UnitAttr.get()][:3] + [text("none"), ir.ArrayAttr.get([]), text("")]
             shapes = [map_.value for map_ in function.attributes[SHAPES]] if SHAPES in function.attributes else None

@@ -7,6 +7,7 @@ from typing import ClassVar
 from ...analysis.memory.buffers import Sizes, bytes_of, root_of
 from ...analysis.memory.in_place import InPlace
 from ...analysis.memory.liveness import Buffer, buffers_of
+from ...ir.attributes import i64
 from ...ir.functions import OVER, SPARE, graph_functions, kernel_op
 from ...ir.shapes import constant
 from ...mlir import ir
@@ -55,7 +56,7 @@ def _mark(graph: ir.Operation, spare: dict[ir.Value, int], table: ir.SymbolTable
         argument = _place(buffer, ops[buffer.written], [a for a in spare if last.get(a) == buffer.written], table)
         if argument is not None:
             number = spare.pop(argument)
-            buffer.value.owner.attributes[OVER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+            buffer.value.owner.attributes[OVER] = i64(number)
 
 
 def _place(buffer: Buffer, op: ir.Operation, dying: Sequence[ir.Value], table: ir.SymbolTable) -> ir.Value | None:

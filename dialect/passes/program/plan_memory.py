@@ -10,6 +10,7 @@ from ...analysis.memory.buffers import ALIASES, Sizes, bytes_of, moved_by, root_
 from ...analysis.memory.in_place import InPlace
 from ...analysis.memory.liveness import Buffer, buffers_of
 from ...ir import builders
+from ...ir.attributes import i64
 from ...ir.functions import DIES, EXTERN, OVER, graph_functions, is_extern, kernel_op
 from ...ir.shapes import constant, expr, row_major, size_map, symbol_count
 from ...ir.types import byte_width
@@ -176,7 +177,7 @@ def _number(e: ir.AffineExpr) -> ir.Attribute:
     value = constant(e)
     if value is None:
         return ir.AffineMapAttr.get(size_map([e]))
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    return i64(value)
 
 
 def _reuse(ops: Sequence[ir.Operation], buffers: Sequence[Buffer], table: ir.SymbolTable) -> list[Buffer]:

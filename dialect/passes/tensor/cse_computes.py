@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...analysis.bodies.body_summary import PRODUCERS
+from ...ir.attributes import i64
 from ...ir.functions import graph_functions
 from ...ir.regions import ops_in
 from ...mlir import ir, passmanager
@@ -36,7 +37,6 @@ class CseComputes(Pass):
 
 def _mark(graph: ir.Operation) -> None:
     """Puts the classes on the computes of a graph function. Equal computes are of one class; those of one class need not be equal."""
-    i64 = ir.IntegerType.get_signless(64)
     classes: dict[tuple, int] = {}
     of: dict[ir.Value, int] = {}
     block = graph.regions[0].blocks[0]
@@ -50,7 +50,7 @@ def _mark(graph: ir.Operation) -> None:
             number = classes.setdefault(key, len(classes))
             of[op.results[0]] = number
             if name != "bascule.view":
-                op.attributes[READS] = ir.IntegerAttr.get(i64, number)
+                op.attributes[READS] = i64(number)
 
 
 def _reads(op: ir.Operation, of: dict[ir.Value, int]) -> list:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import UserError
-from ...ir.attributes import ScheduleAttr
+from ...ir.attributes import ScheduleAttr, i64
 from ...ir.locations import source_of
 from ...mlir import ir
 from .loop_legality import Groups
@@ -81,28 +81,24 @@ def to_attribute(schedule: KernelSchedule) -> ir.DictAttr:
 
 def _entries(loop: LoopSchedule) -> dict[str, ir.Attribute]:
     if loop.joins >= 0:
-        return {"joins": _i64(loop.joins)}
+        return {"joins": i64(loop.joins)}
     entries = {
         "groups": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(group) for group in loop.groups]),
-        "vector": _i64(loop.vector),
-        "lanes": _i64(loop.lanes),
+        "vector": i64(loop.vector),
+        "lanes": i64(loop.lanes),
     }
     if loop.prefetch:
-        entries["prefetch"] = _i64(loop.prefetch)
+        entries["prefetch"] = i64(loop.prefetch)
     tasks = loop.tasks
     if tasks is not None:
-        entries["blocked"] = _i64(tasks.blocked)
-        entries["block"] = _i64(tasks.block)
+        entries["blocked"] = i64(tasks.blocked)
+        entries["block"] = i64(tasks.block)
         entries["serial"] = ir.DenseI64ArrayAttr.get(tasks.serial)
         if tasks.across >= 0:
-            entries["across"], entries["rows"] = _i64(tasks.across), _i64(tasks.rows)
+            entries["across"], entries["rows"] = i64(tasks.across), i64(tasks.rows)
             entries["tile"] = ir.StringAttr.get(tasks.tile)
-        entries["grain"] = _i64(tasks.grain)
+        entries["grain"] = i64(tasks.grain)
     return entries
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def from_attribute(kernel: ir.Operation) -> KernelSchedule:

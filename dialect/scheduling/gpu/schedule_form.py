@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...analysis.bodies.body_summary import sizes_of
 from ...analysis.bodies.nested_loops import iterations
 from ...errors import UserError
-from ...ir.attributes import ScheduleAttr
+from ...ir.attributes import ScheduleAttr, i64
 from ...ir.locations import source_of
 from ...mlir import ir
 
@@ -82,13 +82,13 @@ def to_attribute(schedule: KernelSchedule) -> ir.DictAttr:
         keys = _of_domain(schedule.domains[0])
     keys["target"] = ir.StringAttr.get("cuda")
     for name in ("warps", "stages", "index_bits", "capability"):
-        keys[name] = _i64(getattr(schedule, name))
+        keys[name] = i64(getattr(schedule, name))
     if schedule.narrow is not None:
         keys["narrow"] = ir.AffineMapAttr.get(schedule.narrow)
     if schedule.resident:
-        keys["resident"] = _i64(schedule.resident)
+        keys["resident"] = i64(schedule.resident)
     if schedule.cluster > 1:
-        keys["cluster"] = _i64(schedule.cluster)
+        keys["cluster"] = i64(schedule.cluster)
     return ir.DictAttr.get(keys)
 
 
@@ -102,19 +102,15 @@ def _of_loops(loops: Sequence[LoopSchedule]) -> ir.ArrayAttr:
 
 
 def _of_loop(loop: LoopSchedule) -> ir.DictAttr:
-    keys: Config = {name: _i64(getattr(loop, name)) for name in ("step", "walk", "along", "fold")}
+    keys: Config = {name: i64(getattr(loop, name)) for name in ("step", "walk", "along", "fold")}
     keys["order"] = ir.DenseI64ArrayAttr.get(loop.order)
     keys["evict"] = ir.StringAttr.get(loop.evict)
     keys["loops"] = _of_loops(loop.loops)
     if loop.held:
         keys["held"] = ir.BoolAttr.get(True)
     if loop.kept:
-        keys["kept"] = _i64(loop.kept)
+        keys["kept"] = i64(loop.kept)
     return ir.DictAttr.get(keys)
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def from_attribute(kernel: ir.Operation) -> KernelSchedule:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.types import CAST, to_nearest_even
 from bascule.dialect.mlir import ir
 
@@ -237,7 +238,7 @@ class Scalar:
             name, table = "arith.cmpf", _PREDICATES_FLOAT
         else:
             name, table = "arith.cmpi", _PREDICATES_SIGNED if is_signed(self.dtype) else _PREDICATES_UNSIGNED
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), table[predicate])
+        number = i64(table[predicate])
         i1 = ir.IntegerType.get_signless(1)
         return Scalar(create(name, i1, self.value, other.value, predicate=number), torch.bool)
 
