@@ -100,9 +100,7 @@ class Chain:
                 line(f"    [{results}] = {name}(given)")
                 return
             case Solved():
-                source, found = step.source, self.names[step.node]
-                text = found if source.kind == "value" else f"{found}.{source.kind}({source.dim})"
-                text = f"({text} - {source.offset}) // {source.scale}"
+                text = step.source.text(self.names[step.node])
                 line(f"    {self._name(step.symbol, str(step.symbol))} = {text}")
             case Alone():
                 call = self._call(step.node)

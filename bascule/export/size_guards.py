@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from bascule.frontend.importer.symbolic_numbers import symbols_in
+from bascule.frontend.importer.symbols import linear
 from bascule.runtime.packages.size_expressions import parsed
 
 from ..debugging.symbol_values import source_of, text_of
@@ -58,16 +59,9 @@ def sizes_of(program: ExportedProgram) -> dict[str, Any]:
         sizes += [(n, dim, size) for dim, size in enumerate(x.shape)] if isinstance(x, torch.Tensor) else [(n, None, x)]
     dynamic = [(n, dim, size.node.expr) for n, dim, size in sizes if isinstance(size, torch.SymInt)]
     for n, dim, expr in sorted(dynamic, key=lambda told: not told[2].is_Symbol):
-        if len(expr.free_symbols) == 1:
-            (symbol,) = expr.free_symbols
-            scale, offset = expr.coeff(symbol, 1), expr.coeff(symbol, 0)
-            if (
-                scale.is_Integer
-                and scale != 0
-                and offset.is_Integer
-                and sympy.expand(scale * symbol + offset - expr) == 0
-            ):
-                found.setdefault(symbol, (n, dim, int(scale), int(offset)))
+        if (solved := linear(expr)) is not None:
+            symbol, scale, offset = solved
+            found.setdefault(symbol, (n, dim, scale, offset))
     conditions = [environment.replace(guard.expr) for guard in environment.guards]
     for expr in [*(expr for *_, expr in dynamic), *conditions]:
         for symbol in expr.free_symbols - found.keys():

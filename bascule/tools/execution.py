@@ -5,6 +5,7 @@ import torch
 from bascule.dialect.interpreter import choose
 from bascule.dialect.ir import OperandAttr
 from bascule.dialect.ir.functions import CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, functions, graph_functions
+from bascule.dialect.ir.symbol_sources import Source
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.cpu import compile_kernels, host
@@ -45,7 +46,8 @@ def placeholders(graph: ir.Operation, values: Inputs) -> Inputs:
     if SYMBOL_SOURCES in attributes:
         for symbol, source in zip(symbols, attributes[SYMBOL_SOURCES]):
             if source["kind"].value == "value":
-                numbers[source["input"].value] = symbol * source["scale"].value + source["offset"].value
+                where = Source.of(source)
+                numbers[where.input] = where.found(symbol)
     placed = []
     for position, entry in enumerate(attributes[INPUTS]):
         kind, _, number = entry.value.partition(" ")

@@ -8,6 +8,7 @@ import torch
 from ..ir.attributes import OperandAttr
 from ..ir.computed_symbols import computed_value
 from ..ir.functions import INPUTS, OUTPUTS, SYMBOL_SOURCES
+from ..ir.symbol_sources import Source
 from ..mlir import ir
 from .entry import choose, interpret
 from .maps import evaluate
@@ -40,9 +41,8 @@ def _symbols(attributes: ir.OpAttributeMap, inputs: Sequence[Any]) -> list[int]:
         if "value" in source:
             values.append(computed_value(source["value"], lambda e: int(evaluate(e, (), values))))
             continue
-        given, kind, dim = inputs[source["input"].value], source["kind"].value, source["dim"].value
-        found = given if kind == "value" else given.shape[dim] if kind == "size" else given.stride(dim)
-        values.append((found - source["offset"].value) // source["scale"].value)
+        where = Source.of(source)
+        values.append(where.symbol(inputs[where.input]))
     return values
 
 

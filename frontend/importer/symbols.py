@@ -4,7 +4,6 @@ The private modules of PyTorch about symbolic shapes are named here and nowhere 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import TypeAlias, TypeGuard
@@ -12,9 +11,9 @@ from typing import TypeAlias, TypeGuard
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
-from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.computed_symbols import Tree, leaf_of, tree_of
 from bascule.dialect.ir.shapes import Size, expr
+from bascule.dialect.ir.symbol_sources import Source
 from bascule.dialect.mlir import ir
 from torch.utils._sympy.functions import (
     CeilDiv,
@@ -63,31 +62,7 @@ def sympy_of(number: Number) -> int | sympy.Expr:
     return found
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a symbol's value is found: the integer placeholder `input`, or a size or stride of the tensor placeholder `input`.
-
-    The symbol is (what is found there - `offset`) / `scale`.
-    """
-
-    input: int
-    kind: str  # "value", "size" or "stride"
-    dim: int = 0
-    scale: int = 1
-    offset: int = 0
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether what is found is the symbol's value."""
-        return (self.kind, self.scale, self.offset) == ("value", 1, 0)
-
-    def attribute(self) -> ir.DictAttr:
-        numbers = {"input": self.input, "dim": self.dim, "scale": self.scale, "offset": self.offset}
-        parts = {name: i64(number) for name, number in numbers.items()}
-        return ir.DictAttr.get({"kind": ir.StringAttr.get(self.kind), **parts})
-
-
-def _linear(found: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
+def linear(found: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
     """(s, scale, offset) where `found` is scale * s + offset."""
     symbols = found.free_symbols
     if len(symbols) != 1:
@@ -120,7 +95,7 @@ def _solved(placeholders: Sequence[object]) -> tuple[dict[sympy.Symbol, Source],
     for kind in ("value", "size", "stride"):
         for number, value in enumerate(placeholders):
             for dim, found in enumerate(_observed(value, kind)):
-                solved = _linear(found)
+                solved = linear(found)
                 if solved and _better(Source(number, kind, dim, *solved[1:]), sources.get(solved[0])):
                     sources[solved[0]] = Source(number, kind, dim, *solved[1:])
                 if not solved and found.free_symbols:

@@ -2,7 +2,7 @@
 
 from textwrap import wrap
 
-from bascule.dialect.ir import builders
+from bascule.dialect.ir import builders, symbol_sources
 from bascule.dialect.ir.computed_symbols import python_text
 from bascule.dialect.ir.functions import ANY_STRIDES, CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
 from bascule.dialect.mlir import ir
@@ -76,11 +76,11 @@ class Signature:
             where = f", device={device}" if device else ""
             source.line(f"    number{number} = torch.tensor(float{number}, dtype=torch.float64{where})")
         for symbol, found in zip(self.symbols, self.sources):
-            text = (
-                python_text(found["value"], lambda e: python_of(e, self.symbols))
-                if "value" in found
-                else _found(found, names)
-            )
+            if "value" in found:
+                text = python_text(found["value"], lambda e: python_of(e, self.symbols))
+            else:
+                where = symbol_sources.Source.of(found)
+                text = where.text(names[where.input])
             source.line(f"    {symbol} = {text}")
         for value in self.tensors:
             if value in self.restrided and not all(use.owner.operation.name == "memref.dealloc" for use in value.uses):
@@ -90,11 +90,3 @@ class Signature:
             places.own(value, f"constant{number}")
             places.inputs.add(f"constant{number}")
             source.line(f"    constant{number} = constants[{number}]")
-
-
-def _found(source: ir.DictAttr, names: list[str]) -> str:
-    name, kind, dim = names[source["input"].value], source["kind"].value, source["dim"].value
-    text = name if kind == "value" else f"{name}.{kind}({dim})"
-    scale, offset = source["scale"].value, source["offset"].value
-    text = text if offset == 0 else f"({text} - {offset})"
-    return text if scale == 1 else f"{text} // {scale}"

@@ -17,7 +17,7 @@ from ..memory.extents import overlap, overlaps_itself
 from ..memory.tensor_serialization import tensor_of
 from .container import PackageError, unpack
 from .graph_loader import Graphs, check_machine
-from .size_expressions import parsed, value_of
+from .size_expressions import parsed, symbol_of, value_of
 
 FORMAT = 5  # of what a package tells of a program
 
@@ -149,7 +149,7 @@ class Program:
                     f"input {one['user']} has {value.dim()} dimensions, the program takes {len(one['sizes'])}"
                 )
         symbols = {
-            name: ((leaves[number] if dim is None else leaves[number].shape[dim]) - offset) // scale
+            name: symbol_of(leaves[number] if dim is None else leaves[number].shape[dim], scale, offset)
             for name, (number, dim, scale, offset) in self._symbols.items()
         }
         for name, (low, high) in self._ranges.items():

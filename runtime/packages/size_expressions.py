@@ -60,6 +60,11 @@ def value_of(expression: int | str, symbols: Mapping[str, int]) -> Any:
     return expression if isinstance(expression, int) else parsed(expression)(symbols)
 
 
+def symbol_of(found: int, scale: int, offset: int) -> int:
+    """The symbol where `found` is `scale` * symbol + `offset`, as `dialect/ir/symbol_sources.py` has it: the runtime is without the dialect."""
+    return (found - offset) // scale
+
+
 def _evaluate(node: ast.expr) -> Evaluate:
     match node:
         case ast.Constant(value=bool() | int() | float() as value):

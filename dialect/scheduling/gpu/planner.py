@@ -3,7 +3,6 @@
 from ...analysis.affine.indexing import Indexing
 from ...analysis.bodies.index_width import reach_of
 from ...analysis.bodies.nested_loops import inner_loops
-from ...ir.attributes import i64
 from ...ir.shapes import size_map
 from ...mlir import ir
 from .columns import columns

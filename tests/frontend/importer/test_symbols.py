@@ -7,8 +7,9 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.ir import context
 from bascule.dialect.ir.computed_symbols import computed_value
+from bascule.dialect.ir.symbol_sources import Source
 from bascule.dialect.mlir import ir
-from bascule.frontend.importer.symbols import Source, Symbols, symbol_sources
+from bascule.frontend.importer.symbols import Symbols, symbol_sources
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils._sympy.functions import (
