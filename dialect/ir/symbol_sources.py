@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..mlir import ir
+from .attributes import i64
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,8 @@ class Source:
         return cls(kind=entry["kind"].value, **numbers)
 
     def attribute(self) -> ir.DictAttr:
-        i64 = ir.IntegerType.get_signless(64)
         numbers = {"input": self.input, "dim": self.dim, "scale": self.scale, "offset": self.offset}
-        parts = {name: ir.IntegerAttr.get(i64, number) for name, number in numbers.items()}
+        parts = {name: i64(number) for name, number in numbers.items()}
         return ir.DictAttr.get({"kind": ir.StringAttr.get(self.kind), **parts})
 
     @property

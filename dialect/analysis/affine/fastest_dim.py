@@ -2,6 +2,7 @@
 
 from ...ir.shapes import layout_of
 from ...mlir import ir
+from .linear_forms import linear
 
 
 def fastest_dim(type_: ir.RankedTensorType) -> int | None:
@@ -11,18 +12,5 @@ def fastest_dim(type_: ir.RankedTensorType) -> int | None:
         return None
     if type_.encoding is None:
         return long[-1]
-    steps = _unit_dims(layout_of(type_).results[0])
-    return next((d for d in reversed(long) if d in steps), None)
-
-
-def _unit_dims(expression: ir.AffineExpr) -> set[int]:
-    """The dims that are terms of a sum on their own."""
-    dims: set[int] = set()
-    todo = [expression]
-    while todo:
-        e = todo.pop()
-        if isinstance(e, ir.AffineDimExpr):
-            dims.add(e.position)
-        elif isinstance(e, ir.AffineAddExpr):
-            todo += [e.lhs, e.rhs]
-    return dims
+    steps, _ = linear(layout_of(type_).results[0])
+    return next((d for d in reversed(long) if steps.get(d) == 1), None)

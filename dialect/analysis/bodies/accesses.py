@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.memory_ops import StoreOp
-from ...ir.shapes import constant, expr, layout_of
+from ...ir.shapes import layout_of
 from ...ir.types import byte_width
 from ...mlir import ir
 from ..affine.indexing import Indexing
+from ..affine.linear_forms import Step, linear, product
 from .backward_slice import captured
 from .body_summary import magnitude, sizes_of
 
@@ -28,7 +29,7 @@ class Access:
     op: ir.Operation
     loops: tuple[ir.Operation, ...]
     times: int
-    steps: dict[ir.Value, ir.AffineExpr]
+    steps: dict[ir.Value, Step]
     opaque: frozenset[ir.Value]
 
     @property
@@ -46,7 +47,7 @@ class Access:
 
     def adjacent(self, index: ir.Value) -> bool:
         """Whether neighbours along `index` are next to each other in memory."""
-        return index not in self.opaque and index in self.steps and constant(self.steps[index]) == 1
+        return index not in self.opaque and self.steps.get(index) == 1
 
     def varies(self, index: ir.Value) -> bool:
         return index in self.steps or index in self.opaque
@@ -55,8 +56,7 @@ class Access:
         """Whether `outer * extent + inner` is all that the offset needs of the two; `extent` is the size of `inner`."""
         if outer in self.opaque or inner in self.opaque:
             return False
-        zero = expr(0)
-        return expr(self.steps.get(inner, zero) * extent) == self.steps.get(outer, zero)
+        return product(self.steps.get(inner, 0), extent) == self.steps.get(outer, 0)
 
 
 def accesses_of(loop: ir.Operation, indexing: Indexing) -> list[Access]:
@@ -90,11 +90,9 @@ def _access(op: ir.Operation, loops: tuple[ir.Operation, ...], times: int, index
     first = ACCESSES[op.name]
     layout = layout_of(op.operands[first - 1].type)
     ((expression, bases),) = indexing.at(layout, list(op.operands)[first:])
-    found: dict[int, ir.AffineExpr] = {}
-    opaque: set[int] = set()
-    coefficients(expression, found, opaque)
+    steps, opaque = linear(expression)
     return Access(
-        op, loops, times, {bases[d]: e for d, e in found.items()}, frozenset(_sources([bases[d] for d in opaque]))
+        op, loops, times, {bases[d]: e for d, e in steps.items()}, frozenset(_sources([bases[d] for d in opaque]))
     )
 
 
@@ -113,27 +111,3 @@ def _sources(values: Sequence[ir.Value]) -> Iterator[ir.Value]:
             todo += captured(op) if op.name.startswith("scf.") else list(op.operands)
         elif (parent := value.owner.owner.operation).name in ("scf.for", "scf.while"):
             todo += captured(parent)
-
-
-def coefficients(
-    e: ir.AffineExpr, found: dict[int, ir.AffineExpr], opaque: set[int], factor: ir.AffineExpr | None = None
-) -> None:
-    """Adds the coefficient of each dim in `e` to `found`; dims that `e` is not linear in go to `opaque`."""
-    e = e.maybe_downcast()
-    if isinstance(e, ir.AffineDimExpr):
-        found[e.position] = expr(found.get(e.position, expr(0)) + (factor or expr(1)))
-    elif isinstance(e, ir.AffineAddExpr):
-        coefficients(e.lhs, found, opaque, factor)
-        coefficients(e.rhs, found, opaque, factor)
-    elif isinstance(e, ir.AffineMulExpr) and not dims_of(e.rhs):
-        coefficients(e.lhs, found, opaque, expr(e.rhs * factor) if factor else e.rhs)
-    elif isinstance(e, ir.AffineBinaryExpr):
-        opaque.update(dims_of(e))
-
-
-def dims_of(e: ir.AffineExpr) -> set[int]:
-    """The numbers of the dims in `e`."""
-    e = e.maybe_downcast()
-    if isinstance(e, ir.AffineDimExpr):
-        return {e.position}
-    return dims_of(e.lhs) | dims_of(e.rhs) if isinstance(e, ir.AffineBinaryExpr) else set()

@@ -11,7 +11,7 @@ from itertools import pairwise
 from ...ir.shapes import constant, layout_of
 from ...mlir import ir
 from ..affine.indexing import Indexing
-from .accesses import coefficients
+from ..affine.linear_forms import linear
 from .body_summary import Body, indices_of, sizes_of, tensor_bytes
 
 Fold = tuple[int, int]
@@ -65,13 +65,10 @@ class Walker:
         self, tensor: ir.Value | None, map_: ir.AffineMap, indices: Sequence[ir.Value], indexing: Indexing
     ) -> None:
         ((expression, bases),) = indexing.at(map_, indices)
-        steps: dict[int, ir.AffineExpr] = {}
-        opaque: set[int] = set()
-        coefficients(expression, steps, opaque)
-        known = {bases[d]: constant(step) for d, step in steps.items()}
-        opaque_bases = {bases[d] for d in opaque} | {base for base, step in known.items() if step is None}
-        linear = {base: step for base, step in known.items() if step is not None and base not in opaque_bases}
-        self.uses.append(_Use(tensor, linear, frozenset(opaque_bases)))
+        steps, opaque = linear(expression)
+        known = {d: step for d, step in steps.items() if isinstance(step, int) and d not in opaque}
+        others = frozenset(bases[d] for d in (steps.keys() | opaque) - known.keys())
+        self.uses.append(_Use(tensor, {bases[d]: step for d, step in known.items()}, others))
 
     def whole(self) -> Iterator[tuple[Track, ir.Value]]:
         """The tensors walked by one index, with that index."""

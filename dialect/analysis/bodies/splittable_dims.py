@@ -11,7 +11,7 @@ from ...ir.shapes import constant, expr
 from ...mlir import ir
 from ..affine.fastest_dim import fastest_dim
 from ..affine.indexing import Index, Indexing, digits
-from .accesses import coefficients
+from ..affine.linear_forms import linear
 from .body_summary import Body, indices_of, sizes_of, tensor_bytes
 
 
@@ -115,8 +115,7 @@ class Quotients:
                 extents = [self.indexing.extent(value) for value in values]
                 extents[number] = expr(whole // size)
                 (result,) = self.indexing.simplifier(map_, [*extents, expr(size)]).results
-                divided: set[int] = set()
-                coefficients(result, {}, divided)
+                _, divided = linear(result)
                 if divided & {number, count}:
                     return False
         return True

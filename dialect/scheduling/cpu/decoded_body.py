@@ -7,6 +7,7 @@ on the loop indices: that is what vectorisation and collapsing decide by.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ...analysis.affine.linear_forms import linear
 from ...analysis.bodies.accesses import LOOPS, READS
 from ...analysis.bodies.body_summary import sizes_of
 from ...ir.shapes import constant, layout_of
@@ -191,12 +192,13 @@ class _Dependences:
         if not quotients:
             return indices
         layout, indices = layout_of(self.body.types[base]), list(indices)
-        steps = self.affine(layout.results[0], [{i: 1} for i in range(len(indices))])
+        steps, opaque = linear(layout.results[0])
         for i in quotients:
             divided, by, _ = self.digits[indices[i]]
             for j, value in enumerate(indices):
                 step = steps.get(j)
-                if self.digits.get(value) == (divided, by, False) and step is not None and steps.get(i) == by * step:
+                meets = self.digits.get(value) == (divided, by, False) and opaque.isdisjoint((i, j))
+                if meets and isinstance(step, int) and steps.get(i) == by * step:
                     indices[i], indices[j] = ZERO, divided
                     break
         return indices
@@ -205,24 +207,15 @@ class _Dependences:
         type_ = self.body.types[base]
         return self.affine(layout_of(type_).results[0], [self.of(i) for i in indices])
 
-    def affine(self, expr: ir.AffineExpr, dims: list[Dependence]) -> Dependence:
-        """The dependence of `expr`; a dimension under a product of symbols, a division or a remainder is not linear."""
-        if isinstance(expr, ir.AffineDimExpr):
-            return dims[expr.position]
-        if isinstance(expr, ir.AffineBinaryExpr):
-            lhs, rhs = self.affine(expr.lhs, dims), self.affine(expr.rhs, dims)
-            if isinstance(expr, ir.AffineAddExpr):
-                total = dict(lhs)
-                for index, c in rhs.items():
-                    mine = total.get(index, 0)
-                    total[index] = None if c is None or mine is None else c + mine
-                return total
-            if isinstance(expr, ir.AffineMulExpr):
-                for factor, other in ((expr.rhs, lhs), (expr.lhs, rhs)):
-                    if isinstance(factor, ir.AffineConstantExpr):
-                        return {i: None if c is None else c * factor.value for i, c in other.items()}
-            else:
-                self.body.opaque.update(lhs)
-                self.body.opaque.update(rhs)
-            return dict.fromkeys({**lhs, **rhs})
-        return {}
+    def affine(self, e: ir.AffineExpr, dims: list[Dependence]) -> Dependence:
+        """The dependence of `e` of such dims; one under a product of symbols, a division or a remainder is not linear."""
+        steps, divided = linear(e)
+        total: Dependence = {}
+        for d, step in steps.items():
+            for index, c in dims[d].items():
+                known = total.get(index, 0)
+                total[index] = known + c * step if isinstance(step, int) and None not in (c, known) else None
+        for d in divided:
+            total.update(dict.fromkeys(dims[d]))
+            self.body.opaque.update(dims[d])
+        return total

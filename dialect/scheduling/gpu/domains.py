@@ -10,7 +10,7 @@ from ...analysis.affine.indexing import Indexing
 from ...analysis.bodies.accesses import Access, accesses_of
 from ...analysis.bodies.body_summary import magnitude, sizes_of
 from ...analysis.bodies.nested_loops import inner_loops, iterations
-from ...ir.shapes import constant, expr
+from ...ir.shapes import constant
 from ...mlir import ir
 from .loop_walks import Walks
 from .machine import LARGE, VECTOR, CudaMachine
@@ -73,9 +73,9 @@ class Domain:
         found, aligned = [], True
         for access in self.accesses:
             if access.adjacent(index) and len(access.loops) > 1:
-                steps = [constant(step) for other, step in access.steps.items() if other != index]
+                steps = [step for other, step in access.steps.items() if other != index]
                 whole = max(1, VECTOR // access.width)
-                found.append(gcd(whole, *(step for step in steps if step is not None)))
+                found.append(gcd(whole, *(step for step in steps if isinstance(step, int))))
                 aligned = aligned and found[-1] == whole
         return min(found, default=1), aligned
 
@@ -91,8 +91,8 @@ class Domain:
             return order
         guides = [access for access in self.accesses if access.adjacent(indices[main])]
         guide = max(guides, key=lambda access: (self.bytes(access), access.stores))
-        steps = [constant(guide.steps.get(index, expr(0))) for index in indices]
-        if any(step is None for step in steps):
+        steps = [step for index in indices if isinstance(step := guide.steps.get(index, 0), int)]
+        if len(steps) < len(indices):
             return [*order[:main], *order[main + 1 :], main]
         # Indices that the guide does not vary with, and those of size 1, go first.
         keys = [LARGE if constant(size) == 1 else abs(step or LARGE) for step, size in zip(steps, sizes)]

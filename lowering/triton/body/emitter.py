@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bascule.dialect.analysis.bodies.accesses import dims_of
+from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.errors import UnsupportedError, UserError
 from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.locations import operators_of, source_of

@@ -8,8 +8,8 @@ affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no divi
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from bascule.dialect.analysis.affine.linear_forms import Step, dims_of, linear, product
 from bascule.dialect.analysis.affine.simplification import Simplifier
-from bascule.dialect.analysis.bodies.accesses import coefficients, dims_of
 from bascule.dialect.ir.shapes import Size, constant, expr, layout_of, symbol_count
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
@@ -60,11 +60,11 @@ class Expressions:
                 self.known[argument] = Expr.get_symbol(position)
         self._enter(kernel)
         self.opaque: set[int] = set()
-        self.linear: list[dict[int, Expr]] = []
+        self.steps: list[dict[int, Step]] = []  # of the uses
         for use in self.uses:
-            found: dict[int, Expr] = {}
-            coefficients(use, found, self.opaque)
-            self.linear.append(found)
+            steps, opaque = linear(use)
+            self.steps.append(steps)
+            self.opaque |= opaque
 
     def of(self, value: ir.Value) -> Expr:
         """The expression of an index value; a new atom for one that comes from elsewhere."""
@@ -147,8 +147,7 @@ class Expressions:
     def _flat(self, outer: int, inner: int, extent: Expr) -> bool:
         if {outer, inner} & self.opaque:
             return False
-        zero = expr(0)
-        return all(expr(use.get(inner, zero) * extent) == use.get(outer, zero) for use in self.linear)
+        return all(product(steps.get(inner, 0), extent) == steps.get(outer, 0) for steps in self.steps)
 
 
 def stored(type_: ir.MemRefType) -> ir.Type:

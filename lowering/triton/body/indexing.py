@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from bascule.dialect.analysis.bodies.accesses import coefficients, dims_of
+from bascule.dialect.analysis.affine.linear_forms import Step, dims_of, linear, product
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 
@@ -98,14 +98,12 @@ class Indexing:
     def joining(self, e: Expr) -> Expr:
         """`e` where several groups of a loop that it runs through as through one are their flat position: no quotients, and Triton sees that
         neighbours are adjacent."""
-        found: dict[int, Expr] = {}
-        opaque: set[int] = set()
-        coefficients(e, found, opaque)
+        steps, opaque = linear(e)
         replaced: dict[int, Expr] = {}
         for groups, position in self.flat.values():
             first = 0
             for last in range(len(groups)):
-                joined = last + 1 < len(groups) and self._joins(groups[last], groups[last + 1], found, opaque)
+                joined = last + 1 < len(groups) and self._joins(groups[last], groups[last + 1], steps, opaque)
                 if joined:
                     continue
                 if last > first:
@@ -117,10 +115,10 @@ class Indexing:
         return substitute(e, [replaced.get(k, Expr.get_dim(k)) for k in range(highest + 1)])
 
     @staticmethod
-    def _joins(outer: tuple[int, Expr], inner: tuple[int, Expr], found: dict[int, Expr], opaque: set[int]) -> bool:
-        if {outer[0], inner[0]} & opaque or not {outer[0], inner[0]} <= found.keys():
+    def _joins(outer: tuple[int, Expr], inner: tuple[int, Expr], steps: dict[int, Step], opaque: set[int]) -> bool:
+        if {outer[0], inner[0]} & opaque or not {outer[0], inner[0]} <= steps.keys():
             return False
-        return expr(found[inner[0]] * inner[1]) == found[outer[0]]
+        return product(steps[inner[0]], inner[1]) == steps[outer[0]]
 
     def _join(
         self, groups: list[tuple[int, Expr]], run: tuple[int, int], position: Tile, replaced: dict[int, Expr]

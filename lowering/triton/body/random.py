@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.bodies.accesses import coefficients, dims_of
+from bascule.dialect.analysis.affine.linear_forms import dims_of, linear
 from bascule.dialect.ir.philox import NUMBERS, Floats, Words, drawn, number, philox
-from bascule.dialect.ir.shapes import constant, expr
+from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
 
 from ..values import scalars
@@ -109,12 +109,10 @@ def _counters(ix: Indexing, position: Expr, axes: Axes, count: int) -> Tile | No
     if start is None or axes[-1].extent % count:
         return None
     (dim,), axis = along, axes[-1]
-    found: dict[int, Expr] = {}
-    opaque: set[int] = set()
-    coefficients(position, found, opaque)
+    steps, opaque = linear(position)
     zero = {d for d in dims_of(position) if d == dim or ix.at[d]() == ix.number(0)}  # or walked as part of another
     rest = substitute(position, [expr(0) if d in zero else Expr.get_dim(d) for d in range(max(dims_of(position)) + 1)])
-    if dim in opaque or constant(found[dim]) != 1 or not _divides(count, rest, ix.aligned):
+    if dim in opaque or steps[dim] != 1 or not _divides(count, rest, ix.aligned):
         return None
     shift = ix.number(count.bit_length() - 1)
     first = ix.op("arith.shrui", ix.op("arith.addi", ix.evaluate(rest), start), shift)

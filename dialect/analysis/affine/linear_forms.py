@@ -1,0 +1,49 @@
+"""What an affine expression makes of each of its dims: a step, or something that is not linear."""
+
+from typing import TypeAlias
+
+from ...ir.shapes import constant
+from ...mlir import ir
+
+Step: TypeAlias = int | ir.AffineExpr  # a number, or an expression of symbols that is none
+
+
+def linear(e: ir.AffineExpr) -> tuple[dict[int, Step], set[int]]:
+    """The steps of the dims that terms of `e` are linear in, and the dims under a quotient or a remainder; a dim may be among both."""
+    steps: dict[int, Step] = {}
+    opaque: set[int] = set()
+
+    def visit(e: ir.AffineExpr, factor: Step) -> None:
+        e = e.maybe_downcast()
+        if isinstance(e, ir.AffineDimExpr):
+            known = steps.get(e.position)
+            steps[e.position] = factor if known is None else _simplest(known + factor)
+        elif isinstance(e, ir.AffineAddExpr):
+            visit(e.lhs, factor)
+            visit(e.rhs, factor)
+        elif isinstance(e, ir.AffineMulExpr) and not dims_of(e.rhs):
+            visit(e.lhs, product(_simplest(e.rhs), factor))
+        elif isinstance(e, ir.AffineBinaryExpr):
+            opaque.update(dims_of(e))
+
+    visit(e, 1)
+    return steps, opaque
+
+
+def product(step: Step, by: Step) -> Step:
+    return _simplest(step * by)
+
+
+def _simplest(step: Step) -> Step:
+    if isinstance(step, int):
+        return step
+    known = constant(step)
+    return step.maybe_downcast() if known is None else known
+
+
+def dims_of(e: ir.AffineExpr) -> set[int]:
+    """The numbers of the dims in `e`."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineDimExpr):
+        return {e.position}
+    return dims_of(e.lhs) | dims_of(e.rhs) if isinstance(e, ir.AffineBinaryExpr) else set()

@@ -1,0 +1,46 @@
+"""What an affine expression makes of its dims."""
+
+import pytest
+from bascule.dialect.analysis.affine.linear_forms import dims_of, linear, product
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+
+
+@pytest.fixture(autouse=True)
+def _context():
+    with context():
+        yield
+
+
+def expression(text: str) -> ir.AffineExpr:
+    return ir.AffineMapAttr(ir.Attribute.parse(f"affine_map<(d0, d1, d2)[s0] -> ({text})>")).value.results[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "steps", "opaque"),
+    [
+        ("7", {}, set()),
+        ("d0 * 12 + d2 - d1 * 3 + 5", {0: 12, 1: -3, 2: 1}, set()),
+        ("(d0 + d1 * 2) * 4 + d1", {0: 4, 1: 9}, set()),
+        ("d0 * 4 + d1 floordiv 2", {0: 4}, {1}),
+        ("d0 + (d0 + d1) mod 8", {0: 1}, {0, 1}),
+    ],
+)
+def test_steps_are_numbers_where_they_are_constant(text, steps, opaque):
+    assert linear(expression(text)) == (steps, opaque)
+
+
+def test_a_step_of_symbols_is_an_expression():
+    steps, opaque = linear(expression("d0 * s0 * 4 + d1 * 4"))
+    assert (steps[1], opaque) == (4, set())
+    assert steps[0] == expression("s0 * 4")
+    assert product(steps[1], expression("s0")) == steps[0]
+
+
+def test_a_product_that_is_a_number_is_one():
+    assert product(3, expression("4")) == 12
+    assert product(0, expression("s0")) == 0
+
+
+def test_dims_are_found_under_every_operator():
+    assert dims_of(expression("(d0 floordiv 4) * 2 + d2 mod s0")) == {0, 2}
