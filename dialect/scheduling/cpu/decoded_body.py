@@ -214,7 +214,10 @@ class _Dependences:
         for d, step in steps.items():
             for index, c in dims[d].items():
                 known = total.get(index, 0)
-                total[index] = known + c * step if isinstance(step, int) and None not in (c, known) else None
+                if known is None or c is None or not isinstance(step, int):
+                    total[index] = None
+                else:
+                    total[index] = known + c * step
         for d in divided:
             total.update(dict.fromkeys(dims[d]))
             self.body.opaque.update(dims[d])
