@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 
-# Read by `options_for` and `graph_entry.py`, beside what `options.INDUCTORS` and `options.PASSES` name.
+# Read by `options_for` and `bascule/cache/graph_entry.py`, beside what `options.INDUCTORS` and `options.PASSES` name.
 FOLLOWED = {"assert_indirect_indexing", "size_asserts", "trace.enabled", "force_disable_caches"}
 
 # Setting -> what there is instead.

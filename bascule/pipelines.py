@@ -65,7 +65,8 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
     gpu = asked.get("target") == "cuda"
     asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and gpu
-    asked["index_asserts"] = options.index_asserts and gpu  # a CPU's graphs have checks, see `index_checks.py`
+    # On a CPU the graph has checks: `frontend/runtime_checks/index_checks.py`.
+    asked["index_asserts"] = options.index_asserts and gpu
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {

@@ -57,7 +57,7 @@ class Kept:
     """A compiled graph that is in the cache under `key`: what loading it takes that its entry does not hold.
 
     `places`: its source lines by number; `target` and `device`: see `restored`; `nodes`: of the FX graph;
-    `subjects`: see `device_warnings.py`; `replay`: how it is recorded as a CUDA graph, or why it is not, if that was asked;
+    `subjects`: see `bascule/reporting/device_warnings.py`; `replay`: how it is recorded as a CUDA graph, or why it is not, if that was asked;
     `tangents`: numbers of a backward's inputs that are gradients.
     """
 

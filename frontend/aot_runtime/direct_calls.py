@@ -326,7 +326,7 @@ def _function(base: Any, amp: bool) -> type[torch.autograd.Function]:
 
 def _zeros(sizes: torch.Size, dtype: torch.dtype, device: torch.device, format_: Any) -> torch.Tensor:
     """A gradient of zeros, laid out as AOTAutograd takes it. Nobody else has it: a program may use its memory for results
-    (`bascule/runtime/spare_memory.py`)."""
+    (`runtime/memory/donated_inputs.py`)."""
     found = getattr(format_, "memory_format", None)
     if format_ is None or found is not None or not all(type(step) is int for step in format_.stride):
         x = torch.empty(sizes, dtype=dtype, device=device, memory_format=found or torch.contiguous_format)

@@ -1,9 +1,9 @@
 """Batch norms in training as one operator: traced whole, and taken apart only where the partitioner gains by it.
 
 PyTorch decomposes one into about thirty operators, each of which costs a millisecond to trace and half of one to compile. A rule builds it from
-the operator itself (`rules/normalizations.py`). But the partitioner does not compute a whole one again in the backward, and what it is pointwise
-in would be saved beside its input. So where the backward does not have the result anyway, what follows the statistics becomes operators of
-its own.
+the operator itself (`frontend/rules/reduce/normalizations.py`). But the partitioner does not compute a whole one again in the backward, and
+what it is pointwise in would be saved beside its input. So where the backward does not have the result anyway, what follows the
+statistics becomes operators of its own.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Dropouts whose mask a backward draws again: a number of 8 bytes is saved for each, instead of a byte an element.
 
-The numbers of a stream are a function of its seed and of the element's place (`rules/random.py`), so the mask is a pointwise operator like
-others, which the partitioner computes on both sides. What is drawn from the seed is what the operator itself would draw from it.
+The numbers of a stream are a function of its seed and of the element's place (`frontend/rules/calls/random.py`), so the mask is a pointwise
+operator like others, which the partitioner computes on both sides. What is drawn from the seed is what the operator itself would draw from it.
 """
 
 from collections.abc import Sequence

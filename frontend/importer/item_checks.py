@@ -3,7 +3,7 @@
 The tracer takes such an assertion for the truth: it puts the number asserted in the place of the one in the tensor, and the assertion itself
 becomes one about constants. So the graph has to look at the tensor by itself.
 
-The private function of PyTorch about symbols is named here and in `graph_key.py`. Checked on torch 2.13.
+The private function of PyTorch about symbols is named here and in `frontend/aot/graph_key.py`. Checked on torch 2.13.
 """
 
 import torch

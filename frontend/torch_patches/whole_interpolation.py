@@ -2,7 +2,7 @@
 
 Where gradients are traced PyTorch takes it apart before autograd sees it: the backward then is a sum at indices that might be anything, though
 none depends on data. Inside `whole_resampling` autograd's own formulas are at work instead, with operators that have rules
-(`rules/resampling.py`).
+(`frontend/rules/spatial/interpolation.py`).
 
 How PyTorch keeps such decompositions is private to it. Checked on torch 2.11 to 2.14.
 """

@@ -15,7 +15,8 @@ from .kernels.kernel import ALIGNED, NARROW, WIDE, KernelFunction
 class ToTriton(Pass):
     """Takes the program stage; leaves a `tt.func` a kernel function, of the same name, and nothing else: the graph function goes.
 
-    What a launch needs beside the text (`bascule.grid`, `bascule.warps`, `bascule.stages`) stands on the function; see `kernel.py`.
+    What a launch needs beside the text (`bascule.grid`, `bascule.warps`, `bascule.stages`) stands on the function; see
+    `lowering/triton/kernels/kernel.py`.
     Of a kernel of dynamic sizes, `sizes` chooses the variant: "any", "narrow" (indices of 32 bits) or "aligned" (and multiples of 16).
     Raises `UnsupportedError`, with the location, for a kernel that has no lowering yet.
     """

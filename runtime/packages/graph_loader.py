@@ -1,4 +1,4 @@
-"""The graphs of a package as functions: whole ones, and chains of them (`split_graph.py`)."""
+"""The graphs of a package as functions: whole ones, and chains of them (`runtime/modules/split_graph.py`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Entries are code: wrappers, machine code, pickled metadata. What is loaded is signed with a key that only this user knows.
 
 The key lies in the cache directory, readable by its owner alone, and is made when it is first needed. Who carries entries to another machine
-signs with a secret of their own: `artifacts.py`.
+signs with a secret of their own: `bascule/cache/artifacts.py`.
 """
 
 import hmac

@@ -21,11 +21,11 @@ class GatherScatters(Pass):
 
     Where a million points add to 32 rows (the gradient of a relative position bias, a histogram), atomic additions wait for one another.
     Here each element of the destination is computed as the sum, over all points, of what those add whose row it is in, and of zero for the
-    others: `split-reductions` cuts that into chunks, and a program reads its chunk once for all rows (`analysis/cuda_shared.py`). No order
-    varies, so it also serves a scatter marked `bascule.ordered`.
+    others: `split-reductions` cuts that into chunks, and a program reads its chunk once for all rows
+    (`dialect/scheduling/gpu/shared_sums.py`). No order varies, so it also serves a scatter marked `bascule.ordered`.
 
-    It is done where rows are whole, chosen by one index of dim 0, and where by the costs in `analysis/row_scatters.py` it saves the time in
-    which `least` bytes are moved, or more; `always` does it wherever it can be.
+    It is done where rows are whole, chosen by one index of dim 0, and where by the costs in `dialect/scatters/row_scatters.py` it saves
+    the time in which `least` bytes are moved, or more; `always` does it wherever it can be.
 
     For a GPU only: on a CPU points run in order, and nothing is atomic.
     """

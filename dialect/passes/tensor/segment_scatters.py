@@ -23,11 +23,11 @@ class SegmentScatters(Pass):
     The gradient of an embedding adds each token's row to that of its word: with atomic additions, in f32, to a table that was set to zero
     before and is rounded afterwards. Here the tokens are ordered by their words, and each row of the table is computed as the sum over its own
     tokens: it is written once, rounded, in no order that varies. Rows that several scatters of a graph choose alike are ordered once: up to
-    `merged` of them by kernels, which order tiles of `tile` and merge those, more by `aten.sort.stable` (`fusion/row_orders.py`).
-    `fusion/segment_sums.py` says how long sums are cut. So it is done where rows are whole (the inner dims of both), chosen by one index of
-    dim 0, and where by the costs in `analysis/row_scatters.py` it saves `least` bytes of memory traffic or more; `always` does it wherever it
-    can be. A scatter marked `bascule.ordered` is never left: `torch-to-bascule` marks those whose order matters, where deterministic
-    algorithms are asked for.
+    `merged` of them by kernels, which order tiles of `tile` and merge those, more by `aten.sort.stable` (`dialect/scatters/row_sort.py`).
+    `dialect/scatters/segment_sums.py` says how long sums are cut. So it is done where rows are whole (the inner dims of both), chosen by
+    one index of dim 0, and where by the costs in `dialect/scatters/row_scatters.py` it saves `least` bytes of memory traffic or more;
+    `always` does it wherever it can be. A scatter marked `bascule.ordered` is never left: `torch-to-bascule` marks those whose order
+    matters, where deterministic algorithms are asked for.
 
     For a GPU only: on a CPU points run in order, and nothing is atomic.
     """

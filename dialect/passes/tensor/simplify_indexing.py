@@ -16,7 +16,7 @@ from ..base import Pass
 class SimplifyIndexing(Pass):
     """Takes any stage; leaves every `affine.apply` of a region over block indices and data-dependent indices only, in simplest terms.
 
-    Chains of applies become one map, simplified with 0 <= index < range (`analysis/affine_forms.py` lists the rules), so that
+    Chains of applies become one map, simplified with 0 <= index < range (`dialect/analysis/affine/affine_forms.py` lists the rules), so that
     what a reshape divides and multiplies again disappears. Unused applies are erased.
     """
 

@@ -1,8 +1,8 @@
 """Reads at indices that come from data: index, gather, index_select, take, embedding, bucketize.
 
-Eager raises IndexError for an index out of range. A compiled kernel must not read memory that is not the tensor's: the index is clamped into the
-dimension. To refuse the program is for the assertions that `index_checks.py` adds to graphs on a CPU, and that kernels on a GPU make, where
-`position` says so.
+Eager raises IndexError for an index out of range. A compiled kernel must not read memory that is not the tensor's: it clamps the index into
+the dimension. Assertions refuse the program: `frontend/runtime_checks/index_checks.py` adds them to graphs on a CPU, kernels on a GPU make them
+where `position` says so.
 """
 
 from collections.abc import Callable, Sequence

@@ -114,7 +114,7 @@ def broadcast(x: ir.Value, sizes: Sequence[shapes.Size]) -> Callable[[Sequence[i
 
 def number_scalar(c: Conversion, x: Number | ir.AffineExpr, dtype: torch.dtype) -> Scalar:
     """A Python number, or an integer computed from symbols, as a scalar of `dtype`."""
-    if isinstance(x, ir.Value):  # a number that was computed from sizes: `symbolic_numbers.py`
+    if isinstance(x, ir.Value):  # a number that was computed from sizes: `frontend/rules/calls/symbolic_numbers.py`
         return read(x, []).to(dtype)
     if not isinstance(x, ir.AffineExpr):
         return Scalar.constant(x, dtype)

@@ -2,7 +2,7 @@
 
     void name(int64_t symbols.., void *buffers.., int64_t threads)
 
-or, where these are more than `PARAMETERS`, one array of them (`bascule/runtime/loading.py` calls it).
+or, where these are more than `PARAMETERS`, one array of them (`runtime/modules/loading.py` calls it).
 
 Threads are those of the OpenMP runtime that torch has loaded (`GOMP_parallel`); there is no other pool. MLIR's ExecutionEngine finds a
 function under its name with the prefix `_mlir_`, and makes a function of its own that calls it, which nobody needs.

@@ -1,4 +1,4 @@
-"""The body of a kernel at tiles, op by op; `loops.py` has the loops."""
+"""The body of a kernel at tiles, op by op; `lowering/triton/kernels/loops.py` has the loops."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -330,4 +330,4 @@ RULES: dict[str, Callable[[Any, ir.Operation], None]] = {
     "scf.if": Body._if,
     "scf.for": Body._for,
     "affine.apply": lambda emitter, op: None,  # an affine expression: emitted where it is used
-}  # and the loops, in `loops.py`; of `CHECKED`: what follows a scalar operation that carries it
+}  # and the loops, in `lowering/triton/kernels/loops.py`; of `CHECKED`: what follows a scalar operation that carries it
