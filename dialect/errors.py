@@ -1,4 +1,4 @@
-"""What Bascule raises: errors that a user can mend, and errors that are ours."""
+"""The errors that Bascule raises: those that a user can mend, and those that are ours."""
 
 
 class BasculeError(Exception):

@@ -29,7 +29,7 @@ def pass_on(error: BaseException) -> None:
 
 @contextmanager
 def tolerating(*kinds: type[Exception]) -> Iterator[None]:
-    """What is raised inside of these `kinds` is left at that, if it is no signal's: a time-out is an `OSError` too."""
+    """Swallows exceptions of these `kinds`, unless a signal's handler raised them: a time-out is an `OSError` too."""
     try:
         yield
     except kinds as error:

@@ -37,7 +37,7 @@ class Chunks:
 
     @staticmethod
     def of(op: ir.Operation) -> "Chunks | None":
-        """What `attribute` on a compute says; None for a compute of whole results."""
+        """Reads `attribute` of a compute; None for a compute of whole results."""
         if CHUNKS not in op.attributes:
             return None
         known = op.attributes[CHUNKS]

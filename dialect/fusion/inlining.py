@@ -109,7 +109,7 @@ class Inliner:
             block = owner.block
 
     def _current(self, value: ir.Value) -> ir.Value:
-        """What stands now for a value that may have been a read."""
+        """The value that stands now for one that may have been a read."""
         while value in self._replaced:
             value = self._replaced[value]
         return value

@@ -104,6 +104,7 @@ def _runs_with(domain: dict[ir.Value, int], digits: tuple[ir.Value, ...], index:
 
 
 def pairs(left: Pattern, right: Pattern) -> Iterator[tuple[int | None, int | None]]:
-    """What indexes the same places in both of two patterns of one tensor, digit by digit; None on the left where they count differently."""
+    """The indices of two patterns of one tensor that index the same places, paired digit by digit; None on the left where they count
+    differently."""
     for a, b in zip(left, right):
         yield from zip(a, b) if len(a) == len(b) else ((None, digit) for digit in b)

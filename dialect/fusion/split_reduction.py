@@ -279,7 +279,7 @@ def _needed(op: ir.Operation, reduce: ir.Operation) -> list[ir.Operation] | None
 
 
 def _copied(block: ir.Block, inside: dict[ir.Value, ir.Value], indexing: Indexing) -> ir.Value:
-    """What `block` yields, of copies of its ops at the insertion point; `inside` has what stands for its arguments."""
+    """Copies the ops of `block` to the insertion point; returns the copy of what it yields. `inside` has what stands for its arguments."""
     for view in block.operations:
         if view.operation.name == "bascule.yield":
             value = view.operation.operands[0]

@@ -1,4 +1,4 @@
-"""What the interpreter refuses, with the place in the IR."""
+"""Refusals of the interpreter, with the place in the IR."""
 
 from ..errors import UserError
 from ..ir.locations import source_of

@@ -1,4 +1,4 @@
-"""What `bascule.reduce` and `bascule.scan` combine by: one function a kind.
+"""The combining functions of `bascule.reduce` and `bascule.scan`, one a kind.
 
 Floats are summed in f64 and rounded once, so that the result is a reference whatever order a kernel takes.
 """

@@ -28,7 +28,7 @@ def _fill(op, rank: int, body: Callable[..., Sequence[ir.Value]], extra: Sequenc
 
 
 def _nothing(_: object) -> Sequence[ir.Value]:
-    """What a region of stores yields, after `body` made them."""
+    """The values that a region of stores yields: none."""
     return ()
 
 

@@ -91,7 +91,7 @@ def replace_extern_calls(module: ir.Module, replace: Callable[[ir.Operation, ir.
 
 
 def remarks(module: ir.Module) -> list[str]:
-    """What passes decided against, and why: the `bascule.remarks` of every function and of the ops at its top level."""
+    """Collects the remarks of passes: the `bascule.remarks` of every function and of the ops at its top level."""
     found = []
     for function in functions(module):
         blocks = function.regions[0].blocks

@@ -126,7 +126,7 @@ def verify_tensor_result(op: Any) -> bool:
 
 
 def sign_hint(type_: ir.Type) -> str:
-    """What to do about a scalar that has a sign, as elements in memory do; "" for others."""
+    """A hint for a scalar that has a sign, as elements in memory do; "" for others."""
     if scalar_type(type_) == type_:
         return ""
     return f": 'builtin.unrealized_conversion_cast' makes it signless, {type_} to {scalar_type(type_)}"

@@ -77,7 +77,7 @@ def philox(a: Words[V], counter: Sequence[V], key: Sequence[V]) -> list[V]:
 
 
 def drawn(a: Words[V], distribution: str, width: int, words: Sequence[V]) -> list[tuple[V, ...]]:
-    """What each number of a counter is made of, see `number`: integers of `width` bits, for a normal one two."""
+    """Makes the numbers of one counter, see `number`, from its words: integers of `width` bits, for a normal number two."""
     units = list(words) if width == 32 else [a.joined(*words[:2]), a.joined(*words[2:])]
     if distribution != "normal":
         return [(unit,) for unit in units]

@@ -1,4 +1,4 @@
-"""What is in an op's regions: its ops in order, the op that ends a block, and clones of ops over other values."""
+"""Helpers over an op's regions: its ops in order, the op that ends a block, and clones of ops over other values."""
 
 from ..mlir import ir
 

@@ -49,7 +49,7 @@ _GROUP: Keys = _LAUNCH | {"kind": (TEXT, True), "parts": ([_DOMAIN], False)}
 
 
 def complaint(attribute: ir.Attribute) -> str | None:
-    """What is wrong with the keys of a kernel's `schedule`, or the classes of their values. One for a target unknown here may have any."""
+    """Tells what is wrong with the keys of a kernel's `schedule`, or the classes of their values. One for a target unknown here may have any."""
     if not isinstance(attribute, ScheduleAttr):
         return "is no #bascule.schedule"
     config = ir.DictAttr(attribute.config)

@@ -1,5 +1,5 @@
-"""What a function's signature has to say: symbols first, then tensors of types that PyTorch has, with layouts that fit their ranks, and the
-sizes of all that are dynamic; of an ATen function, the operator and its arguments."""
+"""Verification of signatures: symbols first, then tensors of types that PyTorch has, with layouts that fit their ranks, and the sizes of all
+that are dynamic; of an ATen function, the operator and its arguments."""
 
 from collections.abc import Iterator, Sequence
 
@@ -83,7 +83,7 @@ def _check(
 
 
 def _other(type_: ir.Type) -> str | None:
-    """What is wrong with an argument after the symbols, or a result, that is no ranked tensor."""
+    """Tells what is wrong with an argument after the symbols, or a result, that is no ranked tensor."""
     if isinstance(type_, ir.MemRefType) or str(type_).startswith("!torch."):
         return None
     return "is no tensor of known rank: a function takes its symbols first, of type index, then tensors, and returns tensors"
@@ -94,7 +94,7 @@ def _element(type_: ir.RankedTensorType) -> str | None:
 
 
 def _layout(type_: ir.RankedTensorType, symbols: int) -> str | None:
-    """What is wrong with the layout of a tensor type in a function of `symbols` symbols."""
+    """Tells what is wrong with the layout of a tensor type in a function of `symbols` symbols."""
     if type_.encoding is None:
         return None if type_.has_static_shape else "is dynamic and has no #bascule.layout: its strides are not known"
     if not isinstance(type_.encoding, LayoutAttr):
@@ -131,7 +131,7 @@ def _has_dims(e: ir.AffineExpr) -> bool:
 
 
 def _sizes(type_: ir.RankedTensorType, sizes: ir.Attribute | None, symbols: int, name: str) -> str | None:
-    """What is wrong with the size map `sizes` of a tensor type."""
+    """Tells what is wrong with the size map `sizes` of a tensor type."""
     if not isinstance(sizes, ir.AffineMapAttr):
         return None if type_.has_static_shape else f"is dynamic and has no '{name}', affine_map<()[s0, ...] -> (...)>"
     map_ = sizes.value

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen dataclass whose fields are its options, with a `name` and a `run`."""
+"""The base class of passes: a frozen dataclass whose fields are its options, with a `name` and a `run`."""
 
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self

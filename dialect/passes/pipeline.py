@@ -149,7 +149,7 @@ def _stage(text: str, column: int) -> Stage:
 
 @cache
 def _refusal(text: str) -> str | None:
-    """What MLIR says of a pipeline that is none of its own; None for one that is. Asking takes a context, which takes 6 ms."""
+    """MLIR's refusal of a pipeline text; None where MLIR parses it. Asking takes a context, which takes 6 ms."""
     try:
         with ir.Context():
             passmanager.PassManager.parse(f"builtin.module({text})")

@@ -1,5 +1,5 @@
-"""What is asked of a module before passes run: signatures that say what has to be known, and the stage that a pass takes: of values (the
-tensor and kernel stages) or of buffers (the program stage)."""
+"""Preconditions of passes on a module: complete signatures, and the stage that a pass takes: values (the tensor and kernel stages) or buffers
+(the program stage)."""
 
 from ..errors import UserError
 from ..ir.functions import EXTERN, GRAPH, functions, is_extern

@@ -103,7 +103,7 @@ class RowScatter:
         return atomics - segments - self._ordering()
 
     def _ordering(self) -> int:
-        """What it costs to put the points in order."""
+        """The cost of putting the points in order."""
         sizes = [sizes_of(self.op)[d] for d in self.points]
         points = magnitude(sizes)
         if points <= MERGED and None not in map(constant, sizes):
@@ -124,7 +124,7 @@ class RowScatter:
 
 
 def _dropped(value: ir.Value, block: ir.Block, points: set[int]) -> tuple[ir.Value, tuple[ir.Value, bool] | None]:
-    """What is added, and the condition under which that is zero instead: a padding index."""
+    """The added value, and the condition under which it is zero instead: a padding index."""
     if isinstance(value.owner, ir.Block) or value.owner.name != "arith.select":
         return value, None
     condition, yes, no = value.owner.operands

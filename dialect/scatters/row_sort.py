@@ -45,7 +45,7 @@ class Points:
     tile: int
 
     def keys(self, row: At) -> ir.Value:
-        """What the points are ordered by: `row(point)` as an integer, both of type `index`; of tiles with the point's place in it below."""
+        """The sort keys of the points: `row(point)` as an integer, both of type `index`; of tiles, with the point's place in it below."""
         if self._few is None:
             # Fewer bits, fewer passes.
             few = (most := constant(self.rows)) is not None and most < (1 << 15) - 1

@@ -109,7 +109,7 @@ class SegmentSums:
     # Sums
 
     def _levels(self) -> list[Element]:
-        """What is summed: the points in order, runs of `CHUNK` of them, runs of runs."""
+        """The levels of the sum: the points in order, runs of `CHUNK` of them, runs of runs."""
         levels: list[Element] = [self._element]
         count, step = self.count, 1
         for _ in range(2):
@@ -173,7 +173,7 @@ class SegmentSums:
         return arith.constant(self.type, 0.0 if isinstance(self.type, ir.FloatType) else 0)
 
     def _element(self, position: ir.Value, inner: Sequence[ir.Value]) -> ir.Value:
-        """What the point number `position` in order adds."""
+        """The value that the point number `position` in order adds."""
         scatter = self.scatter
         point = self.order.point(position)
         at = list[ir.Value]()
@@ -190,7 +190,7 @@ class SegmentSums:
         return self._copy([scatter.value], inside)[0]
 
     def _values(self) -> ir.Value:
-        """What the points add, in memory."""
+        """Materializes the values that the points add as a tensor."""
         scatter, ranges = self.scatter, list(self.scatter.op.attributes["ranges"].value.results)
 
         def body(at: list[ir.Value]) -> ir.Value:

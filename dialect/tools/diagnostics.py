@@ -99,7 +99,7 @@ class Collector:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a comment asks for; `line` counts from 1 in the chunk, None is a place that nobody knows."""
+    """A diagnostic that a comment expects; `line` counts from 1 in the chunk, None is a place that nobody knows."""
 
     severity: str
     line: int | None
@@ -112,7 +112,7 @@ class Expected:
 
 
 def _expected(text: str) -> Iterator[Expected]:
-    """What the comments of a chunk ask for. Raises `UserError` for a regular expression that is none."""
+    """The diagnostics that the comments of a chunk expect. Raises `UserError` for a regular expression that is none."""
     for number, line in enumerate(text.splitlines(), 1):
         for match in _EXPECTED.finditer(line):
             severity, is_regex, where, message = match.groups()
@@ -127,7 +127,7 @@ def _expected(text: str) -> Iterator[Expected]:
 
 
 def verify(text: str, found: list[Diagnostic], first_line: int) -> list[str]:
-    """What is wrong between the `expected-<severity> @<line> {{text}}` comments of a chunk and what was found.
+    """Compares the `expected-<severity> @<line> {{text}}` comments of a chunk with what was found; returns a complaint for each difference.
 
     Lines of `found` count from 1 in the chunk; `first_line` is the chunk's first line in the file, for the complaints.
     Notes need no comment, as in `mlir-opt`. After `-re`, what stands in `{{...}}` inside of the text is a regular expression.

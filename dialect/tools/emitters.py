@@ -1,4 +1,5 @@
-"""What `bascule-opt --emit` can print instead of IR. Emitters live in the layers above and are found as their passes are: by entry points."""
+"""Emitters: what `bascule-opt --emit` can print instead of IR. They live in the layers above and are found as their passes are: by entry
+points."""
 
 from collections.abc import Callable
 from importlib.metadata import entry_points

@@ -1,4 +1,4 @@
-"""What a pipeline prints while it runs: the IR before and after passes, the time each took, what operations each left."""
+"""Instrumentation of a pipeline: the IR before and after passes, the time of each, the operations that each left."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""What values of a region are computed from."""
+"""Backward slices: the ops of a region that values are computed from."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Needs:
 
 
 def needed(values: Iterable[ir.Value], block: ir.Block) -> Needs:
-    """What `values` need of what is in `block`: their ops, what those and their regions use, and so on. What is around `block` is left out."""
+    """The backward slice of `values` within `block`, captures of nested regions included. What is around `block` is left out."""
     numbers = {argument: number for number, argument in enumerate(block.arguments)}
     ops: set[ir.Operation] = set()
     arguments: set[int] = set()

@@ -1,4 +1,4 @@
-"""What is in the body of a compute, scan or scatter: the tensors it reads, the work an element takes."""
+"""Summary of the body of a compute, scan or scatter: the tensors it reads, the work an element takes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -21,8 +21,8 @@ Track = tuple[ir.Value, int]  # a tensor, and the step in elements from one row 
 
 @dataclass(frozen=True)
 class _Use:
-    """What is made of indices: the address of an access to `tensor`, or another number (None). `steps` has the constant factors of the indices
-    that it is linear in; `opaque` are the others."""
+    """One use of indices: the address of an access to `tensor`, or another number (None). `steps` has the constant factors of the indices that
+    it is linear in; `opaque` are the others."""
 
     tensor: ir.Value | None
     steps: dict[ir.Value, int]

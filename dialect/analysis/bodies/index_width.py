@@ -99,7 +99,7 @@ def _divided(index: Index, indexing: Indexing) -> Iterator[ir.AffineExpr | None]
 
 
 def _bound(e: ir.AffineExpr, extents: list[ir.AffineExpr | None]) -> ir.AffineExpr | None:
-    """What the magnitude of an index does not exceed, where its dims are below `extents`; None if one of those is not known."""
+    """An upper bound of an index's magnitude, where its dims are below `extents`; None if one of those is not known."""
     e = e.maybe_downcast()
     if isinstance(e, ir.AffineConstantExpr):
         return expr(abs(e.value))

@@ -1,4 +1,4 @@
-"""What an operation does with values from outside, in a form that compares: which two do the same."""
+"""Structural equality of operations, up to the buffers that they use."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from ...mlir import ir
 
 
 def form_of(op: ir.Operation, buffers: Sequence[ir.Value]) -> tuple[tuple, list[ir.Value]]:
-    """What `op` does, comparable with what another does, and which of `buffers` it uses, in the order in which it first does.
+    """The form of `op`, and those of `buffers` that it uses, in the order in which it first does.
 
     Two ops with equal forms do the same with their buffers, one by one; whatever else they use from outside is the same.
     """

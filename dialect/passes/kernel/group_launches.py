@@ -99,7 +99,7 @@ class _Graph:
                 self._merge([self.ops[n] for n in members])
 
     def _family(self, callee: str) -> str | int:
-        """What kernels that join have in common: the function, or the length of the sums of products of a row."""
+        """The key by which kernels join: the function, or the length of the sums of products of a row."""
         if callee not in self.families:
             domain = Domain(kernel_op(self.kernels[callee]), H200, Indexing([], self.simplifier))
             self.families[callee] = summed(domain) or callee

@@ -127,7 +127,7 @@ class _Piece:
             self._copy(store)
 
     def _value(self, value: ir.Value) -> ir.Value:
-        """What stands for a value of the kernel's in the piece."""
+        """The value that stands in the piece for one of the kernel's."""
         op = None if isinstance(value.owner, ir.Block) else value.owner.operation
         if value not in self.known and op is not None and op in self.body:
             taken = self._taken(op) if op.name == "scf.if" else None

@@ -111,7 +111,7 @@ class _Expansion:
 
     @property
     def wide(self) -> ir.Type:
-        """What is summed in."""
+        """The type that is summed in."""
         element = self.product.result.type.element_type
         return ir.F32Type.get() if element.width < 32 else element
 

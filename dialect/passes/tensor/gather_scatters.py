@@ -79,7 +79,7 @@ def _gathered(scatter: RowScatter) -> ir.Value:
 
 
 def _values(scatter: RowScatter) -> "_Values":
-    """What the points add, in memory, since it is reduced: once, not for each row."""
+    """Materializes the added values as a tensor: the sums of all rows read it, and it is computed once."""
     block, ranges = scatter.block, scatter.ranges
     inner = [d for d in range(len(ranges)) if d not in scatter.points]
     order = [*inner, *scatter.points] if _reads_along_points(scatter) else [*scatter.points, *inner]

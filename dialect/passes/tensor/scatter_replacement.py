@@ -1,4 +1,4 @@
-"""What stands in place of scatters that add rows: found in a graph, built before them, and said on what was built."""
+"""Replacement of scatters that add rows: finds them in a graph, builds what replaces each before it, and adds a remark to what was built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -167,7 +167,7 @@ class _Dependences:
                 self.known[result] = merged
 
     def carried(self, node: Node) -> Dependence:
-        """What the values that an `scf.while` carries depend on: all that one of them does, and how often it steps."""
+        """The dependences of the values that an `scf.while` carries: all that one of them depends on, and how often it steps."""
         inside = dict.fromkeys(index for operand in node.operands for index in self.of(operand))
         while True:
             self.known.update((argument, inside) for block in node.blocks for argument in block.arguments)

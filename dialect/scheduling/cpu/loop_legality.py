@@ -1,4 +1,4 @@
-"""What may be done with a kernel's loops without changing what they compute: walking ranges as one, running points in any order."""
+"""Legality of loop transformations of a kernel: collapsing ranges into one, running points in any order."""
 
 from collections.abc import Iterator, Sequence
 

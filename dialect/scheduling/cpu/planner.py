@@ -48,7 +48,7 @@ MANY = 3  # foreach loops from which all are
 
 @dataclass(frozen=True)
 class CpuMachine:
-    """What a schedule depends on: the width of a vector register in bits."""
+    """The CPU as schedules see it: the width of a vector register in bits."""
 
     vector_bits: int
 

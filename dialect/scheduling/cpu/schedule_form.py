@@ -55,7 +55,7 @@ class KernelSchedule:
 
 
 def refusal(op: ir.Operation, message: str) -> UserError:
-    """What is raised for a schedule that does not fit the kernel or loop `op`."""
+    """The error for a schedule that does not fit the kernel or loop `op`."""
     return UserError(
         f"the schedule of this '{op.name}' {message}",
         location=source_of(op.location) or str(op.location),

@@ -21,7 +21,7 @@ POSITIONS = ("argmax", "argmin")
 
 @dataclass
 class DomainPlan(DomainSchedule):
-    """What is wanted for one parallel domain, of the program too. `stages`: steps of its walks in flight; `resident`: programs of a
+    """The schedule of one parallel domain, with its demands on the program. `stages`: steps of its walks in flight; `resident`: programs of a
     multiprocessor that registers leave room for (0: as it comes); `cluster`: programs that share a tile."""
 
     warps: int

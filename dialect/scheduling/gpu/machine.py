@@ -24,7 +24,7 @@ PARAMETERS = 480  # addresses that a launch takes: of 4 KiB of parameters, with 
 
 @dataclass(frozen=True)
 class CudaMachine:
-    """What a schedule depends on: multiprocessors, compute capability (90: sm_90), 32-bit registers of a multiprocessor."""
+    """The GPU as schedules see it: multiprocessors, compute capability (90: sm_90), 32-bit registers of a multiprocessor."""
 
     sm_count: int
     capability: int

@@ -70,7 +70,7 @@ class KernelSchedule:
 
 
 def refusal(kernel: ir.Operation, message: str) -> UserError:
-    """What is raised for a schedule that does not fit `kernel`."""
+    """The error for a schedule that does not fit `kernel`."""
     return UserError(message, location=source_of(kernel.location), hint="schedule-kernels{target=cuda} makes schedules")
 
 
