@@ -1,4 +1,4 @@
-"""What the machine offers: how many bits its vector registers have.
+"""The CPU of this machine: the width of its vector registers in bits.
 
 The processor is asked here and in `runtime/processor.py`: `bascule-opt` lowers for this machine without the runtime, and the runtime places
 code of a package without the lowering. Neither may import the other.
@@ -47,7 +47,7 @@ def onednn_multiplies_faster() -> bool:
 
 @cache
 def _processor() -> dict[str, str]:
-    """What the system says of the first processor: "flags", "vendor_id" and so on."""
+    """The system's facts about the first processor: "flags", "vendor_id" and so on."""
     found: dict[str, str] = {}
     with open("/proc/cpuinfo") as lines:
         for line in lines:

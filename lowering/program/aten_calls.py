@@ -52,8 +52,8 @@ class AtenFunction:
 
     @property
     def wrapper(self) -> str | None:
-        """What of `bascule.runtime.module_api` returns the results one by one: of an operator that writes to arguments, or that returns lists
-        beside something else."""
+        """The name in `bascule.runtime.module_api` of the function that returns the results one by one: of an operator that writes to
+        arguments, or that returns lists beside something else."""
         returns = self.schema.returns
         if self.mutates:
             return "functional"

@@ -37,8 +37,7 @@ def displacement(op: ir.Operation, sizes: Sizes) -> ir.AffineExpr:
 
 @dataclass
 class Kept:
-    """What a program makes of an arena that is kept between calls: views and addresses, made once with it. `mark`: the line after which they
-    are unpacked."""
+    """The views and addresses of an arena that is pooled between calls, made once with it. `mark`: the line after which they are unpacked."""
 
     mark: int
     made: dict[str, str] = field(default_factory=dict)  # text -> its name

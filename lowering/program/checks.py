@@ -11,7 +11,7 @@ from .signature import Signature
 
 @dataclass(frozen=True)
 class Checks:
-    """What the module checks in each call: `values`, that inputs and what is computed are finite; `layouts`, that inputs lie as they did."""
+    """The checks of a module in each call: `values`, that inputs and what is computed are finite; `layouts`, that inputs lie as they did."""
 
     values: bool = False
     layouts: bool = False

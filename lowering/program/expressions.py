@@ -41,7 +41,7 @@ def _text(e: ir.AffineExpr | int, symbols: Sequence[str]) -> tuple[str, int]:
 
 
 def _negated(e: ir.AffineExpr, symbols: Sequence[str]) -> str | None:
-    """What is subtracted where `e`, a negative constant or a product with one, is added."""
+    """The text to subtract where `e`, a negative constant or a product with one, is added; None for another `e`."""
     if isinstance(e, ir.AffineConstantExpr):
         return str(-e.value) if e.value < 0 else None
     if isinstance(e, ir.AffineMulExpr):

@@ -47,7 +47,7 @@ class Launcher(Protocol):
     """Writes the launches of one program."""
 
     def imports(self) -> list[str]:
-        """What of `bascule.runtime.module_api` they need, "name" or "name as other"."""
+        """The names of `bascule.runtime.module_api` that the launches need, "name" or "name as other"."""
 
     def bind(self, function: ir.Operation, name: str) -> None: ...
     def begin(self) -> None: ...
@@ -59,7 +59,7 @@ class Launcher(Protocol):
 
 
 def arguments_of(writer: ModuleWriter, op: ir.Operation) -> list[ir.AffineExpr]:
-    """What a call passes for the kernel's symbols."""
+    """The values that a call passes for the kernel's symbols."""
     values = [v for v in op.operands if isinstance(v.type, ir.IndexType)]
     return [writer.places.sizes.expression(v) for v in values]
 

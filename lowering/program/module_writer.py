@@ -1,4 +1,4 @@
-"""What all that writes the module of one graph shares: its text, and what is called how in it."""
+"""The state that all writers of one graph's module share: its text, and the names in it."""
 
 from bascule.dialect.analysis.memory.buffers import Sizes
 from bascule.dialect.ir.locations import operators_of, source_of

@@ -58,11 +58,11 @@ class Kind:
         return [self.combine(s, x[0], y[0])]
 
     def fresh(self, s: Scalars, state: Values) -> Values:
-        """What a stretch of a long loop starts from."""
+        """The accumulators that a stretch of a long loop starts from."""
         return self.start(s, state[0].type) if self._apart(state) else state
 
     def close(self, s: Scalars, before: Values, after: Values) -> Values:
-        """What is carried on after a stretch, from what was carried into it and what it ends with."""
+        """Carries on after a stretch: combines what was carried into it with what it ends with."""
         return self.merge(s, before, after) if self._apart(before) else after
 
     def _apart(self, state: Values) -> bool:

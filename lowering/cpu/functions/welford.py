@@ -73,7 +73,7 @@ class Welford:
         return [mean, squares, count]
 
     def fresh(self, s: Scalars, state: Values) -> Values:
-        """What a stretch of a long loop starts from: squares are summed in each on its own."""
+        """The accumulators that a stretch of a long loop starts from: squares are summed in each on its own."""
         mean, squares, *others = state
         return [mean, s.constant(squares.type, 0.0), *others]
 

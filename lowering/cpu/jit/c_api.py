@@ -103,7 +103,7 @@ def text(content: str | bytes) -> Text:
 
 
 def printed(print_: Callable[[TextCallback, None], None]) -> str:
-    """What a printing function of the API writes."""
+    """Collects the text that a printing function of the API writes."""
     pieces: list[bytes] = []
 
     def take(piece: Text, _: None) -> None:

@@ -43,7 +43,7 @@ class Families:
 
 
 class _Shape:
-    """What a loop is but for its buffers and offsets, as nested tuples; `buffers` and `shifts` in the order they are met."""
+    """A loop but for its buffers and offsets, as nested tuples; `buffers` and `shifts` in the order they are met."""
 
     def __init__(self, body: Body, positions: dict[int, int]):
         self.body, self.positions = body, positions

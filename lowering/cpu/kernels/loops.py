@@ -34,7 +34,7 @@ def group_size(e: Emitter, plan: LoopPlan, group: tuple[int, ...]) -> Index:
 def where_some(
     e: Emitter, points: Index, carried: list[ir.Value], loop: Callable[[], Sequence[ir.Value]]
 ) -> list[ir.Value]:
-    """What `loop` returns over so many points, `carried` if there are none.
+    """Emits `loop` where there are `points` to run; returns its results, `carried` if there are none.
 
     A read that does not depend on the loop's indices stands before it, but nothing says that its place exists if the loop has no point.
     """
@@ -305,7 +305,8 @@ MODES = {"add": "sum", "mul": "prod", "min": "min", "max": "max", "minu": "minu"
 
 
 def combined(e: Emitter, mode: str, old: Scalar, new: Scalar) -> Scalar:
-    """What a store of `mode` leaves; no other point writes the place meanwhile. 16-bit floats are combined in f32."""
+    """Combines `old`, in memory, and `new` as a store of `mode` does; no other point writes the place meanwhile. 16-bit floats are combined in
+    f32."""
     s = Scalars(e.b)
     kind, type_ = e.reductions[MODES[mode]], old.value.type
     if isinstance(element(type_), NARROW):

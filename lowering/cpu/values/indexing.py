@@ -82,7 +82,7 @@ class Indexing:
         return Index(base=scalar.value, level=scalar.level, multiple=1)
 
     def patterned(self, common: Index, steps: Sequence[int]) -> Index:
-        """What all lanes have in common, and what each adds to it."""
+        """An index made of `common`, which all lanes have, and what each adds to it."""
         b, type_ = self.b, self.vector_type()
 
         def make() -> ir.Value:
@@ -95,7 +95,7 @@ class Indexing:
         return Index(vector=vector, level=common.level, pattern=(common, tuple(steps)))
 
     def _steps(self, x: Index) -> tuple[Index, Sequence[int]] | None:
-        """What all lanes of `x` have in common and what each adds, if that is known."""
+        """Splits `x` into what all lanes have in common and what each adds; None if that is not known."""
         if x.pattern is not None:
             return x.pattern if len(x.pattern[1]) == self.width else None
         if x.vector is not None:

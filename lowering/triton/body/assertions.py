@@ -57,7 +57,7 @@ def _element(e: Body, op: ir.Operation) -> tuple[Tile, str]:
 
 
 def _cast(index: ir.Value) -> ir.Operation | None:
-    """What made an index of a number from data; one that wraps chooses between two."""
+    """Finds the cast that made an index of a number from data; one that wraps chooses between two."""
     chosen = _made_by(index, "arith.select")
     return _made_by(index if chosen is None else chosen.operands[2], "arith.index_cast")
 

@@ -28,7 +28,7 @@ def ttgir(module: ir.Module, target: str) -> str:
 
 
 def ptx(module: ir.Module, target: str) -> str:
-    """What is handed to NVIDIA's assembler."""
+    """The PTX that is handed to NVIDIA's assembler."""
     return _each(module, target, lambda kernel, compiled, capability: compiled.asm["ptx"])
 
 

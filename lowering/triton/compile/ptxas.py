@@ -29,7 +29,7 @@ def knows(capability: int) -> bool:
 
 
 def log(ptx: str, capability: int) -> str:
-    """What the assembler says of PTX, with `-v`. Raises `CompilerError` where it fails."""
+    """Runs the assembler on PTX with `-v`; returns its report. Raises `CompilerError` where it fails."""
     architecture = re.search(r"\.target\s+(\w+)", ptx)
     if architecture is None:
         raise CompilerError("PTX without a .target names no architecture")

@@ -18,7 +18,7 @@ NOBODY, SEVERAL = -1, -2  # instead of a program's number
 
 
 class Marks:
-    """What a launch did with each granule of a run of memory: a piece that no buffer in it has only a part of."""
+    """The marks of one launch on each granule of a run of memory: a piece that no buffer in it has only a part of."""
 
     def __init__(self, extent: int, written: bool):
         self.written = torch.full([extent], written)
@@ -275,7 +275,7 @@ def _atomic_places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> to
 def compare_and_swap(
     op: ir.Operation, pointer: Pointer | Either, expected: torch.Tensor, wanted: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """What is `expected` becomes what is `wanted`, one lane after the other; the contents before."""
+    """Replaces contents equal to `expected` by `wanted`, one lane after the other; returns the contents before."""
     if isinstance(pointer, Either):
         ones, others = pointer.split(mask)
         first = compare_and_swap(op, pointer.one, expected, wanted, ones)

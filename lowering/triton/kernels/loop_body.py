@@ -84,7 +84,7 @@ class LoopBody(Body):
             self.axes, self.loop = before
 
     def bounded_tile(self, position: Tile, size: ir.AffineExpr, number: int, extent: int) -> Tile | None:
-        """What of tile `number` is inside, None: all."""
+        """The mask of tile `number` inside of `size`; None: all of it."""
         known = constant(size)
         inside = known is not None and (number + 1) * extent <= known
         return None if inside else self._below(position, size)

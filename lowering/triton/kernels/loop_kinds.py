@@ -1,4 +1,4 @@
-"""What each kind of loop does in a walk: what it carries, what it does at a tile of its points, what it leaves.
+"""The kinds of loops in a walk: what each carries, does at a tile of its points, and leaves.
 
 A loop that is held (`loop.whole`) begins each of its tiles with nothing, and ends with what each of them gives.
 """
@@ -42,7 +42,7 @@ class Walker:
         return True
 
     def start(self) -> Values:
-        """What is carried into the first step."""
+        """The values carried into the first step."""
         return []
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:

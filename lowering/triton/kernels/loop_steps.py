@@ -39,7 +39,7 @@ class Walk:
         join_states(self.e.b, self.walkers, len(self.e.axes) - 1)
 
     def _states(self) -> list[Values]:
-        """What is carried at the end, or, of what is held, what each tile gives."""
+        """The values carried at the end; of a loop that is held, those that each tile gives."""
         if not self.walkers:
             return [[]]
         if self.known == 1:
@@ -114,7 +114,7 @@ class Walk:
         return carried
 
     def _bound(self, position: Tile, number: int | None) -> Tile | None:
-        """What of `position` is inside of the loops, None: all."""
+        """The mask of `position` inside of the loops; None: all of it."""
         e, loop = self.e, self.loop
         if loop.axis is None:
             return None

@@ -23,7 +23,7 @@ def multiply(b: Builder, pointers: ir.Value, content: ir.Value, inside: ir.Value
     zero = b.constant(bits, 0)
 
     def swap(expected: ir.Value, wanted: ir.Value) -> ir.Value:
-        """What was there."""
+        """Compares and swaps; returns what was there."""
         attributes = {"sem": b.number(b.i32, RELAXED), "scope": b.number(b.i32, DEVICE)}
         return b.op("tt.atomic_cas", [bits], [pointers, expected, wanted], attributes).results[0]
 

@@ -47,7 +47,7 @@ class Fold:
         return b.value("tt.reshape", ir.RankedTensorType.get(shape, element(tile.type)), [tile])
 
     def along(self, b: Builder, reduction: Reduction, parts: Values) -> Values:
-        """What each state has of split tiles, combined."""
+        """Combines what each state has of split tiles."""
         axis = len(self.columns)
         return reduce_along(b, reduction, reduce_along(b, reduction, parts, axis + 2), axis)
 
