@@ -1,4 +1,4 @@
-"""What a user can choose: `torch.compile(f, backend="bascule", mode="...", options={...})`."""
+"""The options of `torch.compile(f, backend="bascule", mode="...", options={...})`."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -177,7 +177,7 @@ class InTurn:
         raise AssertionError("passes are run one by one")
 
     def uuid(self) -> list[Any] | None:
-        """What tells these passes from others, if each says so."""
+        """The `uuid`s of these passes, if each has one."""
         told = [getattr(function, "uuid", lambda: None)() for function in self.passes]
         return None if None in told else told
 
@@ -226,7 +226,7 @@ def _as_one(given: Any) -> Any:
 
 
 def options_for(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
-    """What `make_options` says; what `INDUCTORS` names and the user's passes, where `options` leave them open, are those of
+    """Calls `make_options`; where `options` leave them open, settings that `INDUCTORS` names and the user's passes are those of
     `torch._inductor.config`."""
     from torch._dynamo.utils import get_debug_dir
     from torch._inductor import config

@@ -35,7 +35,7 @@ OTHER_VIEWS = "writes to memory of several inputs, which are not views of one te
 
 @dataclass(frozen=True)
 class Unfollowed:
-    """What is written otherwise than a functional graph says: `node` writes it."""
+    """A write that a functional graph does not track as it is: `node` makes it."""
 
     node: Node
     reason: str
@@ -106,7 +106,7 @@ def unfollowed(gm: GraphModule, example_inputs: Sequence[Any]) -> Unfollowed | N
 
 
 def _values(gm: GraphModule, example_inputs: Sequence[Any]) -> dict[Node, Any]:
-    """What the nodes of `gm` stand for, as far as the trace that made it tells; without a trace, it runs on fake tensors."""
+    """The values of the nodes of `gm`, as far as the trace that made it tells; without a trace, it runs on fake tensors."""
     if not any(told in node.meta for node in gm.graph.nodes for told in _VALUES):
         with_values(gm, example_inputs)
     inputs = iter(example_inputs)
@@ -122,7 +122,7 @@ def _values(gm: GraphModule, example_inputs: Sequence[Any]) -> dict[Node, Any]:
 
 
 def _kind(node: Node, values: Mapping[Node, Any]) -> Any:
-    """What calls have in common that write the same arguments: all but sizes of tensors and values of symbolic numbers."""
+    """The key of calls that write the same arguments: all but sizes of tensors and values of symbolic numbers."""
 
     def told(x: Node) -> Any:
         leaves = [getattr(leaf, "dtype", type(leaf)) for leaf in tree_leaves(values.get(x))]

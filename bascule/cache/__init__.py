@@ -1,4 +1,4 @@
-"""What is kept on disk and found again: traces, compiled graphs, their keys and versions.
+"""The disk cache: traces, compiled graphs, their keys and versions.
 
 Reading an entry needs no compiler: nothing here imports MLIR before an entry is missed.
 """

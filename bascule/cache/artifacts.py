@@ -35,7 +35,7 @@ class GraphArtifact(CacheArtifact):
 
 @CacheArtifactFactory.register
 class TraceArtifact(CacheArtifact):
-    """What a trace came to, under its key; the compiled graphs are artifacts of their own."""
+    """A trace-cache entry under its key; the compiled graphs are artifacts of their own."""
 
     def populate_cache(self) -> None:
         _keep("traces", self.key, self.content)
@@ -90,7 +90,7 @@ def _trusted(store: "Store", key: str, entry: bytes) -> bytes:
 
 
 def _key(root: "Path") -> bytes:
-    """What artifacts are signed with."""
+    """The key that signs artifacts."""
     from .disk.files import Refused
     from .disk.signing import key_of
 

@@ -53,7 +53,7 @@ class Slot:
         return True
 
     def kept(self, nodes: int, subjects: tuple[str, ...], constants: tuple[torch.Tensor, ...]) -> Kept:
-        """What loading the graph takes, once it is here."""
+        """The serialized form of the graph, once it is stored here."""
         return Kept(self.key, self.places, self.target.name, self.target.index, nodes, subjects, constants)
 
 

@@ -109,7 +109,7 @@ def packed(key: str, places: Sequence[str], wrapper: str, kernels: Mapping[str, 
 
 
 def _placed(text: str, places: Sequence[str]) -> str:
-    """What `_marked` left, with the source lines of the graph at hand."""
+    """Undoes `_marked`, with the source lines of the graph at hand."""
     return _MARK.sub(lambda mark: places[int(mark.group(1))], text)
 
 

@@ -186,14 +186,14 @@ class Traces:
 
 
 def _uuid(function: Any) -> str | None:
-    """What tells a pass from others, if it says so, as Inductor's `CustomGraphPass` does."""
+    """The `uuid` that tells a pass from others, if it has one, as Inductor's `CustomGraphPass` does."""
     uuid = getattr(function, "uuid", None)
     told = uuid() if callable(uuid) else None
     return None if told is None else repr(told)
 
 
 def _gpus(args: Sequence[Any]) -> list[Any]:
-    """What kernels are compiled for on the GPUs that the inputs are on. Raises `NotKeyed` for a graph that may run on one that none is on."""
+    """The GPUs that the inputs are on, as kernels are compiled for them. Raises `NotKeyed` for a graph that may run on one that none is on."""
     devices = {x.device for x in args if isinstance(x, torch.Tensor)}
     if not devices and torch.cuda.is_available():
         raise NotKeyed("no input tells on which device it runs")

@@ -13,7 +13,7 @@ from bascule.runtime.boxed import Boxed, boxed
 
 
 class _NotKept:
-    """What a graph that is not kept has for a key: none, also to who asks whether it has the attribute, as PyTorch 2.11 does."""
+    """The key of a graph that is not cached: none, also to who asks whether it has the attribute, as PyTorch 2.11 does."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         raise AttributeError("this graph is not kept")

@@ -23,7 +23,7 @@ class NotKept(Exception):
 
 @dataclass(frozen=True)
 class KeptConstant:
-    """What a chain calls or holds. `kind`: a role of a compiled `graph` (`chains.ROLES`), or "tensor", "operator", "function"."""
+    """A constant that a split wrapper calls or holds. `kind`: a role of a compiled `graph` (`ROLES`), or "tensor", "operator", "function"."""
 
     kind: str
     name: str = ""  # of the graph among those of the chain
@@ -60,7 +60,7 @@ class Writer(ABC, Generic[Whole]):
 
     @abstractmethod
     def line(self, place: str) -> int | str | None:
-        """What stands for a line of the user's."""
+        """The serialized form of a line of the user's."""
 
     def tensor(self, value: torch.Tensor) -> dict[str, Any]:
         name = f"constants/{len(self.blobs)}"
@@ -83,7 +83,7 @@ class Writer(ABC, Generic[Whole]):
 
 
 def kept_of(call: Callable[..., Any]) -> Any:
-    """What a compiled graph is kept as (`call.kept`): `KeptChain`, or a whole one. Raises `NotKept`."""
+    """The serialized form of a compiled graph (`call.kept`): a `KeptChain`, or that of a whole one. Raises `NotKept`."""
     found = getattr(call, "kept", None)
     if found is None:
         raise NotKept(_WITHOUT)

@@ -219,5 +219,5 @@ def _finished_or_otherwise(way: _Way, finish: Callable[[], Boxed]) -> Boxed:
 
 
 def checks_of(options: Options) -> Checks:
-    """What a graph's module checks in each call."""
+    """The checks that a graph's module makes in each call."""
     return Checks(values=options.nan_asserts, layouts=options.size_asserts)

@@ -149,7 +149,7 @@ class _InRole:
 
 
 def _kept(chain: Chain, given: Sequence[Any], record: Record) -> KeptChain | NotKept:
-    """What the disk cache has of the chain; or why it does not."""
+    """Serializes the split wrapper for the disk cache; or tells why it cannot."""
     constants = []
     try:
         for needed in given:

@@ -129,7 +129,7 @@ def _called(function: GraphPass, is_inference: bool) -> GraphPass:
 
 
 class _Invalid(Exception):
-    """What is wrong with the graph that a pass left."""
+    """A graph that a pass left is not valid: the message says why."""
 
 
 def _run(gm: GraphModule, function: GraphPass, captured: bool) -> None:

@@ -1,4 +1,4 @@
-"""What runs when a graph cannot be compiled, as `on_error` says."""
+"""Fallback of graphs that cannot be compiled, as `on_error` says."""
 
 import warnings
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def run_otherwise(
 
 
 def in_sequence(results: Any) -> Sequence[Any]:
-    """What a graph returned: those of branches and loops may return one value as it is, a boxed function does not."""
+    """The results of a graph as a sequence: those of branches and loops may return one value as it is, a boxed function does not."""
     return results if isinstance(results, list | tuple) else (results,)
 
 

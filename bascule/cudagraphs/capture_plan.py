@@ -19,7 +19,7 @@ GRADIENT = "bascule_gradient"  # in that of an output of a backward
 
 @dataclass(frozen=True)
 class Mark:
-    """What is known of an input of a whole graph, in its parts too: what the user calls it, and whether it stays in its place."""
+    """Facts about an input of a whole graph, for its subgraphs too: the user's name of it, and whether it stays at its address."""
 
     name: str
     static: bool

@@ -63,7 +63,7 @@ class ForwardDevice:
 
 @dataclass
 class Replays:
-    """What the graphs share that one graph of Dynamo's becomes. `names`: what the user calls its inputs."""
+    """The state that graphs of one Dynamo graph share. `names`: the user's names of its inputs."""
 
     options: Options
     names: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Replays:
         return None if devices_of(gm.graph) else "nothing of it runs on a GPU"
 
     def trees(self) -> Recorder:
-        """What records."""
+        """The recorder: PyTorch's cudagraph trees."""
         if self.recorder is None:
             from bascule.runtime.cudagraphs import cudagraph_trees
 

@@ -42,7 +42,7 @@ class Pool:
 
 
 def pool_of(what: Recording, gm: GraphModule, summary: Summary | None) -> Pool:
-    """What the compiled `gm` takes, recorded as `what` says."""
+    """Estimates the pool's bytes for the compiled `gm`, captured as `what` says."""
     nodes = placeholders(gm.graph)
     memory = summary.memory if summary is not None else None
     arena = memory.arena if memory is not None else "0"

@@ -1,4 +1,4 @@
-"""What is kept of how a graph is recorded as a CUDA graph: one that is loaded is replayed as it was where it was traced.
+"""Serialized decisions about CUDA graphs: a graph that is loaded is captured as it was where it was traced.
 
 Source lines are numbers of nodes of Dynamo's graph in what is kept: who loads it has lines of its own.
 """
@@ -52,7 +52,7 @@ class KeptReplay:
     def of(
         told: dict[str, Any], name: str, direction: Direction, nodes: Sequence[Node], constants: Sequence[torch.Tensor]
     ) -> "KeptReplay":
-        """What `told` made, for the graph `name`, which holds `constants`; `nodes`: those of Dynamo's graph here."""
+        """Makes the object that `told` describes, for the graph `name`, which holds `constants`; `nodes`: those of Dynamo's graph here."""
 
         def trace(number: int | None) -> str | None:
             return None if number is None else nodes[number].meta.get("stack_trace")

@@ -76,7 +76,7 @@ def _held(gm: GraphModule) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(gm: GraphModule, saved: Collection[Any], path: str = "") -> str:
-    """What stands in the class of `self` for what `gm` holds."""
+    """Writes the attributes that `gm` holds into the class of `self`."""
     lines = []
     for name, value in _held(gm):
         if isinstance(value, GraphModule):

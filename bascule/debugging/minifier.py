@@ -99,7 +99,7 @@ class _Watch:
             self.minify(inputs, self.differs)
 
     def error(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Exception | None:
-        """What `gm` raises when it is compiled and run, where its operators raise nothing."""
+        """Compiles and runs `gm`; returns the exception that it raises, where its operators raise none."""
         try:
             compiled = _finished(self.compile(copy_of(gm), _values(gm, inputs)))
             compiled([copied(value) for value in inputs])

@@ -33,7 +33,7 @@ class Snapshot:
 def compiler_error(
     error: Exception, gm: GraphModule, record: Record, options: Options, snapshot: Snapshot | None, pipeline: Pipeline
 ) -> CompilerError:
-    """What to raise for `error`, which a stage raised that should not have; writes the reproducer."""
+    """Writes the reproducer for `error`, which a stage raised that should not have; returns the error to raise."""
     told = error.message if isinstance(error, CompilerError | UnsupportedError) else f"{type(error).__name__}: {error}"
     message = f"'{record.running}' failed on {record.name}: {told}\n  in {_innermost(error)}"
     log.debug(message, exc_info=error)

@@ -30,7 +30,7 @@ def decided_by_data(value: Any) -> set[sympy.Symbol]:
 
 
 def stood_for(inputs: Sequence[Any], given: Sequence[Any]) -> dict[sympy.Symbol, Any]:
-    """What the symbols of a graph's `inputs` are in a call with `given`: of those that stand alone somewhere."""
+    """The values of the symbols in a graph's `inputs` in a call with `given`: of those that stand alone somewhere."""
     pairs = [pair for both in zip(inputs, given, strict=True) for pair in zip(*map(numbers_in, both))]
     return {
         number.node.expr: is_ for number, is_ in pairs if isinstance(number, Symbolic) and number.node.expr.is_Symbol

@@ -1,1 +1,1 @@
-"""What a user calls: the backend of `torch.compile`, `compile_fx`, `explain`, the debug backends, a reproducer."""
+"""The user's entries: the backend of `torch.compile`, `compile_fx`, `explain`, the debug backends, a reproducer."""

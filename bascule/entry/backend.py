@@ -55,7 +55,7 @@ def compile_dynamo_graph(
     options: Mapping[str, Any] | None = None,
     on_record: Callable[[Record], None] | None = None,
 ) -> Callable[..., Any]:
-    """What `bascule` does; `on_record` is given the record of each graph that was compiled."""
+    """Compiles a graph that Dynamo captured, as `bascule` does; `on_record` is given the record of each graph that was compiled."""
     with raised_as_is(), collections_paused():
         checked = options_for(mode, options)
         _refuse_to_be_bundled()

@@ -145,7 +145,7 @@ def _with_stage(
 
 
 def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], look: Look) -> Boxed:
-    """What `look` makes of `gm`, or of its parts, where the compiler takes it in parts."""
+    """Applies `look` to `gm`, or to its subgraphs where the compiler splits it."""
 
     def whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], title: str) -> Boxed:
         imported = import_graph(gm, inputs, context=context())

@@ -108,7 +108,7 @@ class GraphExplanation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `bascule.explain` found; `str()` gives the text."""
+    """The findings of `bascule.explain`; `str()` gives the text."""
 
     graphs: tuple[GraphExplanation, ...]
     breaks: tuple[str, ...] = ()  # where Dynamo ended a graph before the function's end: the user's line and why

@@ -110,7 +110,7 @@ def _require_same_kinds(wanted: Sequence[Any], got: Sequence[Any]) -> None:
 
 
 def _nothing_said(results: Sequence[Any]) -> str:
-    """What to add where most numbers are those that any wrong result has, too."""
+    """The note for results of which most numbers are those that any wrong result has, too."""
     numbers = [x for x in tensors_of(results) if x.is_floating_point()]
     count, finite = sum(x.numel() for x in numbers), sum(int(x.isfinite().sum()) for x in numbers)
     return "" if 2 * finite >= count else f" ({count - finite} of {count} numbers are infinite or NaN)"

@@ -55,7 +55,7 @@ def aliases_of(program: ExportedProgram, symbols: Collection[str], weights: Coll
 
 
 def _results(program: ExportedProgram, given: Sequence[Any]) -> Sequence[Any]:
-    """What the graph returns for `given`."""
+    """Runs the graph on `given`."""
     mode = next(x.fake_mode for x in given if isinstance(x, FakeTensor))
     unbacked = nullcontext() if mode.shape_env is None else mode.shape_env.ignore_fresh_unbacked_symbols()
     with mode, enable_python_dispatcher(), torch.no_grad(), unbacked:

@@ -123,7 +123,7 @@ def _structure(spec: Any) -> str:
 
 
 def _machine(devices: Collection[torch.device]) -> dict[str, Any]:
-    """What a machine has to have for graphs on `devices`."""
+    """The requirements of graphs on `devices` on a machine."""
     gpus = [device for device in devices if device.type == "cuda"]
     on_cpu = any(device.type == "cpu" for device in devices)
     told: dict[str, Any] = {"processor": sorted(instruction_sets()) if on_cpu else [], "capabilities": {}}
@@ -177,7 +177,7 @@ def _checked(program: Any, weights: str, options: Mapping[str, Any] | None) -> O
 
 @dataclass
 class _Interface:
-    """What the graph of a program takes and gives: `inputs` and `outputs` as a package tells them, `values` fake tensors and numbers."""
+    """The interface of a program's graph: `inputs` and `outputs` as a package tells them, `values` fake tensors and numbers."""
 
     inputs: list[dict[str, Any]]
     values: list[Any]
@@ -232,7 +232,7 @@ def _output(spec: Any, users: dict[str, int]) -> dict[str, Any]:
 
 
 def _told(value: Any) -> dict[str, Any]:
-    """What a call's input has to be."""
+    """The requirements of a call's input."""
     if not isinstance(value, torch.Tensor):
         if isinstance(value, torch.SymInt):
             return {"number": size_text(value)}

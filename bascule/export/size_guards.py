@@ -38,7 +38,7 @@ def _readable(text: str) -> str:
 
 
 def sizes_of(program: ExportedProgram) -> dict[str, Any]:
-    """What a package tells of the symbols of `program`, by name.
+    """The symbols of `program` as a package tells them, by name.
 
     `symbols`: for each (input of the user's, dimension, scale, offset), so that the size found there is scale * symbol + offset, or the input
     itself, a number, where there is no dimension; `ranges`: from and to which number; `guards`: other conditions, as

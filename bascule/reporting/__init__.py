@@ -1,1 +1,1 @@
-"""What a compile tells: its record, summaries, counters, logs, warnings, errors on their way through Dynamo."""
+"""Reports of a compile: its record, summaries, counters, logs, warnings, errors on their way through Dynamo."""

@@ -17,7 +17,7 @@ F32_PRODUCTS, BF16 = "float32 products", "bfloat16 tensors"  # what warnings are
 
 
 def subjects_of(gm: GraphModule, device: torch.device) -> tuple[str, ...]:
-    """What of `gm`, to be compiled for `device`, there may be something to say about."""
+    """The subjects of warnings that `gm`, to be compiled for `device`, may give reason for."""
     if device.type != "cuda":
         return ()
     products = any(map(_is_f32_product, gm.graph.nodes))

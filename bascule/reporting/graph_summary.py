@@ -1,4 +1,4 @@
-"""What a compiled module consists of, for `explain` and the counters."""
+"""The summary of a compiled module, for `explain` and the counters."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -46,7 +46,7 @@ def grouped(number: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """What `explain` and the counters tell of a compiled graph."""
+    """A compiled graph as `explain` and the counters tell of it."""
 
     kernels: tuple[Kernel, ...]
     aten: tuple[AtenCall, ...]

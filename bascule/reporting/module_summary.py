@@ -27,7 +27,7 @@ def summary_of(module: ir.Module) -> Summary:
 
 
 def memory(module: ir.Module) -> Memory | None:
-    """What the plan of a module of the program stage says; None without a plan."""
+    """The bytes of the memory plan of a module of the program stage; None without a plan."""
     for graph in graph_functions(module):
         if MEMORY in graph.attributes:
             report = graph.attributes[MEMORY]

@@ -40,7 +40,7 @@ class Refusals:
             return {f.attributes["sym_name"].value: f for f in functions(self.module) if kernel_op(f) is not None}
 
     def references(self, device: torch.device) -> dict[str, ReferenceKernel]:
-        """What runs instead of each, on `device`."""
+        """The functions that run instead of the refused kernels, on `device`."""
         return {name: ReferenceKernel(self.module, name, device) for name in self.found}
 
     def symbols(self) -> dict[str, int]:

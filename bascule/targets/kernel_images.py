@@ -68,7 +68,7 @@ def start_cubin_images(
 
 
 def image_of(code: "MachineCode") -> "CubinImage":
-    """What Triton made, as it is kept and loaded, in a process without Triton too: the same fields."""
+    """Converts Triton's code to what is stored and loaded, in a process without Triton too: the same fields."""
     from bascule.runtime.kernels.cuda_driver import CubinImage
 
     return CubinImage(**vars(code))

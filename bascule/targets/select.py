@@ -1,4 +1,4 @@
-"""What kernels are compiled for: the CPU, a GPU through Triton, or Triton's IR interpreted on the CPU."""
+"""Selection of the target that kernels are compiled for: the CPU, a GPU through Triton, or Triton's IR interpreted on the CPU."""
 
 import json
 import logging

@@ -35,7 +35,7 @@ def run_compiled(module: ir.Module, inputs: Inputs) -> list[torch.Tensor]:
 
 
 def placeholders(graph: ir.Operation, values: Inputs) -> Inputs:
-    """What a caller of the compiled graph gives, in the order of `bascule.inputs`, from the function's arguments."""
+    """The arguments of a caller of the compiled graph, in the order of `bascule.inputs`, from the function's arguments."""
     attributes = graph.attributes
     if INPUTS not in attributes:
         return list(values)

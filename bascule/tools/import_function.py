@@ -113,7 +113,7 @@ def check_call(function: Callable[..., Any], inputs: Sequence[Any]) -> None:
 
 
 def machine_of(target: str) -> dict[str, Any]:
-    """What passes are told of `target`: "cpu", this one, or "sm_" and a compute capability. Raises `UserError` for another."""
+    """The facts that passes are told of `target`: "cpu", this one, or "sm_" and a compute capability. Raises `UserError` for another."""
     if target == "cpu":
         return {}
     if not re.fullmatch(r"sm_\d+a?", target):

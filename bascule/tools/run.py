@@ -80,7 +80,7 @@ def after(module: ir.Module, pipeline: str) -> ir.Module:
 
 
 def results(module: ir.Module, inputs: Inputs, function: str | None) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """What the reference interpreter computes, and the tensor inputs as it leaves them."""
+    """Runs the reference interpreter; returns its results, and the tensor inputs as it leaves them."""
     own = [clone(value) for value in inputs]
     return interpret(module, own, function), tensors(own)
 

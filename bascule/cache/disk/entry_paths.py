@@ -35,7 +35,7 @@ def entries(root: Path, *kinds: str) -> Iterator["os.DirEntry[str]"]:
 
 
 def unfinished(root: Path) -> Iterator[Path]:
-    """What a writer has not finished, or never will."""
+    """The files that a writer has not finished, or never will."""
     for shard, file in _files(root, KINDS):
         own = _UNFINISHED.fullmatch(file.name)
         if own is not None and own[1].startswith(shard):

@@ -31,11 +31,12 @@ class Store:
         return place_of(self.root, self.kind, key)
 
     def name(self, key: str) -> str:
-        """What a signature is for, beside the content: an entry under another key, or among others, is none."""
+        """The name that is signed beside the content: an entry under another key, or of another kind, does not verify."""
         return f"{self.kind}/{key}"
 
     def read(self, key: str) -> bytes | None:
-        """What is kept under `key`, or None. Raises `Refused` for what cannot be read, or what this directory's key has not signed."""
+        """Reads the entry under `key`; None if there is none. Raises `Refused` for one that cannot be read, or that this directory's key has
+        not signed."""
         with self._reported("reading"):
             path = self._checked(key)
             entry = read_file(path)
