@@ -1,4 +1,4 @@
-"""What the text of generated modules imports, under names that stay when the files of this package move.
+"""The imports of generated modules, under names that stay when the files of this package move.
 
 A module is loaded when a text first asks for one of its names: programs on a CPU need no native launcher.
 """

@@ -29,7 +29,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is recorded of a compiled graph; inputs are meant by their numbers.
+    """How a compiled graph is captured; inputs are meant by their numbers.
 
     `static`: tensors that stay where they are from call to call, and are not copied. `written`: what the graph writes to; it is among `static`.
     `host`: tensors on the CPU, moved before each replay. `sized`: tensors of dynamic sizes; `integers`: numbers, each set of which has a
@@ -50,7 +50,7 @@ class Recording:
     gradients: tuple[str | None, ...] = ()
 
     def outputs_told(self) -> list[str | None]:
-        """What an error says of an output that is read too late: where it was computed, and whose gradient it is."""
+        """The text about each output for an error where it is read too late: where it was computed, and whose gradient it is."""
         names = self.gradients or (None,) * len(self.outputs)
         return [_told(trace, name) for trace, name in zip(self.outputs, names, strict=True)]
 

@@ -16,5 +16,5 @@ def blobs_of(images: Mapping[str, CubinImage]) -> dict[str, bytes]:
 
 
 def images_of(blobs: Mapping[str, bytes]) -> dict[str, CubinImage]:
-    """What `blobs_of` wrote down."""
+    """Undoes `blobs_of`."""
     return {name: CubinImage(blobs[name], **told) for name, told in json.loads(blobs[IMAGES]).items()}

@@ -28,7 +28,7 @@ NARROW_BELOW = (1 << 31) - (1 << 20)  # indices below this may have 32 bits; the
 
 
 def variant_of(name: str) -> str:
-    """What a kernel's name ends with, if that is a variant's."""
+    """The suffix of a kernel's name, if it is that of a variant."""
     return next((suffix for suffix in (NARROW, ALIGNED) if name.endswith(suffix)), WIDE)
 
 

@@ -1,4 +1,4 @@
-"""What this machine's processor can run. `lowering/cpu/target.py`, which says why, asks it too."""
+"""The instruction sets and the vendor of this machine's processor. `lowering/cpu/target.py`, which says why, asks it too."""
 
 import platform
 from functools import cache
@@ -18,7 +18,7 @@ def vendor() -> str:
 
 @cache
 def _first_processor() -> dict[str, str]:
-    """What the system says of the first processor: "flags", "vendor_id" and so on."""
+    """The system's facts about the first processor: "flags", "vendor_id" and so on."""
     found: dict[str, str] = {}
     with open("/proc/cpuinfo") as lines:
         for line in lines:

@@ -1,4 +1,4 @@
-"""What a generated module does with tensors.
+"""Allocation, views and copies of tensors for generated modules.
 
 PyTorch's private functions for wrappers are named here and nowhere else. Checked on torch 2.11 to 2.14.
 """

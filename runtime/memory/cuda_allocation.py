@@ -1,4 +1,5 @@
-"""What a generated module does with tensors on a GPU. Memory is that of PyTorch's caching allocator, whose blocks are freed in stream order.
+"""Allocation and moves of tensors on a GPU for generated modules. Memory is that of PyTorch's caching allocator, whose blocks are freed in
+stream order.
 
 PyTorch's private functions for wrappers are named here and in `allocation.py`. Checked on torch 2.11 and 2.13.
 """

@@ -1,4 +1,4 @@
-"""What memory a strided tensor spans, and whether elements share a place in it. Strides are never negative."""
+"""The memory that a strided tensor spans, and whether elements share a place in it. Strides are never negative."""
 
 from collections.abc import Sequence
 from math import gcd

@@ -1,4 +1,4 @@
-"""What a generated module checks where the options `nan_asserts` and `size_asserts` ask for it."""
+"""Checks of generated modules for the options `nan_asserts` and `size_asserts`."""
 
 from collections.abc import Sequence
 

@@ -38,7 +38,7 @@ def located(source: str, locations: Mapping[int, str]) -> str:
 
 
 def _body(call: Boxed, *, single: bool) -> Callable[..., Any]:
-    """What a higher-order operator calls: it returns what the graph does, a tuple or one value."""
+    """The function that a higher-order operator calls: it returns what the graph does, a tuple or one value."""
     return structured(call, itemgetter(0) if single else tuple)
 
 
@@ -63,7 +63,7 @@ def constant(
     graph: Callable[[Mapping[str, Any]], Boxed],
     tensor: Callable[[Mapping[str, Any]], torch.Tensor],
 ) -> Any:
-    """What a chain calls or holds, as it was told of in JSON; `graph` and `tensor` make those of what is told of them."""
+    """Makes a constant of a split wrapper from its JSON; `graph` and `tensor` make those of what is told of them."""
     kind, settings = told["kind"], told["settings"]
     if kind in ROLES:
         return ROLES[kind](graph(told), **settings)
@@ -92,7 +92,7 @@ def path_of(value: Any) -> tuple[str, str] | None:
 
 
 def function(module: str, name: str) -> Any:
-    """What `path_of` found."""
+    """Imports the function that `path_of` named."""
     if module.split(".")[0] not in _MODULES:
         raise ValueError(f"{module} is no module of PyTorch's")
     return getattr(import_module(module), name)
