@@ -84,8 +84,8 @@ class Backward(Graph):
 
 @dataclass(frozen=True)
 class Result:
-    """What tracing and compiling came to. `keys`: what the compiled graphs say of themselves (`KEPT`), forward first. `guards`: on the symbols
-    of the inputs, an expression; None or empty where there are none. `content`: the rest, for `restored`."""
+    """The result of tracing and compiling. `keys`: the compiled graphs' own records (`KEPT`), forward first. `guards`: on the symbols of the
+    inputs, an expression; None or empty where there are none. `content`: the rest, for `restored`."""
 
     keys: tuple[Any, ...]
     guards: str | None
@@ -96,7 +96,7 @@ class Lookup(Protocol):
     """Where results of one compile are looked for and put."""
 
     def load(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> Callable[..., Any] | None:
-        """What an equal graph came to, restored; None if it is not there. Raises `NotKeyed` for a graph for which it is not used."""
+        """Loads and restores the result for an equal graph; None on a miss. Raises `NotKeyed` for a graph for which the cache is not used."""
         ...
 
     def decompositions(self) -> dict[Any, Callable]:
@@ -188,7 +188,7 @@ def _install() -> None:
 
 
 def _load(lookup: Lookup, gm: GraphModule, args: Any, aot_config: Any) -> tuple[Any, dict[str, Any]]:
-    """What was found, and what to change in `aot_config`."""
+    """Looks a graph up; returns what was found, and the changes to make in `aot_config`."""
     try:
         found = lookup.load(gm, args, aot_config)
     except NotKeyed as reason:

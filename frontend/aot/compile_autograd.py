@@ -273,10 +273,8 @@ def decomposed(
 
 
 def exported_pytree(gm: torch.fx.GraphModule) -> Any:
-    """What turns the arguments of a graph that `torch._dynamo.export` made into its inputs, and its outputs into results; None for other graphs.
-
-    The graph no longer does so itself.
-    """
+    """Takes the pytree code generator from a graph that `torch._dynamo.export` made: it turns arguments into inputs and outputs into results,
+    which the graph itself no longer does. None for other graphs."""
     codegen = gm.graph._codegen
     if not isinstance(codegen, _PyTreeCodeGen):
         return None

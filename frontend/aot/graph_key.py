@@ -1,4 +1,4 @@
-"""What decides how AOTAutograd traces a graph of Dynamo's, as text: the graph, its inputs, the state of PyTorch.
+"""The key of a trace, as text: the graph of Dynamo's, its inputs, the state of PyTorch.
 
 Equal texts stand for equal traces, so nothing is left out because it seems not to matter, and only what is known is taken: a graph with anything
 else raises `NotKeyed`. Operators of the user's own are such a thing, since their backwards are Python that a key cannot see; those of an
@@ -191,7 +191,7 @@ def _size(number: Any, symbols: dict[str, str]) -> str:
 
 
 def state_text() -> str:
-    """What of PyTorch's global state tracing looks at. Raises `NotKeyed` inside of modes and transforms."""
+    """The part of PyTorch's global state that tracing looks at. Raises `NotKeyed` inside of modes and transforms."""
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
         raise NotKeyed("traced inside of a mode or a function transform")
     backends, matmul = torch.backends, torch.backends.cuda.matmul

@@ -1,4 +1,4 @@
-"""What of the process groups decides a trace, as text: who is in each, and which of them this process is.
+"""Process groups as a trace depends on them, as text: who is in each, and which of them this process is.
 
 How PyTorch finds a group by its name, and what a `DTensor` is made of, is private to it. Checked on torch 2.13.
 """

@@ -44,7 +44,7 @@ Call = Callable[..., Any]
 
 @dataclass
 class Made:
-    """What one trace came to: the metadata of its wrappers, and the compiled graph if it is an inference graph."""
+    """The result of one trace: the metadata of its wrappers, and the compiled graph if it is an inference graph."""
 
     metadata: Any = None
     inference: Boxed | None = None
@@ -143,7 +143,7 @@ def _plain(metadata: Any, args: Sequence[Any]) -> bool:
 
 
 def _unwrapped(graph: Any) -> Boxed:
-    """What a compiled graph of ours, called before, calls; one of Inductor's (`on_error`) is called as it is."""
+    """The function under a compiled graph of ours that was called before; one of Inductor's (`on_error`) is called as it is."""
     call = getattr(graph, "call", graph) if isinstance(graph, OutputCode) else graph
     finished = getattr(call, "finished", None)  # see bascule/compiled/deferred.py
     return call if finished is None else finished()
@@ -253,7 +253,7 @@ def _function(base: Any, amp: bool) -> type[torch.autograd.Function]:
     )
 
     def detached(saved: Sequence[torch.Tensor], first: int) -> list[torch.Tensor]:
-        """What AOTAutograd saves of these tensors, whose first has number `first`: inputs themselves, no other views."""
+        """Detaches these tensors, whose first has number `first`, as AOTAutograd saves them: inputs themselves, no other views."""
         return [x.detach() if x._is_view() and not (given and given[first + n]) else x for n, x in enumerate(saved)]
 
     def forward(ctx: Any, *args: Any) -> tuple[Any, ...]:
@@ -272,7 +272,7 @@ def _function(base: Any, amp: bool) -> type[torch.autograd.Function]:
         return outs[:returned]
 
     def key(ctx: Any) -> Any:
-        """What compiled autograd asks for before it takes the gradients, which it wants to be tensors."""
+        """The key that compiled autograd asks for before it takes the gradients, which it wants to be tensors."""
         ctx.set_materialize_grads(True)
         return base._compiled_autograd_key(ctx)
 

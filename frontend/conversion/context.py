@@ -1,4 +1,4 @@
-"""What a rule works with: the op at hand, its types and sizes, and what was asked for."""
+"""The context of a rule: the op at hand, its types and sizes, and the options of the conversion."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from .registry import LeftToAten
 
 @dataclass(frozen=True)
 class Asked:
-    """What the operators are to become. `fallback`: what an operator without a rule does: a call of its function ("aten"), or an error.
+    """The options of a conversion. `fallback`: what an operator without a rule does: a call of its function ("aten"), or an error.
 
     `eager_rounding`: each rounds its result as eager does. `deterministic`: no result may depend on the order in which points run.
     `eager_random`: random numbers are those that eager draws. `target`: what the kernels are for, "cpu" or "cuda".
@@ -32,7 +32,7 @@ class Asked:
 
 @dataclass
 class Conversion:
-    """What a rule works with: types of the op at hand, and the function's symbols. Ops are built at the current insertion point.
+    """The context of a rule: types of the op at hand, and the function's symbols. Ops are built at the current insertion point.
 
     `results` and `result_sizes` have an entry a result of the operator; None for a result that is not a tensor.
     """

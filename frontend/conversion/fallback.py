@@ -1,4 +1,4 @@
-"""What becomes of an operator that no rule takes: a call of its ATen function.
+"""The fallback of an operator that no rule takes: a call of its ATen function.
 
 No result of an ATen function shares memory with an operand: of an operator that returns a view, the `_copy` form is called. (That of
 `wait_tensor` does, but nothing else uses the operand.)

@@ -1,4 +1,4 @@
-"""What a graph computes from the tensors that it holds alone is computed once, and held."""
+"""Constant folding: what a graph computes from its own tensors alone is computed once, and becomes a tensor of the graph."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ _SHIFTS: dict[object, Callable] = {aten.add.Tensor: operator.add, aten.sub.Tenso
 
 @dataclass
 class _Affine:
-    """What follows a convolution: `scale * x + shift`, f64, one number a channel or one for all."""
+    """An affine function after a convolution: `scale * x + shift`, f64, one number a channel or one for all."""
 
     scale: torch.Tensor
     shift: torch.Tensor

@@ -15,7 +15,7 @@ Call = tuple[Any, Any, Any]
 
 
 def calls_of(graph: Graph) -> dict[Node, Call]:
-    """What the nodes of `graph` call: for `complete_values`, after a pass."""
+    """The calls of the nodes of `graph`: for `complete_values`, after a pass."""
     return {node: _call(node) for node in graph.nodes if node.op == "call_function"}
 
 
@@ -67,7 +67,7 @@ def _computed_again(node: Node) -> bool:
 
 
 def _told(value: Any) -> Any:
-    """What is known of a value without its elements, to be compared without asking what symbols are."""
+    """The metadata of a value, to be compared without asking what symbols are."""
     if isinstance(value, list | tuple):
         return [*map(_told, value)]
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):

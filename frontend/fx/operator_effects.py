@@ -1,4 +1,4 @@
-"""What calls of an operator do that their results do not show, by what PyTorch says of it: which calls are made just as the program has them.
+"""Effects of operators beside their results, by what PyTorch says of them: which calls are made just as the program has them.
 
 Of operators that are not PyTorch's own arithmetic nothing is known but what they take and make. One may exchange data with other processes, as
 collectives, symmetric memory and a user's own operators over a process group do; each process has to issue those in the program's order, as
@@ -27,7 +27,7 @@ def is_seen_outside(target: torch._ops.OpOverload) -> bool:
 
 
 def registered_effect(target: torch._ops.OpOverload | torch._ops.HigherOrderOperator) -> object | None:
-    """What PyTorch was told that calls of `target` do besides making their results; such calls keep their order."""
+    """The effect with which `target` was registered in PyTorch; such calls keep their order."""
     return _get_effect(target)
 
 

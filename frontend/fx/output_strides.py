@@ -29,7 +29,7 @@ def promised_strides(graph: Graph) -> list[Dense | None]:
 
 
 def _outputs(graph: Graph) -> list[Any]:
-    """What it returns; branches and loops may return one value as it is."""
+    """The outputs of `graph` as a list; branches and loops may return one value as it is."""
     (returned,) = graph.output_node().args
     return list(returned) if isinstance(returned, list | tuple) else [returned]
 

@@ -8,8 +8,8 @@ from torch.fx import Node
 
 
 def storage(value: Any) -> int | None:
-    """What tells the memory of a tensor, real or fake, from that of others that live now; None for what is no tensor, and for one without
-    memory that is known: sparse, or inside `vmap`."""
+    """The identity of a tensor's storage, real or fake, among those that live now; None for what is no tensor, and for one without memory that
+    is known: sparse, or inside `vmap`."""
     if not isinstance(value, torch.Tensor):
         return None
     try:

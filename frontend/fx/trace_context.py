@@ -1,4 +1,4 @@
-"""What PyTorch's tracer knows: the context of the trace at hand, its fake tensors, the numbers that symbols were seen with.
+"""The tracer's state: the context of the trace at hand, its fake tensors, the numbers that symbols were seen with.
 
 Names private modules of PyTorch; checked on torch 2.11 to 2.14.
 """

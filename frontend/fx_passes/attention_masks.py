@@ -115,7 +115,7 @@ def _kind(mask: torch.Tensor) -> str | None:
 
 
 class _Values:
-    """What nodes of a graph are at every call, as tensors of the CPU."""
+    """The values of nodes that are the same at every call, as tensors of the CPU."""
 
     def __init__(self, gm: GraphModule) -> None:
         self.known: dict[Node, torch.Tensor | None] = {}

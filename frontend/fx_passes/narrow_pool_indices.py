@@ -1,4 +1,4 @@
-"""What a max pooling saves for its backward: where in its window each element was, a byte, instead of where in the input, eight.
+"""Narrow indices of a max pooling: it saves for its backward where in its window each element was, a byte, instead of where in the input, eight.
 
 As Inductor does. Which of the two is saved is the partitioner's choice, which takes the smaller.
 """

@@ -38,7 +38,7 @@ def drop_copies(graph: Graph) -> None:
 
 
 def _copied(node: Node) -> Node | None:
-    """What a node has the elements of: of a clone its operand, of a cast there and back what was cast."""
+    """The node whose elements `node` has: of a clone its operand, of a cast there and back what was cast."""
     if node.op != "call_function":
         return None
     if node.target is aten.clone.default:

@@ -1,4 +1,4 @@
-"""What a matrix product of 16-bit floats gains where its rows are padded, and what padding it costs: seconds on a GPU such as an H200.
+"""Costs of padding a matrix product of 16-bit floats, and of not padding it: seconds on a GPU such as an H200.
 
 Only their ratio matters: tensor cores and memory of other GPUs are about as far apart.
 """

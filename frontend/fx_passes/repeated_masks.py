@@ -20,7 +20,7 @@ LINES = ("stack_trace", "nn_module_stack", "source_fn_stack")  # of a node's met
 def unrepeated(
     mask: Node, constant: Callable[[Node], torch.Tensor | None], is_written: Callable[[torch.Tensor], bool]
 ) -> Node:
-    """What attention can take for `mask`, a node of a graph of PyTorch functions: `mask` itself, or a node made where it is made.
+    """A mask that attention can take for `mask`, a node of a graph of PyTorch functions: `mask` itself, or a node made where it is made.
 
     `constant` tells what a node is at every call, if that is known; `is_written`, whether somebody writes to the memory of a tensor.
     """
@@ -43,7 +43,7 @@ def unrepeated(
 
 
 def _narrow(node: Node) -> Node:
-    """What a node repeats along dimensions before the last."""
+    """The tensor that a node repeats along dimensions before the last."""
     while node.op == "call_method" and node.target == "expand":
         source, wide = value_of(node.args[0]), value_of(node)
         if source is None or wide is None or source.dim() < 2 or source.shape[-1] != wide.shape[-1]:
@@ -89,7 +89,7 @@ def _made(beside: Node, target: Any, *arguments: Any) -> Node:
 
 
 def traced(node: Node) -> Any:
-    """What a node was traced with; None if it does not say."""
+    """The value that a node was traced with; None if it does not say."""
     return next((node.meta[key] for key in TRACED if key in node.meta), None)
 
 

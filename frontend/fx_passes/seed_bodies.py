@@ -160,7 +160,7 @@ def _is_inlined(target: Any) -> bool:
 
 
 def _inline_checkpoints(body: GraphModule) -> None:
-    """What is checkpointed in a graph that runs again anyway is a part of it like others."""
+    """Inlines the checkpointed regions of a graph that runs again anyway."""
     for node in body.graph.find_nodes(op="call_function", target=higher_order.tag_activation_checkpoint):
         inner = getattr(body, str(node.args[0].target))
         _inline_checkpoints(inner)

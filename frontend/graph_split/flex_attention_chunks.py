@@ -109,8 +109,9 @@ def _attention(
     mask: tuple[Callable, tuple],
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What `flex_attention` returns for queries from `row` on and keys from `column` on: the result, the logarithm to base 2 of the sum of
-    powers, the largest score. `score` and `mask` are functions of indices and captured tensors, and those tensors. In f32 (f64 of f64)."""
+    """Computes the results of `flex_attention` for queries from `row` on and keys from `column` on: the result, the logarithm to base 2 of the
+    sum of powers, the largest score. `score` and `mask` are functions of indices and captured tensors, and those tensors. In f32 (f64 of
+    f64)."""
     working = torch.float64 if q.dtype == torch.float64 else torch.float32
     batch, heads, rows, _ = q.shape
     grouped = (k.shape[1], heads // k.shape[1] * rows)  # all rows that read the same keys are one matrix

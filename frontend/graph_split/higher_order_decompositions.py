@@ -95,7 +95,7 @@ def _with_zeros(node: Node, captured: Sequence[Any], results: Any) -> Any:
 
 
 def attribute(gm: GraphModule, target: str) -> Any:
-    """What `get_attr` of `target` gives."""
+    """The attribute of `gm` that `get_attr` of `target` reads."""
     value: Any = gm
     for name in target.split("."):
         value = getattr(value, name)

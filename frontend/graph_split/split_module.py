@@ -240,7 +240,7 @@ class _PartBuilder:
         return Part(GraphModule(self.gm, self.graph), tuple(self.inputs), outputs)
 
     def _copied(self, x: Node) -> Any:
-        """What stands for `x` among the arguments of the part's nodes."""
+        """The node that stands for `x` among the arguments of the subgraph's nodes."""
         value = x.meta.get("val")
         if is_number(value):
             return self.numbers.of(value)

@@ -22,7 +22,7 @@ class Cut:
 
 
 def called_by(node: Node) -> Any:
-    """What `node` calls: of `with_effects`, which orders calls, what it is given to call."""
+    """The operator that `node` calls: of `with_effects`, which orders calls, the one that it is given."""
     return node.args[1] if node.target is torch.ops.higher_order.with_effects else node.target
 
 

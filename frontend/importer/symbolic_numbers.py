@@ -53,7 +53,7 @@ for _name in FUNCTIONS:
 
 
 def _with_values(made: Any) -> Any:
-    """What `made`, a node or a number, is worth; notes it on all nodes that compute it."""
+    """The value of `made`, a node or a number; notes it on all nodes that compute it."""
     if not isinstance(made, Node):
         return made
     if "val" not in made.meta:

@@ -88,7 +88,7 @@ def symbol_sources(placeholders: Sequence[object]) -> dict[sympy.Symbol, Source]
 
 
 def _solved(placeholders: Sequence[object]) -> tuple[dict[sympy.Symbol, Source], dict[sympy.Expr, Source]]:
-    """What `symbol_sources` gives, and where the expressions stand that cannot be solved for a symbol."""
+    """The result of `symbol_sources`, and the sources of expressions that cannot be solved for a symbol."""
     sources: dict[sympy.Symbol, Source] = {}
     unsolved: dict[sympy.Expr, Source] = {}
     # an integer is the cheapest to read, a stride may be arbitrary where a size is 1
@@ -104,7 +104,7 @@ def _solved(placeholders: Sequence[object]) -> tuple[dict[sympy.Symbol, Source],
 
 
 def _named_sources(placeholders: Sequence[object]) -> dict[sympy.Expr, Source]:
-    """What `symbol_sources` gives; an expression with a symbol that no placeholder gives is there itself, as if it were one."""
+    """The result of `symbol_sources`; an expression with a symbol that no placeholder gives is there itself, as if it were one."""
     sources, unsolved = _solved(placeholders)
     unknown = {found: source for found, source in unsolved.items() if not found.free_symbols <= sources.keys()}
     return {**sources, **unknown}
@@ -291,7 +291,7 @@ def _better(new: Source, old: Source | None) -> bool:
 
 
 def _ranges(values: Sequence[object]) -> dict[sympy.Symbol, ValueRanges]:
-    """What is known about the values of the symbols in `values`."""
+    """The ranges that are known of the symbols in `values`."""
     for value in values:
         numbers = (*value.shape, *value.stride()) if _is_strided(value) else (value,)
         for number in numbers:

@@ -1,4 +1,4 @@
-"""What a fake tensor says about a value of the graph: its torch dialect type, its sizes, and the layout eager gives it."""
+"""Types of fake tensors: the torch dialect type, the sizes, and the layout that eager gives a value."""
 
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What the min-cut partitioner may take for fused: the composite operators that have rules here.
+"""The min-cut partitioner, told that it may fuse the composite operators that have rules here.
 
 The partitioner's own lists know what Inductor decomposes such operators into. It takes an operator that is not on them for one that needs its
 operands in memory, and so saves what could be computed again for nothing. PyTorch's private lists are named here and nowhere else; checked on

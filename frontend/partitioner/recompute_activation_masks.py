@@ -1,4 +1,5 @@
-"""What a normalization's backward reads of the activation after it, computed again from what the normalization read.
+"""Recomputation of activation masks: a normalization's backward computes from the normalization's input whether the activation let an element
+pass.
 
 The backward of `relu(batch_norm(x))` reads `x` anyway, twice: for the sums over each channel and for the gradient. That `relu` let an element
 pass is a few operations on `x` and on what each channel has (mean, deviation, weight, bias). Reading the activation for it, as autograd does,

@@ -1,4 +1,4 @@
-"""What a backward looks for an extreme in: saved by the forward, not computed again.
+"""Operands of extrema: the forward saves the tensor in which the backward looks for the extreme, so that it is not computed again.
 
 The gradient of `x.amax(1)` goes to the elements that equal the result, divided by their number. If the partitioner has `x` computed again from
 what was saved, rounded once more or contracted otherwise than where the result was found, no element may equal it: 0 / 0.
@@ -40,7 +40,7 @@ def save_extremes(graph: Graph) -> int:
 
 
 def _origin(node: Node) -> Node:
-    """What `node` is a view, a copy or the magnitude of."""
+    """The node that `node` is a view, a copy or the magnitude of."""
     while node.target in THROUGH:
         node = node.args[0]
     return node

@@ -92,7 +92,7 @@ _UNPOOLING = (aten.max_unpool2d.default, aten.max_unpool3d.default)  # f(x, inde
 
 
 def ranges(node: Node) -> Iterator[Range]:
-    """What the operator wants of its indices."""
+    """The ranges that the operator requires of its indices."""
     found: list[tuple[Any, Any, int | None, bool]] = []
     if node.target in _ALONG:
         x, dim, index = arguments_of(node)[:3]
@@ -165,7 +165,7 @@ _LINES = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten")
 
 
 def where_of(wanted: Range) -> str:
-    """What the index counts in, with its size as `{size}`."""
+    """The thing that the index counts in, with its size as `{size}`."""
     if wanted.dim is not None:
         return f"dimension {wanted.dim} with size {{size}}"
     return "output volumes of size {size}" if isinstance(wanted.x, tuple) else "a tensor of {size} elements"

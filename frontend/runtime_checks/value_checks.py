@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def value_of(argument: Any) -> Any:
-    """What an argument of a node is worth: a fake tensor, a number."""
+    """The value of a node's argument: a fake tensor, a number."""
     return argument.meta.get("val") if isinstance(argument, Node) else argument
 
 

@@ -81,7 +81,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Setup:
-    """What an author wrote to fill a context; the context is told of the operator's tensors too."""
+    """The function that an author wrote to fill a context; the context is told of the operator's tensors too."""
 
     formula: Callable[..., Any]
 

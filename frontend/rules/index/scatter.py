@@ -246,7 +246,7 @@ def floor_quotient(a: Scalar, b: Scalar) -> Scalar:
 
 
 def identity(reduce: str, dtype: torch.dtype) -> bool | int | float:
-    """What leaves the other operand of `reduce` as it is."""
+    """The identity of `reduce`: the number that leaves the other operand as it is."""
     if reduce == "prod":
         return 1
     if reduce in ("sum", "mean"):

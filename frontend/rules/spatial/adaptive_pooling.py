@@ -47,7 +47,7 @@ class AdaptiveWindows:
         return Expr.get_ceil_div((o + 1) * self.size, self.count)
 
     def guards(self, c: Conversion, o: ir.Value, place: ir.Value) -> list[ir.Value]:
-        """What must hold for `place`, at or after the start of window `o`, to be in it."""
+        """The conditions under which `place`, at or after the start of window `o`, is in it."""
         return [] if self.exact else [compare("lt", place, c.apply([self.end(dim(0))], [o])[0])]
 
 

@@ -40,8 +40,8 @@ def cubic(x: Scalar) -> Scalar:
 
 @dataclass(frozen=True)
 class Window:
-    """What the elements of one resampled dimension are means of. `step`: from one result to the next, in elements of the input;
-    `reach`: half the filter's width; `taps`: how many elements that is at most."""
+    """The windows of one resampled dimension. `step`: from one result to the next, in elements of the input; `reach`: half the filter's width;
+    `taps`: how many elements that is at most."""
 
     size: int
     count: int

@@ -89,7 +89,7 @@ class Sampler:
         return select(empty, low, place), select(empty, 0.0, slope)
 
     def taps(self, c: Conversion, x: Scalar, size: Expr) -> list[Tap]:
-        """What the grid's place `x` reads along a dimension of `size`; slopes are by the grid's place."""
+        """The elements that the grid's place `x` reads along a dimension of `size`; slopes are by the grid's place."""
         scale, x = self.scale(c, size), self.place(c, x, size)
         if self.interpolation == BICUBIC:
             base = x.floor()

@@ -56,7 +56,7 @@ class Windows:
         return window * self.stride + k * self.dilation - self.padding
 
     def guards(self, c: Conversion, place: ir.Value) -> list[ir.Value]:
-        """What must hold for `place` to be in the input; nothing where all windows lie inside."""
+        """The conditions under which `place` is in the input; none where all windows lie inside."""
         conditions = [compare("ge", place, 0)] if self.padding else []
         over = known((self.count - 1) * self.stride + self.reach - self.padding - self.size)
         if over is None or over > 0:
@@ -73,7 +73,7 @@ class Windows:
         return Expr.get_floor_div(place + self.padding, self.stride) - number
 
     def covers(self, c: Conversion, window: ir.Value, place: ir.Value) -> list[ir.Value]:
-        """What must hold for `window`, from `covering`, to exist and to reach `place`."""
+        """The conditions under which `window`, from `covering`, exists and reaches `place`."""
         end = c.apply([dim(0) * self.stride - self.padding + self.reach], [window])[0]
         exists = [compare("ge", window, 0), compare("lt", window, extent(c, self.count))]
         return [*exists, compare("lt", place, end)]

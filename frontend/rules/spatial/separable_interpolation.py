@@ -145,7 +145,7 @@ def like(type_: ir.RankedTensorType, sizes: Sequence[Size], dtype: torch.dtype) 
 
 
 def along(c: Conversion, x: ir.Value, it: Pass, inner: torch.dtype) -> Callable[[Sequence[ir.Value]], Scalar]:
-    """What `it` makes of `x`: index -> element."""
+    """Applies the pass `it` to `x`; returns index -> element."""
     places = table([it.taps, it.count], torch.int64, lambda at: as_integer(it.tap(*at)[0]))
     weights = table([it.taps, it.count], inner, lambda at: it.tap(*at)[1].value)
 

@@ -1,4 +1,4 @@
-"""What a rule requires of arguments that neither a meta function nor a decomposition has looked at.
+"""Requirements of rules on arguments that neither a meta function nor a decomposition has looked at.
 
 A call that eager refuses is left to ATen, which refuses it where it stands, with its own exception; so is one of which it is not known.
 """
