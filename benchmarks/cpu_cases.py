@@ -127,7 +127,7 @@ CASES = [
 
 
 def step(case: Case, run: Callable, inputs: list[torch.Tensor]) -> Callable[[], object]:
-    """What is timed: a call, and for a training case the backward pass with it."""
+    """The timed function: a call, and for a training case the backward pass with it."""
     if not case.train:
         return lambda: run(*inputs)
 

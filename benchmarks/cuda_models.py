@@ -111,7 +111,7 @@ def fill(names: list[str], backends: list[str]) -> None:
 
 
 def cached() -> Counter[str]:
-    """What our disk caches have done in this process: of graphs, and of what AOTAutograd traced."""
+    """The counters of our disk caches in this process: of graphs, and of what AOTAutograd traced."""
     found = counters()
     return Counter(
         {f"{group}: {what}": number for group in ("cache", "traces") for what, number in found[group].items()}

@@ -34,7 +34,7 @@ def compiled(function: Callable[..., Any], backend: str) -> Callable[..., Any]:
 
 
 def runner(case: KernelCase, call: Callable[..., Any], inputs: list[Any]) -> Callable[[], list[torch.Tensor]]:
-    """What is timed: a call, with its backward. Gives outputs and gradients."""
+    """The timed function: a call, with its backward. Gives outputs and gradients."""
     leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
     seeds: list[torch.Tensor] = []
 

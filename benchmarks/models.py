@@ -105,7 +105,8 @@ def child_on_gpu(name: str, backend: str, clock: Callable[[], float]) -> None:
 
 
 def in_fresh_process(name: str, backend: str, what: str, caches: str, clock: str, device: str) -> float:
-    """What `child` prints; compilers keep what they cache in the folder `caches`, where only cached backends find it again."""
+    """Runs `child` in a fresh process; returns the number that it prints. Compilers cache in the folder `caches`, where only cached backends
+    find it again."""
     command = [sys.executable, "-m", "benchmarks.models", "--child", name, "--backends", backend, "--what", what]
     command += ["--clock", clock, "--device", device]
     kept = os.path.join(caches, backend)

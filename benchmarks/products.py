@@ -65,7 +65,7 @@ def nothing_padded() -> Iterator[None]:
 
 
 def first_call(run: Callable[..., Tensor], inputs: list[Tensor], backend: str) -> tuple[Callable[[], Tensor], Tensor]:
-    """What is timed, and what its first call, in which it is compiled, gave."""
+    """The timed function, and the result of its first call, in which it is compiled."""
     torch._dynamo.reset()
     if backend == "eager":
         call = run

@@ -98,7 +98,7 @@ def measure(functions, inputs, rounds, calls):
 
 
 def compiled(name, function):
-    """What each backend has one call."""
+    """`function` as each backend compiles it."""
     functions = {
         "eager": function,
         "inductor": torch.compile(function),
