@@ -1,4 +1,7 @@
-"""How loops run on an NVIDIA GPU where memory runs along them: rows that registers hold are read once, longer ones are walked."""
+"""Row schedules for an NVIDIA GPU: memory runs along the loops.
+
+A row that fits is register-resident, and read once. A longer one is read in steps: a software-pipelined loop over its blocks.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -11,33 +14,41 @@ from .domains import Domain, DomainPlan
 from .machine import LARGE, MOST_WARPS, VECTOR, WARP, power_of_two, warps_of, waste
 from .schedule_form import LoopSchedule
 
-HOLDABLE = 3 / 4  # of the registers of a multiprocessor: what rows may take ...
-CROWDED = 15 / 16  # ... and as several tiles, beside loops around them
-LONGEST = 1 << 14  # elements of a row that is held: of a longer one a program leaves no room for another
-HELD = 16  # elements of a row that a thread has in a tile ...
-HELD_MORE, SHORT = 32, 4096  # ... and of rows up to `SHORT`, and of those whose threads meet once
-ROW, RIDDEN = 2048, 1024  # elements of a program of short rows; where sums of columns go along
-SCANNED = 4096  # elements of a step of a scan, 16 a thread
-# Bytes of shared memory for steps that are read ahead: of a program of scans, two of which share a multiprocessor; of all programs that do,
-# with rows beside columns, whose sums take the registers of so many warps.
-SCAN_STAGED, ROWS_STAGED, BESIDE = 98304, 200 << 10, 16
-SCAN_AHEAD, ROWS_AHEAD = 3, 3  # steps in flight, if that holds them: of rows one more where a program is alone
-EXCHANGED = 3 << 10  # bytes of it that reductions exchange between warps, and that the driver takes, at most
-WORTH_STAGING = 8192  # bytes of a step of rows beside columns
-LATENCY = 64  # bytes of a row that a thread has in flight
-FULL, PART = 32, 8  # warps that leave a multiprocessor to one program, and to several
-# Bytes of rows that are read again, of all programs of a multiprocessor: half of its share of the L2 cache.
-UNDER_WAY = 208 << 10
-# Rows held as several tiles: halvings and elements of one, and their points over those of one tile, at most; where sums of columns
-# go along, the latter of rows longer than `SHORT`.
-FINER, SMALLEST = 3, 128
-FILLED, RIDING_FILLED = 0.8, 0.7
-IDLE = 1.25  # multiprocessors over those that have work, when programs of `FULL` warps run
+# Register-resident rows.
+HOLDABLE = 3 / 4  # of a multiprocessor's registers, at most, for rows of one tile
+CROWDED = 15 / 16  # of a multiprocessor's registers, at most, for rows of several tiles, inside of other loops
+LONGEST = 1 << 14  # elements of a row: a longer one leaves no room for a second program
+HELD = 16  # elements of a thread
+HELD_MORE = 32  # elements of a thread, of rows up to `SHORT`, and where no reduction waits for another
+SHORT = 4096  # elements of a row
+ROW = 2048  # elements of a program of several rows
+RIDDEN = 1024  # elements of a program of several rows, with riding sums of columns
+FINER = 3  # halvings of a tile, at most
+SMALLEST = 128  # elements of a tile, at least
+FILLED = 0.8  # points of several tiles over those of one, at most
+RIDING_FILLED = 0.7  # points of several tiles over those of one, at most, with riding sums of columns
+
+# Rows in steps.
+SCANNED = 4096  # elements of a step of a scan
+LATENCY = 64  # bytes that a thread has in flight
+FULL = 32  # warps of a program that has a multiprocessor to itself
+PART = 8  # warps of a program that shares one, at least
+UNDER_WAY = 208 << 10  # bytes of rows in work that are read again, a multiprocessor: half of its share of the L2 cache
+IDLE = 1.25  # ratio, at most: multiprocessors over those with work; points of whole steps over those of the row
+
+# Software pipelining through shared memory.
+SCAN_STAGED = 98304  # bytes of a program of scans: two share a multiprocessor
+ROWS_STAGED = 200 << 10  # bytes of a multiprocessor, for rows beside columns
+BESIDE = 16  # warps of a multiprocessor, for rows beside columns: sums of columns fill the registers
+SCAN_AHEAD = 3  # stages of a scan, at most
+ROWS_AHEAD = 3  # stages of rows, at most; one more where a program has a multiprocessor to itself
+EXCHANGED = 3 << 10  # bytes of a program that reductions exchange between warps, and that the driver takes, at most
+WORTH_STAGING = 8192  # bytes of a step of rows beside columns, at least
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Of a walk: the warps, the elements of a thread, and the steps that are kept for later walks."""
+    """A step of a row: `warps` of the program, elements of a thread (`each`), register-resident steps (`kept`)."""
 
     warps: int
     each: int
@@ -48,13 +59,16 @@ class _Step:
         return WARP * self.warps * self.each
 
 
-# Of rows of 16-bit numbers that are read again, so many bytes each, the L2 cache holds only a part of those under way: the first steps stay in
-# a quarter of a multiprocessor's registers, and of longer rows all but so many steps, in up to five eighths of them.
-OVERFLOWING, NARROW, KEPT = 1 << 18, 2, _Step(FULL, 8, kept=4)
-REST, MOST_HELD = 10, 10
+# The L2 cache overflows with long rows of 16-bit numbers that are read again: their first steps stay register-resident.
+OVERFLOWING = 1 << 18  # bytes of a row, at least
+NARROW = 2  # bytes of a number
+KEPT = _Step(FULL, 8, kept=4)  # of the shortest such rows: a quarter of the registers
+REST = 10  # steps of a longer row that are read again
+MOST_HELD = 10  # register-resident steps, at most: five eighths of the registers
 
 
 def rows(domain: Domain) -> DomainPlan:
+    """Schedules a domain whose loops run along memory."""
     values = max(1, _held(domain))
     limit, room = int(domain.machine.registers * HOLDABLE) // values, int(domain.machine.registers * CROWDED) // values
     if not any(inner_loops(loop) for loop in domain.inner):
@@ -111,7 +125,7 @@ def rows(domain: Domain) -> DomainPlan:
 
 
 def _fold(domain: Domain, kept: int) -> None:
-    """What walks fold, evict and keep: of loops that walk together one thing, by the reductions among them, for nothing else folds."""
+    """Sets `fold`, `evict` and `kept` of loops in steps. Fused loops have equal ones, which their reductions decide: nothing else folds."""
     walked: dict[int, list[ir.Operation]] = {}
     for loop in domain.lanes:
         if domain.plans[loop].walks(loop):
@@ -128,13 +142,13 @@ def _fold(domain: Domain, kept: int) -> None:
 
 
 def _meet_once(domain: Domain) -> bool:
-    """Whether no reduction of a row waits for another."""
+    """Whether no reduction of a row depends on another: the program's threads synchronize once."""
     reduces = [loop for loop in domain.inner if loop.name == "bascule.reduce"]
     return not any(needs(loop, reduces) for loop in reduces)
 
 
 def _tile(length: int, filled: float) -> int:
-    """Elements of a tile of a row that is held: all of it, or, where several tiles have at most `filled` of its points, of one of those."""
+    """Elements of a tile of a register-resident row: of one tile, or of several, where these have at most `filled` of the points of one."""
     most = power_of_two(length)
     tiles = [most >> n for n in range(FINER + 1) if most >> n >= SMALLEST]
     best = min(tiles, key=lambda tile: (_padded(length, tile), -tile), default=most)
@@ -142,12 +156,12 @@ def _tile(length: int, filled: float) -> int:
 
 
 def _padded(length: int, tile: int) -> int:
-    """The points of as many tiles as hold `length`."""
+    """`length`, rounded up to whole tiles."""
     return -(-length // tile) * tile
 
 
 def _warps(elements: int, tile: int, each: int) -> int:
-    """Of programs with several tiles of a row: the threads of fewer have 16 bytes of each."""
+    """Warps of a program with several tiles a row. Fewer warps, so that a thread loads 16 bytes of each tile."""
     warps = min(MOST_WARPS, power_of_two(-(-elements // (WARP * each))))
     while warps > 1 and tile < WARP * warps * VECTOR // 2 and 2 * elements <= 3 * each * WARP * warps // 2:
         warps //= 2
@@ -155,8 +169,11 @@ def _warps(elements: int, tile: int, each: int) -> int:
 
 
 def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
-    """Rows that are read once are read by programs that share a multiprocessor. What is read again should still be in the L2 cache, so that
-    few rows may be under way: a program of long ones then has a multiprocessor to itself, and as much where there are no more programs."""
+    """The step of rows that do not fit.
+
+    Rows that are read once: programs share a multiprocessor. Rows that are read again should be L2 hits: so few are in work at once, and a
+    program of long rows has a multiprocessor to itself. So has each where there are no more programs than multiprocessors.
+    """
     sm_count = domain.machine.sm_count
     shortest = min((n for n in lengths if n is not None), default=LARGE)
     index = max((i for loop in domain.lanes for i in _indices(loop)), key=lambda i: domain.along[i])
@@ -182,7 +199,7 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
 
 
 def _read_again(domain: Domain) -> int:
-    """Bytes of a row of the buffers that two loops along it read."""
+    """Bytes of a row that a second loop reads again."""
     seen: set[ir.Value] = set()
     again: dict[ir.Value, int] = {}
     for loop, length in zip(domain.lanes, domain.lengths):
@@ -195,7 +212,7 @@ def _read_again(domain: Domain) -> int:
 
 
 def _streams(domain: Domain, access: Access) -> bool:
-    """Whether an access is another at each point of the domain."""
+    """Whether an access varies with the domain: each point reads its own elements."""
     return any(access.varies(index) for index in domain.indices) or not domain.indices
 
 
@@ -204,20 +221,20 @@ def _indices(loop: ir.Operation) -> list[ir.Value]:
 
 
 def _along(loop: ir.Operation, plan: LoopSchedule) -> ir.Value:
-    """The index of a loop that memory runs along."""
+    """The innermost index of a loop, along which memory runs."""
     return _indices(loop)[plan.order[-1]]
 
 
 def _held(domain: Domain) -> int:
-    """How many values a point of the rows has: the buffers that are read along them, and what is reduced at each of their points."""
+    """Values of a point of a row, which registers hold: one a buffer that is read along it, one a reduction inside."""
     along = {index for loop in domain.lanes for index in _indices(loop)}
     read = {a.buffer for a in domain.accesses if not a.stores and any(a.varies(index) for index in along)}
     return len(read) + sum(len(inner_loops(loop)) for loop in domain.lanes)
 
 
 def _stages(domain: Domain, scans: bool, most: int) -> int:
-    """How many steps are read ahead, where shared memory holds them: of walks of scans, and of rows that are walked one by one by programs of
-    which `most` share a multiprocessor."""
+    """Stages of software pipelining, as shared memory allows: of scans in steps, and of loops over rows, whose programs share a
+    multiprocessor, `most` at once."""
     walked = rows = 0
     parts = False
     for loop, plan in domain.plans.items():
@@ -234,14 +251,14 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
         return 1
     together = min(most, -(-(LARGE if domain.points is None else domain.points) // domain.machine.sm_count))
     ahead = ROWS_AHEAD if together > 1 else ROWS_AHEAD + 1
-    # The row at hand is in registers; of one that is walked itself, the step that is needed last is not.
+    # The row in work is register-resident; a row in steps is not, and needs a stage of its own.
     held = 0 if parts else 1
     room = (domain.machine.shared - EXCHANGED) // (rows * together) + held
     return max(1, min(ahead, ROWS_STAGED // (rows * together), room))
 
 
 def _tile_bytes(domain: Domain, access: Access) -> int:
-    """Bytes of a read in a step of its loops, or in all tiles of what is held."""
+    """Bytes that an access reads in one step of its loops; of a register-resident loop, in all of it."""
     plans = [(loop, domain.plans[loop]) for loop in access.loops[1:] if loop in domain.plans]
     points = [(iterations(sizes_of(loop)) or 1) if plan.held else plan.step for loop, plan in plans]
     return access.width * max(points, default=1)
