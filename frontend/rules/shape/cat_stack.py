@@ -9,12 +9,12 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import ir
 
-from ...conversion.context import Conversion
 from ...conversion.index_maps import Expr, dim
 from ...conversion.registry import NoRule, rule
 from ..support.index_values import compare, extent, when
-from ..support.operands import dtype_of_result, index_constant, number_scalar, read
+from ..support.operands import dtype_of_result, index_constant, read
 from ..support.scalars import Scalar, scalar_type
+from .creation import constant
 from .views import wrap_dim
 
 # -- cat and stack ------------------------------------------------------------------------------------------------------
@@ -82,22 +82,17 @@ def stack(c, tensors, number=0):
 # -- new tensors like another ---------------------------------------------------------------------------------------------
 
 
-def filled(c: Conversion, number: bool | int | float) -> ir.Value:
-    dtype = dtype_of_result(c)
-    return c.compute(lambda at: number_scalar(c, number, dtype).value)
-
-
 @rule("aten.new_zeros.default", "aten.new_empty.default", "aten.new_empty_strided.default")
 def new_zeros(c, x, *_):
     """Uninitialised memory is zeros here: a compiled graph computes the same every time."""
-    return filled(c, 0)
+    return constant(c, 0)
 
 
 @rule("aten.new_ones.default")
 def new_ones(c, x, *_):
-    return filled(c, 1)
+    return constant(c, 1)
 
 
 @rule("aten.new_full.default")
 def new_full(c, x, size, number, *_):
-    return filled(c, number)
+    return constant(c, number)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from bascule.dialect.ir import builders
 from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import shape_of
 from bascule.dialect.mlir import arith, ir
@@ -12,10 +11,10 @@ from bascule.dialect.mlir import arith, ir
 from ...conversion.context import Conversion
 from ...conversion.index_maps import Expr, delinearize, dim, linearize, same_size
 from ...conversion.registry import rule
-from ..support.index_values import both, compare, when
-from ..support.operands import finish, floats_only, read, tensor_dtype
-from ..support.scalars import Scalar, opmath, scalar_type
-from .pooling import divided, largest, lowest, product, sum_over_windows, where_chosen
+from ..support.index_values import compare
+from ..support.operands import floats_only, read, tensor_dtype
+from ..support.scalars import opmath
+from .pooling import average, divided, largest, lowest, product, sum_over_windows, value_where, where_chosen
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class AdaptiveWindows:
         return [] if self.exact else [compare("lt", place, c.apply([self.end(dim(0))], [o])[0])]
 
 
-def windows_of(sizes: Sequence[Expr], counts: Sequence[Expr], rank: int) -> list[AdaptiveWindows]:
+def adaptive_windows(sizes: Sequence[Expr], counts: Sequence[Expr], rank: int) -> list[AdaptiveWindows]:
     return [AdaptiveWindows(size, count) for size, count in zip(sizes[-rank:], counts[-rank:])]
 
 
@@ -60,12 +59,7 @@ def element(c, x: ir.Value, windows, at, k, inner: torch.dtype, outside: float |
     rank, lead = len(windows), len(at) - len(windows)
     places = c.apply([w.start(dim(lead + i)) + dim(lead + rank + i) for i, w in enumerate(windows)], [*at, *k])
     guards = [g for w, o, place in zip(windows, at[lead:], places) for g in w.guards(c, o, place)]
-    return when(
-        both(guards),
-        scalar_type(inner),
-        lambda: read(x, [*at[:lead], *places]).to(inner).value,
-        lambda: Scalar.constant(outside, inner).value,
-    )
+    return value_where(guards, inner, lambda: read(x, [*at[:lead], *places]), outside)
 
 
 def count_of(c: Conversion, windows: Sequence[AdaptiveWindows], at: Sequence[ir.Value]) -> ir.Value | int:
@@ -93,16 +87,15 @@ def adaptive_avg_pool3d(c, x, _):
 
 
 def adaptive_average(c: Conversion, x: ir.Value, rank: int) -> ir.Value:
-    dtype, windows = tensor_dtype(x), windows_of(shape_of(x), c.result_sizes[0], rank)
+    dtype, windows = tensor_dtype(x), adaptive_windows(shape_of(x), c.result_sizes[0], rank)
     inner = opmath(dtype)
-
-    def body(at):
-        (total,) = builders.reduce(
-            "sum", [w.longest for w in windows], scalar_type(inner), lambda k: element(c, x, windows, at, k, inner, 0)
-        )
-        return finish(c, divided(Scalar(total, inner), count_of(c, windows, at[-rank:])), dtype)
-
-    return c.compute(body)
+    return average(
+        c,
+        dtype,
+        [w.longest for w in windows],
+        lambda at: lambda k: element(c, x, windows, at, k, inner, 0),
+        lambda at: count_of(c, windows, at[-rank:]),
+    )
 
 
 @rule("aten.adaptive_max_pool2d.default")
@@ -119,7 +112,7 @@ def adaptive_max_pool3d(c, x, _):
 
 def adaptive_max(c: Conversion, x: ir.Value, rank: int) -> list[ir.Value]:
     sizes, dtype = shape_of(x), tensor_dtype(x)
-    windows, inner, lead = windows_of(sizes, c.result_sizes[0], rank), opmath(dtype), len(sizes) - rank
+    windows, inner, lead = adaptive_windows(sizes, c.result_sizes[0], rank), opmath(dtype), len(sizes) - rank
     shape = [w.longest for w in windows]
 
     def elements(at):
@@ -135,7 +128,7 @@ def adaptive_max(c: Conversion, x: ir.Value, rank: int) -> list[ir.Value]:
 
 def adaptive_sum(c: Conversion, grad: ir.Value, rank: int, value: Callable) -> ir.Value:
     """Each element of the input: the sum of `value` over its windows, which are adaptive windows with sizes exchanged."""
-    windows = windows_of(c.result_sizes[0], shape_of(grad), rank)
+    windows = adaptive_windows(c.result_sizes[0], shape_of(grad), rank)
     exchanged = {w: AdaptiveWindows(w.count, w.size) for w in windows}
     return sum_over_windows(
         c,
@@ -158,7 +151,7 @@ def adaptive_avg_pool3d_backward(c, grad, x):
 
 
 def adaptive_average_backward(c: Conversion, grad: ir.Value, rank: int) -> ir.Value:
-    windows, inner = windows_of(c.result_sizes[0], shape_of(grad), rank), opmath(tensor_dtype(grad))
+    windows, inner = adaptive_windows(c.result_sizes[0], shape_of(grad), rank), opmath(tensor_dtype(grad))
 
     def value(window, at):
         return divided(read(grad, window).to(inner), count_of(c, windows, window[-rank:]))

@@ -1,7 +1,7 @@
 """Windows laid out as columns, and columns added up again: im2col, col2im, the backward of `Tensor.unfold`."""
 
 from bascule.dialect.ir import builders
-from bascule.dialect.ir.shapes import expr, shape_of
+from bascule.dialect.ir.shapes import shape_of
 
 from ...conversion.index_maps import Expr, delinearize, dim, dims, linearize
 from ...conversion.registry import rule
@@ -9,16 +9,16 @@ from ..shape.views import wrap_dim
 from ..support.index_values import both, compare, extent, when
 from ..support.operands import finish, floats_only, read, tensor_dtype
 from ..support.scalars import Scalar, opmath, scalar_type
-from .pooling import Windows
+from .pooling import Windows, value_where, windows_of
 
 
-def windows_of(sizes, kernel, dilation, padding, stride) -> list[Windows]:
+def image_windows(sizes, kernel, dilation, padding, stride) -> list[Windows]:
     """The windows along the last two dimensions of an image of `sizes`."""
-    windows = []
-    for size, k, d, p, s in zip(sizes[-2:], kernel, dilation, padding, stride):
-        count = Expr.get_floor_div(expr(size) + (2 * p - d * (k - 1) - 1), s) + 1
-        windows.append(Windows(expr(size), count, k, s, p, d))
-    return windows
+    counts = [
+        Expr.get_floor_div(size + (2 * p - d * (k - 1) - 1), s) + 1
+        for size, k, d, p, s in zip(sizes[-2:], kernel, dilation, padding, stride)
+    ]
+    return windows_of(sizes, counts, kernel, stride, padding, dilation, 2)
 
 
 @rule("aten.im2col.default")
@@ -26,7 +26,7 @@ def windows_of(sizes, kernel, dilation, padding, stride) -> list[Windows]:
 def im2col(c, x, kernel, dilation, padding, stride):
     """[batch, channel * kernel, window] of an image [batch, channel, row, column]; zeros outside it."""
     sizes, dtype = shape_of(x), tensor_dtype(x)
-    windows = windows_of(sizes, kernel, dilation, padding, stride)
+    windows = image_windows(sizes, kernel, dilation, padding, stride)
     lead = len(sizes) - 3
     channel, *inside = delinearize(dim(lead), [sizes[lead], *kernel], lead + 2)
     window = delinearize(dim(lead + 1), [w.count for w in windows], lead + 2)
@@ -49,7 +49,7 @@ def im2col(c, x, kernel, dilation, padding, stride):
 def col2im(c, x, output_size, kernel, dilation, padding, stride):
     """Each element of the image: the sum over the elements of columns that show it."""
     sizes, dtype = c.result_sizes[0], tensor_dtype(x)
-    windows = windows_of(sizes, kernel, dilation, padding, stride)
+    windows = image_windows(sizes, kernel, dilation, padding, stride)
     lead, inner = len(sizes) - 3, opmath(dtype)
     # Element `k` of a window shows `place` if place + padding - k * dilation is a multiple of the stride.
     starts = [dim(lead + 1 + i) + w.padding - dim(lead + 3 + i) * w.dilation for i, w in enumerate(windows)]
@@ -64,12 +64,7 @@ def col2im(c, x, output_size, kernel, dilation, padding, stride):
                 guards += [compare("ge", window, 0), compare("lt", window, extent(c, w.count))]
                 if w.stride != 1:
                     guards.append(compare("eq", c.apply([Expr.get_mod(start, w.stride)], [*at, *k])[0], 0))
-            return when(
-                both(guards),
-                scalar_type(inner),
-                lambda: read(x, c.apply([*dims(lead), row, column], [*at, *k])).to(inner).value,
-                lambda: Scalar.constant(0, inner).value,
-            )
+            return value_where(guards, inner, lambda: read(x, c.apply([*dims(lead), row, column], [*at, *k])))
 
         (total,) = builders.reduce("sum", kernel, scalar_type(inner), term)
         return finish(c, Scalar(total, inner), dtype)
@@ -91,12 +86,8 @@ def unfold_backward(c, grad, input_sizes, number, size, step):
         def term(k):
             (window,) = c.apply([windows.covering(dim(0), dim(1))], [at[number], *k])
             (inside,) = c.apply([dim(0) - dim(1) * step], [at[number], window])
-            return when(
-                both(windows.covers(c, window, at[number])),
-                scalar_type(inner),
-                lambda: read(grad, [*at[:number], window, *at[number + 1 :], inside]).to(inner).value,
-                lambda: Scalar.constant(0, inner).value,
-            )
+            guards = windows.covers(c, window, at[number])
+            return value_where(guards, inner, lambda: read(grad, [*at[:number], window, *at[number + 1 :], inside]))
 
         (total,) = builders.reduce("sum", [windows.cover], scalar_type(inner), term)
         return finish(c, Scalar(total, inner), dtype)

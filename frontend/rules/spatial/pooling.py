@@ -86,6 +86,18 @@ def windows_of(sizes, counts, kernel: Ints, stride: Ints, padding: Ints, dilatio
     return [Windows(size, count, *rest) for size, count, rest in zip(sizes[-rank:], counts[-rank:], given)]
 
 
+def value_where(
+    guards: Sequence[ir.Value], inner: torch.dtype, value: Callable[[], Scalar], otherwise: float | int = 0
+) -> ir.Value:
+    """`value()` as `inner` where all of `guards` hold, the number `otherwise` elsewhere."""
+    return when(
+        both(guards),
+        scalar_type(inner),
+        lambda: value().to(inner).value,
+        lambda: Scalar.constant(otherwise, inner).value,
+    )
+
+
 def lowest(dtype: torch.dtype) -> int | float:
     return float("-inf") if dtype.is_floating_point else torch.iinfo(dtype).min
 
@@ -112,12 +124,7 @@ def element(c: Conversion, x: ir.Value, windows, at, k, inner: torch.dtype, outs
     rank, lead = len(windows), len(at) - len(windows)
     places = c.apply([w.place(dim(lead + i), dim(lead + rank + i)) for i, w in enumerate(windows)], [*at, *k])
     guards = [g for w, place in zip(windows, places) for g in w.guards(c, place)]
-    return when(
-        both(guards),
-        scalar_type(inner),
-        lambda: read(x, [*at[:lead], *places]).to(inner).value,
-        lambda: Scalar.constant(outside, inner).value,
-    )
+    return value_where(guards, inner, lambda: read(x, [*at[:lead], *places]), outside)
 
 
 def largest(
@@ -184,12 +191,7 @@ def sum_over_windows(
             index = [covering(w, dim(lead + i), dim(lead + rank + i)) for i, w in enumerate(windows)]
             chosen = c.apply(index, [*at, *numbers])
             guards = [g for w, o, p in zip(windows, chosen, at[lead:]) for g in covers(c, w, o, p)]
-            return when(
-                both(guards),
-                scalar_type(inner),
-                lambda: value([*at[:lead], *chosen], at).to(inner).value,
-                lambda: Scalar.constant(0, inner).value,
-            )
+            return value_where(guards, inner, lambda: value([*at[:lead], *chosen], at))
 
         (total,) = builders.reduce("sum", cover, scalar_type(inner), term)
         return finish(c, Scalar(total, inner), dtype)
@@ -277,13 +279,28 @@ def avg_pool(c: Conversion, x: ir.Value, kernel, stride, padding, include_pad, o
     sizes, dtype = shape_of(x), tensor_dtype(x)
     windows = windows_of(sizes, c.result_sizes[0], kernel, stride, padding, [1], rank)
     lead, inner = len(sizes) - rank, opmath(dtype)
+    return average(
+        c,
+        dtype,
+        [w.kernel for w in windows],
+        lambda at: lambda k: element(c, x, windows, at, k, inner, 0),
+        lambda at: divisor(c, windows, at[lead:], include_pad, override),
+    )
+
+
+def average(
+    c: Conversion,
+    dtype: torch.dtype,
+    sizes: Sequence[Expr | int],
+    elements: Elements,
+    count: Callable[[list[ir.Value]], ir.Value | int],
+) -> ir.Value:
+    """The sums of windows of `sizes` by the `count` of what each has. `elements` are in the dtype that those of `dtype` are computed in."""
+    inner = opmath(dtype)
 
     def body(at):
-        (total,) = builders.reduce(
-            "sum", [w.kernel for w in windows], scalar_type(inner), lambda k: element(c, x, windows, at, k, inner, 0)
-        )
-        count = divisor(c, windows, at[lead:], include_pad, override)
-        return finish(c, divided(Scalar(total, inner), count), dtype)
+        (total,) = builders.reduce("sum", sizes, scalar_type(inner), elements(at))
+        return finish(c, divided(Scalar(total, inner), count(at)), dtype)
 
     return c.compute(body)
 

@@ -10,10 +10,9 @@ from functools import cache, partial
 from ..elementwise.pointwise import register_unary
 from ..support.operands import Emit
 from ..support.scalars import Scalar, polynomial, select
-from .gamma_erf import in_double
+from .gamma_erf import EULER, in_double
 
 NEAR = 25.0  # the power series of I up to here, the asymptotic series from here
-EULER = 0.57721566490153286
 
 
 @cache

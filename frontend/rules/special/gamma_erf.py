@@ -11,6 +11,7 @@ from ..elementwise.pointwise import register_unary
 from ..support.operands import Emit
 from ..support.scalars import Scalar, polynomial, select
 
+EULER = 0.57721566490153286  # Euler's constant
 SQRT_HALF = math.sqrt(0.5)
 SHIFT = 8  # the asymptotic series below are good to 1e-15 from here on
 

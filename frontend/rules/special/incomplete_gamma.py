@@ -18,13 +18,12 @@ from ...conversion.registry import rule
 from ..support.operands import dtype_of_result, elementwise
 from ..support.scalars import Scalar, polynomial, select
 from ..support.while_loops import repeat
-from .gamma_erf import STIRLING, in_double, lgamma
+from .gamma_erf import EULER, STIRLING, in_double, lgamma
 
 MODERATE = 10.0  # an `a` up to which gamma(a + 1) is taken as it is, and beyond which by Stirling's series
 SMALL = 1.5  # an x up to which Q has a power series ...
 SMALL_TERMS = 24  # ... of so many terms
 CLOSE = 0.4  # a distance of x / a from 1 up to which its logarithm would cancel
-EULER = 0.57721566490153286
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,8 @@
 """Values of element types, one or a vector of them: constants, selects, conversions."""
 
-from bascule.dialect.mlir import ir
+from bascule.dialect.mlir import arith, ir
 
 from .builder import Builder
-
-PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
-FLOAT_PREDICATES = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7, "ueq": 8, "ugt": 9, "uge": 10}
-FLOAT_PREDICATES |= {"ult": 11, "ule": 12, "une": 13, "uno": 14}
 
 
 def element(type_: ir.Type) -> ir.Type:
@@ -61,7 +57,7 @@ class Scalars:
 
     def compare(self, predicate: str, x: ir.Value, y: ir.Value) -> ir.Value:
         floating = is_float(x.type)
-        number = (FLOAT_PREDICATES if floating else PREDICATES)[predicate]
+        number = arith.CmpFPredicate[predicate.upper()] if floating else arith.CmpIPredicate[predicate]
         attributes = {"predicate": ir.IntegerAttr.get(self.b.i64, number)}
         name = "arith.cmpf" if floating else "arith.cmpi"
         return self.b.value(name, like(x.type, self.b.i1), [x, y], attributes, self.level)

@@ -8,10 +8,7 @@ loads too: Triton leaves those where they stand, and reads a layer norm's weight
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from bascule.dialect.mlir import ir
-
-PREDICATES = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
-FLOAT_PREDICATES = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7, "uno": 14}
+from bascule.dialect.mlir import arith, ir
 
 
 def element(type_: ir.Type) -> ir.Type:
@@ -149,7 +146,7 @@ class Builder:
 
     def compare(self, predicate: str, x: ir.Value, y: ir.Value) -> ir.Value:
         floats = isinstance(element(x.type), ir.FloatType)
-        number = (FLOAT_PREDICATES if floats else PREDICATES)[predicate]
+        number = arith.CmpFPredicate[predicate.upper()] if floats else arith.CmpIPredicate[predicate]
         attributes = {"predicate": ir.IntegerAttr.get(self.i64, number)}
         return self.value("arith.cmpf" if floats else "arith.cmpi", like(x.type, self.i1), [x, y], attributes)
 

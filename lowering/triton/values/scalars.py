@@ -12,7 +12,8 @@ from .approximations import APPROXIMATE
 from .builder import Builder, element, like
 from .libdevice import LIBDEVICE
 
-FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)  # bytes in memory; what a GPU of capability 89 converts
+# Bytes in memory; what a GPU of capability 89 converts. None converts the types ending in FNUZ, which kernels for a CPU take.
+FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
 NARROW = (ir.F16Type, ir.BF16Type, *FLOAT8)
 
 SAME = {
