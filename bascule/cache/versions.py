@@ -1,6 +1,5 @@
 """The versions of everything that decides what is compiled: a part of each key of the disk cache. Nothing here needs a compiler."""
 
-import os
 import sys
 from functools import cache
 from hashlib import sha256
@@ -11,20 +10,15 @@ import torch
 
 from bascule import BEGAN
 from bascule.frontend.aot.graph_key import NotKeyed
+from bascule.lowering.environment import changing_environment
 from bascule.runtime.kernels.processor import instruction_sets, vendor
 
 LAYERS = ("bascule", *(f"bascule.{layer}" for layer in ("frontend", "dialect", "lowering", "runtime")))
-# Environment variables that change what Triton and LLVM compile.
-_CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
-_PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
 
 
 def versions() -> dict[str, str]:
     """Of PyTorch, Python, Triton, MLIR, of our own code, of the processor. Raises `NotKeyed`."""
-    environment = {
-        name: value for name, value in os.environ.items() if name.startswith(_CHANGING) and name not in _PLACES
-    }
-    return {**_installed(), "environment": str(sorted(environment.items()))}
+    return {**_installed(), "environment": str(sorted(changing_environment().items()))}
 
 
 @cache

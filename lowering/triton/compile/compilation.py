@@ -18,6 +18,7 @@ from bascule.dialect.interrupts import pass_on
 from bascule.dialect.scheduling.gpu import clusters
 from bascule.dialect.scheduling.gpu.machine import SHARED
 
+from ...environment import changing_environment
 from ...refusals import Refuse, reraise
 from ...threads import start
 from ..kernels.triton_kernel import TritonKernel
@@ -25,10 +26,6 @@ from ..values.dependent_launch import for_capability, waits
 from . import ptxas
 from .kernel_cache import KernelCache, MachineCode, key_of
 from .ptx_edits import reassemble
-
-# Environment variables that change what Triton compiles, or that it is to compile, and not only where it keeps files.
-CHANGING = ("TRITON_", "PTXAS_OPTIONS", "DISABLE_PTXAS_OPT", "LLVM_", "USE_IR_LOC")
-PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR")
 
 
 def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
@@ -120,10 +117,6 @@ def triton_version() -> str:
         return triton.__version__
 
 
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith(CHANGING) and name not in PLACES}
-
-
 def _threads() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0))
@@ -158,7 +151,7 @@ class Compiling:
 def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: KernelCache | None = None) -> Compiling:
     """`compile_kernels`, which does not wait for Triton."""
     cache = cache or KernelCache(None)
-    conditions = {"triton": triton_version(), "capability": capability, "environment": _environment()}
+    conditions = {"triton": triton_version(), "capability": capability, "environment": changing_environment()}
     keys = {
         k.name: key_of(k.ttir, **conditions, **_options(k), resident=k.resident, cluster=k.cluster) for k in kernels
     }
