@@ -8,11 +8,12 @@ from torch.utils._pytree import tree_leaves
 
 from bascule.frontend.fx.stack_traces import location_of
 
+from ..dialect.ir.attribute_names import HOST_INPUTS, HOST_OUTPUTS
 from ..dialect.ir.functions import graph_functions
 from ..dialect.mlir import ir
 from ..errors import UnsupportedError
 
-DEVICE, HOST_INPUTS, HOST_OUTPUTS = "bascule.device", "bascule.host_inputs", "bascule.host_outputs"
+DEVICE = "bascule.device"
 KINDS = ("cpu", "cuda")
 CPU = torch.device("cpu")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from bascule.dialect.errors import CompilerError
 from bascule.dialect.ir import shapes
+from bascule.dialect.ir.attribute_names import LAYOUT
 from bascule.dialect.ir.functions import SHAPE, SHAPES, Externs, graph_functions
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import func, ir
@@ -63,7 +64,7 @@ class _Function:
         types, attributes = [], []
         for number, argument in enumerate(block.arguments):
             kept = {named.name: named.attr for named in given[number]} if given else {}
-            layout, sizes = kept.pop("bascule.layout", None), kept.get(SHAPE)
+            layout, sizes = kept.pop(LAYOUT, None), kept.get(SHAPE)
             if isinstance(argument.type, ir.IndexType):
                 type_ = argument.type
             else:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir import OperandAttr
+from bascule.dialect.ir.attribute_names import LAYOUT
 from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.functions import (
     ANY_STRIDES,
@@ -231,7 +232,7 @@ def _argument_attributes(types: TensorTypes, value: torch.Tensor, node: Node, co
     layout = types.layout(value)
     attributes: dict[str, ir.Attribute] = {}
     if layout is not None:
-        attributes["bascule.layout"] = layout
+        attributes[LAYOUT] = layout
     if types.is_dynamic(value):
         attributes[SHAPE] = types.shape(value)
     if constant:

@@ -1,14 +1,16 @@
 """Which buffers a program gives its kernels at addresses that are not multiples of 16 bytes."""
 
 from bascule.dialect.analysis.memory.buffers import ALIASES, Sizes
+from bascule.dialect.ir.attribute_names import UNALIGNED
 from bascule.dialect.ir.functions import functions, graph_functions, kernel_op
 from bascule.dialect.ir.shapes import expr
 from bascule.dialect.mlir import ir
 
 from .buffer_places import displacement
 
-ALIGNMENT = 16  # bytes: of inputs (they are copied where they are not), of allocations, of places in the arena
-UNALIGNED = "bascule.unaligned"  # on an argument of a kernel function
+# Bytes: of inputs, of allocations, of places in the arena. `runtime/memory/alignment.py` has the number too, and sees to inputs: neither layer
+# may import the other.
+ALIGNMENT = 16
 
 
 def mark_unaligned(module: ir.Module) -> None:

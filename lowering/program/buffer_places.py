@@ -12,7 +12,6 @@ from bascule.dialect.mlir import ir
 from .expressions import python_of, sizes_of
 from .source import Source
 
-ARENA, MEMORY = "bascule.arena", "bascule.memory"
 LONG = 16  # characters from which an offset gets a name
 
 

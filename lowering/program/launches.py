@@ -10,6 +10,7 @@ from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
+from .alignment import ALIGNMENT
 from .expressions import python_of
 from .module_writer import ModuleWriter
 
@@ -233,7 +234,7 @@ class Runs:
         lines = [f"    {name}_p = {name}.data_ptr()" for name in used]
         checked = [name for name in used if name in names]
         if checked:
-            lines += _wrapped("    if (", " | ".join(f"{name}_p" for name in checked), ") & 15:")
+            lines += _wrapped("    if (", " | ".join(f"{name}_p" for name in checked), f") & {ALIGNMENT - 1}:")
             lines += _wrapped("        return realigned(call, [", ", ".join(names), "],")
             positions = ", ".join(str(names.index(name)) for name in checked)
             written = ", ".join(str(names.index(name)) for name in checked if name in writer.written)

@@ -3,6 +3,7 @@
 from textwrap import wrap
 
 from bascule.dialect.ir import builders, symbol_sources
+from bascule.dialect.ir.attribute_names import HOST_INPUTS
 from bascule.dialect.ir.computed_symbols import python_text
 from bascule.dialect.ir.functions import ANY_STRIDES, CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
 from bascule.dialect.mlir import ir
@@ -10,8 +11,6 @@ from bascule.dialect.mlir import ir
 from .buffer_places import Places
 from .expressions import python_of
 from .source import Source
-
-HOST_INPUTS = "bascule.host_inputs"
 
 
 class Signature:

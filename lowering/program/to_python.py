@@ -6,6 +6,7 @@ from textwrap import wrap
 from bascule.dialect.analysis.memory.buffers import bytes_of, root_of, strides
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
+from bascule.dialect.ir.attribute_names import ARENA, HOST_OUTPUTS, MEMORY
 from bascule.dialect.ir.functions import (
     BEGINS,
     OUTPUTS,
@@ -22,13 +23,12 @@ from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from .aten_calls import CHECK_INDEX, AtenFunction, number_text
-from .buffer_places import ARENA, MEMORY, Kept
+from .buffer_places import Kept
 from .checks import UNCHECKED, Checks
 from .expressions import python_of
 from .launches import WIDTH, Calls, Launcher, Plans, Runs
 from .module_writer import ModuleWriter
 
-HOST_OUTPUTS = "bascule.host_outputs"
 REUSED = (
     1 << 20
 )  # bytes from which `runtime/memory/result_block_pool.py` is asked whether a result on a CPU lies where another did

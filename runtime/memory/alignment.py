@@ -8,7 +8,7 @@ import torch
 from ..boxed import Boxed
 from .extents import extent
 
-ALIGNMENT = 16  # bytes: the widest load
+ALIGNMENT = 16  # bytes: the widest load; `lowering/program/alignment.py` counts on it
 
 
 def aligned(tensor: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from ...analysis.memory.buffers import ALIASES, Sizes, bytes_of, moved_by, root_
 from ...analysis.memory.in_place import InPlace
 from ...analysis.memory.liveness import Buffer, buffers_of
 from ...ir import builders
+from ...ir.attribute_names import ARENA, MEMORY
 from ...ir.attributes import i64
 from ...ir.functions import DIES, EXTERN, OVER, graph_functions, is_extern, kernel_op
 from ...ir.shapes import constant, expr, row_major, size_map, symbol_count
@@ -18,7 +19,6 @@ from ...mlir import arith, ir, memref
 from ..base import BUFFERS, Pass, check_target
 from .choose_products import LINEAR
 
-ARENA, MEMORY = "bascule.arena", "bascule.memory"
 SYMBOL = 64  # the size assumed of a symbol: only what is allocated apart depends on it
 
 

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from bascule.dialect.analysis.bodies.structural_equality import form_of
+from bascule.dialect.ir.attribute_names import UNALIGNED
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
 from bascule.dialect.ir.shapes import constant, expr, size_map
@@ -33,7 +34,6 @@ from ..values.tiles import Axis, Tile
 from .loops import Emitter
 from .schedule import schedule_of
 
-UNALIGNED = "bascule.unaligned"  # on an argument of the kernel function: its address may be any
 GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
 RESIDENT, CLUSTER = "bascule.resident", "bascule.cluster"
 DIVISIBILITY = 16  # bytes

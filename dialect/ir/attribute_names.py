@@ -1,0 +1,11 @@
+"""Names of attributes by which one layer or stage tells another, beside those of functions (`functions.py`), which is where most of them are."""
+
+# Of graph functions.
+HOST_INPUTS = "bascule.host_inputs"  # numbers of tensors on the CPU that a graph on another device takes ...
+HOST_OUTPUTS = "bascule.host_outputs"  # ... and returns
+MEMORY = "bascule.memory"  # bytes of intermediates: {asked, arena, live}
+# Of the arguments of functions.
+LAYOUT = "bascule.layout"  # of a tensor at the torch stage, if it is not row-major and static
+UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any
+# Of a `memref.alloc`.
+ARENA = "bascule.arena"  # it is where intermediates lie
