@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Stamped by what it was installed from, so that a changed constraint or native source reinstalls.
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint lit pytest soak docs clean
+.PHONY: demo test lint lit pytest soak docs wheel clean
 
 demo: $(READY)
 	$(BIN)/python -m benchmarks.demo
@@ -27,6 +27,10 @@ pytest: $(READY)
 soak: $(READY)
 	$(BIN)/python -m tests.generators
 
+# Wheels, in dist, tested in clean environments on every Python at hand.
+wheel: $(READY)
+	$(BIN)/python -m tests.packaging
+
 docs: $(READY)
 	$(BIN)/python -m bascule.dialect.tools.reference --write docs/dialect.md
 
@@ -38,4 +42,4 @@ $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard runtime/nativ
 	touch $@
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist
