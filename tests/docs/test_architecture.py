@@ -1,4 +1,4 @@
-"""What docs/*.md and README.md name is there: files, folders, the passes in their order, `make` targets."""
+"""What README.md, CONTRIBUTING.md and docs/*.md name is there: files, folders, the passes in their order, `make` targets."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from bascule.pipelines import DEFAULT, STAGES
 
 ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 # Where a path in a document may begin.
 FOLDERS = (
     "",
@@ -22,7 +23,7 @@ FOLDERS = (
 )
 
 
-@pytest.mark.parametrize("document", ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_files_are_there(document):
     told = re.findall(r"`([\w/.]+(?:\.(?:py|pyi|cpp|h|md)|/))(?::\w+)?`", (ROOT / document).read_text())
     missing = {path for path in told if not any((ROOT / folder / path).exists() for folder in FOLDERS)}
@@ -30,7 +31,7 @@ def test_files_are_there(document):
 
 
 def test_links_lead_somewhere():
-    for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for document in map(ROOT.joinpath, DOCUMENTS):
         for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             assert (document.parent / link).exists(), (document, link)
 

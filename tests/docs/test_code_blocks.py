@@ -1,4 +1,4 @@
-"""The fenced blocks of README.md and docs/*.md run, in their order, in an empty folder, as a new user would run them.
+"""The fenced blocks of README.md, CONTRIBUTING.md and docs/*.md run, in their order, in an empty folder, as a new user would run them.
 
 A block whose first line is a comment that names a file is that file; other `python` blocks of a document are one session; `sh` blocks are
 commands. `sh gpu` needs a GPU: its programs are checked to know their parameters. `sh install` would fetch packages: what it names is checked to
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 LANGUAGES = {"python", "sh", "sh gpu", "sh install", "mlir", "toml", "mermaid"}
 
 
