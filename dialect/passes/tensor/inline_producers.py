@@ -1,4 +1,4 @@
-"""The pass `inline-producers`: pointwise computes move into the bodies that read them."""
+"""The pass `inline-producers`: fuses pointwise producers into their consumers."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,28 +17,35 @@ from ...ir.types import byte_width
 from ...mlir import ir
 from ..base import VALUES, Pass
 
-CHEAP = 6  # work (additions) of a body that is worth repeating rather than keeping its result in memory
-SUMMED = 24  # the same of what a GPU sums along columns: it does so much, on every element of two tensors, while it waits for memory
+# Work is counted in additions.
+CHEAP = 6  # work of an element, at most, that is repeated rather than stored
+SUMMED = (
+    24  # work of an element, at most, that a GPU repeats in sums of columns: it hides behind their reads of two tensors
+)
 BYTE = 1.0  # work that takes as long as moving a byte to or from memory
-SMALL = 1 << 18  # bytes of a tensor that stays in a cache: reading it again is free
+SMALL = 1 << 18  # bytes of a tensor, at most, that stays in a cache: reading it again is free
 
 
 @dataclass(frozen=True)
 class InlineProducers(Pass):
     """Takes the tensor stage; leaves fewer computes, with larger bodies.
 
-    A pointwise compute is inlined into its consumers where that is no loss: it has one consumer, which asks for each
-    element about once; or it is cheap to repeat, reading no more than one would read of its result. A compute whose result is needed in memory
-    anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. Computes that hold a reduction are left to
-    `form-kernels`, but for windows of up to `max-window` elements asked for once; not by a scan on a GPU, where a step of one holds no loops. On
-    `target` cpu, whose vectors read at places from data one element after the other, a compute that does so is not repeated. No body grows
+    Inlines a pointwise compute into its consumers where that is no loss:
+
+    - one consumer reads each element about once; or
+    - it is cheap to repeat, and reads no more bytes than its result has.
+
+    A result that is needed in memory anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. A
+    compute with a reduction is left to `form-kernels`, unless it is a window of up to `max-window` elements that is read once. A scan on a GPU
+    takes no such window: its steps hold no loops. On `target` cpu a gather is not repeated: vectors gather element by element. No body grows
     beyond `max-ops` ops or reads more than `max-reads` tensors.
 
-    On `target` cuda a cheap compute whose sums one reader waits for (the gradient of a relu before a batch norm) is inlined into the sums
-    and the reader if that costs no more than its result written once and read by both: rows need not be cut to be summed while near. So is one
-    whose reductions all other readers wait for through a call (the gate of a squeeze and excitation), which no kernel holds together with them.
-    What one kernel reads, and another after a call (a residual), is not stored for the other where no more bytes are moved: then it is not
-    rounded either.
+    On `target` cuda three kinds of cheap computes are repeated instead of stored, where that moves no more bytes:
+
+    - one reader waits for sums of columns of it (the gradient of a relu before a batch norm): it is inlined into the sums and that reader, and
+      rows need not be split so that both find them in a cache;
+    - some readers reduce it, and all others wait for these through a call (the gate of a squeeze and excitation): no kernel holds both;
+    - one kernel reads it, and one more after a call (a residual): it is not stored for that one, nor rounded.
     """
 
     name: ClassVar[str] = "inline-producers"
@@ -56,24 +63,24 @@ class InlineProducers(Pass):
 
 
 class _Graph:
-    """One graph function: its bodies as they would be after the inlining decided so far."""
+    """One graph function; `bodies` are counted as if what is decided so far were inlined."""
 
     def __init__(self, options: InlineProducers, graph: ir.Operation, simplifier: Simplifier):
         self.options, self.graph = options, graph
         self.indexing = Indexing(builders.symbols_of(graph), simplifier)
         ops = [view.operation for view in graph.regions[0].blocks[0].operations]
-        # By result, in program order.
+        # Result -> body, in program order.
         self.bodies = {op.results[0]: summarize(op) for op in ops if op.name in PRODUCERS}
         self.uses = readers_of(self.bodies.values())
         self.inlined: dict[ir.Value, ir.Operation] = {}
-        self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, with what is inlined so far
-        self.kept: set[ir.Value] = set()  # results that something uses other than by reading elements in a body
-        # Of each body with what is inlined into it so far: tensors read, with how often a point reads one.
+        self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, inlined ones included
+        self.kept: set[ir.Value] = set()  # results needed in memory: not every use reads elements in a body
+        # Result -> tensor -> reads of it a point, inlined ones included.
         self.reads: dict[ir.Value, Counter[ir.Value]] = {}
 
     @cached_property
     def places(self) -> dict[ir.Value, int]:
-        """The numbers of the ops in the graph, by result."""
+        """Result -> the op's position in the graph."""
         ops = enumerate(self.graph.regions[0].blocks[0].operations)
         return {result: place for place, view in ops for result in view.operation.results}
 
@@ -128,7 +135,7 @@ class _Graph:
         scanned = any(consumer.op.name == "bascule.scan" for consumer, _ in uses)
         if scanned and self.options.target != "cpu" and body.result in self.looping:
             return False
-        asked = {}  # an element asked for at one index of one body is inlined once
+        asked = {}  # (consumer, index) -> points: equal reads of a body are inlined once
         for consumer, read in uses:
             if consumer.ops + body.ops > self.options.max_ops:
                 return False
@@ -136,7 +143,7 @@ class _Graph:
             if read.guarded:
                 points = min(points, body.points)
             asked[(consumer.result, *list(read.op.operands)[1:])] = points
-        times = sum(asked.values()) / max(1, body.points)  # that each element is computed
+        times = sum(asked.values()) / max(1, body.points)  # how often an element is computed, on average
         consumers = {consumer.result for consumer, _ in uses}
         if body.result in self.kept:
             return body.cost <= CHEAP and self._bytes(reads, body) <= body.bytes
@@ -164,7 +171,7 @@ class _Graph:
         return body.cost == 0 and again <= saved
 
     def _summed(self, reduced: list[Body], others: list[Body]) -> bool:
-        """Whether all readers but one are sums of columns, which that one reads."""
+        """Whether one reader (`others`) reads the results of all the rest, which are sums of columns."""
         if len(others) != 1 or not reduced:
             return False
         members = [Member.of(0, consumer, self.indexing) for consumer in reduced]
@@ -172,15 +179,17 @@ class _Graph:
         return all(member.reduces_columns() and member.result in waited for member in members)
 
     def _parted(self, reduced: list[Body], others: list[Body]) -> bool:
-        """Whether each of `others` needs one of `reduced` through a call."""
+        """Whether each of `others` depends on one of `reduced` through a call."""
         return bool(reduced and others) and all(self._through_call(reduced, other) for other in others)
 
     def _left_out(self, body: Body, readers: list[Body]) -> bool:
-        """Whether `body` need not be stored: one kernel reads it, and another that waits for that one through a call; to read what it is made of
-        moves no more bytes. What is small is not moved to memory. Sums of columns are no one kernel with what reads the same.
+        """Whether a GPU repeats `body` instead of storing it.
+
+        One reader depends on the others through a call, so that two kernels read it; reading its operands moves no more bytes. Not if it is
+        small, as it stays in a cache; nor if the first kernel sums columns, as those are kernels of their own.
         """
         reads = self.reads[body.result]
-        bound = 2.1 if body.width < 4 else 1.9  # f32 is not rounded: as many bytes are no gain
+        bound = 2.1 if body.width < 4 else 1.9  # times its bytes; f32 has no rounding to save
         if body.cost > CHEAP or body.bytes <= SMALL or self._bytes(reads, body) > bound * body.bytes:
             return False
         waiting = []
@@ -195,7 +204,7 @@ class _Graph:
         return not self._sums_columns([reader for reader in readers if reader is not waiting[0]])
 
     def _sums_columns(self, bodies: list[Body]) -> bool:
-        """Whether one of `bodies`, or what reads them in turn with no call between, sums columns."""
+        """Whether one of `bodies`, or a transitive reader without a call in between, sums columns."""
         todo, seen = list(bodies), set()
         while todo:
             body = todo.pop()
@@ -207,13 +216,13 @@ class _Graph:
         return False
 
     def _is_elementwise(self, reads: Counter[ir.Value], body: Body) -> bool:
-        """Whether what `body` reads has its points, but for small tensors and one whose rows are looked up."""
+        """Whether `body` reads tensors of its own sizes. Small ones do not count, nor does one table whose rows are looked up."""
         sizes = [(tensor_bytes(source), byte_width(source.type.element_type)) for source in reads]
         return sum(whole > SMALL and whole != body.points * width for whole, width in sizes) <= 1
 
     def _through_call(self, needed: list[Body], body: Body) -> bool:
-        """Whether `body` needs one of `needed` through a call."""
-        first = min(self.places[other.result] for other in needed)  # what comes before needs none
+        """Whether `body` depends on one of `needed` through a call."""
+        first = min(self.places[other.result] for other in needed)  # earlier ops depend on none of them
         results = {other.result for other in needed}
         todo, seen = [(body.result, False)], set()
         while todo:
@@ -230,7 +239,7 @@ class _Graph:
         return False
 
     def _bytes(self, reads: Counter[ir.Value], body: Body) -> int:
-        """Bytes read from memory to compute every element once. Smaller tensors that stay in a cache are not counted."""
+        """Bytes read from memory to compute every element once. Tensors that stay in a cache do not count."""
         total = 0
         for source, times in reads.items():
             whole = tensor_bytes(source)

@@ -1,14 +1,14 @@
-"""A kernel function of the program stage as one `tt.func`.
+"""Lowers a kernel function of the program stage to one `tt.func`.
 
-Parameters: every symbol (i32 or i64, as the schedule says), then a pointer a buffer, to its first element, which the launcher aligns to
-16 bytes; a buffer of rank 0 may be one element of a larger one, and is aligned to that. The grid has one dimension, in
-programs. A kernel of dynamic sizes has variants, see `Variant`. What a launch needs beside the text stands in attributes of the function:
+Its parameters are all symbols (i32 or i64, as the schedule says), then a pointer to each buffer's first element. The launcher aligns pointers
+to 16 bytes; one of rank 0 may point into a larger buffer, and is aligned to its element. The grid has one dimension. A kernel of dynamic sizes
+has variants, see `Variant`. Attributes of the function tell the launcher the rest:
 
-    bascule.grid    affine_map<()[s0, ...] -> (programs)>
-    bascule.warps   warps of a program
-    bascule.stages  stages of a pipelined loop
-    bascule.resident programs of a multiprocessor that registers leave room for; 0: as it comes
-    bascule.cluster programs that the GPU runs at the same time, neighbours in the grid
+    bascule.grid      affine_map<()[s0, ...] -> (programs)>
+    bascule.warps     warps of a program: num_warps
+    bascule.stages    stages of software pipelining: num_stages
+    bascule.resident  programs of a multiprocessor, for which registers leave room; 0: the compiler decides
+    bascule.cluster   programs of a thread block cluster, neighbours in the grid
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import DomainSchedule
 
-from ..body import assertions, random, while_loops  # noqa: F401  (three of them for the rules they register)
+from ..body import assertions, random, while_loops  # noqa: F401  (imported for the rules that they register)
 from ..body.emitter import unsupported
 from ..body.expressions import ACCESSES, Expr, Expressions, stored
 from ..body.indexing import Indexing
@@ -41,10 +41,9 @@ DIVISIBILITY = 16  # bytes
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the functions made of a kernel whose schedule has `narrow`: `suffix` follows its name.
+    """A specialization of a kernel whose schedule has `narrow`; `suffix` follows the kernel's name.
 
-    `bits`: of indices, those of the schedule if None; `aligned`: all symbols are multiples of 16, so that rows begin where loads of 16
-    bytes do.
+    `bits`: width of indices; None: the schedule's. `aligned`: symbols are multiples of 16, so that loads of 16 bytes are aligned in each row.
     """
 
     suffix: str
@@ -57,14 +56,14 @@ WIDE, NARROW, ALIGNED = Variant("", None, False), Variant("_narrow", 32, False),
 
 @dataclass(eq=False)
 class Part:
-    """A parallel domain: the kernel's own, or that of a top-level foreach of a kernel without ranges. `axes`: the groups of each axis."""
+    """A parallel domain: the kernel's, or that of a top-level foreach in a kernel without ranges. `axes`: the index groups of each axis."""
 
     op: ir.Operation
     axes: list[list[tuple[list[int], Expr]]]
     schedule: DomainSchedule
 
     def counts(self) -> list[Expr]:
-        """Programs along each axis."""
+        """Programs along each axis: its tiles."""
         return [
             expr(ir.AffineExpr.get_ceil_div(Indexing.product(groups), extent))
             for groups, extent in zip(self.axes, self.schedule.tile)
@@ -72,12 +71,12 @@ class Part:
 
     @property
     def programs(self) -> Expr:
-        """Programs in all, one for each tile."""
+        """Programs of the domain, one a tile."""
         return Indexing.product([([], count) for count in self.counts()])
 
 
 class KernelFunction:
-    """The lowering of one kernel function; `emit` makes the `tt.func` at the end of a module's body."""
+    """One kernel function on its way to a `tt.func`, which `emit` appends to a module."""
 
     def __init__(self, function: ir.Operation):
         self.function = function
@@ -96,7 +95,7 @@ class KernelFunction:
         self.parts = [self._part(op, domain) for op, domain in zip(ops, self.schedule.domains, strict=True)]
 
     def _check_hazards(self) -> None:
-        """No point may read what another has stored, for programs run in any order; nor what it has stored itself, for loads are hash-consed."""
+        """Refuses reads after writes. Between points: programs run in any order. Within a point: equal loads are emitted once."""
         read: dict[ir.Value, set[Expr]] = {}
         written: dict[ir.Value, set[Expr]] = {}
         late: list[ir.Operation] = []
@@ -129,20 +128,22 @@ class KernelFunction:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """The functions to be made of the kernel."""
+        """The specializations to emit."""
         return (WIDE,) if self.schedule.narrow is None else (WIDE, NARROW, ALIGNED)
 
     def _alignment(self, memref: ir.Value) -> int:
-        """The bytes that an address is said to be a multiple of. Bytes beside wider elements, a mask's, are said to be less aligned than they
-        are: so a thread has as many of them as of the wider tensors of their sizes, and Triton does not compute everything, random numbers
-        too, once for each arrangement."""
+        """Bytes for the `tt.divisibility` hint of a buffer's address.
+
+        A buffer of bytes (a mask) beside wider ones of its sizes gets a smaller hint than holds. So a thread loads as many elements of each,
+        Triton needs one layout, and computes nothing twice.
+        """
         width = byte_width(memref.type.element_type)
         sizes = [other.type for other in self.memrefs if list(other.type.shape) == list(memref.type.shape)]
         wider = [w for type_ in sizes if (w := byte_width(type_.element_type)) > width]
         return DIVISIBILITY * width // min(wider) if wider and width == 1 else DIVISIBILITY
 
     def emit(self, body: ir.Block, variant: Variant = WIDE) -> ir.Operation:
-        """The `tt.func`, appended to `body`."""
+        """Appends the `tt.func` of `variant` to `body`."""
         index = ir.IntegerType.get_signless(variant.bits or self.schedule.index_bits)
         types = [index] * len(self.symbols)
         types += [ir.Type.parse(f"!tt.ptr<{stored(memref.type)}>") for memref in self.memrefs]
@@ -223,7 +224,7 @@ class KernelFunction:
             start = end
 
     def _equal_parts(self) -> list[list[tuple[Part, list[ir.Value]]]]:
-        """The parts with their buffers, neighbours that do the same together: an optimizer's step over 128 tensors is one body, not 128."""
+        """Groups neighbouring parts of equal structure, each with its buffers: an optimizer's step over 128 tensors is one body, not 128."""
         runs: list[list[tuple[Part, list[ir.Value]]]] = []
         before = None
         for part in self.parts:
@@ -236,7 +237,7 @@ class KernelFunction:
         return runs
 
     def _emit_run(self, e: Emitter, run: list[tuple[Part, list[ir.Value]]], each: Expr, program: Tile) -> None:
-        """Equal parts of `each` programs: the code of the first, over the buffers of the one that the program belongs to."""
+        """Emits equal parts, of `each` programs, as one body: a program selects the buffers of its part."""
         (first, names), *_ = run
         if len(run) == 1:
             self._emit_part(e, first, program)
@@ -267,7 +268,7 @@ class KernelFunction:
 
 
 def _choose(b: Builder, number: ir.Value, rows: Sequence[Sequence[ir.Value]]) -> list[ir.Value]:
-    """Row `number` of `rows`, one select after the other: a tree of branches would become selects too, with all addresses in registers."""
+    """Selects row `number` of `rows` by a chain of selects. LLVM would flatten branches to selects too, with all addresses in registers."""
     chosen = list(rows[0])
     for row_number, row in enumerate(rows[1:], 1):
         here = b.compare("eq", number, b.constant(number.type, row_number))
