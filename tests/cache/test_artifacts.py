@@ -86,7 +86,7 @@ class Runs:
 
 
 def recorded(function, *args):
-    """What a call records, by the kind of entries: key and bytes of the artifact."""
+    """The artifacts that a call records, by the kind of entries: key and bytes."""
     with CacheArtifactManager.with_fresh_cache():
         run(function, *args)
         found = CacheArtifactManager._new_cache_artifacts

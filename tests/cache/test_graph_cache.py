@@ -241,7 +241,7 @@ def test_the_limit_is_the_environments(monkeypatch):
 
 
 def test_source_that_changed_after_it_was_imported(tmp_path, monkeypatch):
-    """What is at work then may be either, so that nothing is kept; nor does it matter how much processor time was spent before."""
+    """The source in memory may be either version, so that nothing is cached; nor does it matter how much processor time was spent before."""
     for name in ("layer_in_use", "layer_edited"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("import time\n")

@@ -226,7 +226,7 @@ def test_explained(on_cpu):
 
 
 def test_the_pool_is_foretold(on_cpu):
-    """What is saved stays until the backward has run; a view of it takes nothing more."""
+    """Saved tensors stay until the backward has run; a view of one takes nothing more."""
 
     def f(x, w):
         return (torch.sin(x) @ w).relu()

@@ -150,7 +150,7 @@ def test_a_backward_does_not_follow_a_forward_that_is_not_replayed(on_cpu):
 
 
 def test_a_kernel_that_fails_while_pytorch_goes_on(on_cpu, monkeypatch):
-    """What was to be recorded is not, nor the backward: its forward's results stay nowhere."""
+    """Neither the forward nor its backward is captured: the results of the forward stay nowhere."""
     of = MachineCode.of
 
     def fails(bytecode, called):
@@ -174,7 +174,7 @@ def test_a_kernel_that_fails_while_pytorch_goes_on(on_cpu, monkeypatch):
 
 @pytest.mark.parametrize("replayed", [True, False])
 def test_inductors_front_asks_with_a_boxed_flag(on_cpu, monkeypatch, replayed):
-    """What `compile_fx_inner` is given as `cudagraphs`; the backward is asked for as the forward left it."""
+    """`compile_fx_inner` takes Inductor's boxed flag as `cudagraphs`; the backward is asked for as the forward left it."""
     from torch._inductor.compile_fx import compile_fx
     from torch._inductor.utils import BoxedBool
 

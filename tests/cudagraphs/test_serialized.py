@@ -1,4 +1,4 @@
-"""What is kept of traces whose graphs are replayed as CUDA graphs. No GPU: what records is a stand-in."""
+"""Cached traces whose graphs are replayed as CUDA graphs. No GPU: the recorder is a stand-in."""
 
 import warnings
 from dataclasses import replace
@@ -234,7 +234,7 @@ def test_a_loaded_backward_that_is_not_replayed_tells_the_tree(on_cpu):
 
 
 def test_a_loaded_backward_needs_its_forward_replayed(on_cpu):
-    """What the forward saved lies at other places each time else."""
+    """Tensors that the forward saved lie at other addresses each time else."""
     backward = KeptReplay(replace(RECORDING, direction="backward"), Pool("0", 0, 0))
     replays, told = replace(Replays(make_options("reduce-overhead")), recorder=on_cpu), record()
     assert replays.restored(list, backward, "backward", told) is list

@@ -24,7 +24,7 @@ PART = os.environ.get("BASCULE_DATABASES_PART", "")
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run came to. `results`: what was returned; `state`: what may have been written to; `gradients`: of all that asks for them."""
+    """The outcome of a run. `results`: what was returned; `state`: what may have been written to; `gradients`: of all that asks for them."""
 
     results: Sequence[torch.Tensor]
     state: Sequence[torch.Tensor] = ()

@@ -1,4 +1,4 @@
-"""What PyTorch writes into the working directory where its partitioner fails goes with the test."""
+"""A working directory a test: PyTorch's partitioner writes files there where it fails."""
 
 import pytest
 

@@ -137,7 +137,7 @@ def test_a_refused_graph_is_refused_again(tmp_path):
 
 
 def test_checks_of_a_solve(tmp_path, capsys):
-    """What a check returns, nothing, has a node of its own where the file is traced again."""
+    """A check returns nothing, and that has a node of its own where the file is traced again."""
     a, b = torch.randn(4, 4) + 4 * torch.eye(4), torch.randn(4, 2, requires_grad=True)
     files = dumped(tmp_path, lambda a, b: torch.linalg.solve(a, b) * 2, a, b, data=True)
     assert "with_effects" in files[1].read_text() or torch.__version__ < (2, 12)  # torch 2.11 drops the check

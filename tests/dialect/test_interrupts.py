@@ -73,7 +73,7 @@ ON_THREADS = {"lowering/triton/compile/compilation.py:make"}
 
 
 def handlers_of_all(file):
-    """What `file` catches as `Exception`, by the function around it."""
+    """The handlers of `Exception` in `file`, by the function around each."""
     for function in ast.walk(ast.parse(file.read_text())):
         if isinstance(function, ast.FunctionDef):
             for node in ast.walk(function):

@@ -1,4 +1,4 @@
-"""What README.md, CONTRIBUTING.md and docs/*.md name is there: files, folders, the passes in their order, `make` targets."""
+"""Names in README.md, CONTRIBUTING.md and docs/*.md exist: files, folders, the passes in their order, `make` targets."""
 
 import re
 from pathlib import Path

@@ -15,7 +15,7 @@ OTHER_STRINGS = {"emitters", "passes", "runtime", "dialect", "frontend", "loweri
 
 
 def section(title: str) -> set[str]:
-    """What stands in backticks in the first column of a section's tables."""
+    """The names in backticks in the first column of a section's tables."""
     text = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)[1]
     return {name for cell in re.findall(r"^\| (.*?) \|", text, re.MULTILINE) for name in re.findall("`(.+?)`", cell)}
 

@@ -255,7 +255,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
 
 
 def test_conditions_of_a_package_are_arithmetic(tmp_path):
-    """What a package says of sizes is read, never run."""
+    """A package's conditions on sizes are parsed, never run."""
     path = saved(tmp_path, Model(), example())
     description, blobs = unpack(path.read_bytes())
     ran = tmp_path / "ran"

@@ -1,4 +1,4 @@
-"""What a program compiled ahead of time takes: dynamic sizes and what is known of them, memory of any kind, captured constants."""
+"""Inputs of a program compiled ahead of time: dynamic sizes and what is known of them, memory of any kind, captured constants."""
 
 import pytest
 import torch

@@ -167,7 +167,7 @@ def draw(random: Random) -> Program:
 
 @dataclass(frozen=True)
 class All:
-    """What `observe` sees, and the bytes of the storages of the inputs."""
+    """The view of `observe`, and the bytes of the storages of the inputs."""
 
     seen: Seen
     storages: list[torch.Tensor]

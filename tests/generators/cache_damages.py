@@ -1,5 +1,5 @@
-"""What `cache_faults.py` does to a disk cache: functions of its root, the kind of entries, a source of numbers, and a stack whose end undoes
-what would last."""
+"""Damages that `cache_faults.py` does to a disk cache: functions of its root, the kind of entries, a source of numbers, and a stack whose end
+undoes what would last."""
 
 import os
 import pickle

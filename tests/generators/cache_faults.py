@@ -89,7 +89,7 @@ def draw(random: Random) -> Case:
 
 
 def _called(random: Random) -> tuple[list[str], dict[str, dict[str, int]], list[str]]:
-    """What is wrong with the results of a first call, what was counted, and the warnings about the cache."""
+    """Makes a first call; returns what is wrong with its results, what was counted, and the warnings about the cache."""
     from bascule.reporting.counters import reset_counters
 
     torch._dynamo.reset()

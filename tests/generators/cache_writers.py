@@ -163,7 +163,7 @@ def child(work: Callable[[], str | None], user: int, umask: int) -> tuple[int, i
 
 
 def waited(children: list[tuple[int, int]]) -> list[str]:
-    """What they told; one that was killed tells nothing."""
+    """Waits for the children; returns what they told. One that was killed tells nothing."""
     found = []
     for number, told in children:
         with open(told, "rb") as file:

@@ -1,4 +1,4 @@
-"""What a generator draws, and how it is run, judged and made smaller."""
+"""Cases of the generators: how one is drawn, run, judged and made smaller."""
 
 import importlib
 import pkgutil
@@ -17,7 +17,7 @@ class Case(Protocol):
         """Python text of a test that shows it again by itself."""
 
     def differences(self, backend: str) -> list[str]:
-        """What `backend` does otherwise than eager, a line each. An exception is one of them."""
+        """The differences of `backend` from eager, a line each. An exception is one of them."""
 
     def smaller(self) -> Iterator["Case"]:
         """Cases with less in them, the smallest first."""
@@ -55,7 +55,7 @@ def tried(case: Case, backend: str = "bascule") -> list[str]:
 
 
 def check(case: Case, steps: int = 60) -> Finding | None:
-    """What is wrong with a case, after at most `steps` attempts at a smaller one; none where it agrees with eager."""
+    """Runs a case; returns what is wrong with it, after at most `steps` attempts at a smaller one; None where it agrees with eager."""
     found = tried(case)
     if not found:
         return None

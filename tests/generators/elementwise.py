@@ -14,7 +14,7 @@ def differences(
     sums: int = 1,
     zero_signs: bool = True,
 ) -> list[str]:
-    """What of `got` is not as in `want`, eager's; at most one line.
+    """Compares `got` with eager's `want`; returns at most one line.
 
     `best` is the result in f64. An element may be off by `ulps` units in the last place of its dtype, and by four times what eager's own is
     off; `sums` is how many terms of the tensor's largest magnitude an element may be a sum of: their roundings are allowed for.

@@ -46,7 +46,7 @@ PROGRAMS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def results(function: Callable, seed: int, gradients: bool) -> list[torch.Tensor]:
-    """What `function`, one of `PROGRAMS`, gives for the inputs of a seed, and their gradients if they are asked for."""
+    """The results of `function`, one of `PROGRAMS`, for the inputs of a seed, and their gradients if they are asked for."""
     generator = torch.Generator().manual_seed(seed)
     x, y = (torch.randn(8, 32, generator=generator, requires_grad=gradients) for _ in range(2))
     out = function(x, y)

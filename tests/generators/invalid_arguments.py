@@ -102,7 +102,7 @@ assert not draw_from({self.operator!r}, {self.seed}).differences("bascule")
     def _run(
         self, function: Callable[..., Any], *, exactly: bool = False
     ) -> tuple[Exception | None, list[Tensor], list[Tensor]]:
-        """What it raises, its results, and its tensors after the call. `exactly`: of the same numbers in f64, those of 16 bits."""
+        """The exception that it raises, its results, and its tensors after the call. `exactly`: of the same numbers in f64, those of 16 bits."""
         leaves = [duplicate(x) if isinstance(x, Tensor) else x for x in self.leaves]
         if exactly:
             leaves = [x.double() if isinstance(x, Tensor) and x.dtype in ROUNDED else x for x in leaves]

@@ -1,4 +1,4 @@
-"""What one process does of a program of `collectives.py`: eager, compiled, and how they differ."""
+"""One process's share of a program of `collectives.py`: eager, compiled, and how they differ."""
 
 import warnings
 from collections.abc import Callable
@@ -17,7 +17,7 @@ TOLERANCE = 1e-9  # of the largest magnitude in a tensor
 def run(
     rank: int, group: Any, text: str, rows: tuple[tuple[int, int], ...], differentiated: bool, backend: str
 ) -> tuple[list[str], int]:
-    """What `backend` does otherwise than eager, and how many collectives it issues."""
+    """Runs a program; returns the differences of `backend` from eager, and how many collectives it issues."""
     warnings.simplefilter("ignore")
     torch._dynamo.reset()
     names = _names(rank, group)
@@ -65,7 +65,7 @@ def _difference(name: str, got: Tensor | None, want: Tensor) -> list[str]:
 
 
 def _names(rank: int, group: Any) -> dict[str, Any]:
-    """What a program's text may name."""
+    """The names that a program's text may use."""
     world = group.size()
 
     def in_place_reduced(a: Tensor) -> Tensor:

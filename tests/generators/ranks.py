@@ -48,7 +48,7 @@ class _Ranks:
         self.gathered(self.connections, SECONDS)  # each says that it has met the others
 
     def gathered(self, connections: Sequence[Any], seconds: float) -> list[Any]:
-        """What comes through each of `connections`."""
+        """Receives from each of `connections`."""
         results: dict[int, Any] = {}
         end = monotonic() + seconds
         while len(results) < len(connections):
@@ -76,8 +76,8 @@ _ranks: _Ranks | None = None
 
 
 def on_ranks(count: int, function: Callable[..., Any], *arguments: Any, seconds: float = SECONDS) -> list[Any]:
-    """What `function(rank, group, *arguments)` returns in each of `count` processes, which are those of `group`; all that is given and
-    returned can be pickled.
+    """Runs `function(rank, group, *arguments)` in each of `count` processes, which are those of `group`; returns the results. All that is
+    given and returned can be pickled.
 
     Raises `RankError`, where one fails or takes more than `seconds`; all are ended then, since the others may wait for it.
     """

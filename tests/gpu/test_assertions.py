@@ -1,4 +1,4 @@
-"""What eager's kernels refuse on a GPU ends the program there too, by an assertion on the device, which takes the process along."""
+"""Errors that eager's kernels raise on a GPU end the program there too, by an assertion on the device, which takes the process along."""
 
 import subprocess
 import sys

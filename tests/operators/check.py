@@ -22,7 +22,7 @@ class Wrong(AssertionError):
 
 @dataclass
 class Outcome:
-    """What a case came to: `aten`: operators that were called, with the reason; `kernels`: functions generated."""
+    """The outcome of a case. `aten`: operators that were called, with the reason; `kernels`: functions generated."""
 
     samples: int = 0
     kernels: int = 0

@@ -21,7 +21,7 @@ from tests.operators.opinfo import duplicate, tensor_leaves
 
 @dataclass
 class Compiled:
-    """What was compiled for a function: forward, backward, parts between graph breaks."""
+    """The compiled graphs of a function: forward, backward, those between graph breaks."""
 
     summaries: list[Summary] = field(default_factory=list)
     cuts: dict[str, str] = field(default_factory=dict)  # operators that run between compiled parts, with the reason

@@ -27,7 +27,7 @@ class Refused:
         return f"{self.operator} {self.number}"
 
     def run(self, function: Callable[..., Any]) -> tuple[Exception | None, list[torch.Tensor]]:
-        """What it raises, and its tensors after the call."""
+        """The exception that it raises, and its tensors after the call."""
         first, args, kwargs = tree_map(lambda x: duplicate(x) if isinstance(x, torch.Tensor) else x, self.arguments)
         tensors: list[torch.Tensor] = []
         tree_map(lambda x: tensors.append(x) if isinstance(x, torch.Tensor) else None, (first, args, kwargs))
@@ -56,7 +56,7 @@ def compiled(function: Callable[..., Any], backend: str) -> Callable[..., Any]:
 
 
 def difference(call: Refused) -> str | None:
-    """What compiled code does otherwise than eager; None where it does the same, or what `aot_eager` does."""
+    """The difference of compiled code from eager; None where it does the same, or what `aot_eager` does."""
     wanted, left = call.run(call.function)
     got, after = call.run(compiled(call.function, "bascule"))
     if wanted is None:

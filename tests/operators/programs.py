@@ -96,7 +96,7 @@ class Program:
 
 
 class Fields(dict[str, Any]):
-    """What the fields of a step stand for, chosen when a step asks for them."""
+    """Values for the fields of a step, chosen when a step asks for them."""
 
     def __init__(self, draft: "Draft", name: str):
         super().__init__(x=name)
@@ -250,7 +250,7 @@ def distance(x: Tensor, want: Tensor) -> float:
 
 
 def differences(program: Program, target: str) -> list[str]:
-    """What differs from eager in what `program` gives, compiled for `target`."""
+    """The differences from eager in the results of `program`, compiled for `target`."""
     torch._dynamo.reset()
     eager, exact, dynamic = program.function(), program.function(exactly=True), len(program.calls) > 1
     compiled = torch.compile(eager, backend="bascule", dynamic=dynamic, options={"target": target, "on_error": "raise"})

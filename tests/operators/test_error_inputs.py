@@ -1,4 +1,4 @@
-"""What PyTorch's operator database says that operators refuse, compiled code refuses: with eager's type of exception, and arguments as eager
+"""Compiled code refuses what PyTorch's operator database says that operators refuse: with eager's type of exception, and arguments as eager
 leaves them.
 
 All of it is run, in parts: one a test.

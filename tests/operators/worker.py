@@ -24,7 +24,7 @@ def compiler_for(name: str, target: str, case: Case) -> Compiler:
 
 
 def outcome(case: Case, compiler: str, count: int, target: str, empty: bool) -> dict:
-    """What `check` says: status `generated` (nothing went to ATen), `aten`, `wrong` or `error`."""
+    """The outcome of `check`: status `generated` (nothing went to ATen), `aten`, `wrong` or `error`."""
     try:
         with torch.backends.cudnn.flags(allow_tf32=False):  # eager's convolution may be another: 1e-3 would say nothing
             found = check(case, compiler_for(compiler, target, case), count, empty=empty)

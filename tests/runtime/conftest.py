@@ -12,7 +12,7 @@ from bascule.runtime.kernels import cuda_driver
 
 
 class FakeDriver:
-    """What `fake_cuda.cpp` offers, and the images it takes."""
+    """The functions of `fake_cuda.cpp`, and the images it takes."""
 
     def __init__(self, path):
         self.path = str(path)

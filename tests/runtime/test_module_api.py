@@ -1,4 +1,4 @@
-"""What generated modules import: one module of the runtime, which loads only what they ask for."""
+"""Imports of generated modules: one module of the runtime, which loads only what they ask for."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What changes from call to call: sizes, strides, alignment, random numbers, effects, what the caller does with the outputs."""
+"""Changes from call to call: sizes, strides, alignment, random numbers, effects, what the caller does with the outputs."""
 
 import io
 

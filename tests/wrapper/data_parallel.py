@@ -76,7 +76,7 @@ def losses(how, rank, device, compile_):
 
 
 def in_two_processes(how, device):
-    """What each of the processes prints: the losses of three steps, `eager` and `compiled`, and the counter `graphs`."""
+    """The printed results of each process: the losses of three steps, `eager` and `compiled`, and the counter `graphs`."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = str(one.getsockname()[1])

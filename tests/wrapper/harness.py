@@ -95,7 +95,7 @@ def same_objects(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
 
 @dataclass
 class Seen:
-    """What a call leaves to see."""
+    """The observable state after a call."""
 
     outputs: Any
     inputs: list[torch.Tensor]

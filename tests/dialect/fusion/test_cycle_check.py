@@ -47,7 +47,7 @@ def test_answers_are_those_of_the_closure(steps):
 
 
 def test_a_chain_costs_what_its_edges_cost():
-    """What is asked of a long chain looks at the few nodes in question."""
+    """A query on a long chain looks at the few nodes in question."""
     graph, looked = Dependencies(), 0
     reached = graph._reached
 

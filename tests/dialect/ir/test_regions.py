@@ -1,4 +1,4 @@
-"""What is in regions, what it needs, and clones of it."""
+"""Regions: their ops, their captures, and clones of them."""
 
 import pytest
 from bascule.dialect.analysis.bodies.backward_slice import captured, needed

@@ -239,7 +239,7 @@ def test_inputs_that_do_not_arrive_as_given_are_not_passed_by(found):
 
 @needs_version
 def test_autocast(found):
-    """What was cast when it was traced is not cast again, whatever holds when the backward runs."""
+    """Tensors that were cast when the forward was traced are not cast again, whatever holds when the backward runs."""
 
     def function(x, w):
         y = torch.nn.functional.linear(x, w)

@@ -1,4 +1,4 @@
-"""What a max pooling saves for its backward."""
+"""Indices that a max pooling saves for its backward."""
 
 import pytest
 import torch

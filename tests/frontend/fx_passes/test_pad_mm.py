@@ -30,7 +30,7 @@ def rows(gm):
 
 
 def head(x, w, g):
-    """What a language model's head computes, and its backward."""
+    """A language model's head, and its backward."""
     return x @ w.t(), g @ w, g.t() @ x
 
 
@@ -108,7 +108,7 @@ def fake_padded(function, *sizes):
 
 
 def test_a_short_sum_is_padded_only_for_a_reader_that_takes_padded_rows():
-    """What the product gains is in proportion to k, what the copy costs is not."""
+    """The gain of the product is in proportion to k, the cost of the copy is not."""
     short, wide = [(16384, 128), (128, 30522)], [(16384, 768), (768, 30522)]
     gelu = torch.nn.functional.gelu
     assert fake_padded(lambda a, b: a @ b, *short) == [(16384, 30522)]

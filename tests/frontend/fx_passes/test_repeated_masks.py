@@ -81,7 +81,7 @@ def inputs():
 
 @pytest.mark.parametrize("function", GIVEN, ids=lambda f: f.__name__)
 def test_masks(function):
-    """What attention is given when the graph of Dynamo's runs, and what the graph says of it."""
+    """The mask that attention is given when the graph of Dynamo's runs agrees with what the graph says of it."""
     seen, told = [], []
 
     class Shapes(torch.fx.Interpreter):

@@ -22,7 +22,7 @@ DRAWS = {
 
 
 def several(x):
-    """What the gradient does not need is drawn first, and in between. Each result is `x` times numbers."""
+    """Numbers that the gradient does not need are drawn first, and in between. Each result is `x` times numbers."""
     noise = torch.rand_like(x)
     y = dropout(x, 0.5)
     return y + 2 * dropout(x, 0.3) * (torch.rand_like(x) > 0), noise

@@ -14,12 +14,12 @@ SIZE = 40, 50
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch):
-    """What is meant for GPUs happens here too."""
+    """Passes meant for GPUs run here too."""
     monkeypatch.setattr(seed_dropouts, "__defaults__", (("cpu",),))
 
 
 def saved(function, *leaves, dynamic=False):
-    """What the forward of a training step saves, its inputs left out; and the graph."""
+    """The tensors that the forward of a training step saves, its inputs left out; and the graph."""
     found, graphs = [], []
 
     def compiler(gm, example_inputs, is_backward, is_inference):

@@ -1,4 +1,4 @@
-"""What is cheap to compute again is not saved for the backward."""
+"""The partitioner saves nothing for the backward that is cheap to compute again."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What a gradient looks for an extreme in is saved, not computed again: there the extreme is found."""
+"""The forward saves the tensor in which a gradient looks for an extreme, so that it finds it there."""
 
 import pytest
 import torch

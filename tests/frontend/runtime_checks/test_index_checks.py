@@ -1,4 +1,4 @@
-"""What eager raises for on a CPU is raised in compiled code: indices out of range, integers divided by zero."""
+"""Compiled code raises as eager does on a CPU: indices out of range, integers divided by zero."""
 
 import re
 

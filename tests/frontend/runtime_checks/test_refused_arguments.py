@@ -1,4 +1,4 @@
-"""What eager refuses by sizes, dtypes and numbers, and by elements that are no indices, compiled code refuses by the same exception."""
+"""Compiled code refuses by eager's exceptions: sizes, dtypes and numbers, and elements that are no indices."""
 
 import pytest
 import torch

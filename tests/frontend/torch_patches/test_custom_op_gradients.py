@@ -114,7 +114,7 @@ scaled.register_autograd(writes_first, setup_context=lambda ctx, inputs, output:
 
 
 def test_a_formula_that_wrote_before_it_looked():
-    """What it did cannot be taken back: Dynamo leaves it to eager, as it would without us."""
+    """Its writes cannot be taken back: Dynamo leaves it to eager, as it would without us."""
 
     def function(x):
         return scaled(x.sin()).pow(2).sum()

@@ -1,4 +1,4 @@
-"""What AOTAutograd does at each compile for nobody is not done."""
+"""Work of AOTAutograd that nobody reads is skipped at each compile."""
 
 import logging
 

@@ -461,7 +461,7 @@ def test_current_stream_without_cuda():
 
 
 def test_a_kernel_that_needs_too_much_is_refused_alone(driver):
-    """What is wrong with a kernel is a `KernelError`; what is wrong with the device concerns them all."""
+    """A fault of one kernel is a `KernelError`; a fault of the device concerns them all."""
     driver.shared_limit(1024)
     images = {
         name: cuda_driver.CubinImage(driver.image(**{name: (8,)}), name, 4, shared, "model.py:12")
@@ -496,7 +496,7 @@ def test_kernels_kept_until_a_process_ends_are_not_reported(driver):
 
 
 def test_functions_between_the_launches_of_a_run(driver):
-    """What was not compiled is called in its place, with symbols and addresses."""
+    """A kernel that was not compiled is called in its place, with symbols and addresses."""
     images = {
         name: cuda_driver.CubinImage(driver.image(**{name: (8,)}), name, 4, 0, "model.py:12")
         for name in ("first", "last")

@@ -17,7 +17,7 @@ def plan_of(driver, kernels=KERNELS):
 
 
 def one_call(driver):
-    """What the last call launched."""
+    """The launches of the last call."""
     return driver.lines()[-KERNELS:]
 
 
@@ -67,7 +67,7 @@ def test_a_kernel_without_programs_is_left_out(driver):
 
 
 def test_a_refused_number_leaves_the_graph_right(driver):
-    """What was set before the refusal is not in the graph."""
+    """Parameters that were set before the refusal are not in the graph."""
     plan = plan_of(driver)
     for _ in range(4):
         plan(0, 4096, 3, 5)

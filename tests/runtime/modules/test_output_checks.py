@@ -1,4 +1,4 @@
-"""What the options `nan_asserts` and `size_asserts` check in each call."""
+"""Checks of the options `nan_asserts` and `size_asserts` in each call."""
 
 import pytest
 import torch

@@ -37,7 +37,7 @@ KERNELS = f"{GRAPH}/kernels/"
 
 @pytest.fixture
 def h100(monkeypatch):
-    """What is asked of the device, which is not there."""
+    """Answers for the device, which is not there."""
     monkeypatch.setattr(cuda_driver, "capability", lambda device: 90)
     monkeypatch.setattr(cuda_driver, "sm_count", lambda device: 132)
     monkeypatch.setattr(cuda_driver, "device_name", lambda device: "NVIDIA H100 80GB HBM3")

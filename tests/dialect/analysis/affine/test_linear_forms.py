@@ -1,4 +1,4 @@
-"""What an affine expression makes of its dims."""
+"""Linear forms: an affine expression as steps along its dims."""
 
 import pytest
 from bascule.dialect.analysis.affine.linear_forms import dims_of, linear, product

@@ -102,7 +102,7 @@ def test_gradients_round_as_the_forward_does():
 @pytest.mark.parametrize("shape", [(64, 100), (2000, 1000), (3, 300_000)], ids=str)
 @pytest.mark.parametrize("target", ["cpu", "interpret"])
 def test_comparisons_see_what_is_stored(shape, target):
-    """What is equal to the largest is found, wherever the largest is computed."""
+    """Elements equal to the largest are found, wherever the largest is computed."""
     x = seeded(*shape).to(BF16)
 
     def function(x: Tensor) -> tuple[Tensor, ...]:

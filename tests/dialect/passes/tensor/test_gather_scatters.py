@@ -92,7 +92,7 @@ def test_counts(tmp_path):
 
 @pytest.mark.parametrize("heads_first", [True, False])
 def test_gradient_of_a_relative_position_bias(heads_first, tmp_path):
-    """What is added is itself a sum, over a batch: it is computed once, laid out as its terms are."""
+    """The added value is itself a sum, over a batch: it is computed once, laid out as its terms are."""
 
     def bias(table, index, g):
         values = torch.nn.functional.embedding(index, table)

@@ -12,7 +12,7 @@ from tests.frontend.checking import aten, convert, run
 
 
 def drawn(function: Callable, *inputs: torch.Tensor) -> list[torch.Tensor]:
-    """What `function` draws after a fixed seed."""
+    """The numbers that `function` draws after a fixed seed."""
     module = convert(function, *inputs)
     torch.manual_seed(5)
     return interpret(module, list(inputs))

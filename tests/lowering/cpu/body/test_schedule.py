@@ -231,7 +231,7 @@ def test_a_schedule_reads_as_it_was_written():
 
 
 def test_an_edited_kernel_does_not_take_the_old_schedule():
-    """What the schedule was made for had no two points that store to one place; now it has."""
+    """The kernel that the schedule was made for had no two points that store to one place; now it has."""
     with context():
         module = ir.Module.parse(KERNELS["pointwise"])
         ScheduleKernels().run(module)

@@ -1,4 +1,4 @@
-"""What the assembler gets wrong does not reach it, and PTX that is not changed as it was to be does not either."""
+"""PTX edits: code that the assembler gets wrong does not reach it, and PTX that is not changed as it was to be does not either."""
 
 from dataclasses import replace
 

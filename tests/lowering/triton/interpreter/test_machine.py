@@ -1,4 +1,4 @@
-"""What the TTIR interpreter refuses, and what the lowering refuses."""
+"""Refusals of the TTIR interpreter, and of the lowering."""
 
 import pytest
 import torch
@@ -159,7 +159,7 @@ def test_buffers_that_overlap_may_differ_in_their_elements():
     ids=str,
 )
 def test_memory_that_begins_with_junk(dtype, element):
-    """What is left of the pattern is what nothing wrote."""
+    """An element that still has the pattern was not written."""
     memory = torch.frombuffer(bytearray(PATTERN * 102), dtype=torch.uint8)
     memory = memory[-memory.data_ptr() % 8 :]
     source, dest = memory[:800].view(dtype)[:100], torch.empty(100, dtype=dtype)

@@ -9,7 +9,7 @@ COUNT = 5
 
 
 def step(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What an optimizer does to each parameter: a moving average of the gradient, divided by what a step count gives."""
+    """An optimizer's step: a moving average of the gradient, divided by what a step count gives."""
     results = []
     for p, g, m, n in zip(*(tensors[i * COUNT : (i + 1) * COUNT] for i in range(4))):
         average = m.lerp(g, 0.1)

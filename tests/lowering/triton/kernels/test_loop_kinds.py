@@ -124,7 +124,7 @@ def inside_loops(ttir: str) -> list[str]:
 
 @pytest.mark.parametrize("function", [F.softmax, torch.cumsum, torch.sum, torch.argmax], ids=lambda f: f.__name__)
 def test_whole_steps_need_no_mask(function):
-    """What is left of them stands behind the loop."""
+    """The rest of a row, less than a step, stands behind the loop."""
     x = torch.randn(9, LONG)
     (kernel,) = lowered(program(lambda x: function(x, -1), x, registers=FEW, machine=OLDER)).values()
     loops = inside_loops(kernel.ttir)

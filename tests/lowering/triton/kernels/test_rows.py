@@ -126,7 +126,7 @@ def test_edited_schedules_that_do_not_fit_are_refused(edit):
 
 
 def gradients(x, g, w):
-    """What the rows of a gradient need: two sums of each row."""
+    """The rows of a gradient: two sums of each row."""
     weighted = g * w
     return weighted - weighted.sum(-1, keepdim=True) * 1e-3 - x * (weighted * x).sum(-1, keepdim=True) * 1e-3
 

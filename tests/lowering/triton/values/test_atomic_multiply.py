@@ -1,4 +1,5 @@
-"""What no GPU has an instruction for: products by atomics (a loop of compare and swap), whole powers of integers (a loop over bits)."""
+"""Operations for which no GPU has an instruction: products by atomics (a loop of compare and swap), whole powers of integers (a loop over
+bits)."""
 
 import pytest
 import torch

@@ -82,7 +82,7 @@ def test_sums_of_columns(dtype):
     ids=["bf16 row", "f32 row", "unaligned row", "moments", "columns", "f32 columns"],
 )
 def test_nothing_changes_places_in_a_step(function, shape, dtype):
-    """What a thread takes into its state is what it has loaded."""
+    """A thread takes into its state what it has loaded itself."""
     module = program(function, torch.empty(shape, dtype=dtype, device="meta"))
     for kernel in lowered(module).values():
         text = compile_kernel(kernel, 90).asm["ptx"]
