@@ -19,7 +19,7 @@ class Source:
 
     @classmethod
     def of(cls, entry: ir.DictAttr) -> "Source":
-        """What `attribute` wrote."""
+        """Reads what `attribute` wrote."""
         numbers = {name: entry[name].value for name in ("input", "dim", "scale", "offset")}
         return cls(kind=entry["kind"].value, **numbers)
 
@@ -34,7 +34,7 @@ class Source:
         return (self.kind, self.scale, self.offset) == ("value", 1, 0)
 
     def found(self, symbol: int) -> int:
-        """What stands there for a value of the symbol."""
+        """The integer that stands there for a value of the symbol."""
         return self.scale * symbol + self.offset
 
     def symbol(self, given: Any) -> int:
@@ -45,7 +45,7 @@ class Source:
         return (found - self.offset) // self.scale
 
     def text(self, name: str) -> str:
-        """What `symbol` computes as Python text, where the placeholder is called `name`."""
+        """The Python text of `symbol`, where the placeholder is called `name`."""
         text = name if self.kind == "value" else f"{name}.{self.kind}({self.dim})"
         text = f"({text} - {self.offset})" if self.offset else text
         return text if self.scale == 1 else f"{text} // {self.scale}"

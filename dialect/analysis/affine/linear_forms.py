@@ -1,4 +1,4 @@
-"""What an affine expression makes of each of its dims: a step, or something that is not linear."""
+"""Linear forms: the step of an affine expression along each of its dims, where it is linear in it."""
 
 from typing import TypeAlias
 
