@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from ..analysis.affine.indexing import Indexing, digits_of
-from ..analysis.bodies.body_summary import TRANSCENDENTAL, tensor_bytes
+from ..analysis.bodies.body_tree import indices_of
+from ..analysis.bodies.costs import TRANSCENDENTAL, tensor_bytes
 from ..ir.loop_ops import ForeachOp, KernelOp
 from ..ir.regions import end_of
 from ..ir.shapes import constant
@@ -117,8 +118,8 @@ def _rows_of(grouping: Grouping, group: Group, number: int, source: ir.Value) ->
 
 def _places(indexing: Indexing, member: Member, chunks: Chunks, source: ir.Value) -> Pattern:
     """For each dim of `source`, by what partial results index it: range k of the whole reduction is k, dim d of their domain is -1 - d."""
-    read = next(read for read, _ in member.patterns if read.source == source)
-    inner = member.body.loops[0].regions[0].blocks[0].arguments
+    read = next(read for read, _ in member.patterns if read.buffer == source)
+    inner = indices_of(member.body.loops[0].op)
     outer = member.body.op.regions[0].blocks[0].arguments
     number: dict[ir.Value, int] = {value: -1 - d for d, value in enumerate(outer)}
     number.update({value: k for k, value in enumerate(list(outer)[: chunks.split])})

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from ..analysis.affine.indexing import Indexing
-from ..analysis.bodies.body_summary import DIVISIONS, TRANSCENDENTAL, sizes_of
+from ..analysis.bodies.body_tree import sizes_of
+from ..analysis.bodies.costs import DIVISIONS, TRANSCENDENTAL
 from ..ir import builders
 from ..ir.attributes import i64
 from ..ir.definition import build

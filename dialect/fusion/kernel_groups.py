@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ..analysis.bodies.body_summary import magnitude, tensor_bytes
+from ..analysis.bodies.costs import magnitude, tensor_bytes
 from ..ir.locations import operators_of, source_of
 from ..mlir import ir
 from .chunk_sizes import Chunks
@@ -72,7 +72,7 @@ class Group:
         rows = {dim: r for r, dim in enumerate(member.row_dims)}
         for read, pattern in member.patterns:
             self.reads.setdefault(
-                read.source, tuple(tuple(rows.get(d) if d is not None else None for d in dims) for dims in pattern)
+                read.buffer, tuple(tuple(rows.get(d) if d is not None else None for d in dims) for dims in pattern)
             )
 
     def narrow(self, kept: list[int]) -> None:
@@ -207,7 +207,7 @@ class Grouping:
             results = {m.result: m for m in made.members} if made.reduces else {}
             for reader in reading.members:
                 for read, pattern in reader.patterns:
-                    if (source := results.get(read.source)) is not None:
+                    if (source := results.get(read.buffer)) is not None:
                         here = [(reader.row_dims[r],) for r in theirs]
                         if [pattern[source.row_dims[r]] for r in ours] != here:
                             return True
@@ -226,7 +226,7 @@ class Grouping:
         saved: dict[int, int] = {}
         links: dict[int, list[tuple[Pattern, Pattern]]] = {}
         for read, pattern in member.patterns:
-            source = read.source
+            source = read.buffer
             owner = self.of.get(source)
             group = self.groups[owner] if owner is not None else None
             if owner is not None and group is not None and group.members[0].fuses:
@@ -243,7 +243,7 @@ class Grouping:
                 if group is None or not group.members[0].fuses:
                     continue
                 if number not in links:
-                    pattern = next(p for read, p in member.patterns if read.source == source)
+                    pattern = next(p for read, p in member.patterns if read.buffer == source)
                     if all(row is None for digits in group.reads.get(source, ()) for row in digits):
                         continue
                     links[number] = [(pattern, group.reads[source])]
@@ -260,7 +260,7 @@ class Grouping:
         if not self.busy or not member.reduces:
             return
         for read, pattern in member.patterns:
-            source = read.source
+            source = read.buffer
             owner = self.groups[self.of[source]] if source in self.of else None
             if owner is None or tensor_bytes(source) > LITTLE:
                 continue

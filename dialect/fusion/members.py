@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from ..analysis.affine.fastest_dim import fastest_dim
 from ..analysis.affine.indexing import Indexing, digits_of
-from ..analysis.bodies.body_summary import Body, Read, sizes_of
+from ..analysis.bodies.body_summary import Access, Body
+from ..analysis.bodies.body_tree import sizes_of
 from ..ir.shapes import constant, expr
 from ..mlir import ir
 from .chunk_sizes import Chunks
@@ -27,7 +28,7 @@ class Member:
     number: int  # position among the members of the graph
     body: Body
     sizes: list[ir.AffineExpr]
-    patterns: list[tuple[Read, Pattern]]
+    patterns: list[tuple[Access, Pattern]]
     row_dims: tuple[int, ...] = ()
     chunks: Chunks | None = None  # of partial results: how the whole reduction was cut
     columns: int = 0  # its reads that run along memory with the domain, less those that do not, each with its weight
@@ -35,19 +36,18 @@ class Member:
 
     @staticmethod
     def of(number: int, body: Body, indexing: Indexing) -> "Member":
-        indexing.enter(body.op)
-        for loop in body.loops:
-            indexing.enter(loop)
+        for loop in (body.root, *body.loops):
+            indexing.enter(loop.op)
         domain = {argument: k for k, argument in enumerate(body.op.regions[0].blocks[0].arguments)}
         member = Member(number, body, sizes_of(body.op), [], chunks=Chunks.of(body.op))
         for read in body.reads:
-            places = digits_of(list(read.op.operands)[1:], read.source.type, indexing)
+            places = digits_of(list(read.op.operands)[1:], read.buffer.type, indexing)
             member._vote(
                 read, [_runs_with(domain, *found, indexing) for found in zip(places, list(read.op.operands)[1:])]
             )
             pattern = tuple(member.digits(values, domain, indexing) for values in places)
             member.patterns.append((read, pattern))
-            member.operands[read.source] = member.operands.get(read.source, 0) + 1
+            member.operands[read.buffer] = member.operands.get(read.buffer, 0) + 1
         member.row_dims = member.long_dims
         return member
 
@@ -77,9 +77,9 @@ class Member:
         """Whether its largest reads run along memory with the domain, not with the reduction."""
         return self.columns > 0
 
-    def _vote(self, read: Read, direct: list[bool]) -> None:
-        dim = fastest_dim(read.source.type)
-        if dim is not None and (dims := sum(1 for d in read.source.type.shape if d != 1)) > 1:
+    def _vote(self, read: Access, direct: list[bool]) -> None:
+        dim = fastest_dim(read.buffer.type)
+        if dim is not None and (dims := sum(1 for d in read.buffer.type.shape if d != 1)) > 1:
             self.columns += read.times * dims * (1 if direct[dim] else -1)
 
     def digits(

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from math import prod
 
-from ..analysis.bodies.accesses import READS
 from ..analysis.bodies.backward_slice import needed
-from ..analysis.bodies.body_summary import magnitude, sizes_of, summarize
+from ..analysis.bodies.body_summary import Body
+from ..analysis.bodies.body_tree import READS, sizes_of
+from ..analysis.bodies.costs import magnitude
 from ..ir.regions import ops_in
 from ..ir.shapes import constant, shape_of
 from ..ir.types import byte_width
@@ -148,4 +149,4 @@ def _is_zero(value: ir.Value) -> bool:
 def is_made_there(init: ir.Value) -> bool:
     """Whether a scatter's init is computed from its index without a loop: what needs an element of it may as well compute that."""
     owner = init.owner
-    return not isinstance(owner, ir.Block) and owner.name == "bascule.compute" and not summarize(owner.operation).loops
+    return not isinstance(owner, ir.Block) and owner.name == "bascule.compute" and not Body(owner.operation).loops

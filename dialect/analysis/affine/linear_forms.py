@@ -1,11 +1,37 @@
 """Linear forms: the step of an affine expression along each of its dims, where it is linear in it."""
 
-from typing import TypeAlias
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
 
 from ...ir.shapes import constant
 from ...mlir import ir
 
 Step: TypeAlias = int | ir.AffineExpr  # a number, or an expression of symbols that is none
+
+
+Index = TypeVar("Index", bound=Hashable)
+
+
+@dataclass(frozen=True, eq=False)
+class Form(Generic[Index]):
+    """How a number depends on indices: the steps along those that it is linear in, and those that it also depends on otherwise."""
+
+    steps: dict[Index, Step]
+    opaque: frozenset[Index]
+
+    def varies(self, index: Index) -> bool:
+        return index in self.steps or index in self.opaque
+
+    def adjacent(self, index: Index) -> bool:
+        """Whether neighbours along `index` are 1 apart."""
+        return index not in self.opaque and self.steps.get(index) == 1
+
+    def flat(self, outer: Index, inner: Index, extent: Step) -> bool:
+        """Whether `outer * extent + inner` is all that is needed of the two; `extent` is the size of `inner`."""
+        if outer in self.opaque or inner in self.opaque:
+            return False
+        return product(self.steps.get(inner, 0), extent) == self.steps.get(outer, 0)
 
 
 def linear(e: ir.AffineExpr) -> tuple[dict[int, Step], set[int]]:

@@ -1,115 +1,133 @@
-"""Summary of the body of a compute, scan or scatter: the tensors it reads, the work an element takes."""
+"""Contents of the region of a kernel, and of a compute, scan or scatter before it is in one: its loops and ops, its reads and stores.
 
-from collections.abc import Iterable, Sequence
+One model for fusion, and for the schedules of CPUs and GPUs. `Body` is the tree of ops; the work they take and the accesses among them are
+found when they are asked for. `decode` gives every value a number, too, so that walks over values cost no binding calls.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from ...ir.types import byte_width
+from ...ir.memory_ops import StoreOp
+from ...ir.shapes import constant, layout_of
+from ...ir.types import byte_width, carried
 from ...mlir import ir
+from ..affine.indexing import Indexing
+from ..affine.linear_forms import Form, linear
+from .body_tree import ACCESSES, LOOPS, ZERO, Block, Dependence, Node
+from .costs import RAGGED, magnitude, op_cost
+from .dependences import Dependences
 
 PRODUCERS = ("bascule.compute", "bascule.scan", "bascule.scatter")
 
-# Of integers. A division by zero may end the process.
-DIVISIONS = (
-    *("arith.divsi", "arith.divui", "arith.remsi", "arith.remui"),
-    *("arith.floordivsi", "arith.ceildivsi", "arith.ceildivui"),
-)
-# What one scalar op costs where vector code runs it, in units of an addition. Ops that are not listed cost 1.
-FREE = frozenset(
-    (
-        "tensor.extract",
-        "affine.apply",
-        "arith.constant",
-        "arith.index_cast",
-        "bascule.yield",
-        "scf.yield",
-        "scf.if",
-        "scf.condition",
-    )
-    + ("builtin.unrealized_conversion_cast", "arith.extf", "arith.bitcast", "bascule.store", "bascule.reduce")
-)
-COSTS = {
-    "arith.divf": 5,
-    "arith.remf": 20,
-    **dict.fromkeys(DIVISIONS, 20),
-    "arith.truncf": 2,
-    "math.sqrt": 6,
-    "math.rsqrt": 8,
-    "math.absf": 1,
-    "math.absi": 1,
-    "math.fma": 1,
-    "math.floor": 1,
-    "math.ceil": 1,
-    "math.trunc": 1,
-    "math.roundeven": 1,
-    "math.copysign": 1,
-    "bascule.random": 40,
-}
-TRANSCENDENTAL = 20  # any other op of the math dialect
-RAGGED = 64  # a loop whose length comes from data
-DYNAMIC = 256  # what a symbol counts as, where costs are compared
 
+@dataclass(eq=False)
+class Access:
+    """One read or store inside of a loop. `loops`: those around it, from that one on; `times`: how often it runs for each of its points;
+    `guarded`: whether a condition stands before it."""
 
-def magnitude(sizes: Sequence[ir.AffineExpr]) -> int:
-    """About how many points a domain of `sizes` has: symbols count as `DYNAMIC`."""
-    points = 1
-    for size in sizes:
-        points *= _value(size)
-    return points
-
-
-def _value(size: ir.AffineExpr) -> int:
-    if isinstance(size, ir.AffineConstantExpr):
-        return size.value
-    if not isinstance(size, ir.AffineBinaryExpr):
-        return DYNAMIC
-    left, right = _value(size.lhs), _value(size.rhs)
-    if isinstance(size, ir.AffineAddExpr):
-        return max(1, left + right)
-    if isinstance(size, ir.AffineMulExpr):
-        return max(1, left * right)
-    return max(1, left // max(1, right))
-
-
-def sizes_of(op: ir.Operation) -> list[ir.AffineExpr]:
-    """The sizes of an op's `ranges`."""
-    return list(op.attributes["ranges"].value.results)
-
-
-def indices_of(op: ir.Operation) -> list[ir.Value]:
-    """The arguments of an op's region: its indices."""
-    return list(op.regions[0].blocks[0].arguments)
-
-
-def op_cost(name: str) -> int:
-    if name in FREE:
-        return 0
-    known = COSTS.get(name)
-    if known is not None:
-        return known
-    return TRANSCENDENTAL if name.startswith("math.") else 1
-
-
-@dataclass
-class Read:
-    """One `tensor.extract` in a body: how often it runs for each point of the domain, and whether a guard stands before it."""
-
-    op: ir.Operation
-    source: ir.Value
+    body: "Body"
+    node: Node
+    loops: tuple[Node, ...]
     times: int
     guarded: bool
 
+    @property
+    def op(self) -> ir.Operation:
+        return self.node.op
 
-@dataclass
+    @property
+    def stores(self) -> bool:
+        return self.node.name == StoreOp.OPERATION_NAME
+
+    @cached_property
+    def buffer(self) -> ir.Value:
+        return self.op.operands[ACCESSES[self.node.name] - 1]
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes of an element."""
+        return byte_width(self.buffer.type.element_type)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is of a row kept near the processor, no memory."""
+        return not isinstance(self.buffer.owner, ir.Block) and self.buffer.owner.name in (
+            "bascule.compute",
+            "bascule.scan",
+        )
+
+    @cached_property
+    def form(self) -> Form[int]:
+        """How the element offset depends on the loop indices, in simplest terms. Of a body that is decoded, with `indexing`."""
+        body, first = self.body, ACCESSES[self.node.name]
+        assert body.indexing is not None
+        ((expression, bases),) = body.indexing.at(layout_of(self.buffer.type), list(self.op.operands)[first:])
+        steps, divided = linear(expression)
+        numbers = [body.number(base) for base in bases]
+        opaque = {numbers[d] for d in divided}
+        for number in opaque - body.sizes.keys():  # from data
+            opaque |= body.dependence.get(number, {}).keys()
+        return Form({numbers[d]: step for d, step in steps.items()}, frozenset(opaque))
+
+
+@dataclass(eq=False)
 class Body:
-    """The summary of one producer."""
+    """`op` is a kernel, compute, scan or scatter; `indexing`, of its function, is for those who ask for forms of accesses."""
 
     op: ir.Operation
-    points: int  # of the domain
-    reads: list[Read] = field(default_factory=list)
-    loops: list[ir.Operation] = field(default_factory=list)  # reduces
-    steps: int = 1  # points of all nested reduces for one point of the domain
-    cost: int = 0  # work for one point of the domain, in additions
-    ops: int = 0
+    indexing: Indexing | None = None
+    # What `decode` fills in: the number of each value; of each number its type, and its dependence on the loop indices; loop indices
+    # used otherwise than linearly in an index.
+    numbers: dict[ir.Value, int] = field(default_factory=dict)
+    types: dict[int, ir.Type] = field(default_factory=dict)
+    dependence: dict[int, Dependence] = field(default_factory=dict)
+    opaque: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.root = Node.of(self.op)
+        # Those inside, in the order of a walk that meets outer ones first.
+        self.loops = [node for node in self.block.walk() if node.name in LOOPS]
+
+    @property
+    def block(self) -> Block:
+        return self.root.blocks[0]
+
+    # Accesses
+
+    def accesses(self, loop: Node) -> list[Access]:
+        """Those inside of `loop`, in program order."""
+        return [Access(self, *visit) for visit in _visits(loop) if visit[0].name in ACCESSES]
+
+    @cached_property
+    def reads(self) -> list[Access]:
+        return [access for access in self.accesses(self.root) if not access.stores]
+
+    # The work of a producer
+
+    @cached_property
+    def points(self) -> int:
+        """Of the domain."""
+        return magnitude(self.root.sizes)
+
+    @cached_property
+    def steps(self) -> int:
+        """Points of all nested reduces for one point of the domain."""
+        inner = [times * magnitude(node.sizes) for node, _, times, _ in _visits(self.root) if node.name in LOOPS]
+        return max([1, *inner])
+
+    @cached_property
+    def cost(self) -> int:
+        """Work for one point of the domain, in additions."""
+        return sum(
+            times * (magnitude(node.sizes) if node.name in LOOPS else op_cost(node.name))
+            for node, _, times, _ in _visits(self.root)
+        )
+
+    @cached_property
+    def ops(self) -> int:
+        blocks = [self.block, *(block for node in self.block.walk() for block in node.blocks)]
+        return sum(len(block.nodes) + (block.end is not None) for block in blocks)
 
     @property
     def result(self) -> ir.Value:
@@ -128,54 +146,95 @@ class Body:
     def is_pointwise(self) -> bool:
         return self.op.name == "bascule.compute" and not self.loops
 
+    # Values
 
-def summarize(op: ir.Operation) -> Body:
-    """The summary of a compute, scan or scatter: one look at each op of its body."""
-    body = Body(op, magnitude(sizes_of(op)))
-    _visit(body, op.regions[0].blocks[0], 1, False)
+    def number(self, value: ir.Value) -> int:
+        known = self.numbers.get(value)
+        if known is None:
+            known = self.numbers[value] = len(self.numbers)
+            self.types[known] = carried(value.type)
+        return known
+
+    @cached_property
+    def sizes(self) -> dict[int, ir.AffineExpr]:
+        """Of the ranges, by loop index."""
+        loops = (self.root, *self.loops)
+        return {index: size for loop in loops for index, size in zip(loop.blocks[0].arguments, loop.sizes)}
+
+    @cached_property
+    def extents(self) -> dict[int, int | None]:
+        """The same as numbers, None: dynamic."""
+        return {index: constant(size) for index, size in self.sizes.items()}
+
+    @cached_property
+    def makers(self) -> dict[int, Node]:
+        """Value -> what it is a result of."""
+        return {result: node for node in self.block.walk() for result in node.results}
+
+    def needs(self, loop: Node, siblings: Sequence[Node]) -> set[Node]:
+        """The siblings whose results a loop needs, through whatever stands between."""
+        seen, todo = {loop}, [loop]
+        while todo:
+            makers = {self.makers[value] for value in todo.pop().uses() if value in self.makers} - seen
+            seen |= makers
+            todo += makers
+        return {node for node in siblings if node in seen and node is not loop}
+
+
+def decode(op: ir.Operation, arguments: Iterable[ir.Value] = (), indexing: Indexing | None = None) -> Body:
+    """The body of `op`, its values numbered; `arguments`, of the enclosing function, come first."""
+    body = Body(op, indexing)
+    body.types[ZERO] = ir.IndexType.get(op.context)
+    for argument in arguments:
+        body.number(argument)
+    _number(body, body.block)
+    found = Dependences(body.block, body.types)
+    body.dependence, body.opaque = found.known, found.opaque
+    if indexing is not None:
+        for loop in (body.root, *body.loops):
+            indexing.enter(loop.op)
     return body
 
 
-def _visit(body: Body, block: ir.Block, times: int, guarded: bool) -> None:
-    for view in block.operations:
-        op = view.operation
-        name = op.name
-        body.ops += 1
-        if name == "tensor.extract":
-            body.reads.append(Read(op, op.operands[0], times, guarded))
-        elif name == "bascule.reduce":
-            body.loops.append(op)
-            inner = times * magnitude(sizes_of(op))
-            body.steps = max(body.steps, inner)
-            body.cost += inner
-            _visit(body, op.regions[0].blocks[0], inner, guarded)
-        elif name == "scf.if":
-            for region in op.regions:
-                for branch in region.blocks:
-                    _visit(body, branch, times, True)
-        elif name == "scf.for":  # it runs as often as data says
-            body.cost += times * RAGGED
-            _visit(body, op.regions[0].blocks[0], times, True)
-        elif name == "scf.while":
-            for region in op.regions:
-                _visit(body, region.blocks[0], times * RAGGED, True)
-        else:
-            body.cost += times * op_cost(name)
+def _number(body: Body, block: Block) -> None:
+    block.arguments = [body.number(argument) for argument in block.source.arguments]
+    for node in block.nodes:
+        node.operands = [body.number(value) for value in node.op.operands]
+        for inner in node.blocks:
+            _number(body, inner)
+        node.results = [body.number(result) for result in node.op.results]
+        node.types = [body.types[result] for result in node.results]
+        if node.name == "bascule.reduce":
+            node.kinds = [node.op.attributes["kind"].value]
+    if block.end is not None:
+        block.yielded = [body.number(value) for value in block.end.operands]
 
 
-def readers_of(bodies: Iterable[Body]) -> dict[ir.Value, list[tuple[Body, Read]]]:
+# A node, the loops around it, how often it runs for each point of the outermost one, whether a condition stands before it.
+_Visit = tuple[Node, tuple[Node, ...], int, bool]
+
+
+def _visits(loop: Node) -> Iterator[_Visit]:
+    """The nodes inside of `loop`, in program order."""
+
+    def visit(block: Block, loops: tuple[Node, ...], times: int, guarded: bool) -> Iterator[_Visit]:
+        for node in block.nodes:
+            yield node, loops, times, guarded
+            inside = loops, times, True
+            if node.name in LOOPS:
+                inside = (*loops, node), times * magnitude(node.sizes), guarded
+            elif node.name == "scf.while":
+                inside = loops, times * RAGGED, True
+            for inner in node.blocks:
+                yield from visit(inner, *inside)
+
+    return visit(loop.blocks[0], (loop,), 1, False)
+
+
+def readers_of(bodies: Iterable[Body]) -> dict[ir.Value, list[tuple[Body, Access]]]:
     """Tensor -> which of `bodies` read it, and where."""
-    readers: dict[ir.Value, list[tuple[Body, Read]]] = {}
+    readers: dict[ir.Value, list[tuple[Body, Access]]] = {}
     for body in bodies:
         for read in body.reads:
-            readers.setdefault(read.source, []).append((body, read))
+            readers.setdefault(read.buffer, []).append((body, read))
     return readers
-
-
-def tensor_bytes(value: ir.Value) -> int:
-    """About how many bytes a tensor has, by its type."""
-    type_ = value.type
-    elements = 1
-    for i in range(type_.rank):
-        elements *= DYNAMIC if type_.is_dynamic_dim(i) else type_.get_dim_size(i)
-    return elements * byte_width(type_.element_type)

@@ -12,7 +12,9 @@ from ...ir.shapes import constant, layout_of
 from ...mlir import ir
 from ..affine.indexing import Indexing
 from ..affine.linear_forms import linear
-from .body_summary import Body, indices_of, sizes_of, tensor_bytes
+from .body_summary import Body
+from .body_tree import indices_of
+from .costs import tensor_bytes
 
 Fold = tuple[int, int]
 Pair = tuple[ir.Value, ir.Value]  # the outer index of a fold and the inner one
@@ -41,7 +43,7 @@ class Walker:
         self.sizes: dict[ir.Value, int | None] = {}
         # Index -> its loop, and which of the loop's indices it is.
         self.loops: dict[ir.Value, tuple[ir.Operation, int]] = {}
-        for loop in (body.op, *body.loops):
+        for loop in (body.op, *(node.op for node in body.loops)):
             indexing.enter(loop)
             for number, (index, size) in enumerate(zip(indices_of(loop), loop.attributes["ranges"].value.results)):
                 self.sizes[index], self.loops[index] = constant(size), (loop, number)
@@ -107,7 +109,7 @@ class Walker:
 def with_folds(bodies: Sequence[Body]) -> list[Body]:
     """The computes with indices of sizes that make a fold: two neighbours of sizes A and B, or one of size A * B where there are such. What
     the others make of their indices need not be looked at."""
-    sizes = [[list(map(constant, sizes_of(loop))) for loop in (body.op, *body.loops)] for body in bodies]
+    sizes = [[list(map(constant, loop.sizes)) for loop in (body.root, *body.loops)] for body in bodies]
     products = [{a * b for loop in loops for a, b in pairwise(loop) if a and b and 1 not in (a, b)} for loops in sizes]
     singles = [{size for loop in loops for size in loop} for loops in sizes]
     folds = set[int | None]().union(*products) & set[int | None]().union(*singles)

@@ -2,7 +2,7 @@
 
 from ...ir.regions import ops_in
 from ...mlir import ir
-from .accesses import READS
+from .body_tree import READS
 
 SEARCH = 6  # reads in a chain that make a search: threads wait for most of the time
 

@@ -11,8 +11,7 @@ from ...ir.shapes import constant, expr, layout_of, shape_of, symbol_count
 from ...mlir import ir
 from ..affine.affine_forms import Atoms, from_expr, to_expr
 from ..affine.indexing import Index, Indexing
-from .accesses import ACCESSES, LOOPS
-from .body_summary import sizes_of
+from .body_tree import ACCESSES, LOOPS, sizes_of
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,7 @@
 from ...ir.regions import ops_in
 from ...ir.shapes import constant
 from ...mlir import ir
-from .accesses import READS
-from .body_summary import indices_of, sizes_of
-from .nested_loops import inside
+from .body_tree import READS, indices_of, sizes_of
 
 AT_ONCE = 64  # points of such an index that a program has, at most
 
@@ -27,9 +25,18 @@ def reads_vary(index: ir.Value, loop: ir.Operation) -> bool:
     while todo:
         for use in todo.pop().uses:
             op = use.owner.operation
-            if inside(op, loop) and (op.name in READS or op.name.startswith("scf.")):
+            if _inside(op, loop) and (op.name in READS or op.name.startswith("scf.")):
                 return True
             new = [result for result in op.results if result not in seen]
             seen.update(new)
             todo += new
+    return False
+
+
+def _inside(op: ir.Operation, loop: ir.Operation) -> bool:
+    parent = op.parent
+    while parent is not None:
+        if parent.operation == loop:
+            return True
+        parent = parent.operation.parent
     return False

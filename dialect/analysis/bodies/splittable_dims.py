@@ -12,7 +12,9 @@ from ...mlir import ir
 from ..affine.fastest_dim import fastest_dim
 from ..affine.indexing import Index, Indexing, digits
 from ..affine.linear_forms import linear
-from .body_summary import Body, indices_of, sizes_of, tensor_bytes
+from .body_summary import Body
+from .body_tree import indices_of, sizes_of
+from .costs import tensor_bytes
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,10 @@ class Quotients:
         self.bodies, self.indexing, self.least, self.run = bodies, indexing, least, run
         self.readers: dict[ir.Value, list[tuple[Body, ir.Operation]]] = {}
         for body in bodies.values():
-            for loop in (body.op, *body.loops):
-                indexing.enter(loop)
+            for loop in (body.root, *body.loops):
+                indexing.enter(loop.op)
             for read in body.reads:
-                self.readers.setdefault(read.source, []).append((body, read.op))
+                self.readers.setdefault(read.buffer, []).append((body, read.op))
 
     def split_of(self, body: Body) -> Split | None:
         """How to split the domain of a pointwise compute so that it has the rows of what reduced its operands; None where it has them, or
@@ -47,13 +49,13 @@ class Quotients:
                 split = _quotient(index, indices_of(body.op), sizes)
                 if split is None or (split.dim == fastest and split.size * body.width < self.run):
                     continue
-                if self._gains(body, read.source, place, split.size) and self._settles(body, split):
+                if self._gains(body, read.buffer, place, split.size) and self._settles(body, split):
                     return split
         return None
 
     def _gains(self, body: Body, source: ir.Value, place: int, size: int) -> bool:
         """Whether dim `place` of `source` is rows over which a large tensor was reduced in runs of `size`, and which the compute reads too."""
-        own = {read.source for read in body.reads}
+        own = {read.buffer for read in body.reads}
         for tensor in self._reduced(source, place, size):
             if tensor_bytes(tensor) >= self.least and (
                 tensor in own or 2 * tensor_bytes(source) >= tensor_bytes(tensor)
@@ -74,9 +76,9 @@ class Quotients:
             for read in body.reads:
                 for dim, index in enumerate(self._indices(read.op)):
                     if isinstance(index[0], ir.AffineDimExpr) and index[1][0] == row:
-                        todo.append((read.source, dim))
+                        todo.append((read.buffer, dim))
                     elif body.loops and self._counts(index, row, size):
-                        yield read.source
+                        yield read.buffer
 
     def _counts(self, index: Index, row: ir.Value, size: int) -> bool:
         """Whether an index is `row * size + k`, 0 <= k < size."""

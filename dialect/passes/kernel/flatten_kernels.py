@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.bodies.accesses import LOOPS
-from ...analysis.bodies.body_summary import sizes_of
+from ...analysis.bodies.body_tree import LOOPS, sizes_of
 from ...ir.functions import functions, kernel_op
 from ...ir.loop_ops import ForeachOp
 from ...ir.shapes import size_map

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.body_summary import PRODUCERS, summarize
+from ...analysis.bodies.body_summary import PRODUCERS, Body
 from ...fusion.column_partials import join_partials, write_chunked
 from ...fusion.kernel_assembly import ALONE, Assembler
 from ...fusion.kernel_functions import KernelFunctions
@@ -73,9 +73,9 @@ def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
                 copy = _copy_of_init(op)
                 if copy is not None:
                     originals.append(copy)
-                    grouping.add(Member.of(len(originals), summarize(copy), indexing))
+                    grouping.add(Member.of(len(originals), Body(copy), indexing))
             originals.append(op)
-            grouping.add(Member.of(len(originals), summarize(op), indexing))
+            grouping.add(Member.of(len(originals), Body(op), indexing))
         else:
             grouping.add_other(op)
     join_partials(grouping, indexing, options.min_shared)

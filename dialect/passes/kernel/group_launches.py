@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.body_summary import tensor_bytes
+from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.memory.buffers import ALIASES
 from ...errors import UserError
 from ...fusion.horizontal import joined, joining
@@ -101,7 +101,7 @@ class _Graph:
     def _family(self, callee: str) -> str | int:
         """The key by which kernels join: the function, or the length of the sums of products of a row."""
         if callee not in self.families:
-            domain = Domain(kernel_op(self.kernels[callee]), H200, Indexing([], self.simplifier))
+            domain = Domain.of(kernel_op(self.kernels[callee]), H200, Indexing([], self.simplifier))
             self.families[callee] = summed(domain) or callee
         return self.families[callee]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ...analysis.bodies.body_summary import tensor_bytes
+from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.memory.buffers import ALIASES, root_of
 from ...fusion.horizontal import joined, joining
 from ...ir.functions import graph_functions, kernel_op

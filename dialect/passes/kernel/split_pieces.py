@@ -6,8 +6,7 @@ from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
-from ...analysis.bodies.accesses import LOOPS
-from ...analysis.bodies.body_summary import sizes_of
+from ...analysis.bodies.body_tree import LOOPS, sizes_of
 from ...ir import builders
 from ...ir.functions import functions, kernel_op
 from ...ir.regions import clone, ops_in

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.body_summary import PRODUCERS, Body, readers_of, summarize, tensor_bytes
+from ...analysis.bodies.body_summary import PRODUCERS, Body, readers_of
+from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
@@ -70,7 +71,7 @@ class _Graph:
         self.indexing = Indexing(builders.symbols_of(graph), simplifier)
         ops = [view.operation for view in graph.regions[0].blocks[0].operations]
         # Result -> body, in program order.
-        self.bodies = {op.results[0]: summarize(op) for op in ops if op.name in PRODUCERS}
+        self.bodies = {op.results[0]: Body(op) for op in ops if op.name in PRODUCERS}
         self.uses = readers_of(self.bodies.values())
         self.inlined: dict[ir.Value, ir.Operation] = {}
         self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, inlined ones included
@@ -90,15 +91,15 @@ class _Graph:
             if body.loops:
                 self.looping.add(body.result)
             for read in body.reads:
-                inner = self.bodies[read.source] if read.source in self.inlined else None
+                inner = self.bodies[read.buffer] if read.buffer in self.inlined else None
                 if inner is None:
-                    reads[read.source] += read.times
+                    reads[read.buffer] += read.times
                 else:
                     body.cost += read.times * inner.cost
                     body.ops += inner.ops
-                    if read.source in self.looping:
+                    if read.buffer in self.looping:
                         self.looping.add(body.result)
-                    for source, times in self.reads[read.source].items():
+                    for source, times in self.reads[read.buffer].items():
                         reads[source] += read.times * times
             if sum(1 for _ in body.result.uses) > len(self.uses.get(body.result, ())):
                 self.kept.add(body.result)
@@ -111,7 +112,7 @@ class _Graph:
         inliner = Inliner(self.indexing, self.inlined.get)
         for body in self.bodies.values():
             stays = body.result not in self.inlined or body.result in self.kept
-            if stays and any(read.source in self.inlined for read in body.reads):
+            if stays and any(read.buffer in self.inlined for read in body.reads):
                 inliner.inline([read.op for read in body.reads])
         inliner.finish()
         for body in reversed(self.bodies.values()):
@@ -119,9 +120,8 @@ class _Graph:
                 body.op.erase()
 
     def _enter(self, body: Body) -> None:
-        self.indexing.enter(body.op)
-        for loop in body.loops:
-            self.indexing.enter(loop)
+        for loop in (body.root, *body.loops):
+            self.indexing.enter(loop.op)
 
     def _worth(self, body: Body) -> bool:
         uses = self.uses.get(body.result, ())
@@ -175,7 +175,7 @@ class _Graph:
         if len(others) != 1 or not reduced:
             return False
         members = [Member.of(0, consumer, self.indexing) for consumer in reduced]
-        waited = {read.source for read in others[0].reads}
+        waited = {read.buffer for read in others[0].reads}
         return all(member.reduces_columns() and member.result in waited for member in members)
 
     def _parted(self, reduced: list[Body], others: list[Body]) -> bool:
@@ -233,7 +233,7 @@ class _Graph:
                 continue
             seen.add((value, called))
             op = value.owner
-            read = (read.source for read in self.bodies[value].reads) if value in self.bodies else ()
+            read = (read.buffer for read in self.bodies[value].reads) if value in self.bodies else ()
             called = called or op.name == "func.call"
             todo += ((source, called) for source in (*op.operands, *read))
         return False

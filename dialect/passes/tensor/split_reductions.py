@@ -8,7 +8,9 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.body_summary import magnitude, sizes_of, summarize, tensor_bytes
+from ...analysis.bodies.body_summary import Body
+from ...analysis.bodies.body_tree import sizes_of
+from ...analysis.bodies.costs import magnitude, tensor_bytes
 from ...analysis.bodies.shared_reads import shared_size
 from ...errors import UserError
 from ...fusion.chunk_sizes import Chunks, cut
@@ -132,9 +134,7 @@ class _Graph:
         self.symbols, self.simplifier = builders.symbols_of(graph), Simplifier()
         indexing = self._indexing()
         ops = [view.operation for view in graph.regions[0].blocks[0].operations]
-        self.members = [
-            Member.of(i, summarize(op), indexing) for i, op in enumerate(ops) if op.name == "bascule.compute"
-        ]
+        self.members = [Member.of(i, Body(op), indexing) for i, op in enumerate(ops) if op.name == "bascule.compute"]
         # Large tensors that rows are computed from, or that are computed along rows -> what computes those rows.
         self.along: dict[ir.Value, list[Member]] = {}
         self.readers: dict[ir.Value, list[Member]] = {}
@@ -152,7 +152,7 @@ class _Graph:
                 self.apart.update((member.result, k) for k in range(len(member.sizes)))
                 for read, pattern in member.patterns:
                     two = (k for k, (a, b) in enumerate(pairwise(pattern)) if a != b)
-                    self.apart.update((read.source, k) for k in two)
+                    self.apart.update((read.buffer, k) for k in two)
 
         # Of sums of columns: the large tensors that those alike read with them.
         self.rows: dict[ir.Value, set[ir.Value]] = {}
@@ -171,7 +171,7 @@ class _Graph:
     def run(self) -> None:
         for member in self.members:
             # Splitting erases the reduction, and with it those inside.
-            direct = [loop for loop in member.body.loops if loop.parent.operation == member.body.op]
+            direct = [node.op for node in member.body.block.nodes if node.name == "bascule.reduce"]
             for loop in direct:
                 self._consider(member, loop)
 
@@ -245,7 +245,7 @@ class _Graph:
         waiting = self._followers(member, max(beside, default=0))
         if all(number in waiting or self._follows_columns(row, member.body.points) for number, row in beside.items()):
             return 0
-        elements = max(1, magnitude([size for loop in member.body.loops[:1] for size in sizes_of(loop)]))
+        elements = max(1, magnitude([size for loop in member.body.loops[:1] for size in loop.sizes]))
         return sum(max(1, tensor_bytes(source) // elements) for source in wide)
 
     def _follows_columns(self, row: Member, points: int) -> bool:
@@ -282,7 +282,7 @@ class _Graph:
 def _joined(member: Member, wide: list[ir.Value], alike: dict[tuple, set[ir.Value]]) -> set[ir.Value]:
     """`wide`, and the large tensors of other sums of columns, over a domain and ranges like the member's, that read one of them too: they
     are cut alike."""
-    shape = tuple(member.sizes), *(tuple(sizes_of(loop)) for loop in member.body.loops)
+    shape = tuple(member.sizes), *(tuple(loop.sizes) for loop in member.body.loops)
     found = next((alike[source, shape] for source in wide if (source, shape) in alike), set[ir.Value]())
     found.update(wide)
     for source in wide:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.bodies.body_summary import PRODUCERS, Body, Read, readers_of, summarize, tensor_bytes
+from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, readers_of
+from ...analysis.bodies.costs import tensor_bytes
 from ...ir.functions import graph_functions
 from ...ir.regions import end_of
 from ...ir.types import is_undone
@@ -34,21 +35,21 @@ class WidenIntermediates(Pass):
 
 def _widen_in(graph: ir.Operation) -> None:
     ops = [view.operation for view in graph.regions[0].blocks[0].operations]
-    bodies = [summarize(op) for op in ops if op.name in PRODUCERS]
+    bodies = [Body(op) for op in ops if op.name in PRODUCERS]
     readers = readers_of(bodies)
     for body in bodies:
         if body.op.name == "bascule.compute":
             _widen(body, readers.get(body.result, []))
 
 
-def _widen(body: Body, uses: list[tuple[Body, Read]]) -> None:
+def _widen(body: Body, uses: list[tuple[Body, Access]]) -> None:
     end = end_of(body.op.regions[0].blocks[0])
     rounding = end.operands[0].owner
     if isinstance(rounding, ir.Block) or not uses or sum(1 for _ in body.result.uses) > len(uses):
         return
     for reader, read in uses:
         repeated = reader.is_pointwise and reader.points * read.times >= FEW * body.points
-        if not repeated and any(tensor_bytes(other.source) > SMALL for other in reader.reads):
+        if not repeated and any(tensor_bytes(other.buffer) > SMALL for other in reader.reads):
             return
         users = [use.owner.operation for use in read.op.results[0].uses]
         if not all(user.name == "arith.extf" and is_undone(rounding, user) for user in users):

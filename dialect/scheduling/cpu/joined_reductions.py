@@ -1,6 +1,7 @@
 """Reductions of one block over the same ranges, none of which needs another: joined into one loop, which reads its operands once."""
 
-from .decoded_body import Block, Body, Node
+from ...analysis.bodies.body_summary import Body
+from ...analysis.bodies.body_tree import Block, Node
 
 Joins = dict[Node, Node]  # a reduction -> the one whose loop it is in
 

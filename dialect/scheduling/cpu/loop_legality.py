@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from .decoded_body import Block, Body, Dependence, Node
+from ...analysis.bodies.body_summary import Body
+from ...analysis.bodies.body_tree import Block, Dependence, Node
 
 Groups = tuple[tuple[int, ...], ...]  # ranges of a loop, neighbours that are walked as one together
 

@@ -6,9 +6,9 @@ inside works on vectors, or each loop inside chooses for itself. The cheaper of 
 
 from dataclasses import dataclass, replace
 
-from ...analysis.bodies.accesses import LOOPS
+from ...analysis.bodies.body_summary import Body, decode
+from ...analysis.bodies.body_tree import ACCUMULATORS, LOOPS, Block, Node
 from ...mlir import ir
-from .decoded_body import ACCUMULATORS, Block, Body, Node, decode
 from .joined_reductions import Joins, join_siblings
 from .loop_legality import Groups, colliding, group_ranges, length, moving_reads, reads_along
 from .schedule_form import NEAR, REGISTERS, SCRATCH, SHORT, KernelSchedule, LoopSchedule, Tasks, to_attribute

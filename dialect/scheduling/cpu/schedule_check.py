@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ...analysis.bodies.accesses import LOOPS
+from ...analysis.bodies.body_summary import Body
+from ...analysis.bodies.body_tree import LOOPS, Block, Node
 from ...mlir import ir
-from .decoded_body import Block, Body, Node
 from .joined_reductions import join_siblings
 from .loop_legality import colliding, moving_reads, reads_along, together
 from .schedule_form import REGISTERS, SCRATCH, KernelSchedule, LoopSchedule, Tasks, from_attribute, refusal

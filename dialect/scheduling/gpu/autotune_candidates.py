@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
+from ...analysis.bodies.body_tree import sizes_of
 from ...analysis.bodies.nested_loops import inner_loops
 from ...ir.attributes import ScheduleAttr
 from ...mlir import ir
@@ -110,13 +111,13 @@ def _steps(op: ir.Operation, domain: DomainSchedule, double: bool | None) -> Dom
         inner = nested(inner_loops(op), loop.loops)
         if inner is None:
             return None
-        if not loop.walks(op):
+        if not loop.walks(sizes_of(op)):
             return replace(loop, loops=inner)
         changed = True
         step = loop.step if double is None else 2 * loop.step if double else loop.step // 2
         after = replace(loop, step=step, kept=loop.kept * loop.step // step, loops=inner)
         lost = loop.kept and not 1 <= after.kept <= MOST_KEPT
-        return None if step < LEAST_STEP or not after.walks(op) or lost else after
+        return None if step < LEAST_STEP or not after.walks(sizes_of(op)) or lost else after
 
     def nested(ops: Sequence[ir.Operation], loops: Sequence[LoopSchedule]) -> list[LoopSchedule] | None:
         made = [stepped(op, loop) for op, loop in zip(ops, loops)]

@@ -52,9 +52,9 @@ def shared_rows(domain: Domain) -> DomainPlan | None:
     fast."""
     lengths = {*domain.lengths}
     (length,) = lengths if len(lengths) == 1 else (None,)
-    alone = domain.op.name == "bascule.kernel" and domain.lanes == domain.inner
+    alone = domain.node is domain.body.root and domain.lanes == domain.inner
     written = any(loop.name == "bascule.foreach" for loop in domain.lanes)
-    if not has(domain.machine.capability) or length is None or not alone or not written or unshared(domain.op):
+    if not has(domain.machine.capability) or length is None or not alone or not written or unshared(domain.node.op):
         return None
     held = _read_again(domain)
     part = -(-length // MOST)
@@ -74,8 +74,8 @@ def _read_again(domain: Domain) -> dict[ir.Value, int]:
     """The buffers that several loops read along their last index, with the bytes of their numbers."""
     seen, again = set[ir.Value](), dict[ir.Value, int]()
     for loop in domain.lanes:
-        index = loop.regions[0].blocks[0].arguments[domain.loop_order(loop)[-1]]
-        read = {a.buffer: a.width for a in domain.accesses if not a.stores and loop in a.loops and a.varies(index)}
+        index = loop.indices[domain.loop_order(loop)[-1]]
+        read = {a.buffer: a.width for a in domain.accesses if not a.stores and loop in a.loops and a.form.varies(index)}
         again |= {buffer: width for buffer, width in read.items() if buffer in seen}
         seen |= read.keys()
     return again

@@ -2,9 +2,8 @@
 
 from math import prod
 
-from ...analysis.bodies.body_summary import sizes_of
 from ...analysis.bodies.dependent_reads import SEARCH, longest_chain
-from ...analysis.bodies.nested_loops import iterations, needs
+from ...analysis.bodies.nested_loops import iterations
 from ...mlir import ir
 from .domains import Domain, DomainPlan
 from .machine import LARGE, WARP, power_of_two, warps_of
@@ -26,7 +25,7 @@ SHORT = 16  # points of a loop that is run point by point
 
 def columns(domain: Domain) -> DomainPlan:
     order = domain.order(domain.indices, domain.sizes)
-    lengths = [iterations(sizes_of(loop)) for loop in domain.inner]
+    lengths = [iterations(loop.sizes) for loop in domain.inner]
     scans = any(loop.name == "bascule.scan" for loop in domain.inner)
     if not scans and all(length is not None and length <= SHORT for length in lengths):
         schedule = flat(domain, "column", order)
@@ -36,13 +35,13 @@ def columns(domain: Domain) -> DomainPlan:
     if domain.run_size(runs[-1]) < WARP:
         runs = [order]
     index, sm_count = domain.indices[runs[-1][-1]], domain.machine.sm_count
-    width = max((a.width for a in domain.accesses if a.adjacent(index)), default=4)
+    width = max((a.width for a in domain.accesses if a.form.adjacent(index)), default=4)
     wide = min(max(64, SEGMENT // width), power_of_two(domain.run_size(runs[-1])))
     others = prod(domain.run_size(run) for run in runs[:-1])
     while wide > SEGMENT // 2 // width and others * domain.run_size(runs[-1]) < sm_count * wide:
         wide //= 2
     longest = max((power_of_two(n) for n in lengths if n is not None), default=LARGE)
-    again = any(needs(loop, domain.inner) for loop in domain.inner)
+    again = any(domain.body.needs(loop, domain.inner) for loop in domain.inner)
     held = again and None not in lengths and longest * wide <= HELD
     neighbours, aligned = domain.neighbours(index)
     elements, each = longest * wide if held else COLUMN, PILED
@@ -55,15 +54,15 @@ def columns(domain: Domain) -> DomainPlan:
     masked = any(n is None or (n > step and n % step) for n in lengths)
     if masked and aligned and not held and not scans and _carries(domain):
         elements, each = MASKED, FEWER
-    if not scans and max(map(longest_chain, domain.inner), default=0) >= SEARCH:
+    if not scans and max((longest_chain(loop.op) for loop in domain.inner), default=0) >= SEARCH:
         each = SEARCHED
     steps = {}
     for loop in domain.inner:
-        length = iterations(sizes_of(loop))
+        length = iterations(loop.sizes)
         steps[loop] = min(LARGE if length is None else power_of_two(length), max(1, elements // wide))
     loops = domain.plan(steps)
     for loop, plan in domain.plans.items():
-        if plan.walks(loop) and not scans:
+        if plan.walks(loop.sizes) and not scans:
             plan.fold = neighbours
     tile = [1] * (len(runs) - 1) + [wide]
     axes = [len(run) for run in runs]
@@ -79,9 +78,11 @@ def _stages(domain: Domain, wide: int, short: bool) -> int:
     holds them."""
     found: dict[ir.Value, int] = {}
     for loop, plan in domain.plans.items():
-        if plan.walks(loop):
-            indices = list(loop.regions[0].blocks[0].arguments)
-            inside = [a for a in domain.accesses if loop in a.loops and not a.stores and any(map(a.varies, indices))]
+        if plan.walks(loop.sizes):
+            indices = loop.indices
+            inside = [
+                a for a in domain.accesses if loop in a.loops and not a.stores and any(map(a.form.varies, indices))
+            ]
             found.update({a.buffer: a.width * plan.step * wide for a in inside})
     ahead = AHEAD if len(found) > 1 else ALONE if found and short else 1
     return ahead if ahead * sum(found.values()) <= STAGED else 1
@@ -89,5 +90,5 @@ def _stages(domain: Domain, wide: int, short: bool) -> int:
 
 def _carries(domain: Domain) -> bool:
     """Whether the walks of the domain carry more than a sum."""
-    kinds = [loop.attributes["kind"].value for loop in domain.inner if loop.name == "bascule.reduce"]
+    kinds = [loop.kinds[0] for loop in domain.inner if loop.name == "bascule.reduce"]
     return len(kinds) > 1 or "welford" in kinds

@@ -7,9 +7,10 @@ from functools import cached_property
 from math import gcd
 
 from ...analysis.affine.indexing import Indexing
-from ...analysis.bodies.accesses import Access, accesses_of
-from ...analysis.bodies.body_summary import magnitude, sizes_of
-from ...analysis.bodies.nested_loops import inner_loops, iterations
+from ...analysis.bodies.body_summary import Access, Body, decode
+from ...analysis.bodies.body_tree import Node
+from ...analysis.bodies.costs import magnitude
+from ...analysis.bodies.nested_loops import iterations
 from ...ir.shapes import constant
 from ...mlir import ir
 from .loop_walks import Walks
@@ -31,49 +32,51 @@ class DomainPlan(DomainSchedule):
 
 
 class Domain:
-    """A parallel domain, a kernel's or that of one top-level foreach, with what runs at each of its points."""
+    """A parallel domain, a kernel's or that of one top-level foreach (`node`), with what runs at each of its points. Indices are numbers of
+    `body`, which is decoded."""
 
-    def __init__(self, op: ir.Operation, machine: CudaMachine, indexing: Indexing):
-        self.op, self.machine = op, machine
-        block = op.regions[0].blocks[0]
-        self.indices, self.sizes = list(block.arguments), sizes_of(op)
-        self.inner = inner_loops(op)
-        self.accesses = accesses_of(op, indexing)
+    def __init__(self, body: Body, node: Node, machine: CudaMachine):
+        self.body, self.node, self.machine = body, node, machine
+        self.indices, self.sizes = node.indices, node.sizes
+        self.inner = node.inner_loops()
+        self.accesses = [access for access in body.accesses(node) if not access.is_near]
         self.points = iterations(self.sizes)
-        self.extents = dict(zip(self.indices, self.sizes))
+        self.along: Counter[int] = Counter()  # bytes accessed with neighbours along each index
         for access in self.accesses:
-            for loop in access.loops[1:]:
-                self.extents.update(zip(loop.regions[0].blocks[0].arguments, sizes_of(loop)))
-        self.along: Counter[ir.Value] = Counter()  # bytes accessed with neighbours along each index
-        for access in self.accesses:
-            for index in access.steps:
-                if access.adjacent(index):
+            for index in access.form.steps:
+                if access.form.adjacent(index):
                     self.along[index] += self.bytes(access)
-        self.plans: dict[ir.Operation, LoopSchedule] = {}
+        self.plans: dict[Node, LoopSchedule] = {}
         self.lanes = [lanes for loop in self.inner for lanes in self._lanes(loop)]
-        self.lengths = [iterations(sizes_of(loop)) for loop in self.lanes]
+        self.lengths = [iterations(loop.sizes) for loop in self.lanes]
 
-    def _lanes(self, loop: ir.Operation) -> list[ir.Operation]:
+    @staticmethod
+    def of(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> "Domain":
+        """That of a kernel."""
+        body = decode(kernel, indexing=indexing)
+        return Domain(body, body.root, machine)
+
+    def _lanes(self, loop: Node) -> list[Node]:
         """The loops that have the lanes: `loop`, or the ones inside of it if memory rather runs along those."""
-        nested = inner_loops(loop)
+        nested = loop.inner_loops()
         if sum(map(self.bytes_along, nested)) <= self.bytes_along(loop):
             return [loop]
         return [lanes for inner in nested for lanes in self._lanes(inner)]
 
-    def bytes_along(self, loop: ir.Operation) -> int:
-        return sum(self.along[index] for index in loop.regions[0].blocks[0].arguments)
+    def bytes_along(self, loop: Node) -> int:
+        return sum(self.along[index] for index in loop.indices)
 
     def bytes(self, access: Access) -> int:
         """About how many bytes an access touches."""
-        return access.width * magnitude([size for index, size in self.extents.items() if access.varies(index)])
+        return access.width * magnitude([size for index, size in self.body.sizes.items() if access.form.varies(index)])
 
-    def neighbours(self, index: ir.Value) -> tuple[int, bool]:
+    def neighbours(self, index: int) -> tuple[int, bool]:
         """Elements that a thread loads with one instruction at each of the accesses along `index` in a loop, at least, 1 if there is none;
         and whether that is what an instruction can load, everywhere: rows of 1001 elements begin anywhere."""
         found, aligned = [], True
         for access in self.accesses:
-            if access.adjacent(index) and len(access.loops) > 1:
-                steps = [step for other, step in access.steps.items() if other != index]
+            if access.form.adjacent(index) and len(access.loops) > 1:
+                steps = [step for other, step in access.form.steps.items() if other != index]
                 whole = max(1, VECTOR // access.width)
                 found.append(gcd(whole, *(step for step in steps if isinstance(step, int))))
                 aligned = aligned and found[-1] == whole
@@ -81,7 +84,7 @@ class Domain:
 
     # Orders of indices
 
-    def order(self, indices: Sequence[ir.Value], sizes: Sequence[ir.AffineExpr]) -> list[int]:
+    def order(self, indices: Sequence[int], sizes: Sequence[ir.AffineExpr]) -> list[int]:
         """The indices, slowest in memory first: as the heaviest access along the index that memory mostly runs along."""
         order = list(range(len(indices)))
         if not order:
@@ -89,9 +92,9 @@ class Domain:
         main = max(order, key=lambda n: (self.along[indices[n]], n))
         if not self.along[indices[main]] or all(constant(size) == 1 for size in sizes[main + 1 :]):
             return order
-        guides = [access for access in self.accesses if access.adjacent(indices[main])]
+        guides = [access for access in self.accesses if access.form.adjacent(indices[main])]
         guide = max(guides, key=lambda access: (self.bytes(access), access.stores))
-        steps = [step for index in indices if isinstance(step := guide.steps.get(index, 0), int)]
+        steps = [step for index in indices if isinstance(step := guide.form.steps.get(index, 0), int)]
         if len(steps) < len(indices):
             return [*order[:main], *order[main + 1 :], main]
         # Indices that the guide does not vary with, and those of size 1, go first.
@@ -110,7 +113,7 @@ class Domain:
 
     def _joins(self, outer: int, inner: int) -> bool:
         pair = self.indices[outer], self.indices[inner]
-        return constant(self.sizes[outer]) == 1 or all(a.flat(*pair, self.sizes[inner]) for a in self.accesses)
+        return constant(self.sizes[outer]) == 1 or all(a.form.flat(*pair, self.sizes[inner]) for a in self.accesses)
 
     def run_size(self, run: Sequence[int]) -> int:
         return min(LARGE, magnitude([self.sizes[n] for n in run]))
@@ -120,17 +123,14 @@ class Domain:
         """Bytes that the access which touches most does."""
         return max(map(self.bytes, self.accesses), default=0)
 
-    def plan(self, steps: dict[ir.Operation, int], held: Collection[ir.Operation] = ()) -> list[LoopSchedule]:
+    def plan(self, steps: dict[Node, int], held: Collection[Node] = ()) -> list[LoopSchedule]:
         """The schedules of the loops, of which `steps` have several points at once, and `held` all their tiles."""
-        walks = Walks(self.accesses, self.loop_order, steps, held)
+        walks = Walks(self.body, self.accesses, self.loop_order, steps, held)
         loops = walks.among(self.inner)
         self.plans = walks.plans
         return loops
 
-    def loop_order(self, loop: ir.Operation) -> list[int]:
-        indices = list(loop.regions[0].blocks[0].arguments)
-        if loop.name == "bascule.scan" or (
-            loop.name == "bascule.reduce" and loop.attributes["kind"].value in POSITIONS
-        ):
-            return list(range(len(indices)))  # what they compute is the order
-        return self.order(indices, sizes_of(loop))
+    def loop_order(self, loop: Node) -> list[int]:
+        if loop.name == "bascule.scan" or not set(POSITIONS).isdisjoint(loop.kinds):
+            return list(range(len(loop.indices)))  # what they compute is the order
+        return self.order(loop.indices, loop.sizes)

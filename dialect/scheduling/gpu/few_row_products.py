@@ -1,8 +1,7 @@
 """How products of few rows by matrices run on an NVIDIA GPU: as fast as the matrices are read. Measured on an H200."""
 
-from ...analysis.bodies.body_summary import sizes_of
+from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.nested_loops import iterations
-from ...mlir import ir
 from .domains import Domain, DomainPlan
 from .machine import VECTOR, WARP, CudaMachine, power_of_two
 from .row_products import summed
@@ -22,7 +21,7 @@ def products(domain: Domain) -> DomainPlan | None:
     if length is None or points is None:
         return None
     sums = [loop for loop in domain.lanes if loop.name == "bascule.reduce"]
-    own = [a for a in domain.accesses if a.loops[-1] in sums and any(map(a.varies, domain.indices))]
+    own = [a for a in domain.accesses if a.loops[-1] in sums and any(map(a.form.varies, domain.indices))]
     matrices = {access.buffer: access.width for access in own}
     width = max(matrices.values())
     several = len(sums) > len(matrices)
@@ -40,14 +39,14 @@ def products(domain: Domain) -> DomainPlan | None:
     while together > 1 and together * thread > most_held:
         together //= 2
     steps = {loop: _lanes(loop) for loop in domain.lanes} | dict.fromkeys(sums, tile)
-    held: list[ir.Operation] = [] if whole else sums
+    held: list[Node] = [] if whole else sums
     order = list(range(len(domain.indices)))
     return DomainPlan("row", order, [len(order)], [together], warps, loops=domain.plan(steps, held))
 
 
-def _lanes(loop: ir.Operation) -> int:
+def _lanes(loop: Node) -> int:
     """The elements of registers that all points of a loop take."""
-    count = iterations(sizes_of(loop))
+    count = iterations(loop.sizes)
     assert count is not None, "a loop of products has a length that is not known"
     return power_of_two(count)
 

@@ -1,8 +1,8 @@
 """How kernels run on an NVIDIA GPU: the choice behind each key of `#bascule.schedule`."""
 
 from ...analysis.affine.indexing import Indexing
+from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.index_width import reach_of
-from ...analysis.bodies.nested_loops import inner_loops
 from ...ir.shapes import size_map
 from ...mlir import ir
 from .columns import columns
@@ -19,8 +19,10 @@ NARROW = (1 << 31) - (1 << 20)  # indices below have 32 bits: the last program's
 
 def cuda_schedule(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> ir.DictAttr:
     """The schedule of one `bascule.kernel`."""
-    group = _is_group(kernel)
-    domains = [_schedule(Domain(op, machine, indexing)) for op in (inner_loops(kernel) if group else [kernel])]
+    body = decode(kernel, indexing=indexing)
+    group = _is_group(body)
+    nodes = body.root.inner_loops() if group else [body.root]
+    domains = [_schedule(Domain(body, node, machine)) for node in nodes]
     bits, narrow = _indices(kernel, indexing)
     schedule = KernelSchedule(
         domains,
@@ -46,11 +48,11 @@ def _indices(kernel: ir.Operation, indexing: Indexing) -> tuple[int, ir.AffineMa
 
 def walked_loops(kernel: ir.Operation, machine: CudaMachine, indexing: Indexing) -> set[ir.Operation]:
     """The loops of a kernel that are longer than what its program holds at once."""
-    group = _is_group(kernel)
-    domains = [Domain(op, machine, indexing) for op in (inner_loops(kernel) if group else [kernel])]
+    body = decode(kernel, indexing=indexing)
+    domains = [Domain(body, node, machine) for node in (body.root.inner_loops() if _is_group(body) else [body.root])]
     for domain in domains:
         _schedule(domain)
-    return {loop for domain in domains for loop, plan in domain.plans.items() if plan.walks(loop)}
+    return {loop.op for domain in domains for loop, plan in domain.plans.items() if plan.walks(loop.sizes)}
 
 
 def _schedule(domain: Domain) -> DomainPlan:
@@ -66,9 +68,8 @@ def _schedule(domain: Domain) -> DomainPlan:
     return rows(domain) if not domain.indices or inside >= across else columns(domain)
 
 
-def _is_group(kernel: ir.Operation) -> bool:
+def _is_group(body: Body) -> bool:
     """Whether the loops of a kernel without ranges are parallel domains."""
-    block = kernel.regions[0].blocks[0]
-    inner = inner_loops(kernel)
-    alone = not block.arguments and all(op.name == "bascule.foreach" for op in inner)
-    return bool(inner) and alone and not any(view.operation.name == "bascule.store" for view in block.operations)
+    inner = body.root.inner_loops()
+    alone = not body.root.sizes and all(loop.name == "bascule.foreach" for loop in inner)
+    return bool(inner) and alone and not any(node.name == "bascule.store" for node in body.block.nodes)

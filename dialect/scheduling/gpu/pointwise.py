@@ -25,7 +25,7 @@ def pointwise(domain: Domain) -> DomainPlan:
         return _segments(domain, order)
     if _has(domain, "scf.while"):
         return flat(domain, "pointwise", order, WARP, REPEATED_EACH)
-    if longest_chain(domain.op) >= SEARCH:
+    if longest_chain(domain.node.op) >= SEARCH:
         return flat(domain, "pointwise", order, each=SEARCHED)
     return _transposed(domain, order) or _broadcast(domain, order) or flat(domain, "pointwise", order)
 
@@ -50,7 +50,7 @@ def _each(domain: Domain) -> int:
 
 def _has(domain: Domain, loop: str) -> bool:
     """Whether there is a `loop`, as long as data says, at a point."""
-    return any(op.name == loop for op in ops_in(domain.op))
+    return any(op.name == loop for op in ops_in(domain.node.op))
 
 
 def _segments(domain: Domain, order: list[int]) -> DomainPlan:
@@ -104,9 +104,9 @@ def _shared(domain: Domain, runs: list[list[int]]) -> float:
     same: dict[ir.Value, int] = {}
     own: dict[ir.Value, int] = {}
     for access in domain.accesses:
-        if any(access.varies(index) for index in others):
+        if any(access.form.varies(index) for index in others):
             own[access.buffer] = access.width
-        elif access.varies(across):
+        elif access.form.varies(across):
             same[access.buffer] = access.width
     return sum(same.values()) / max(1, sum(own.values()))
 
@@ -141,5 +141,5 @@ def _across(domain: Domain, dim: int, main: int) -> int:
     return sum(
         domain.bytes(access)
         for access in domain.accesses
-        if access.adjacent(index) and access.varies(other) and not access.adjacent(other)
+        if access.form.adjacent(index) and access.form.varies(other) and not access.form.adjacent(other)
     )

@@ -5,9 +5,9 @@ A row that fits is register-resident, and read once. A longer one is read in ste
 
 from dataclasses import dataclass, replace
 
-from ...analysis.bodies.accesses import Access
-from ...analysis.bodies.body_summary import sizes_of
-from ...analysis.bodies.nested_loops import inner_loops, iterations, needs
+from ...analysis.bodies.body_summary import Access
+from ...analysis.bodies.body_tree import Node
+from ...analysis.bodies.nested_loops import iterations
 from ...mlir import ir
 from .clusters import shared_rows
 from .domains import Domain, DomainPlan
@@ -71,7 +71,7 @@ def rows(domain: Domain) -> DomainPlan:
     """Schedules a domain whose loops run along memory."""
     values = max(1, _held(domain))
     limit, room = int(domain.machine.registers * HOLDABLE) // values, int(domain.machine.registers * CROWDED) // values
-    if not any(inner_loops(loop) for loop in domain.inner):
+    if not any(loop.inner_loops() for loop in domain.inner):
         limit, room = min(limit, LONGEST), 0
 
     def fits(length: int) -> bool:
@@ -126,9 +126,9 @@ def rows(domain: Domain) -> DomainPlan:
 
 def _fold(domain: Domain, kept: int) -> None:
     """Sets `fold`, `evict` and `kept` of loops in steps. Fused loops have equal ones, which their reductions decide: nothing else folds."""
-    walked: dict[int, list[ir.Operation]] = {}
+    walked: dict[int, list[Node]] = {}
     for loop in domain.lanes:
-        if domain.plans[loop].walks(loop):
+        if domain.plans[loop].walks(loop.sizes):
             walked.setdefault(domain.plans[loop].walk, []).append(loop)
     for together in walked.values():
         reduces = [loop for loop in together if loop.name == "bascule.reduce"] or together
@@ -144,7 +144,7 @@ def _fold(domain: Domain, kept: int) -> None:
 def _meet_once(domain: Domain) -> bool:
     """Whether no reduction of a row depends on another: the program's threads synchronize once."""
     reduces = [loop for loop in domain.inner if loop.name == "bascule.reduce"]
-    return not any(needs(loop, reduces) for loop in reduces)
+    return not any(domain.body.needs(loop, reduces) for loop in reduces)
 
 
 def _tile(length: int, filled: float) -> int:
@@ -176,7 +176,7 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     """
     sm_count = domain.machine.sm_count
     shortest = min((n for n in lengths if n is not None), default=LARGE)
-    index = max((i for loop in domain.lanes for i in _indices(loop)), key=lambda i: domain.along[i])
+    index = max((i for loop in domain.lanes for i in loop.indices), key=lambda i: domain.along[i])
     _, aligned = domain.neighbours(index)
     if points <= sm_count:
         return _Step(FULL, 32 if aligned and shortest >= 1 << 18 else 16)
@@ -191,7 +191,7 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
             warps //= 2
         step = _Step(warps, 16 if aligned else 8)
         return step if waste(shortest, step.elements) <= IDLE else _Step(step.warps, 8)
-    width = max((a.width for a in domain.accesses if a.adjacent(index)), default=4)
+    width = max((a.width for a in domain.accesses if a.form.adjacent(index)), default=4)
     step = _Step(8, max(8, min(32, LATENCY // width))) if aligned else _Step(4, 16)
     while step.each > 8 and shortest < 4 * step.elements:
         step = _Step(step.warps, step.each // 2)
@@ -213,23 +213,19 @@ def _read_again(domain: Domain) -> int:
 
 def _streams(domain: Domain, access: Access) -> bool:
     """Whether an access varies with the domain: each point reads its own elements."""
-    return any(access.varies(index) for index in domain.indices) or not domain.indices
+    return any(access.form.varies(index) for index in domain.indices) or not domain.indices
 
 
-def _indices(loop: ir.Operation) -> list[ir.Value]:
-    return list(loop.regions[0].blocks[0].arguments)
-
-
-def _along(loop: ir.Operation, plan: LoopSchedule) -> ir.Value:
+def _along(loop: Node, plan: LoopSchedule) -> int:
     """The innermost index of a loop, along which memory runs."""
-    return _indices(loop)[plan.order[-1]]
+    return loop.indices[plan.order[-1]]
 
 
 def _held(domain: Domain) -> int:
     """Values of a point of a row, which registers hold: one a buffer that is read along it, one a reduction inside."""
-    along = {index for loop in domain.lanes for index in _indices(loop)}
-    read = {a.buffer for a in domain.accesses if not a.stores and any(a.varies(index) for index in along)}
-    return len(read) + sum(len(inner_loops(loop)) for loop in domain.lanes)
+    along = {index for loop in domain.lanes for index in loop.indices}
+    read = {a.buffer for a in domain.accesses if not a.stores and any(a.form.varies(index) for index in along)}
+    return len(read) + sum(len(loop.inner_loops()) for loop in domain.lanes)
 
 
 def _stages(domain: Domain, scans: bool, most: int) -> int:
@@ -239,12 +235,12 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
     parts = False
     for loop, plan in domain.plans.items():
         inside = [a for a in domain.accesses if loop in a.loops and not a.stores]
-        if scans and plan.walks(loop):
+        if scans and plan.walks(loop.sizes):
             walked = max(walked, sum({a.buffer: _tile_bytes(domain, a) for a in inside}.values()))
         elif plan.step == 1 and any(inner.step > 1 for inner in plan.loops):
-            streamed = {a.buffer: _tile_bytes(domain, a) for a in inside if any(map(a.varies, _indices(loop)))}
+            streamed = {a.buffer: _tile_bytes(domain, a) for a in inside if any(map(a.form.varies, loop.indices))}
             rows = max(rows, sum(streamed.values()))
-            parts = parts or any(domain.plans[inner].walks(inner) for inner in inner_loops(loop))
+            parts = parts or any(domain.plans[inner].walks(inner.sizes) for inner in loop.inner_loops())
     if walked:
         return min(SCAN_AHEAD, max(1, SCAN_STAGED // walked))
     if rows < WORTH_STAGING:
@@ -260,5 +256,5 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
 def _tile_bytes(domain: Domain, access: Access) -> int:
     """Bytes that an access reads in one step of its loops; of a register-resident loop, in all of it."""
     plans = [(loop, domain.plans[loop]) for loop in access.loops[1:] if loop in domain.plans]
-    points = [(iterations(sizes_of(loop)) or 1) if plan.held else plan.step for loop, plan in plans]
+    points = [(iterations(loop.sizes) or 1) if plan.held else plan.step for loop, plan in plans]
     return access.width * max(points, default=1)

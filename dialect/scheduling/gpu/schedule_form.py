@@ -6,7 +6,6 @@ Its keys are described at the pass. One that does not fit its kernel is refused 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...analysis.bodies.body_summary import sizes_of
 from ...analysis.bodies.nested_loops import iterations
 from ...errors import UserError
 from ...ir.attributes import ScheduleAttr, i64
@@ -34,9 +33,9 @@ class LoopSchedule:
     kept: int = 0
     loops: Sequence["LoopSchedule"] = ()
 
-    def walks(self, loop: ir.Operation) -> bool:
-        """Whether `loop`, whose schedule this is, takes several steps of more than a point, one after the other."""
-        length = iterations(sizes_of(loop))
+    def walks(self, sizes: Sequence[ir.AffineExpr]) -> bool:
+        """Whether the loop of `sizes`, whose schedule this is, takes several steps of more than a point, one after the other."""
+        length = iterations(sizes)
         return not self.held and self.step > 1 and (length is None or self.step < length)
 
 

@@ -1,7 +1,7 @@
 """How sums of which many read the same run on an NVIDIA GPU: a program has all of those, and reads once for them."""
 
-from ...analysis.bodies.body_summary import sizes_of
-from ...analysis.bodies.nested_loops import inner_loops, iterations
+from ...analysis.bodies.body_tree import indices_of
+from ...analysis.bodies.nested_loops import iterations
 from ...analysis.bodies.shared_reads import AT_ONCE, reads_vary
 from ...ir.shapes import constant
 from .domains import Domain, DomainPlan
@@ -16,14 +16,18 @@ def shared(domain: Domain, across: bool) -> DomainPlan | None:
     """The schedule of a domain of nothing but sums whose reads do not vary with one of its indices; None for others. `across`: memory runs
     along the domain."""
     loops = domain.inner
-    if not all(loop.name == "bascule.reduce" and not inner_loops(loop) for loop in loops):
+    if not all(loop.name == "bascule.reduce" and not loop.inner_loops() for loop in loops):
         return None
     sizes = [constant(size) or 1 for size in domain.sizes]
-    lengths = [iterations(sizes_of(loop)) for loop in loops]
+    lengths = [iterations(loop.sizes) for loop in loops]
     reads = any(len(access.loops) > 1 and not access.stores for access in domain.accesses)
     if not loops or not reads or None in lengths:
         return None
-    alike = [n for n, i in enumerate(domain.indices) if sizes[n] > 1 and not any(reads_vary(i, loop) for loop in loops)]
+    alike = [
+        n
+        for n, i in enumerate(indices_of(domain.node.op))
+        if sizes[n] > 1 and not any(reads_vary(i, loop.op) for loop in loops)
+    ]
     if not alike:
         return None
     chosen = max(alike, key=lambda n: sizes[n])

@@ -6,12 +6,12 @@ Where lanes are in force (`lanes` > 1) an op is built on vectors as soon as one 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bascule.dialect.analysis.bodies.accesses import READS
-from bascule.dialect.analysis.bodies.body_summary import DIVISIONS
+from bascule.dialect.analysis.bodies.body_summary import Body
+from bascule.dialect.analysis.bodies.body_tree import READS, ZERO, Block, Node
+from bascule.dialect.analysis.bodies.costs import DIVISIONS
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import ZERO, Block, Body, Node
 
 from ..functions.reduction_kinds import reductions, scans
 from ..functions.transcendental import Functions

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from bascule.dialect.analysis.bodies.body_tree import Block, Node
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Block, Node
 
 from ..values.builder import Scalar
 from ..values.conditions import Both, Comparison, Condition

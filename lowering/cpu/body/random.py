@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from bascule.dialect.analysis.bodies.body_tree import Node
 from bascule.dialect.ir.philox import NUMBERS, Floats, Words, drawn, number, philox
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Node
 
 from ..functions.transcendental import Functions
 from ..values.builder import Index, Scalar

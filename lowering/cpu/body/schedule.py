@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.bodies.body_summary import sizes_of
+from bascule.dialect.analysis.bodies.body_summary import Body
+from bascule.dialect.analysis.bodies.body_tree import Node, sizes_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Body, Node
 from bascule.dialect.scheduling.cpu.schedule_check import fitting
 from bascule.dialect.scheduling.cpu.schedule_form import LoopSchedule, Tasks
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from bascule.dialect.analysis.bodies.body_tree import Block, Node
 from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Block, Node
 
 from ..values.builder import Scalar
 from ..values.scalars import Scalars

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from bascule.dialect.analysis.bodies.body_summary import Body, decode
+from bascule.dialect.analysis.bodies.body_tree import ACCUMULATORS, Block, Node
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
 from bascule.dialect.ir.shapes import layout_of
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import ACCUMULATORS, Block, Body, Node, decode
 from bascule.dialect.scheduling.cpu.schedule_form import Tasks
 
 from ..body import guards, random, while_loops  # noqa: F401  (importing registers their rules)

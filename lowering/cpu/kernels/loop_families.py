@@ -4,9 +4,10 @@ pieces of a `cat` do: one code, a table of buffers and of offsets."""
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from bascule.dialect.analysis.bodies.body_summary import Body
+from bascule.dialect.analysis.bodies.body_tree import Block, Node
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Block, Body, Node
 
 from ..body.schedule import LoopPlan
 

@@ -4,10 +4,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from bascule.dialect.analysis.bodies.body_tree import Block, Node
 from bascule.dialect.ir.shapes import row_major, strided
 from bascule.dialect.ir.types import carried
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Block, Node
 from bascule.dialect.scheduling.cpu.loop_legality import moving_reads
 
 from ..body.emitter import Emitter, rule

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from itertools import accumulate
 
+from bascule.dialect.analysis.bodies.body_tree import ACCUMULATORS, Block, Node
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import ACCUMULATORS, Block, Node
 
 from ..body.emitter import Emitter, rule
 from ..body.schedule import LoopPlan, length

@@ -1,7 +1,7 @@
 """The `scan` loops inside a kernel: a line after the other, or as many at once as there are lanes."""
 
+from bascule.dialect.analysis.bodies.body_tree import Node
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Node
 
 from ..body.emitter import Emitter, rule
 from ..body.schedule import LoopPlan

@@ -6,8 +6,8 @@ Tiles are numbered row-major, blocks innermost. The blocks do not depend on the 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bascule.dialect.analysis.bodies.body_tree import Block
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Block
 from bascule.dialect.scheduling.cpu.schedule_form import Tasks
 
 from ..body.emitter import Emitter

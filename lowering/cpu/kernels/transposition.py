@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from bascule.dialect.analysis.bodies.body_tree import Block, Node
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.cpu.decoded_body import Block, Node
 from bascule.dialect.scheduling.cpu.loop_legality import reads_along, slice_of
 from bascule.dialect.scheduling.cpu.schedule_form import REGISTERS, Tasks
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
-from bascule.dialect.analysis.bodies.accesses import LOOPS
+from bascule.dialect.analysis.bodies.body_tree import LOOPS
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
 from bascule.dialect.ir.memory_ops import StoreOp
 from bascule.dialect.ir.regions import ops_in

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from bascule.dialect.analysis.bodies.body_summary import sizes_of
+from bascule.dialect.analysis.bodies.body_tree import sizes_of
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops, iterations
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu import clusters

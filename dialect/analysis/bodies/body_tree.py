@@ -1,0 +1,98 @@
+"""The ops of a region as a tree of records, and what stands in them: loops, reads and stores."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...ir.memory_ops import StoreOp
+from ...mlir import ir
+
+LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
+# Operation -> its first operand that is an index; the buffer stands before it.
+READS = {"tensor.extract": 1, "memref.load": 1}
+ACCESSES = {**READS, StoreOp.OPERATION_NAME: 2}
+AROUND = ("bascule.kernel", "bascule.scatter")  # what else has a domain
+ENDS = ("bascule.yield", "scf.yield", "scf.condition")
+ACCUMULATORS = {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}  # of a kind of reduction, where not one
+
+ZERO = -1  # the number of an index that is 0
+# Loop index (value number) -> coefficient; None where the dependence is not linear with a constant coefficient.
+Dependence = dict[int, int | None]
+
+
+def sizes_of(op: ir.Operation) -> list[ir.AffineExpr]:
+    """The sizes of an op's `ranges`."""
+    return list(op.attributes["ranges"].value.results)
+
+
+def indices_of(op: ir.Operation) -> list[ir.Value]:
+    """The arguments of an op's region: its indices."""
+    return list(op.regions[0].blocks[0].arguments)
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One op as it stands when the tree is made. `decode` adds what follows `sizes`."""
+
+    name: str
+    op: ir.Operation
+    blocks: list["Block"]
+    sizes: list[ir.AffineExpr] = field(default_factory=list)  # of a loop
+    operands: list[int] = field(default_factory=list)  # see `Dependences` for those of an access
+    results: list[int] = field(default_factory=list)
+    types: list[ir.Type] = field(default_factory=list)  # of the results
+    kinds: list[str] = field(default_factory=list)  # of a reduce: the kind of each value it yields
+    address: Dependence | None = None  # of an access: how its element offset depends on the loop indices
+    position: Dependence | None = None  # of a random number: the same of its position
+
+    @staticmethod
+    def of(op: ir.Operation) -> "Node":
+        name = op.name
+        blocks = [Block.of(region.blocks[0]) for region in op.regions if len(region.blocks)]
+        return Node(name, op, blocks, sizes_of(op) if name in LOOPS or name in AROUND else [])
+
+    @property
+    def indices(self) -> list[int]:
+        """Of a loop."""
+        return self.blocks[0].arguments
+
+    def inner_loops(self) -> list["Node"]:
+        """The loops inside that are in no other one there."""
+        found: list[Node] = []
+        for block in self.blocks:
+            for node in block.nodes:
+                found += [node] if node.name in LOOPS else node.inner_loops()
+        return found
+
+    def uses(self) -> Iterator[int]:
+        """The values that it and what is inside of it use."""
+        yield from self.operands
+        for block in self.blocks:
+            yield from block.yielded
+            for node in block.nodes:
+                yield from node.uses()
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    source: ir.Block
+    nodes: list[Node]
+    end: ir.Operation | None = None
+    arguments: list[int] = field(default_factory=list)
+    yielded: list[int] = field(default_factory=list)
+
+    @staticmethod
+    def of(source: ir.Block) -> "Block":
+        block = Block(source, [])
+        for view in source.operations:
+            op = view.operation
+            if op.name in ENDS:
+                block.end = op
+                break
+            block.nodes.append(Node.of(op))
+        return block
+
+    def walk(self) -> Iterator[Node]:
+        for node in self.nodes:
+            yield node
+            for block in node.blocks:
+                yield from block.walk()

@@ -1,0 +1,84 @@
+"""What the work of an op, of a domain, of a tensor is counted as, where one way of computing something is compared with another."""
+
+from collections.abc import Sequence
+
+from ...ir.types import byte_width
+from ...mlir import ir
+
+# Of integers. A division by zero may end the process.
+DIVISIONS = (
+    *("arith.divsi", "arith.divui", "arith.remsi", "arith.remui"),
+    *("arith.floordivsi", "arith.ceildivsi", "arith.ceildivui"),
+)
+RAGGED = 64  # a loop whose length comes from data
+DYNAMIC = 256  # what a symbol counts as
+# What one scalar op costs where vector code runs it, in units of an addition. Ops that are not listed cost 1.
+FREE = frozenset(
+    (
+        "tensor.extract",
+        "affine.apply",
+        "arith.constant",
+        "arith.index_cast",
+        "scf.if",
+        "scf.while",
+    )
+    + ("builtin.unrealized_conversion_cast", "arith.extf", "arith.bitcast", "bascule.store")
+)
+COSTS = {
+    "arith.divf": 5,
+    "arith.remf": 20,
+    **dict.fromkeys(DIVISIONS, 20),
+    "arith.truncf": 2,
+    "math.sqrt": 6,
+    "math.rsqrt": 8,
+    "math.absf": 1,
+    "math.absi": 1,
+    "math.fma": 1,
+    "math.floor": 1,
+    "math.ceil": 1,
+    "math.trunc": 1,
+    "math.roundeven": 1,
+    "math.copysign": 1,
+    "bascule.random": 40,
+    "scf.for": RAGGED,
+}
+TRANSCENDENTAL = 20  # any other op of the math dialect
+
+
+def op_cost(name: str) -> int:
+    if name in FREE:
+        return 0
+    known = COSTS.get(name)
+    if known is not None:
+        return known
+    return TRANSCENDENTAL if name.startswith("math.") else 1
+
+
+def magnitude(sizes: Sequence[ir.AffineExpr]) -> int:
+    """About how many points a domain of `sizes` has: symbols count as `DYNAMIC`."""
+    points = 1
+    for size in sizes:
+        points *= _value(size)
+    return points
+
+
+def _value(size: ir.AffineExpr) -> int:
+    if isinstance(size, ir.AffineConstantExpr):
+        return size.value
+    if not isinstance(size, ir.AffineBinaryExpr):
+        return DYNAMIC
+    left, right = _value(size.lhs), _value(size.rhs)
+    if isinstance(size, ir.AffineAddExpr):
+        return max(1, left + right)
+    if isinstance(size, ir.AffineMulExpr):
+        return max(1, left * right)
+    return max(1, left // max(1, right))
+
+
+def tensor_bytes(value: ir.Value) -> int:
+    """About how many bytes a tensor has, by its type."""
+    type_ = value.type
+    elements = 1
+    for i in range(type_.rank):
+        elements *= DYNAMIC if type_.is_dynamic_dim(i) else type_.get_dim_size(i)
+    return elements * byte_width(type_.element_type)
