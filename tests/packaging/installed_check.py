@@ -1,4 +1,4 @@
-"""What an installed wheel has to do, run by the Python of its environment: `python -I installed_check.py SOURCE_TREE`."""
+"""Checks of an installed wheel, run by the Python of its environment: `python -I installed_check.py SOURCE_TREE`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is in a wheel, built without the native launcher, which takes a compiler and a minute."""
+"""The contents of a wheel, built without the native launcher, which takes a compiler and a minute."""
 
 import subprocess
 import sys
