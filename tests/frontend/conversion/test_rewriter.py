@@ -173,5 +173,5 @@ def test_graphs_compute_what_eager_does(name, dynamic):
 
 def test_an_operator_without_a_rule_is_an_error_on_demand():
     fast, _ = compiled(lambda x: doubled(x), fallback="error")
-    with pytest.raises(Exception, match=r"test_frontend_conversion.py:\d+:0: bascule_test.doubled.default: no rule"):
+    with pytest.raises(Exception, match=r"test_rewriter.py:\d+:0: bascule_test.doubled.default: no rule"):
         fast(torch.rand(3) + 1)

@@ -481,9 +481,9 @@ def test_a_kernel_that_needs_too_much_is_refused_alone(driver):
 
 KEPT = """
 import ctypes, sys
-from bascule.runtime import cuda
-cuda.open_driver(sys.argv[1])
-function = cuda.Cubin(bytes.fromhex(sys.argv[2]), 0).function("kept", 4, 0, "model.py:12")
+from bascule.runtime.kernels import cuda_driver
+cuda_driver.open_driver(sys.argv[1])
+function = cuda_driver.Cubin(bytes.fromhex(sys.argv[2]), 0).function("kept", 4, 0, "model.py:12")
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
 """
 
