@@ -22,7 +22,7 @@ from bascule.frontend.aot_runtime.tangents import with_memory
 from bascule.runtime.cudagraphs.replayed import Direction
 from bascule.runtime.packages.container import PackageError, pack, unpack
 
-from ..compiled.serialized import NotKept
+from ..compiled.compiled_graph import NotKept
 from ..cudagraphs.cudagraphify import Replays
 from ..dialect.interrupts import pass_on
 from ..options import Options

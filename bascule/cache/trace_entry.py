@@ -15,10 +15,12 @@ from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime import load
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.cudagraphs.replayed import Direction, Replayed
+from bascule.runtime.memory.placed_constants import placed
 from bascule.runtime.memory.tensor_serialization import tensor_of
 from bascule.runtime.modules.split_graph import chained, constant, located
 
-from ..compiled.serialized import KeptChain, NotKept, Writer
+from ..compiled.compiled_graph import NotKept
+from ..compiled.serialized import KeptChain, Writer
 from ..cudagraphs.cudagraphify import Replays
 from ..cudagraphs.serialized import KeptReplay
 from ..options import Options
@@ -118,14 +120,16 @@ class Reader:
             entry = None if store is None else read(store, told["key"], places, target, device)
         if entry is None:
             raise MissingGraph(told["key"])
+        where = torch.device("cuda" if target == "cuda" else "cpu", device)
         with record.stage("load"):
-            call = load(entry.wrapper, entry.kernels, [*map(self._tensor, told["constants"])])
-        warn_about(told["subjects"], torch.device("cuda" if target == "cuda" else "cpu", device))
+            constants = placed([*map(self._tensor, told["constants"])], where)
+            call = load(entry.wrapper, entry.kernels, constants)
+        warn_about(told["subjects"], where)
         record.wrapper, record.summary = entry.wrapper, entry.summary
         self.records.append(record)
         if self.replays is None or told["replay"] is None:
             return call, False
-        replay = KeptReplay.of(told["replay"], name, direction, self.nodes, getattr(call, "constants", ()))
+        replay = KeptReplay.of(told["replay"], name, direction, self.nodes, constants)
         call = self.replays.restored(call, replay, direction, record)
         return call, isinstance(call, Replayed)
 

@@ -7,16 +7,13 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
-import torch
-
 from bascule.runtime.boxed import Boxed, boxed
 
 
 class FinishedAtFirstCall:
-    """A boxed function: what `finish` returns, which is called once. `constants`: the tensors that the finished function holds."""
+    """A boxed function: what `finish` returns, which is called once."""
 
-    def __init__(self, finish: Callable[[], Boxed], constants: Sequence[torch.Tensor] = ()):
-        self.constants = tuple(constants)
+    def __init__(self, finish: Callable[[], Boxed]):
         boxed(self)
         self._finish: Callable[[], Boxed] | None = finish
         self._finished: Boxed | None = None

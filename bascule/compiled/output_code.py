@@ -9,7 +9,9 @@ from typing import Any
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.output_code import OutputCode
 
-from bascule.runtime.boxed import Boxed, boxed
+from bascule.runtime.boxed import boxed
+
+from .compiled_graph import CompiledGraph
 
 
 class _NotKept:
@@ -19,16 +21,16 @@ class _NotKept:
         raise AttributeError("this graph is not kept")
 
 
-class CompiledGraph(OutputCode):
-    """A boxed function as an `OutputCode`: called with one list of inputs, which it empties, or a tuple, it returns the outputs.
+class CompiledFxGraph(OutputCode):
+    """A compiled graph as an `OutputCode`: called with one list of inputs, which it empties, or a tuple, it returns the outputs.
 
     `kept`: under what the disk cache has it, for `frontend/aot/autograd_cache.py`; without it AOTAutograd's results are not kept.
     """
 
     _fx_graph_cache_key = _NotKept()
 
-    def __init__(self, call: Boxed, kept: Any = None):
-        self.call = call
+    def __init__(self, graph: CompiledGraph, kept: Any = None):
+        self.call, self.finished = graph.call, graph.finished
         boxed(self)
         if kept is not None:
             self._fx_graph_cache_key = kept

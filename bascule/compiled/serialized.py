@@ -1,7 +1,7 @@
 """A graph in parts as the disk cache and packages have it: the chain's source, what it calls and holds, and how that is told of in JSON."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -11,14 +11,11 @@ from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
 from bascule.runtime.modules.split_graph import path_of
 
+from .compiled_graph import NotKept
+
 Whole = TypeVar("Whole")  # a compiled graph that is not in parts, as it is kept
 # Higher-order operators that find what they call by a number of this process.
 _NUMBERED = "triton_kernel_wrapper"
-_WITHOUT = "a graph that was not compiled, or that the disk cache does not take"
-
-
-class NotKept(Exception):
-    """Why what a graph came to is not kept."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +77,6 @@ class Writer(ABC, Generic[Whole]):
         if constant.tensor is not None:
             told["tensor"] = self.tensor(constant.tensor)
         return told
-
-
-def kept_of(call: Callable[..., Any]) -> Any:
-    """The serialized form of a compiled graph (`call.kept`): a `KeptChain`, or that of a whole one. Raises `NotKept`."""
-    found = getattr(call, "kept", None)
-    if found is None:
-        raise NotKept(_WITHOUT)
-    if isinstance(found, NotKept):
-        raise found
-    return found
 
 
 def kept_object(value: Any, *, called: bool) -> KeptConstant:

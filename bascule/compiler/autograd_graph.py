@@ -18,7 +18,7 @@ from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.replayed import Direction
 
-from ..compiled.serialized import NotKept
+from ..compiled.compiled_graph import CompiledGraph, NotKept
 from ..cudagraphs.cudagraphify import Replays
 from ..options import JOINT, POST_GRAD, Options
 from ..reporting.compile_record import Record
@@ -47,8 +47,8 @@ def compile_direction(
     replays: Replays | None = None,
     static_inputs: Sequence[int] | None = None,
     weights: WeightInputs | None = None,
-) -> Boxed:
-    """Compiles the forward, backward or inference graph of what is called `name`; returns a boxed function.
+) -> CompiledGraph:
+    """Compiles the forward, backward or inference graph of what is called `name`.
 
     `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of all
     directions of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
@@ -71,7 +71,9 @@ def compile_direction(
             check_indices(gm)
         trace_compiled(f"{name}_{direction}", gm)
 
-        def compile_(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options = options) -> Boxed:
+        def compile_(
+            gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options = options
+        ) -> CompiledGraph:
             if is_inference and peel_biases(gm.graph):  # not before: freezing folds into biases
                 gm.recompile()
             called = f"{name}_{direction}"
@@ -93,11 +95,11 @@ def compile_direction(
             report_output_strides(gm)
         finished = compiled if replay is None else replay.finished(compiled)
         if options.profiler_mark_wrapper_call:
-            finished = _marked(finished, f"bascule_{name}_{direction}")
+            finished = CompiledGraph(_marked(finished.call, f"bascule_{name}_{direction}"))
         return _given_memory(finished, tangents_of(gm.graph)) if is_backward else finished
 
 
-def _marked(call: Boxed, name: str) -> Callable:
+def _marked(call: Boxed, name: str) -> Boxed:
     """`call` as a range of the profiler's."""
 
     @boxed
@@ -108,8 +110,7 @@ def _marked(call: Boxed, name: str) -> Callable:
     return run
 
 
-def _given_memory(call: Boxed, tangents: Sequence[int]) -> Callable:
-    found, kept = with_memory(call, tangents), getattr(call, "kept", None)
-    if kept is not None:
-        found.kept = kept if isinstance(kept, NotKept) else replace(kept, tangents=tangents)  # type: ignore[attr-defined]
-    return found
+def _given_memory(graph: CompiledGraph, tangents: Sequence[int]) -> CompiledGraph:
+    kept = graph.kept if isinstance(graph.kept, NotKept) else replace(graph.kept, tangents=tangents)
+    finish = None if graph.finish is None else lambda: with_memory(graph.finished(), tangents)
+    return replace(graph, call=with_memory(graph.call, tangents), kept=kept, finish=finish)

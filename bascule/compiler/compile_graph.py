@@ -16,6 +16,7 @@ from bascule.runtime.memory.placed_constants import placed
 
 from ..aliasing.storage_offset_guard import at_places, places_of
 from ..cache.graph_cache import Slot, slot_for
+from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.deferred import FinishedAtFirstCall
 from ..cudagraphs.cudagraphify import Replay
 from ..debugging.reproducer_ir import Snapshot, compiler_error
@@ -46,27 +47,27 @@ def compile_graph(
     name: str = "graph",
     on_record: Callable[[Record], None] | None = None,
     replay: Replay | None = None,
-) -> Boxed:
+) -> CompiledGraph:
     """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
 
     `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings,
     dumps and reproducers. A graph with operators that have to run by themselves is compiled in parts, each with a
-    record of its own. With `replay`, what is compiled is replayed as CUDA graphs. Returns a function with the boxed
-    calling convention. Raises what `options` asks for: see `run_otherwise`. Safe to call from several threads: each
-    call has an MLIR context of its own.
+    record of its own. With `replay`, what is compiled is replayed as CUDA graphs. What is returned is called with
+    the boxed calling convention. Raises what `options` asks for: see `run_otherwise`. Safe to call from several
+    threads: each call has an MLIR context of its own.
     """
 
     def new_record(gm: torch.fx.GraphModule, name: str) -> Record:
         return Record(name, options, nodes=len(gm.graph.nodes))
 
-    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[Boxed, Record]:
+    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
         part = new_record(gm, f"{name}_{suffix}")
         try:
             return _through_stages(gm, inputs, options, part), part
         except CompilerError as error:
-            return run_otherwise(gm, inputs, options, part, error), part
+            return CompiledGraph(run_otherwise(gm, inputs, options, part, error)), part
 
-    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Boxed:
+    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
         return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record)
 
     held = take_held_outputs(gm)
@@ -75,7 +76,7 @@ def compile_graph(
     apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=replay is not None), **meta_work(gm.graph)}
     apart |= replay.apart(gm) if replay is not None else {}
 
-    def in_parts(error: UnsupportedError | None) -> tuple[Boxed, list[Record]] | None:
+    def in_parts(error: UnsupportedError | None) -> tuple[CompiledGraph, list[Record]] | None:
         return compile_in_parts(gm, record, error, compile_part, compile_body, apart, finish)
 
     try:
@@ -83,9 +84,9 @@ def compile_graph(
         compiled, parts = cut or (_through_stages(gm, example_inputs, options, record), [])
     except UnsupportedError as error:
         cut = None if options.fallback == "error" else in_parts(error)
-        compiled, parts = cut or (run_otherwise(gm, example_inputs, options, record, error), [])
+        compiled, parts = cut or (CompiledGraph(run_otherwise(gm, example_inputs, options, record, error)), [])
     except CompilerError as error:
-        compiled = run_otherwise(gm, example_inputs, options, record, error)
+        compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))
     if not record.cuts:
         compiled = finish(compiled, gm, record)
     for finished in (record, *parts):
@@ -96,8 +97,8 @@ def compile_graph(
             on_record(finished)
     places = places_of(gm.graph)
     if places:
-        compiled = at_places(compiled, gm, places, name)
-    return with_held_outputs(compiled, held) if held else compiled
+        compiled = CompiledGraph(at_places(compiled.call, gm, places, name))
+    return CompiledGraph(with_held_outputs(compiled.call, held)) if held else compiled
 
 
 def _aligned(example_inputs: Sequence[Any]) -> bool:
@@ -106,12 +107,6 @@ def _aligned(example_inputs: Sequence[Any]) -> bool:
     seen = [hint(size) for size in sizes if isinstance(size, torch.SymInt)]
     # A ragged size is no number.
     return all(size is None or (isinstance(size, int) and size % 16 == 0) for size in seen)
-
-
-def _kept(call: Boxed, slot: Slot, record: Record, constants: tuple[torch.Tensor, ...]) -> Boxed:
-    """`call`, which says under what the cache has it, or will have it (`call.kept`): it can be a part of what is kept of a trace."""
-    call.kept = slot.kept(record.nodes, record.subjects, constants)  # type: ignore[attr-defined]
-    return call
 
 
 @dataclass
@@ -129,7 +124,9 @@ class _Way:
         return compiler_error(error, self.gm, self.record, self.options, self.snapshot, self.pipeline)
 
 
-def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record) -> Boxed:
+def _through_stages(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record
+) -> CompiledGraph:
     way = _Way(gm, example_inputs, options, record, pipeline_for(options))
     try:
         return _compiled(way)
@@ -144,7 +141,7 @@ def _through_stages(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], opt
         raise way.failed(error) from error
 
 
-def _compiled(way: _Way) -> Boxed:
+def _compiled(way: _Way) -> CompiledGraph:
     gm, options, record = way.gm, way.options, way.record
     with record.stage("import"):
         placement = placement_of(gm)
@@ -163,7 +160,9 @@ def _compiled(way: _Way) -> Boxed:
     if slot is not None and entry is not None:
         record.summary, record.wrapper = entry.summary, entry.wrapper
         with record.stage("load"):
-            return _kept(load(entry.wrapper, entry.kernels, imported.constants), slot, record, imported.constants)
+            constants = placed(imported.constants, placement.device)
+            kept = slot.kept(record.nodes, record.subjects, imported.constants)
+            return CompiledGraph(load(entry.wrapper, entry.kernels, constants), kept, constants)
     way.pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
     if options.pipeline is not None:  # the default one ends there
         require_program(imported.module)
@@ -179,13 +178,18 @@ def _compiled(way: _Way) -> Boxed:
     file = record.dump("wrapper.py", record.wrapper)
     constants = placed(imported.constants, placement.device)
 
-    def finish() -> Boxed:
-        return _finished(kernels, slot, record, constants, imported.constants, file)
+    def finish() -> tuple[Boxed, bool]:
+        return _finished(kernels, slot, record, constants, file)
 
     if kernels.pending is None:
-        return finish()
-    later = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish), constants)
-    return later if slot is None else _kept(later, slot, record, imported.constants)
+        call, stored = finish()
+        graph = CompiledGraph(call, constants=constants)
+    else:
+        later, stored = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish)), True  # once it is finished
+        graph = CompiledGraph(later, constants=constants, finish=later.finished)
+    if slot is not None and stored:
+        graph.kept = slot.kept(record.nodes, record.subjects, imported.constants)
+    return graph
 
 
 def _finished(
@@ -193,24 +197,22 @@ def _finished(
     slot: Slot | None,
     record: Record,
     constants: tuple[torch.Tensor, ...],
-    given: tuple[torch.Tensor, ...],
     file: str | None,
-) -> Boxed:
-    """The function that runs the graph, once its kernels are compiled; it is kept in `slot`. `given`: the constants before they were placed."""
+) -> tuple[Boxed, bool]:
+    """The function that runs the graph, once its kernels are compiled, and whether it is kept in `slot`."""
     assert record.wrapper is not None and record.summary is not None
     finished, stored = kernels.finished(), False
     if slot is not None and not record.refused:
         with record.stage("cache"):
             stored = slot.store(record.wrapper, finished, record.summary)
     with record.stage("load"):
-        call = load(record.wrapper, finished.kernels, constants, file=file)
-        return _kept(call, slot, record, given) if slot is not None and stored else call
+        return load(record.wrapper, finished.kernels, constants, file=file), stored
 
 
-def _finished_or_otherwise(way: _Way, finish: Callable[[], Boxed]) -> Boxed:
+def _finished_or_otherwise(way: _Way, finish: Callable[[], tuple[Boxed, bool]]) -> Boxed:
     """`finish()`; a failure is told where the graph is first called, and does with it what the options ask for."""
     try:
-        return finish()
+        return finish()[0]
     except Exception as error:
         pass_on(error)
         reported = way.failed(error)

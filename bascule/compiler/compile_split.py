@@ -21,8 +21,9 @@ from bascule.runtime.modules.higher_order import below_autograd
 from bascule.runtime.modules.split_graph import ROLES, chained, located
 
 from ..aliasing.loop_bodies import LOOPS, give_each_element_its_place
+from ..compiled.compiled_graph import CompiledGraph, NotKept
 from ..compiled.deferred import FinishedAtFirstCall
-from ..compiled.serialized import KeptChain, KeptConstant, NotKept, kept_object, kept_of
+from ..compiled.serialized import KeptChain, KeptConstant, kept_object
 from ..errors import UnsupportedError
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
@@ -30,16 +31,16 @@ from .split_wrapper import Called, Chain
 
 # (a graph, its example inputs, what to add to its name) -> the compiled graph. The first raises what the compiler does, and its record is
 # reported by the caller; the second is `compile_graph`.
-CompilePart = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[Boxed, Record]]
-CompileBody = Callable[[torch.fx.GraphModule, Sequence[Any], str], Boxed]
-Finish = Callable[[Boxed, torch.fx.GraphModule, Record], Boxed]
+CompilePart = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[CompiledGraph, Record]]
+CompileBody = Callable[[torch.fx.GraphModule, Sequence[Any], str], CompiledGraph]
+Finish = Callable[[CompiledGraph, torch.fx.GraphModule, Record], CompiledGraph]
 
 # Higher-order operators whose graphs are called with tensors like those they were traced with, so that they can be compiled.
 _COMPILED_BODIES = ("cond", *LOOPS, "map_impl", "invoke_subgraph")
 
 
-def as_it_is(call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
-    return call
+def as_it_is(graph: CompiledGraph, gm: torch.fx.GraphModule, record: Record) -> CompiledGraph:
+    return graph
 
 
 def compile_in_parts(
@@ -50,13 +51,13 @@ def compile_in_parts(
     compile_body: CompileBody,
     apart: Mapping[torch.fx.Node, str],
     finish: Finish = as_it_is,
-) -> tuple[Boxed, list[Record]] | None:
+) -> tuple[CompiledGraph, list[Record]] | None:
     """`gm` as compiled parts and the operators between them: those of `apart`, and those that `error` is about, which is why.
 
     `finish` is what is done to each compiled part at last. Returns the compiled graph and the records of its parts; notes in `record` where
     and why it was cut. None if `error` is not about an operator.
     """
-    cuts, compiled = known_cuts(gm.graph, apart), dict[tuple, tuple[Boxed, Record]]()
+    cuts, compiled = known_cuts(gm.graph, apart), dict[tuple, tuple[CompiledGraph, Record]]()
     # What is known beforehand may be why something else was refused.
     refusal: UnsupportedError | None = None if cuts else error
     while True:
@@ -91,11 +92,11 @@ def _key(part: Part) -> tuple:
 def _chain(
     gm: torch.fx.GraphModule,
     steps: Sequence[Step],
-    parts: dict[Part, Boxed],
+    parts: dict[Part, CompiledGraph],
     record: Record,
     compile_body: CompileBody,
-) -> Boxed:
-    """The function that runs `steps`."""
+) -> CompiledGraph:
+    """What runs `steps`."""
     chain = Chain(gm, steps)
     record.wrapper = located(chain.source.text(), chain.source.locations)
     file = record.dump("wrapper.py", record.wrapper)
@@ -113,26 +114,27 @@ def _chain(
         given.append(needed)
         match needed:
             case _InRole():
-                constants.append(ROLES[needed.role](needed.graph, **needed.settings))
+                constants.append(ROLES[needed.role](needed.graph.call, **needed.settings))
             case Called():
                 constants.append(below_autograd(needed.operator))
             case _:
                 constants.append(needed)
-    run = _all_finished(chained(record.wrapper, constants, file=file), given)
-    run.kept = _kept(chain, given, record)  # type: ignore[attr-defined]
-    return run
+    run, kept = chained(record.wrapper, constants, file=file), _kept(chain, given, record)
+    later = _all_finished(run, given)
+    return CompiledGraph(run, kept) if later is None else CompiledGraph(later, kept, finish=later.finished)
 
 
-def _all_finished(run: Boxed, given: Sequence[Any]) -> Boxed:
-    """`run`, at whose first call all its graphs are finished, those too that nothing may ever call: the disk cache has it with all."""
-    later = [x.graph for x in given if isinstance(x, _InRole) and isinstance(x.graph, FinishedAtFirstCall)]
+def _all_finished(run: Boxed, given: Sequence[Any]) -> FinishedAtFirstCall | None:
+    """`run`, at whose first call all its graphs are finished, those too that nothing may ever call: the disk cache has it with all. None if all
+    are finished already."""
+    later = [x.graph for x in given if isinstance(x, _InRole) and x.graph.finish is not None]
 
     def finish() -> Boxed:
         for graph in later:
             graph.finished()
         return run
 
-    return FinishedAtFirstCall(finish) if later else run
+    return FinishedAtFirstCall(finish) if later else None
 
 
 @dataclass(frozen=True)
@@ -140,12 +142,12 @@ class _InRole:
     """A compiled graph that the chain calls; `name`: what it adds to the name of the whole."""
 
     role: str
-    graph: Boxed
+    graph: CompiledGraph
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def kept(self) -> KeptConstant:
-        return KeptConstant(self.role, self.name, self.settings, graph=kept_of(self.graph))
+        return KeptConstant(self.role, self.name, self.settings, graph=self.graph.entry())
 
 
 def _kept(chain: Chain, given: Sequence[Any], record: Record) -> KeptChain | NotKept:

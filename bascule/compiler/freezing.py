@@ -18,10 +18,11 @@ from bascule.frontend.freezing.conv_weight_layout import lay_out_convolution_wei
 from bascule.frontend.freezing.weight_inputs import WeightInputs, frozen_inputs, with_constants
 from bascule.runtime.boxed import Boxed, boxed
 
+from ..compiled.compiled_graph import CompiledGraph
 from ..errors import FreezingWarning
 from ..reporting.counters import count
 
-Compiler = Callable[[GraphModule, Sequence[Any]], Boxed]
+Compiler = Callable[[GraphModule, Sequence[Any]], CompiledGraph]
 
 _MOST = 8  # sets of weights that one graph is compiled for
 
@@ -80,10 +81,10 @@ class Frozen:
                             FreezingWarning,
                             stacklevel=3,
                         )
-                    self.plain = self.compile(self.gm, self.example_inputs)
+                    self.plain = self.compile(self.gm, self.example_inputs).call
                 return self.plain
             inputs = [x for n, x in enumerate(self.example_inputs) if n not in set(self.numbers)]
-            call = self.compile(freeze(self.gm, dict(zip(self.numbers, weights))), inputs)
+            call = self.compile(freeze(self.gm, dict(zip(self.numbers, weights))), inputs).call
             self.last = weights, call
             self.known.append(self.last)
             return call
@@ -100,10 +101,10 @@ def freezing(name: str, weights: WeightInputs, compile_: Compiler, *, is_inferen
         _not_frozen(name, "it computes gradients: call it under torch.no_grad()")
         return compile_
 
-    def compile_frozen(gm: GraphModule, example_inputs: Sequence[Any]) -> Boxed:
+    def compile_frozen(gm: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         numbers = frozen_inputs(gm.graph, weights)
         if numbers:
-            return Frozen(gm, example_inputs, numbers, compile_)
+            return CompiledGraph(Frozen(gm, example_inputs, numbers, compile_))
         if weights.numbers:
             _not_frozen(
                 name,

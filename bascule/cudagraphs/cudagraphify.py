@@ -26,8 +26,7 @@ from bascule.runtime.cudagraphs.replayed import (
     telling_backward,
 )
 
-from ..compiled.deferred import FinishedAtFirstCall
-from ..compiled.serialized import NotKept
+from ..compiled.compiled_graph import CompiledGraph, NotKept
 from ..errors import ReplayWarning
 from ..options import Options
 from ..reporting.compile_record import UNREPLAYED, Record
@@ -133,9 +132,7 @@ class Replays:
         device = self.forward.value
         if direction != "backward" or device is None or replayed:
             return call
-        telling = telling_backward(call, self.trees(), device)
-        telling.kept = getattr(call, "kept", None)  # type: ignore[attr-defined]
-        return telling
+        return telling_backward(call, self.trees(), device)
 
     def replayed(
         self,
@@ -182,10 +179,9 @@ class Replay:
         """The nodes around which `gm` is to be compiled in parts, each of which can be replayed; with the reasons."""
         return unrecordable(gm.graph) if self._follows else {}
 
-    def of(self, call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Boxed:
-        """`call`, the compiled `gm`, replayed; as it is, after one warning, where that cannot be."""
-        what = self._recording(call, gm, record)
-        kept = getattr(call, "kept", None)
+    def of(self, graph: CompiledGraph, gm: torch.fx.GraphModule, record: Record) -> CompiledGraph:
+        """`graph`, the compiled `gm`, replayed; as it is, after one warning, where that cannot be."""
+        what, kept = self._recording(graph, gm, record), graph.kept
         if isinstance(what, Recording):
             self.replayed += 1
             made = {x.name for x in outputs_of(gm.graph) if isinstance(x, torch.fx.Node)}
@@ -193,21 +189,21 @@ class Replay:
                 self.shared.saved |= made
                 self.shared.saved |= {x.name for n, x in enumerate(placeholders(gm.graph)) if n in what.static}
             pool = pool_of(what, gm, record.summary)
-            replayed = self.shared.replayed(call, what, pool, record, partial(self._refused, call, record, made))
-            if kept is not None:
-                replayed.kept = replace(kept, replay=KeptReplay(what, pool))  # type: ignore[attr-defined]
-            return replayed
-        if what is not None:
-            self.shared.told_of(what, record)
-            if kept is not None:  # what only this process cannot do is no part of what is kept
-                here = self.recorder.unavailable() is not None
-                call.kept = NotKept(_HERE) if here else replace(kept, replay=KeptReplay(what))  # type: ignore[attr-defined]
-        return call
+            replayed = self.shared.replayed(graph.call, what, pool, record, partial(self._refused, graph, record, made))
+            if not isinstance(kept, NotKept):
+                kept = replace(kept, replay=KeptReplay(what, pool))
+            return replace(graph, call=replayed, kept=kept, finish=None)
+        if what is None:
+            return graph
+        self.shared.told_of(what, record)
+        if isinstance(kept, NotKept):
+            return graph
+        here = self.recorder.unavailable() is not None  # what only this process cannot do is no part of what is kept
+        return replace(graph, kept=NotKept(_HERE) if here else replace(kept, replay=KeptReplay(what)))
 
-    def _refused(self, call: Boxed, record: Record, made: set[str]) -> str | None:
-        """Why `call` is not recorded after all: its kernels have been compiled while PyTorch went on. `made`: names of what it returns."""
-        if isinstance(call, FinishedAtFirstCall):
-            call.finished()
+    def _refused(self, graph: CompiledGraph, record: Record, made: set[str]) -> str | None:
+        """Why `graph` is not recorded after all: its kernels have been compiled while PyTorch went on. `made`: names of what it returns."""
+        graph.finished()
         why = self._failed(record)
         if why is None:
             return None
@@ -228,7 +224,7 @@ class Replay:
             return Refusal("a kernel of it did not compile, and PyTorch computes it otherwise")
         return None
 
-    def _recording(self, call: Boxed, gm: torch.fx.GraphModule, record: Record) -> Recording | Refusal | None:
+    def _recording(self, graph: CompiledGraph, gm: torch.fx.GraphModule, record: Record) -> Recording | Refusal | None:
         failed = self._failed(record)
         if failed is not None:
             return failed
@@ -238,11 +234,12 @@ class Replay:
         reason = self.recorder.unavailable()
         if reason is not None:
             return Refusal(reason)
-        return recording_of(gm, record.name, self.direction, tuple(getattr(call, "constants", ())))
+        return recording_of(gm, record.name, self.direction, tuple(graph.constants))
 
-    def finished(self, call: Boxed) -> Boxed:
+    def finished(self, graph: CompiledGraph) -> CompiledGraph:
         """The compiled direction: see `Replays.followed`."""
-        return self.shared.followed(call, self.direction, replayed=self.replayed > 0)
+        call = self.shared.followed(graph.call, self.direction, replayed=self.replayed > 0)
+        return graph if call is graph.call else replace(graph, call=call, finish=None)
 
 
 @dataclass

@@ -20,10 +20,10 @@ from torch._functorch.fx_minifier import minifier
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from bascule.frontend.aot.compile_autograd import with_values
-from bascule.runtime.boxed import Boxed, boxed
+from bascule.runtime.boxed import boxed
 from bascule.runtime.cudagraphs.replayed import Direction
 
-from ..compiled.deferred import FinishedAtFirstCall
+from ..compiled.compiled_graph import CompiledGraph
 from ..dialect.interrupts import pass_on
 from ..options import Options
 from .accuracy import disagreements
@@ -32,7 +32,7 @@ from .reproducer_graph import write_graph
 from .symbol_values import Symbols
 
 log = logging.getLogger("bascule")
-Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], Boxed]
+Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], CompiledGraph]
 Fails = Callable[[torch.fx.GraphModule, Sequence[Any]], bool]
 
 
@@ -43,13 +43,13 @@ def minifying(
     example_inputs: Sequence[Any],
     options: Options,
     direction: Direction,
-) -> Boxed:
+) -> CompiledGraph:
     """`compile_(gm, example_inputs)`, watched at the level that Dynamo's configuration says; `strictly` raises where it may fall back."""
     watch = _Watch(strictly, copy_of(gm), options, direction)
     if config.repro_level == 3:
         watch.write(watch.gm, watch.real(example_inputs))
     try:
-        compiled = _finished(strictly(copy_of(gm), example_inputs))
+        compiled = strictly(copy_of(gm), example_inputs).finished()
     except Exception as error:  # whatever it is
         pass_on(error)
         watch.failed(watch.real(example_inputs), error)
@@ -73,11 +73,7 @@ def minifying(
             watch.ran(inputs)
         return outputs
 
-    return run
-
-
-def _finished(compiled: Boxed) -> Boxed:
-    return compiled.finished() if isinstance(compiled, FinishedAtFirstCall) else compiled
+    return CompiledGraph(run)
 
 
 @dataclass
@@ -101,7 +97,7 @@ class _Watch:
     def error(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Exception | None:
         """Compiles and runs `gm`; returns the exception that it raises, where its operators raise none."""
         try:
-            compiled = _finished(self.compile(copy_of(gm), _values(gm, inputs)))
+            compiled = self.compile(copy_of(gm), _values(gm, inputs)).finished()
             compiled([copied(value) for value in inputs])
         except Exception as error:  # whatever it is: the caller compares it
             pass_on(error)
@@ -112,7 +108,7 @@ class _Watch:
         """Whether `gm`, compiled, computes something else than its operators."""
         given, again = ([copied(value) for value in inputs] for _ in range(2))
         wanted = [*gm(*given), *given]
-        got = [*_finished(self.compile(copy_of(gm), _values(gm, inputs)))(list(again)), *again]
+        got = [*self.compile(copy_of(gm), _values(gm, inputs)).finished()(list(again)), *again]
         return bool(disagreements(gm, inputs, wanted, got))
 
     def minify(self, inputs: Sequence[Any], fails: Fails) -> None:

@@ -15,8 +15,8 @@ from bascule.frontend.fx_passes.seed_bodies import seed_bodies
 
 from ..aliasing.untracked_writes import run_as_eager
 from ..cache.trace_cache import Traces, unused
-from ..compiled.output_code import CompiledGraph
-from ..compiled.serialized import NotKept, kept_of
+from ..compiled.compiled_graph import NotKept
+from ..compiled.output_code import CompiledFxGraph
 from ..compiler.custom_passes import apply, partition
 from ..compiler.gc_pause import collections_paused
 from ..cudagraphs.cudagraphify import Replays, forget_recordings
@@ -108,15 +108,15 @@ def _compile_or_load(
     replays = Replays.of(gm, options) if options.cudagraphs else None
     traces = Traces(name, options, _decompositions, on_record, replays)
 
-    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledGraph:
+    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledFxGraph:
         from ..compiler.autograd_graph import compile_direction
 
-        call = compile_direction(name, options, on_record, gm, example_inputs, replays=replays, **direction)
+        graph = compile_direction(name, options, on_record, gm, example_inputs, replays=replays, **direction)
         try:
-            return CompiledGraph(call, kept_of(call))
+            return CompiledFxGraph(graph, graph.entry())
         except NotKept as reason:
             traces.refuse(str(reason))
-            return CompiledGraph(call)
+            return CompiledFxGraph(graph)
 
     return compile_with_autograd(gm, example_inputs, compiler, {}, partition(options), traces)
 

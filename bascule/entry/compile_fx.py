@@ -20,7 +20,8 @@ from bascule.frontend.aot.retrace import functional
 from bascule.frontend.freezing.weight_inputs import weight_inputs
 
 from ..aliasing.untracked_writes import run_as_eager
-from ..compiled.output_code import CompiledGraph
+from ..compiled.compiled_graph import CompiledGraph
+from ..compiled.output_code import CompiledFxGraph
 from ..compiler.autograd_graph import compile_direction
 from ..compiler.custom_passes import apply, partition
 from ..compiler.fallback import operator_by_operator
@@ -51,7 +52,7 @@ def compile_fx_inner(
     extern_node_serializer: Callable[..., Any] | None = None,
     get_decomp_fn: Callable[[], Mapping[Any, Callable]] | None = None,
     options: Mapping[str, Any] | None = None,
-) -> CompiledGraph:
+) -> CompiledFxGraph:
     """Compiles `gm`, a graph of ATen operators (and Inductor's own, where its passes have been over it); what it writes to inputs is in them
     after a call.
 
@@ -82,7 +83,7 @@ def compile_fx_inner(
         inputs = with_values(gm, example_inputs)
         name = f"fx{next(_numbers) if graph_id is None else graph_id}"
         if run_as_eager(gm, inputs, checked, name):
-            return CompiledGraph(operator_by_operator(gm))
+            return CompiledFxGraph(CompiledGraph(operator_by_operator(gm)))
         gm = decomposed(functional(gm, inputs), inputs, decomposition_table())
         directions = {"is_backward": is_backward, "is_inference": is_inference}
         # The passes over the joint graph are the caller's.
@@ -92,7 +93,7 @@ def compile_fx_inner(
         )
         if hasattr(cudagraphs, "value") and not (is_backward or is_inference) and replays.forward.value is None:
             cudagraphs.value = False
-        return CompiledGraph(compiled)
+        return CompiledFxGraph(compiled)
 
 
 def compile_fx(

@@ -22,6 +22,7 @@ from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import ImportedGraph, import_graph
 from bascule.runtime.boxed import Boxed, boxed
 
+from ..compiled.compiled_graph import CompiledGraph
 from ..compiler.autograd_graph import compile_direction, direction_of
 from ..compiler.compile_split import compile_in_parts
 from ..compiler.fallback import in_sequence, operator_by_operator
@@ -152,11 +153,12 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
         up_to(stage, options).run(imported.module, verify=True)
         return look(title, stage, imported, gm)
 
-    def part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[Boxed, Record]:
-        return whole(gm, inputs, f"{title}_{suffix}"), Record(f"{title}_{suffix}", options, len(gm.graph.nodes))
+    def part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
+        run = whole(gm, inputs, f"{title}_{suffix}")
+        return CompiledGraph(run), Record(f"{title}_{suffix}", options, len(gm.graph.nodes))
 
-    def body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Boxed:
-        return _looked_at(f"{title}_{suffix}", stage, options, gm, inputs, look)
+    def body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
+        return CompiledGraph(_looked_at(f"{title}_{suffix}", stage, options, gm, inputs, look))
 
     try:
         return whole(gm, inputs, title)
@@ -165,7 +167,7 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
         cut = None if options.fallback == "error" else compile_in_parts(gm, record, error, part, body, {})
         if cut is None:
             raise
-        return cut[0]
+        return cut[0].call
 
 
 def _printed(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
@@ -235,7 +237,7 @@ def bascule_dump(
             print(f"bascule_dump: {path}")
             again = partial(write_graph, path, copy_of(gm), direction, checked, data=data)
             compiled = compile_direction(name, checked, None, gm, inputs, **directions)
-            return _told_inputs(compiled, again) if data or deciding_inputs(gm) else compiled
+            return _told_inputs(compiled.call, again) if data or deciding_inputs(gm) else compiled
 
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), split)
 

@@ -1,6 +1,6 @@
 """The graph of a program on its way into a package: compiled whole, or in parts, each of which is a graph of the package."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -9,7 +9,8 @@ import torch
 from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import to_python
 
-from ..compiled.serialized import KeptChain, NotKept, Writer, kept_of
+from ..compiled.compiled_graph import CompiledGraph, NotKept
+from ..compiled.serialized import KeptChain, Writer
 from ..compiler.compile_graph import checks_of
 from ..compiler.compile_split import compile_in_parts
 from ..dialect.ir import context
@@ -50,14 +51,9 @@ class PackageWriter(Writer[PackagedGraph]):
         return place
 
 
-class _Kept:
-    """Stands for a compiled graph where only what is kept of it counts."""
-
-    def __init__(self, kept: PackagedGraph | KeptChain):
-        self.kept = kept
-
-    def __call__(self, args: list[Any]) -> NoReturn:
-        raise AssertionError("a graph that was compiled for a package is called")
+def _never_called(args: list[Any]) -> NoReturn:
+    """Where only what is kept of a compiled graph counts."""
+    raise AssertionError("a graph that was compiled for a package is called")
 
 
 def packaged(
@@ -67,12 +63,12 @@ def packaged(
     that calls what is only known to this process."""
     record = Record(name, options, nodes=len(gm.graph.nodes))
 
-    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[Any, Record]:
+    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
         part = Record(f"{name}_{suffix}", options, nodes=len(gm.graph.nodes))
-        return _Kept(_whole(gm, inputs, options, part)), part
+        return CompiledGraph(_never_called, _whole(gm, inputs, options, part)), part
 
-    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> Any:
-        return _Kept(packaged(gm, inputs, options, f"{name}_{suffix}"))
+    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
+        return CompiledGraph(_never_called, packaged(gm, inputs, options, f"{name}_{suffix}"))
 
     def in_parts(error: UnsupportedError | None) -> PackagedGraph | KeptChain | None:
         cut = compile_in_parts(gm, record, error, compile_part, compile_body, apart)
@@ -88,9 +84,9 @@ def packaged(
         return cut
 
 
-def _kept(call: Callable[..., Any], record: Record) -> Any:
+def _kept(graph: CompiledGraph, record: Record) -> Any:
     try:
-        return kept_of(call)
+        return graph.entry()
     except NotKept as reason:
         cut = record.cuts[0]
         hint = "a package holds compiled graphs, tensors, and operators and functions of PyTorch by name; torch.library makes operators"

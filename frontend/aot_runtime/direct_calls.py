@@ -24,7 +24,6 @@ from torch._C import _are_functorch_transforms_active as in_functorch
 from torch._C import _get_deterministic_algorithms as deterministic_now
 from torch._C._dynamo.eval_frame import get_eval_frame_callback as tracing_callback
 from torch._dynamo.eval_frame import innermost_fn
-from torch._inductor.output_code import OutputCode
 from torch._subclasses.fake_tensor import is_fake
 from torch.autograd import forward_ad
 
@@ -144,9 +143,8 @@ def _plain(metadata: Any, args: Sequence[Any]) -> bool:
 
 def _unwrapped(graph: Any) -> Boxed:
     """The function under a compiled graph of ours that was called before; one of Inductor's (`on_error`) is called as it is."""
-    call = getattr(graph, "call", graph) if isinstance(graph, OutputCode) else graph
-    finished = getattr(call, "finished", None)  # see bascule/compiled/deferred.py
-    return call if finished is None else finished()
+    finished = getattr(graph, "finished", None)  # see bascule/compiled/compiled_graph.py
+    return graph if finished is None else finished()
 
 
 def _without_autocast(graph: Boxed) -> Boxed:

@@ -38,9 +38,6 @@ def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
         x = None
         return call(args)  # nothing here holds an input: it is freed after its last use
 
-    finished = getattr(call, "finished", None)
-    if finished is not None:  # for who calls what is finished without what waited for it
-        run.finished = lambda: with_memory(finished(), tangents)  # type: ignore[attr-defined]
     return run
 
 

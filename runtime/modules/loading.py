@@ -37,10 +37,10 @@ def load(
     """Runs the text of a generated module and returns its `call`, with the boxed calling convention.
 
     `file` is where the text has been written, if it has: tracebacks name it. An error raised in a line that stands for one
-    of the user's gets a note that names it.
+    of the user's gets a note that names it. What is returned keeps `kernels`, whose code it runs.
     """
     name = file or f"<bascule graph {next(_numbers)}>"
-    namespace: dict[str, Any] = {"__name__": "bascule.graph", "constants": tuple(constants)}
+    namespace: dict[str, Any] = {"__name__": "bascule.graph", "__kernels__": kernels, "constants": tuple(constants)}
     if hasattr(kernels, "plan"):
         namespace |= vocabulary(cast(Planner, kernels))
     else:
@@ -62,8 +62,6 @@ def load(
             _annotate(error, name, locations)
             raise
 
-    call.kernels = kernels  # type: ignore[attr-defined]  # keeps their code
-    call.constants = namespace["constants"]  # type: ignore[attr-defined]
     return call
 
 

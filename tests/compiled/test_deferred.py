@@ -8,9 +8,11 @@ import warnings
 
 import pytest
 import torch
+from bascule.frontend.aot_runtime import direct_calls
 from bascule.lowering.cpu.jit.machine_code import MachineCode
 
 import bascule
+from bascule.compiled.compiled_graph import CompiledGraph
 from bascule.compiled.deferred import FinishedAtFirstCall
 from bascule.errors import CompilerError, FallbackWarning
 
@@ -103,6 +105,37 @@ def test_two_threads_call_first():
     for worker in workers:
         worker.join(60)
     assert sorted(found) == [2, 3] and made == [1]
+
+
+def test_what_runs_without_a_wait():
+    def run(args):
+        return [args[0] + 1]
+
+    later = FinishedAtFirstCall(lambda: run)
+    graph = CompiledGraph(later, finish=later.finished)
+    assert graph([1]) == [2] and graph.finished() is run
+    assert CompiledGraph(run).finished() is run
+
+
+@pytest.mark.skipif(not direct_calls.available(), reason="calls are direct on versions of PyTorch that were read")
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_direct_call_goes_past_the_wait(monkeypatch, tmp_path, cache):
+    """Forward and backward, whether what is compiled is kept or not."""
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, w: (x.sin() * w).sum(0), backend="bascule", options={"cache": cache})
+    x, w = torch.randn(4, 3), torch.randn(4, 3, requires_grad=True)
+    waits = []
+    call, whole = FinishedAtFirstCall.__call__, CompiledGraph.__call__
+    monkeypatch.setattr(FinishedAtFirstCall, "__call__", lambda self, args: waits.append(1) or call(self, args))
+    monkeypatch.setattr(CompiledGraph, "__call__", lambda self, args: waits.append(1) or whole(self, args))
+    for _ in range(4):
+        compiled(x, w).backward(torch.ones(3))
+    assert waits
+    waits.clear()
+    compiled(x, w).backward(torch.ones(3))
+    torch.testing.assert_close(w.grad, 5 * x.sin())
+    assert not waits
 
 
 def test_a_process_that_never_calls_ends():

@@ -18,7 +18,8 @@ from torch.nn.attention.flex_attention import flex_attention
 
 import bascule
 from bascule.cache.trace_entry import EntryWriter, Lines
-from bascule.compiled.serialized import KeptChain, KeptConstant, NotKept, kept_object, kept_of
+from bascule.compiled.compiled_graph import CompiledGraph, NotKept
+from bascule.compiled.serialized import KeptChain, KeptConstant, kept_object
 from bascule.errors import FallbackWarning
 from tests.cache.cached_calls import entries, opened, resigned, run
 
@@ -261,7 +262,7 @@ def test_what_another_process_may_have_otherwise_is_not_kept():
     assert path_of(torch.sym_max) == ("torch", "sym_max") and path_of(counted) is None
     assert path_of(torch.nn.Linear(1, 1).forward) is None
     with pytest.raises(NotKept, match="not compiled"):
-        kept_of(lambda args: args)
+        CompiledGraph(lambda args: args).entry()
 
 
 def test_one_graph_that_is_not_kept_is_the_reason_for_all(folder):
@@ -270,12 +271,8 @@ def test_one_graph_that_is_not_kept_is_the_reason_for_all(folder):
     assert told["constants"][0]["tensor"]["sizes"] == [2]
     reason = "a part cannot be kept"
 
-    def call(args):
-        return args
-
-    call.kept = NotKept(reason)
     with pytest.raises(NotKept, match=reason):
-        kept_of(call)
+        CompiledGraph(lambda args: args, NotKept(reason)).entry()
 
 
 def test_a_part_that_is_not_compiled_is_a_bypass_with_its_reason(folder, monkeypatch):
