@@ -193,7 +193,7 @@ ARITH: dict[str, Rule] = {
     "arith.fptoui": lambda op, x: ints.wrap(ints.from_float_unsigned(x), result_dtype(op)),
 }
 
-# Undefined for zero divisors, and, where marked signed, for the smallest number by -1: `structure.py` checks that.
+# Undefined for zero divisors, and, where marked signed, for the smallest number by -1: `dialect/interpreter/structure.py` checks that.
 DIVISIONS: dict[str, tuple[bool, Rule]] = {
     "arith.divsi": (True, _signed(ints.divide)),
     "arith.remsi": (True, _signed(ints.remainder)),

@@ -1,9 +1,7 @@
 """Kernels to machine code for the CPU: scf and vector over memrefs, then LLVM by MLIR's own JIT. No C++ compiler.
 
-What runs where is said by each kernel's schedule. Reading order: `plan` (the schedule read), `kernel` (segments, the functions made),
-`families` (loops alike), `domain` (tiles), `entry` (arguments and threads); the body's ops: `loops`, `emitter`, `guards`, `conditions`,
-`repetition`, `memory`, `transposition`; values: `reductions`, `polynomials`, `transcendental`, `registers`, `narrow_floats`, `scalars`,
-`indexing`, `builder`; then `modules` (all of them in one module), `compilation` (on several threads), `machine_code`, `c_api`.
+Each kernel's schedule says what runs where. Reading order: `body/schedule.py` (the schedule as read), `kernels/` (`kernel.py` first: segments,
+the functions made), `body/` (op by op), `functions/` and `values/` (what a value is computed by), `jit/` (modules to machine code).
 """
 
 from .jit.compilation import CompiledKernels, Compiling, compile_kernels, start_compiling

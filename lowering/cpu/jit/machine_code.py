@@ -23,7 +23,7 @@ OPTIMIZATION = 2  # of LLVM: 3 makes no faster kernels
 def torch_library() -> ctypes.CDLL:
     """torch's own library: it carries Sleef, and through it libm is found. Already loaded; this finds it again.
 
-    `runtime/object_code.py` has the same for code that was compiled before: it runs without the lowering, which may not import it either.
+    `runtime/kernels/elf_loader.py` has the same for code that was compiled before: it runs without the lowering, which may not import it either.
     """
     return ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
 
