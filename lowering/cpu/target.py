@@ -1,7 +1,7 @@
 """The CPU of this machine: the width of its vector registers in bits.
 
-The processor is asked here and in `runtime/kernels/processor.py`: `bascule-opt` lowers for this machine without the runtime, and the runtime places
-code of a package without the lowering. Neither may import the other.
+The processor is asked here and in `runtime/kernels/processor.py`: `bascule-opt` lowers for this machine without the runtime, and the runtime
+places code of a package without the lowering. Neither may import the other.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Writes at indices that come from data, as `bascule.scatter`: index_put, scatter and its reductions, index_add, index_copy, index_fill.
 
-An index out of range is clamped into the dimension, as `rules/index/indexing.py` says. Sums of f16 and bf16 are accumulated in f32 and rounded once;
-what else is narrower than 32 bits is combined in 32 too, for which a GPU has atomic operations.
+An index out of range is clamped into the dimension, as `rules/index/indexing.py` says. Sums of f16 and bf16 are accumulated in f32 and
+rounded once; what else is narrower than 32 bits is combined in 32 too, for which a GPU has atomic operations.
 """
 
 from collections.abc import Callable, Sequence
