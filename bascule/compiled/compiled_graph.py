@@ -36,11 +36,11 @@ class CompiledGraph:
         return self.call(args)
 
     def finished(self) -> Boxed:
-        """What runs it once all its machine code is there; waits for that."""
+        """The bare function, once all machine code is there; waits for that."""
         return self.call if self.finish is None else self.finish()
 
     def entry(self) -> Any:
-        """What it is kept as. Raises `NotKept`."""
+        """Its form in the cache. Raises `NotKept`."""
         if isinstance(self.kept, NotKept):
             raise self.kept
         return self.kept

@@ -96,7 +96,7 @@ def _chain(
     record: Record,
     compile_body: CompileBody,
 ) -> CompiledGraph:
-    """What runs `steps`."""
+    """The function that runs `steps`."""
     chain = Chain(gm, steps)
     record.wrapper = located(chain.source.text(), chain.source.locations)
     file = record.dump("wrapper.py", record.wrapper)

@@ -1,4 +1,4 @@
-"""What the work of an op, of a domain, of a tensor is counted as, where one way of computing something is compared with another."""
+"""Costs of ops, domains and tensors, where one way of computing something is compared with another."""
 
 from collections.abc import Sequence
 

@@ -68,7 +68,7 @@ class Dependences:
                 self.known[result] = merged
 
     def carried(self, node: Node) -> Dependence:
-        """What the values that an `scf.for` or `scf.while` carries depend on: all that one of them does, and how often it steps."""
+        """Dependence of the values that an `scf.for` or `scf.while` carries: of all that one of them has, and of how often it steps."""
         inside = dict.fromkeys(index for operand in node.operands for index in self.of(operand))
         while True:
             self.known.update((argument, inside) for block in node.blocks for argument in block.arguments)

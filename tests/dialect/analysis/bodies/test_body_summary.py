@@ -1,4 +1,4 @@
-"""What `Body` finds in a region: loops, accesses, the work of a producer, and how addresses depend on indices."""
+"""`Body` of a region: loops, accesses, the work of a producer, and how addresses depend on indices."""
 
 from collections.abc import Iterator
 
