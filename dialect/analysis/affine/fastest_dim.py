@@ -12,5 +12,5 @@ def fastest_dim(type_: ir.RankedTensorType) -> int | None:
         return None
     if type_.encoding is None:
         return long[-1]
-    steps, _ = linear(layout_of(type_).results[0])
+    steps = linear(layout_of(type_).results[0]).steps
     return next((d for d in reversed(long) if steps.get(d) == 1), None)

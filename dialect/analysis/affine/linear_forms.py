@@ -18,7 +18,7 @@ class Form(Generic[Index]):
     """How a number depends on indices: the steps along those that it is linear in, and those that it also depends on otherwise."""
 
     steps: dict[Index, Step]
-    opaque: frozenset[Index]
+    opaque: set[Index]
 
     def varies(self, index: Index) -> bool:
         return index in self.steps or index in self.opaque
@@ -34,26 +34,25 @@ class Form(Generic[Index]):
         return product(self.steps.get(inner, 0), extent) == self.steps.get(outer, 0)
 
 
-def linear(e: ir.AffineExpr) -> tuple[dict[int, Step], set[int]]:
-    """The steps of the dims that terms of `e` are linear in, and the dims under a quotient or a remainder; a dim may be among both."""
-    steps: dict[int, Step] = {}
-    opaque: set[int] = set()
+def linear(e: ir.AffineExpr) -> Form[int]:
+    """How `e` depends on its dims: what terms are linear in, and what is under a quotient or a remainder. A dim may be among both."""
+    form = Form[int]({}, set())
 
     def visit(e: ir.AffineExpr, factor: Step) -> None:
         e = e.maybe_downcast()
         if isinstance(e, ir.AffineDimExpr):
-            known = steps.get(e.position)
-            steps[e.position] = factor if known is None else _simplest(known + factor)
+            known = form.steps.get(e.position)
+            form.steps[e.position] = factor if known is None else _simplest(known + factor)
         elif isinstance(e, ir.AffineAddExpr):
             visit(e.lhs, factor)
             visit(e.rhs, factor)
         elif isinstance(e, ir.AffineMulExpr) and not dims_of(e.rhs):
             visit(e.lhs, product(_simplest(e.rhs), factor))
         elif isinstance(e, ir.AffineBinaryExpr):
-            opaque.update(dims_of(e))
+            form.opaque.update(dims_of(e))
 
     visit(e, 1)
-    return steps, opaque
+    return form
 
 
 def product(step: Step, by: Step) -> Step:

@@ -4,7 +4,7 @@ One model for fusion, and for the schedules of CPUs and GPUs. `Body` is the tree
 found when they are asked for. `decode` gives every value a number, too, so that walks over values cost no binding calls.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -63,12 +63,11 @@ class Access:
         body, first = self.body, ACCESSES[self.node.name]
         assert body.indexing is not None
         ((expression, bases),) = body.indexing.at(layout_of(self.buffer.type), list(self.op.operands)[first:])
-        steps, divided = linear(expression)
-        numbers = [body.number(base) for base in bases]
-        opaque = {numbers[d] for d in divided}
+        form, numbers = linear(expression), [body.number(base) for base in bases]
+        opaque = {numbers[d] for d in form.opaque}
         for number in opaque - body.sizes.keys():  # from data
             opaque |= body.dependence.get(number, {}).keys()
-        return Form({numbers[d]: step for d, step in steps.items()}, frozenset(opaque))
+        return Form({numbers[d]: step for d, step in form.steps.items()}, opaque)
 
 
 @dataclass(eq=False)
@@ -85,9 +84,10 @@ class Body:
     opaque: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.root = Node.of(self.op)
+        self.root = Node.of(self.op, self.op.name)
+        self.visits = _visits(self.root)
         # Those inside, in the order of a walk that meets outer ones first.
-        self.loops = [node for node in self.block.walk() if node.name in LOOPS]
+        self.loops = [visit[0] for visit in self.visits if visit[0].name in LOOPS]
 
     @property
     def block(self) -> Block:
@@ -97,7 +97,8 @@ class Body:
 
     def accesses(self, loop: Node) -> list[Access]:
         """Those inside of `loop`, in program order."""
-        return [Access(self, *visit) for visit in _visits(loop) if visit[0].name in ACCESSES]
+        visits = self.visits if loop is self.root else _visits(loop)
+        return [Access(self, *visit) for visit in visits if visit[0].name in ACCESSES]
 
     @cached_property
     def reads(self) -> list[Access]:
@@ -113,21 +114,18 @@ class Body:
     @cached_property
     def steps(self) -> int:
         """Points of all nested reduces for one point of the domain."""
-        inner = [times * magnitude(node.sizes) for node, _, times, _ in _visits(self.root) if node.name in LOOPS]
-        return max([1, *inner])
+        return max([1, *(times * magnitude(node.sizes) for node, _, times, _ in self.visits if node.name in LOOPS)])
 
     @cached_property
     def cost(self) -> int:
         """Work for one point of the domain, in additions."""
-        return sum(
-            times * (magnitude(node.sizes) if node.name in LOOPS else op_cost(node.name))
-            for node, _, times, _ in _visits(self.root)
-        )
+        loops = sum(times * magnitude(node.sizes) for node, _, times, _ in self.visits if node.name in LOOPS)
+        return loops + sum(times * op_cost(node.name) for node, _, times, _ in self.visits)
 
     @cached_property
     def ops(self) -> int:
-        blocks = [self.block, *(block for node in self.block.walk() for block in node.blocks)]
-        return sum(len(block.nodes) + (block.end is not None) for block in blocks)
+        """Those that end blocks among them."""
+        return len(self.visits) + 1 + sum(len(node.blocks) for node, *_ in self.visits)
 
     @property
     def result(self) -> ir.Value:
@@ -197,15 +195,16 @@ def decode(op: ir.Operation, arguments: Iterable[ir.Value] = (), indexing: Index
 
 
 def _number(body: Body, block: Block) -> None:
-    block.arguments = [body.number(argument) for argument in block.source.arguments]
+    if block.source is not None:
+        block.arguments = [body.number(argument) for argument in block.source.arguments]
     for node in block.nodes:
         node.operands = [body.number(value) for value in node.op.operands]
         for inner in node.blocks:
             _number(body, inner)
         node.results = [body.number(result) for result in node.op.results]
         node.types = [body.types[result] for result in node.results]
-        if node.name == "bascule.reduce":
-            node.kinds = [node.op.attributes["kind"].value]
+        node.kinds = [node.op.attributes["kind"].value] if node.name == "bascule.reduce" else []
+        node.address = node.position = None
     if block.end is not None:
         block.yielded = [body.number(value) for value in block.end.operands]
 
@@ -214,21 +213,21 @@ def _number(body: Body, block: Block) -> None:
 _Visit = tuple[Node, tuple[Node, ...], int, bool]
 
 
-def _visits(loop: Node) -> Iterator[_Visit]:
+def _visits(loop: Node) -> list[_Visit]:
     """The nodes inside of `loop`, in program order."""
+    found: list[_Visit] = []
 
-    def visit(block: Block, loops: tuple[Node, ...], times: int, guarded: bool) -> Iterator[_Visit]:
+    def visit(block: Block, loops: tuple[Node, ...], times: int, guarded: bool) -> None:
         for node in block.nodes:
-            yield node, loops, times, guarded
-            inside = loops, times, True
-            if node.name in LOOPS:
-                inside = (*loops, node), times * magnitude(node.sizes), guarded
-            elif node.name == "scf.while":
-                inside = loops, times * RAGGED, True
+            found.append((node, loops, times, guarded))
             for inner in node.blocks:
-                yield from visit(inner, *inside)
+                if node.name in LOOPS:
+                    visit(inner, (*loops, node), times * magnitude(node.sizes), guarded)
+                else:
+                    visit(inner, loops, times * RAGGED if node.name == "scf.while" else times, True)
 
-    return visit(loop.blocks[0], (loop,), 1, False)
+    visit(loop.blocks[0], (loop,), 1, False)
+    return found
 
 
 def readers_of(bodies: Iterable[Body]) -> dict[ir.Value, list[tuple[Body, Access]]]:

@@ -31,24 +31,26 @@ def indices_of(op: ir.Operation) -> list[ir.Value]:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One op as it stands when the tree is made. `decode` adds what follows `sizes`."""
+    """One op as it stands when the tree is made. What follows `sizes` is there once the body is decoded."""
 
     name: str
     op: ir.Operation
     blocks: list["Block"]
-    sizes: list[ir.AffineExpr] = field(default_factory=list)  # of a loop
-    operands: list[int] = field(default_factory=list)  # see `Dependences` for those of an access
-    results: list[int] = field(default_factory=list)
-    types: list[ir.Type] = field(default_factory=list)  # of the results
-    kinds: list[str] = field(default_factory=list)  # of a reduce: the kind of each value it yields
-    address: Dependence | None = None  # of an access: how its element offset depends on the loop indices
-    position: Dependence | None = None  # of a random number: the same of its position
+    sizes: list[ir.AffineExpr]  # of a loop
+    operands: list[int] = field(init=False)  # see `Dependences` for those of an access
+    results: list[int] = field(init=False)
+    types: list[ir.Type] = field(init=False)  # of the results
+    kinds: list[str] = field(init=False)  # of a reduce: the kind of each value it yields
+    address: Dependence | None = field(init=False)  # of an access: how its element offset depends on the loop indices
+    position: Dependence | None = field(init=False)  # of a random number: the same of its position
 
     @staticmethod
-    def of(op: ir.Operation) -> "Node":
-        name = op.name
-        blocks = [Block.of(region.blocks[0]) for region in op.regions if len(region.blocks)]
-        return Node(name, op, blocks, sizes_of(op) if name in LOOPS or name in AROUND else [])
+    def of(op: ir.Operation, name: str) -> "Node":
+        if name in LOOPS or name in AROUND:
+            return Node(name, op, [Block.of(op.regions[0].blocks[0])], sizes_of(op))
+        if name.startswith("scf."):
+            return Node(name, op, [Block.of(region.blocks[0]) for region in op.regions if len(region.blocks)], [])
+        return Node(name, op, [], [])
 
     @property
     def indices(self) -> list[int]:
@@ -74,22 +76,24 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    source: ir.Block
+    """One block. `arguments` and `yielded` are filled when the body is decoded, from those of `source` and of the op that ends it."""
+
+    arguments: list[int]
     nodes: list[Node]
+    yielded: list[int]
+    source: ir.Block | None = None
     end: ir.Operation | None = None
-    arguments: list[int] = field(default_factory=list)
-    yielded: list[int] = field(default_factory=list)
 
     @staticmethod
     def of(source: ir.Block) -> "Block":
-        block = Block(source, [])
+        nodes: list[Node] = []
         for view in source.operations:
             op = view.operation
-            if op.name in ENDS:
-                block.end = op
-                break
-            block.nodes.append(Node.of(op))
-        return block
+            name = op.name
+            if name in ENDS:
+                return Block([], nodes, [], source, op)
+            nodes.append(Node.of(op, name))
+        return Block([], nodes, [], source)
 
     def walk(self) -> Iterator[Node]:
         for node in self.nodes:

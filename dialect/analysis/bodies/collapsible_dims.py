@@ -67,9 +67,9 @@ class Walker:
         self, tensor: ir.Value | None, map_: ir.AffineMap, indices: Sequence[ir.Value], indexing: Indexing
     ) -> None:
         ((expression, bases),) = indexing.at(map_, indices)
-        steps, opaque = linear(expression)
-        known = {d: step for d, step in steps.items() if isinstance(step, int) and d not in opaque}
-        others = frozenset(bases[d] for d in (steps.keys() | opaque) - known.keys())
+        form = linear(expression)
+        known = {d: step for d, step in form.steps.items() if isinstance(step, int) and d not in form.opaque}
+        others = frozenset(bases[d] for d in (form.steps.keys() | form.opaque) - known.keys())
         self.uses.append(_Use(tensor, {bases[d]: step for d, step in known.items()}, others))
 
     def whole(self) -> Iterator[tuple[Track, ir.Value]]:

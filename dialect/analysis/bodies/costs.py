@@ -13,41 +13,27 @@ DIVISIONS = (
 RAGGED = 64  # a loop whose length comes from data
 DYNAMIC = 256  # what a symbol counts as
 # What one scalar op costs where vector code runs it, in units of an addition. Ops that are not listed cost 1.
-FREE = frozenset(
-    (
-        "tensor.extract",
-        "affine.apply",
-        "arith.constant",
-        "arith.index_cast",
-        "scf.if",
-        "scf.while",
-    )
-    + ("builtin.unrealized_conversion_cast", "arith.extf", "arith.bitcast", "bascule.store")
-)
 COSTS = {
+    **dict.fromkeys(
+        ("tensor.extract", "affine.apply", "arith.constant", "arith.index_cast", "arith.extf", "arith.bitcast"), 0
+    ),
+    **dict.fromkeys(("scf.if", "scf.while", "bascule.store", "builtin.unrealized_conversion_cast"), 0),
+    "bascule.reduce": 0,  # it takes as much as what it has inside, and an addition a point
+    "scf.for": RAGGED,
     "arith.divf": 5,
     "arith.remf": 20,
     **dict.fromkeys(DIVISIONS, 20),
     "arith.truncf": 2,
     "math.sqrt": 6,
     "math.rsqrt": 8,
-    "math.absf": 1,
-    "math.absi": 1,
-    "math.fma": 1,
-    "math.floor": 1,
-    "math.ceil": 1,
-    "math.trunc": 1,
-    "math.roundeven": 1,
-    "math.copysign": 1,
+    **dict.fromkeys(("math.absf", "math.absi", "math.fma", "math.floor", "math.ceil", "math.trunc"), 1),
+    **dict.fromkeys(("math.roundeven", "math.copysign"), 1),
     "bascule.random": 40,
-    "scf.for": RAGGED,
 }
 TRANSCENDENTAL = 20  # any other op of the math dialect
 
 
 def op_cost(name: str) -> int:
-    if name in FREE:
-        return 0
     known = COSTS.get(name)
     if known is not None:
         return known

@@ -93,33 +93,31 @@ class Dependences:
         if not quotients:
             return indices
         layout, indices = layout_of(self.types[base]), list(indices)
-        steps, opaque = linear(layout.results[0])
+        form = linear(layout.results[0])
         for i in quotients:
             divided, by, _ = self.digits[indices[i]]
             for j, value in enumerate(indices):
-                step = steps.get(j)
-                meets = self.digits.get(value) == (divided, by, False) and opaque.isdisjoint((i, j))
-                if meets and isinstance(step, int) and steps.get(i) == by * step:
+                step = form.steps.get(j)
+                meets = self.digits.get(value) == (divided, by, False) and form.opaque.isdisjoint((i, j))
+                if meets and isinstance(step, int) and form.steps.get(i) == by * step:
                     indices[i], indices[j] = ZERO, divided
                     break
         return indices
 
     def address(self, base: int, indices: list[int]) -> Dependence:
-        type_ = self.types[base]
-        return self.affine(layout_of(type_).results[0], [self.of(i) for i in indices])
+        return self.affine(layout_of(self.types[base]).results[0], [self.of(i) for i in indices])
 
     def affine(self, e: ir.AffineExpr, dims: list[Dependence]) -> Dependence:
         """The dependence of `e` of such dims; one under a product of symbols, a division or a remainder is not linear."""
-        steps, divided = linear(e)
-        total: Dependence = {}
-        for d, step in steps.items():
+        form, total = linear(e), Dependence()
+        for d, step in form.steps.items():
             for index, c in dims[d].items():
                 known = total.get(index, 0)
                 if known is None or c is None or not isinstance(step, int):
                     total[index] = None
                 else:
                     total[index] = known + c * step
-        for d in divided:
+        for d in form.opaque:
             total.update(dict.fromkeys(dims[d]))
             self.opaque.update(dims[d])
         return total

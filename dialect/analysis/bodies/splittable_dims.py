@@ -117,8 +117,7 @@ class Quotients:
                 extents = [self.indexing.extent(value) for value in values]
                 extents[number] = expr(whole // size)
                 (result,) = self.indexing.simplifier(map_, [*extents, expr(size)]).results
-                _, divided = linear(result)
-                if divided & {number, count}:
+                if linear(result).opaque & {number, count}:
                     return False
         return True
 

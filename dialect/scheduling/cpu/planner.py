@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.body_tree import ACCUMULATORS, LOOPS, Block, Node
+from ...analysis.bodies.costs import COSTS
 from ...mlir import ir
 from .joined_reductions import Joins, join_siblings
 from .loop_legality import Groups, colliding, group_ranges, length, moving_reads, reads_along
@@ -17,17 +18,7 @@ DYNAMIC = 512  # the size assumed of a dynamic range
 # Costs are in scalar ops; that of a vector op is one for all lanes of a register.
 ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER = 1.0, 0.3, 6.0, 0.1, 1.2, 3.0
 MASKED = 8.0  # of a branch that is taken under a mask: whether any lane takes it, and a jump
-CHEAP = (
-    "math.absf",
-    "math.sqrt",
-    "math.rsqrt",
-    "math.floor",
-    "math.ceil",
-    "math.roundeven",
-    "math.trunc",
-    "math.fma",
-    "math.copysign",
-)
+LONG = ("bascule.random", "math.absi")  # beside the functions of the math dialect: as long as a call
 # Of a step of a scan that is more than an op, by its kind.
 STEPS = {"logaddexp": 3 * CALL}
 SAME_SET = 2.0  # times as much where lanes lie pages apart: the first cache keeps few such lines
@@ -403,4 +394,4 @@ def _steps(node: Node) -> float:
 
 def _is_long(node: Node) -> bool:
     """Whether it is as long as a call of a function."""
-    return node.name == "bascule.random" or (node.name.startswith("math.") and node.name not in CHEAP)
+    return node.name in LONG or (node.name.startswith("math.") and node.name not in COSTS)

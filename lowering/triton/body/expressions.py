@@ -8,7 +8,7 @@ affine simplification folds; so `x.view(..)[i, j]` at a flat index costs no divi
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from bascule.dialect.analysis.affine.linear_forms import Step, dims_of, linear, product
+from bascule.dialect.analysis.affine.linear_forms import dims_of, linear
 from bascule.dialect.analysis.affine.simplification import Simplifier
 from bascule.dialect.ir.shapes import Size, constant, expr, layout_of, symbol_count
 from bascule.dialect.ir.types import carried
@@ -59,12 +59,7 @@ class Expressions:
             if isinstance(argument.type, ir.IndexType):
                 self.known[argument] = Expr.get_symbol(position)
         self._enter(kernel)
-        self.opaque: set[int] = set()
-        self.steps: list[dict[int, Step]] = []  # of the uses
-        for use in self.uses:
-            steps, opaque = linear(use)
-            self.steps.append(steps)
-            self.opaque |= opaque
+        self.forms = [linear(use) for use in self.uses]
 
     def of(self, value: ir.Value) -> Expr:
         """The expression of an index value; a new atom for one that comes from elsewhere."""
@@ -136,18 +131,13 @@ class Expressions:
             atom = self.of(argument).position
             if constant(extent) == 1:
                 group.insert(0, atom)
-            elif constant(size) == 1 or self._flat(group[-1], atom, extent):
+            elif constant(size) == 1 or all(form.flat(group[-1], atom, extent) for form in self.forms):
                 group.append(atom)
                 size = expr(size * extent)
             else:
                 yield group, size
                 group, size = [atom], extent
         yield group, size
-
-    def _flat(self, outer: int, inner: int, extent: Expr) -> bool:
-        if {outer, inner} & self.opaque:
-            return False
-        return all(product(steps.get(inner, 0), extent) == steps.get(outer, 0) for steps in self.steps)
 
 
 def stored(type_: ir.MemRefType) -> ir.Type:

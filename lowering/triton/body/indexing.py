@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from bascule.dialect.analysis.affine.linear_forms import Step, dims_of, linear, product
+from bascule.dialect.analysis.affine.linear_forms import Form, dims_of, linear
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 
@@ -98,12 +98,12 @@ class Indexing:
     def joining(self, e: Expr) -> Expr:
         """`e` where several groups of a loop that it runs through as through one are their flat position: no quotients, and Triton sees that
         neighbours are adjacent."""
-        steps, opaque = linear(e)
+        form = linear(e)
         replaced: dict[int, Expr] = {}
         for groups, position in self.flat.values():
             first = 0
             for last in range(len(groups)):
-                joined = last + 1 < len(groups) and self._joins(groups[last], groups[last + 1], steps, opaque)
+                joined = last + 1 < len(groups) and self._joins(groups[last], groups[last + 1], form)
                 if joined:
                     continue
                 if last > first:
@@ -115,10 +115,8 @@ class Indexing:
         return substitute(e, [replaced.get(k, Expr.get_dim(k)) for k in range(highest + 1)])
 
     @staticmethod
-    def _joins(outer: tuple[int, Expr], inner: tuple[int, Expr], steps: dict[int, Step], opaque: set[int]) -> bool:
-        if {outer[0], inner[0]} & opaque or not {outer[0], inner[0]} <= steps.keys():
-            return False
-        return product(steps[inner[0]], inner[1]) == steps[outer[0]]
+    def _joins(outer: tuple[int, Expr], inner: tuple[int, Expr], form: Form[int]) -> bool:
+        return {outer[0], inner[0]} <= form.steps.keys() and form.flat(outer[0], inner[0], inner[1])
 
     def _join(
         self, groups: list[tuple[int, Expr]], run: tuple[int, int], position: Tile, replaced: dict[int, Expr]

@@ -109,10 +109,9 @@ def _counters(ix: Indexing, position: Expr, axes: Axes, count: int) -> Tile | No
     if start is None or axes[-1].extent % count:
         return None
     (dim,), axis = along, axes[-1]
-    steps, opaque = linear(position)
     zero = {d for d in dims_of(position) if d == dim or ix.at[d]() == ix.number(0)}  # or walked as part of another
     rest = substitute(position, [expr(0) if d in zero else Expr.get_dim(d) for d in range(max(dims_of(position)) + 1)])
-    if dim in opaque or steps[dim] != 1 or not _divides(count, rest, ix.aligned):
+    if not linear(position).adjacent(dim) or not _divides(count, rest, ix.aligned):
         return None
     shift = ix.number(count.bit_length() - 1)
     first = ix.op("arith.shrui", ix.op("arith.addi", ix.evaluate(rest), start), shift)

@@ -2,14 +2,7 @@
 
 import pytest
 from bascule.dialect.analysis.affine.linear_forms import dims_of, linear, product
-from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
-
-
-@pytest.fixture(autouse=True)
-def _context():
-    with context():
-        yield
 
 
 def expression(text: str) -> ir.AffineExpr:
@@ -27,14 +20,28 @@ def expression(text: str) -> ir.AffineExpr:
     ],
 )
 def test_steps_are_numbers_where_they_are_constant(text, steps, opaque):
-    assert linear(expression(text)) == (steps, opaque)
+    form = linear(expression(text))
+    assert (form.steps, form.opaque) == (steps, opaque)
 
 
 def test_a_step_of_symbols_is_an_expression():
-    steps, opaque = linear(expression("d0 * s0 * 4 + d1 * 4"))
-    assert (steps[1], opaque) == (4, set())
-    assert steps[0] == expression("s0 * 4")
-    assert product(steps[1], expression("s0")) == steps[0]
+    form = linear(expression("d0 * s0 * 4 + d1 * 4"))
+    assert (form.steps[1], form.opaque) == (4, set())
+    assert form.steps[0] == expression("s0 * 4")
+    assert product(form.steps[1], expression("s0")) == form.steps[0]
+
+
+def test_two_indices_that_are_one():
+    form = linear(expression("d0 * s0 * 4 + d1 * 4 + d2 floordiv 3"))
+    assert form.flat(0, 1, expression("s0"))
+    assert not form.flat(0, 1, 8)
+    assert not form.flat(1, 2, 4)
+    assert [form.varies(d) for d in range(4)] == [True, True, True, False]
+
+
+def test_neighbours_are_adjacent_where_only_that_step_is_there():
+    form = linear(expression("d0 + d1 * 2 + d2 + d2 mod 4"))
+    assert [form.adjacent(d) for d in range(3)] == [True, False, False]
 
 
 def test_a_product_that_is_a_number_is_one():

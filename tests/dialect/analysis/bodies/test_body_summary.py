@@ -6,7 +6,6 @@ import pytest
 from bascule.dialect.analysis.affine.indexing import Indexing
 from bascule.dialect.analysis.affine.simplification import Simplifier
 from bascule.dialect.analysis.bodies.body_summary import PRODUCERS, Access, Body, decode, readers_of
-from bascule.dialect.ir import context
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
@@ -74,18 +73,16 @@ func.func private @k(%s0: index, %x: memref<?x6xf32>, %m: memref<9xf32>, %y: mem
 
 @pytest.fixture
 def producers() -> Iterator[list[Body]]:
-    with context():
-        module = ir.Module.parse(PRODUCER)
-        ops = [view.operation for view in module.body.operations[0].regions[0].blocks[0].operations]
-        yield [Body(op) for op in ops if op.name in PRODUCERS]
+    module = ir.Module.parse(PRODUCER)
+    ops = [view.operation for view in module.body.operations[0].regions[0].blocks[0].operations]
+    yield [Body(op) for op in ops if op.name in PRODUCERS]
 
 
 @pytest.fixture
 def kernel() -> Iterator[Body]:
-    with context():
-        module = ir.Module.parse(KERNEL)
-        (function,) = functions(module)
-        yield decode(kernel_op(function), indexing=Indexing(symbols_of(function), Simplifier()))
+    module = ir.Module.parse(KERNEL)
+    (function,) = functions(module)
+    yield decode(kernel_op(function), indexing=Indexing(symbols_of(function), Simplifier()))
 
 
 def test_the_work_of_a_producer(producers):
