@@ -14,7 +14,7 @@ from ..dialect.passes import Pipeline
 from ..options import Options
 from ..reporting.counters import count
 from ..reporting.graph_summary import Summary
-from ..targets.select import Compiled, Target
+from ..targets.base import Compiled, Target
 from .artifacts import record
 from .disk.directory import store_of
 from .disk.entry_paths import GRAPHS

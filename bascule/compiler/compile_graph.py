@@ -32,8 +32,9 @@ from ..reporting.compile_record import Record
 from ..reporting.device_warnings import subjects_of, warn_about
 from ..reporting.graph_summary import count_summary
 from ..reporting.module_summary import summary_of
+from ..targets.base import Compiled
 from ..targets.placement import host_work, meta_work, placement_of
-from ..targets.select import Compiled, target_for
+from ..targets.select import target_for
 from .compile_split import as_it_is, compile_in_parts
 from .fallback import run_otherwise
 from .held_outputs import take_held_outputs, with_held_outputs

@@ -13,7 +13,7 @@ from bascule.runtime.kernels import benchmarking, cuda_driver
 import bascule
 from bascule.compiler import autotune
 from bascule.compiler.autotune import tune
-from bascule.targets import select
+from bascule.targets.interpret import Interpret
 from tests.targets.target_cases import CASES, results, tolerance
 
 NAMES = ["pointwise", "transposed", "sum of columns", "softmax", "a long row", "layer_norm with gradients", "in place"]
@@ -79,10 +79,10 @@ def tuned(monkeypatch, function, *inputs):
             found.append((before, str(kernel.attributes["schedule"]), record.untuned))
         return compile_(self, module, record)
 
-    compile_ = select.Interpret.compile
+    compile_ = Interpret.compile
     torch._dynamo.reset()
     with monkeypatch.context() as patch:
-        patch.setattr(select.Interpret, "compile", interpret)
+        patch.setattr(Interpret, "compile", interpret)
         explanation = bascule.explain(function, *inputs, options={"target": "interpret", "on_error": "raise"})
     (kernel,) = explanation.graphs[0].kernels
     return *found[0], kernel.tuned

@@ -13,11 +13,12 @@ from bascule.dialect.interpreter.launch import ReferenceKernel
 from bascule.lowering.cpu.kernels.kernel import KernelFunction as CpuFunction
 from bascule.lowering.triton.body.emitter import RULES as TRITON_RULES
 from bascule.lowering.triton.kernels.kernel import KernelFunction as TritonFunction
+from bascule.runtime.kernels.launch_plans import ALIGNED, NARROW, WIDE
 from bascule.runtime.kernels.reference_kernels import PartlyCompiledPlans
 
 import bascule
 from bascule.errors import FallbackWarning
-from bascule.targets import select
+from bascule.targets import interpret
 from tests.targets.target_cases import CASES, DYNAMIC, gpt2, results, tolerance, training_step
 
 # target -> the lowering of a kernel, and what makes its code
@@ -192,10 +193,10 @@ def all_by_reference(monkeypatch):
         names = refusals._kernels()
         made.extend(names)
         references = {name: ReferenceKernel(refusals.module, name, device) for name in names}
-        variants = {f"{n}{v}": r for n, r in references.items() for v in (select.WIDE, select.NARROW, select.ALIGNED)}
+        variants = {f"{n}{v}": r for n, r in references.items() for v in (WIDE, NARROW, ALIGNED)}
         return PartlyCompiledPlans(planner, variants)
 
-    monkeypatch.setattr(select, "_beside", beside)
+    monkeypatch.setattr(interpret, "with_references", beside)
     return made
 
 
