@@ -16,7 +16,7 @@ from bascule.frontend.fx.storages import storage_of
 from bascule.frontend.fx.trace_context import hint
 from bascule.runtime.boxed import Boxed, boxed
 
-from ..compiler.fallback import operator_by_operator
+from ..compiled.eager import operator_by_operator
 from ..errors import FallbackWarning
 from ..reporting.counters import count
 

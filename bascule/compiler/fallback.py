@@ -1,13 +1,17 @@
-"""Fallback of graphs that cannot be compiled, as `on_error` says."""
+"""Fallback of graphs that cannot be compiled, as `on_error` says. Names private modules of PyTorch; checked on torch 2.13."""
 
 import warnings
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule.runtime.boxed import Boxed, boxed
+from bascule.frontend.fx.trace_context import fake_mode_of
+from bascule.runtime.boxed import Boxed
 
+from ..compiled.eager import operator_by_operator
 from ..errors import FallbackWarning, UnsupportedError, UserError
 from ..options import Options
 from ..reporting.compile_record import Record
@@ -30,24 +34,21 @@ def run_otherwise(
     runner = {"aten": "its ATen operators, one by one", "inductor": "Inductor"}[options.on_error]
     warnings.warn(f"{record.name} was not compiled and runs as {runner}: {error}", FallbackWarning, stacklevel=2)
     if options.on_error == "inductor":
-        from .inductor import compile_with_inductor
-
-        return compile_with_inductor(gm, example_inputs, is_backward=record.name.endswith("backward"))
+        return _compile_with_inductor(gm, example_inputs, is_backward=record.name.endswith("backward"))
     return operator_by_operator(gm)
 
 
-def in_sequence(results: Any) -> Sequence[Any]:
-    """The results of a graph as a sequence: those of branches and loops may return one value as it is, a boxed function does not."""
-    return results if isinstance(results, list | tuple) else (results,)
+def _compile_with_inductor(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool) -> Boxed:
+    """`gm`, a functional graph of ATen operators, compiled by Inductor.
 
+    It is traced again, with Inductor's own decompositions: Inductor does not take operators that these would have
+    removed.
+    """
+    # Importing Inductor takes about a second, which only this path should cost.
+    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.decomposition import select_decomp_table
 
-def operator_by_operator(gm: torch.fx.GraphModule) -> Boxed:
-    """The graph as it is, with the boxed calling convention."""
-
-    @boxed
-    def run(args: list[Any]) -> Sequence[Any]:
-        values = list(args)
-        args.clear()
-        return in_sequence(gm(*values))
-
-    return run
+    mode = fake_mode_of(example_inputs)
+    with mode, patch.object(mode, "allow_non_fake_inputs", True):  # constants of the graph are real tensors
+        decomposed = make_fx(gm, select_decomp_table())(*example_inputs)
+    return compile_fx_inner(decomposed, example_inputs, is_backward=is_backward)

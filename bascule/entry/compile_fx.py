@@ -21,10 +21,10 @@ from bascule.frontend.freezing.weight_inputs import weight_inputs
 
 from ..aliasing.untracked_writes import run_as_eager
 from ..compiled.compiled_graph import CompiledGraph
+from ..compiled.eager import operator_by_operator
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.autograd_graph import compile_direction
 from ..compiler.custom_passes import apply, partition
-from ..compiler.fallback import operator_by_operator
 from ..cudagraphs.cudagraphify import ForwardDevice, Replays
 from ..errors import UserError
 from ..options import POST_GRAD, PRE_GRAD, inductors_passes, make_options, options_for

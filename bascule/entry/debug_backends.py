@@ -23,9 +23,9 @@ from bascule.frontend.importer.graph import ImportedGraph, import_graph
 from bascule.runtime.boxed import Boxed, boxed
 
 from ..compiled.compiled_graph import CompiledGraph
+from ..compiled.eager import in_sequence, operator_by_operator
 from ..compiler.autograd_graph import compile_direction, direction_of
 from ..compiler.compile_split import compile_in_parts
-from ..compiler.fallback import in_sequence, operator_by_operator
 from ..debugging.accuracy import disagreements
 from ..debugging.checked_interpreter import CheckedInterpreter
 from ..debugging.compare_results import copied, copy_of, draws

@@ -21,7 +21,7 @@ from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import import_graph
 
-from ..compiler.fallback import operator_by_operator
+from ..compiled.eager import operator_by_operator
 from ..options import Options
 from ..pipelines import STAGES, up_to
 from ..reporting.raise_through_dynamo import TorchDynamoException, raised_as_is
