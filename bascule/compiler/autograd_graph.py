@@ -13,21 +13,19 @@ from bascule.frontend.aot_runtime.tangents import tangents_of, with_memory
 from bascule.frontend.freezing.weight_inputs import WeightInputs
 from bascule.frontend.fx.node_values import complete_inserted
 from bascule.frontend.fx_passes.conv_bias import peel_biases
-from bascule.frontend.runtime_checks.index_checks import check_indices
-from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.replayed import Direction
 
 from ..compiled.compiled_graph import CompiledGraph, NotKept
 from ..cudagraphs.cudagraphify import Replays
-from ..options import JOINT, POST_GRAD, Options
+from ..options import Options
 from ..reporting.compile_record import Record
-from ..reporting.logs import cudagraphs, timed, trace_compiled
+from ..reporting.logs import cudagraphs, timed
 from ..reporting.raise_through_dynamo import raised_as_is
 from .compile_graph import compile_graph
-from .custom_passes import apply, made_functional
 from .freezing import Compiler, freezing
 from .gc_pause import collections_paused
+from .prepare_graph import prepared
 
 
 def direction_of(*, is_backward: bool, is_inference: bool) -> Direction:
@@ -60,23 +58,14 @@ def compile_direction(
         replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
         if replays is not None and options.cudagraphs and replay is None:
             cudagraphs.debug("%s_%s: not replayed: %s", name, direction, replays.unreplayed(gm))
-        if is_inference and joint:
-            apply(gm, options, JOINT)
-        if apply(gm, options, POST_GRAD, is_inference=is_inference):
-            gm = made_functional(gm)
-        # The forward has checked the indices of a backward.
-        if not is_backward:
-            check_indexed_sizes(gm)
-        if options.checks_indices and not is_backward:
-            check_indices(gm)
-        trace_compiled(f"{name}_{direction}", gm)
+        called = f"{name}_{direction}"
+        gm = prepared(gm, options, called, is_backward=is_backward, is_inference=is_inference, joint=joint)
 
         def compile_(
             gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options = options
         ) -> CompiledGraph:
             if is_inference and peel_biases(gm.graph):  # not before: freezing folds into biases
                 gm.recompile()
-            called = f"{name}_{direction}"
             return compile_graph(gm, example_inputs, options, name=called, on_record=on_record, replay=replay)
 
         if not (is_backward or is_inference):
@@ -89,13 +78,13 @@ def compile_direction(
             compiler = partial(minifying, strictly, compile_, options=options, direction=direction)
         if options.freezing and not is_backward:
             none = WeightInputs(0, frozenset())
-            compiler = freezing(f"{name}_{direction}", weights or none, compiler, is_inference=is_inference)
+            compiler = freezing(called, weights or none, compiler, is_inference=is_inference)
         compiled = compiler(gm, example_inputs)
         if not is_backward:
             report_output_strides(gm)
         finished = compiled if replay is None else replay.finished(compiled)
         if options.profiler_mark_wrapper_call:
-            finished = CompiledGraph(_marked(finished.call, f"bascule_{name}_{direction}"))
+            finished = CompiledGraph(_marked(finished.call, f"bascule_{called}"))
         return _given_memory(finished, tangents_of(gm.graph)) if is_backward else finished
 
 

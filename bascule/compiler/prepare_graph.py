@@ -1,0 +1,30 @@
+"""A graph of AOTAutograd's on its way to the compiler: the user's passes, checks of indices, the log."""
+
+from torch.fx import GraphModule
+
+from bascule.frontend.runtime_checks.index_checks import check_indices
+from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
+
+from ..options import JOINT, POST_GRAD, Options
+from ..reporting.logs import trace_compiled
+from .custom_passes import apply, made_functional
+
+
+def prepared(
+    gm: GraphModule, options: Options, name: str, *, is_backward: bool, is_inference: bool, joint: bool
+) -> GraphModule:
+    """`gm`, or the graph that a pass of the user's has made of it, functional and with its checks.
+
+    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it.
+    """
+    if is_inference and joint:
+        apply(gm, options, JOINT)
+    if apply(gm, options, POST_GRAD, is_inference=is_inference):
+        gm = made_functional(gm)
+    # The forward has checked the indices of a backward.
+    if not is_backward:
+        check_indexed_sizes(gm)
+    if options.checks_indices and not is_backward:
+        check_indices(gm)
+    trace_compiled(name, gm)
+    return gm
