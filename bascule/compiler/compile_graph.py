@@ -25,7 +25,6 @@ from ..dialect.ir import context
 from ..dialect.passes import Pipeline
 from ..dialect.passes.stages import require_program
 from ..errors import CompilerError, UnsupportedError, UserError
-from ..frontend.graph_split.returned_views import returned_views
 from ..options import Options
 from ..pipelines import pipeline_for
 from ..reporting.compile_record import Record
@@ -33,11 +32,11 @@ from ..reporting.device_warnings import subjects_of, warn_about
 from ..reporting.graph_summary import count_summary
 from ..reporting.module_summary import summary_of
 from ..targets.base import Compiled
-from ..targets.placement import host_work, meta_work, placement_of
+from ..targets.placement import placement_of
 from ..targets.select import target_for
-from .compile_split import as_it_is, compile_in_parts
 from .fallback import run_otherwise
 from .held_outputs import take_held_outputs, with_held_outputs
+from .whole_or_split import whole_or_split
 
 
 def compile_graph(
@@ -73,23 +72,13 @@ def compile_graph(
 
     held = take_held_outputs(gm)
     record, parts = new_record(gm, name), list[Record]()
-    finish = replay.of if replay is not None else as_it_is
-    apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=replay is not None), **meta_work(gm.graph)}
-    apart |= replay.apart(gm) if replay is not None else {}
-
-    def in_parts(error: UnsupportedError | None) -> tuple[CompiledGraph, list[Record]] | None:
-        return compile_in_parts(gm, record, error, compile_part, compile_body, apart, finish)
-
+    whole = partial(_through_stages, gm, example_inputs, options, record)
     try:
-        cut = in_parts(None) if apart else None
-        compiled, parts = cut or (_through_stages(gm, example_inputs, options, record), [])
-    except UnsupportedError as error:
-        cut = None if options.fallback == "error" else in_parts(error)
-        compiled, parts = cut or (CompiledGraph(run_otherwise(gm, example_inputs, options, record, error)), [])
-    except CompilerError as error:
+        compiled, parts = whole_or_split(gm, options, record, whole, compile_part, compile_body, replay)
+    except (UnsupportedError, CompilerError) as error:
         compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))
-    if not record.cuts:
-        compiled = finish(compiled, gm, record)
+    if replay is not None and not record.cuts:
+        compiled = replay.of(compiled, gm, record)
     for finished in (record, *parts):
         finished.finished()
         if finished.compiled and finished.summary is not None:

@@ -12,14 +12,13 @@ from bascule.lowering.program import to_python
 from ..compiled.compiled_graph import CompiledGraph, NotKept
 from ..compiled.serialized import KeptChain, Writer
 from ..compiler.compile_graph import checks_of
-from ..compiler.compile_split import compile_in_parts
+from ..compiler.whole_or_split import whole_or_split
 from ..dialect.ir import context
 from ..errors import UnsupportedError
-from ..frontend.graph_split.returned_views import returned_views
 from ..options import Options
 from ..pipelines import pipeline_for
 from ..reporting.compile_record import Record
-from ..targets.placement import host_work, placement_of
+from ..targets.placement import placement_of
 from ..targets.select import target_for
 
 
@@ -70,18 +69,11 @@ def packaged(
     def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
         return CompiledGraph(_never_called, packaged(gm, inputs, options, f"{name}_{suffix}"))
 
-    def in_parts(error: UnsupportedError | None) -> PackagedGraph | KeptChain | None:
-        cut = compile_in_parts(gm, record, error, compile_part, compile_body, apart)
-        return None if cut is None else _kept(cut[0], record)
+    def compile_whole() -> CompiledGraph:
+        return CompiledGraph(_never_called, _whole(gm, inputs, options, record))
 
-    apart = {**returned_views(gm.graph), **host_work(gm.graph, replayed=False)}
-    try:
-        cut = in_parts(None) if apart else None
-        return cut or _whole(gm, inputs, options, record)
-    except UnsupportedError as error:
-        if options.fallback == "error" or (cut := in_parts(error)) is None:
-            raise
-        return cut
+    compiled, _ = whole_or_split(gm, options, record, compile_whole, compile_part, compile_body)
+    return _kept(compiled, record)
 
 
 def _kept(graph: CompiledGraph, record: Record) -> Any:

@@ -181,7 +181,7 @@ def test_a_count_on_the_cpu_is_written_beside_the_recording(on_cpu, monkeypatch)
         (write,) = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
         return {node: "on the CPU" for node in (write.args[1], write)}
 
-    monkeypatch.setattr("bascule.compiler.compile_graph.host_work", work)
+    monkeypatch.setattr("bascule.compiler.whole_or_split.host_work", work)
     model = Counting()
     call = compiled(model)
     for number in range(1, 5):
