@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
 
-from bascule.frontend.fx.node_arguments import STORAGE_OFFSETS, arguments_of
+from bascule.frontend.fx.node_calls import STORAGE_OFFSETS, arguments_of
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.fx.storages import storage_of
 from bascule.frontend.fx.trace_context import hint

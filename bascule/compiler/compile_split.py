@@ -8,7 +8,7 @@ import torch
 from torch.utils._pytree import treespec_dumps
 
 from bascule.frontend.aot.decompositions import decomposition_table
-from bascule.frontend.fx.storage_sizes import changes_input
+from bascule.frontend.fx.storages import changes_input
 from bascule.frontend.graph_split.find_split_points import known_cuts, refused
 from bascule.frontend.graph_split.flex_attention_chunks import query_chunks
 from bascule.frontend.graph_split.higher_order_decompositions import dense_form

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from bascule.frontend.fx.node_arguments import written_by
+from bascule.frontend.fx.node_calls import written_by
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.runtime.cudagraphs.replayed import Direction, Input, Recording
 

@@ -30,11 +30,9 @@ from ..fx_passes.batch_norm import open_batch_norms
 from ..fx_passes.conv_bias import peel_biases
 from ..fx_passes.cse import merge_equal_nodes
 from ..fx_passes.narrow_pool_indices import narrow_pooling_indices
-from ..fx_passes.normalize_joint import drop_copies
+from ..fx_passes.normalize_joint import drop_copies, drop_unused_operands, expand_repeats
 from ..fx_passes.pad_mm import pad_products
-from ..fx_passes.repeats import expand_repeats
 from ..fx_passes.seed_dropout import seed_dropouts
-from ..fx_passes.unused_operands import drop_unused_operands
 from ..partitioner.min_cut import composites_fused
 from ..partitioner.recompute_activation_masks import recompute_masks
 from ..partitioner.save_calls import save_seen_calls

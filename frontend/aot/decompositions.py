@@ -2,20 +2,23 @@
 
 An operator with a rule is never decomposed: a rule builds a composite operator for a tenth of what tracing its parts costs, and the
 operators that stay whole for ATen have rules too.
-The tables are `torch._decomp`'s, a private module: checked on torch 2.13.
+The tables are `torch._decomp`'s, a private module: checked on torch 2.13. PyTorch has none for the backward of a weight norm, and none for
+random numbers of a state that is an input (`rngprims.philox_rand`, checked on torch 2.11 too): those stand here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import torch
-from torch import _decomp
+from torch import Tensor, _decomp
+from torch._prims import rng_prims  # noqa: F401  # defines rngprims.philox_rand
 
 from ..conversion.registry import load_rules
 from ..fx_passes import batch_norm
 from ..torch_patches import multilabel_margin_loss
 from ..torch_patches.unique_fake_dtypes import correct_unique_indices
-from . import aten_arguments, fused_optimizers, philox_states, weight_norm
+from . import aten_arguments, fused_optimizers
 
 aten = torch.ops.aten
 
@@ -87,6 +90,48 @@ _MORE = (
 # backward instead of a result as large as the input; or what stands for two (the normalized row for the row and its mean).
 _ALWAYS = (aten._log_softmax.default, aten._softmax.default, aten.native_layer_norm_backward.default)
 
+_STREAM = -0x61C8864680B583EB  # the golden ratio of 2**64: neighbouring offsets of one seed are streams far apart
+_OFFSETS = 4  # what an operator adds to the offset; a generator takes multiples of 4
+
+
+def _weight_norm_backward(
+    grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    """Gradients of v and g, where w = v * (g / norms) and `norms`, of the sizes of g, are the norms of v over all dimensions but `dim`.
+
+    With s the sum of grad_w * v over the same dimensions: s / norms for g, and (g / norms) * (grad_w - v * s / norms**2) for v.
+    """
+    others = [i for i in range(saved_v.ndim) if i != dim % saved_v.ndim]
+    v, g, norms = (x.to(saved_norms.dtype) for x in (saved_v, saved_g, saved_norms))
+    grad = grad_w.to(norms.dtype)
+    along = (grad * v).sum(others, keepdim=True) / norms
+    grad_v = (g / norms) * (grad - v * (along / norms))
+    return grad_v.to(saved_v.dtype), along.to(saved_g.dtype)
+
+
+def _philox_rand(
+    size: Sequence[Any],
+    seed: Tensor,
+    offset: Tensor,
+    stride: Sequence[int] | None = None,
+    device: torch.device | None = None,
+    dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Numbers from 0 to 1, the same for the same state; and how far the state goes on. `seed` and `offset`: int64, of no dimensions.
+
+    `torch._functorch.config.functionalize_rng_ops` calls it: AOTAutograd gives such a graph the state of the GPU's generator, and sets the
+    generator to the offset that the graph returns.
+    """
+    stream = (seed + offset * _STREAM).to(device)
+    numbers = torch.ops.prims.inductor_random(list(size), stream, "rand")
+    return numbers.to(dtype or torch.float32), torch.full((), _OFFSETS, dtype=torch.int64, device=seed.device)
+
+
+_OWN: dict[torch._ops.OpOverload, Callable] = {
+    aten._weight_norm_interface_backward.default: _weight_norm_backward,
+    torch.ops.rngprims.philox_rand.default: _philox_rand,
+}
+
 
 @cache
 def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
@@ -99,8 +144,7 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
         table.update({overload: known[overload] for overload in overloads if overload in known})
     table.update(fused_optimizers.DECOMPOSITIONS)
     table.update(multilabel_margin_loss.DECOMPOSITIONS)
-    table.update(weight_norm.DECOMPOSITIONS)
-    table.update(philox_states.DECOMPOSITIONS)
+    table.update(_OWN)
     found = {
         operator: function for operator, function in table.items() if str(operator) not in rules or operator in _ALWAYS
     }

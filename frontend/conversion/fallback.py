@@ -12,7 +12,7 @@ from bascule.dialect.ir.scalar_types import scalar_type_number
 from bascule.dialect.ir.shapes import shape_of, tensor_type
 from bascule.dialect.mlir import ir
 
-from ..fx.node_arguments import STORAGE_OFFSETS
+from ..fx.node_calls import STORAGE_OFFSETS
 from ..fx.operator_effects import WAIT, only_begins
 from .context import Conversion
 from .extern_calls import Tensors, call, encode, overload, relaid

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from ..fx.node_arguments import written_by
+from ..fx.node_calls import written_by
 
 _OF_A_MODULE = re.compile(r"\._(parameters|buffers)\['[^']*'\]$")
 

@@ -1,9 +1,18 @@
-"""New calls in a graph, with what other nodes know of themselves; and whether a call gives what another gave."""
+"""Calls of operators in a graph: new ones, with what other nodes know of themselves; whether one gives what another gave; and their
+arguments: in the order of the parameters, those that are written, those that count from a storage's start."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import Graph, Node
+
+# Operators on a tensor's memory -> where their `storage_offset` stands.
+STORAGE_OFFSETS = {
+    torch.ops.aten.as_strided.default: 3,
+    torch.ops.aten.as_strided_copy.default: 3,
+    torch.ops.aten.as_strided_scatter.default: 4,
+}
 
 
 def call_like(graph: Graph, like: Node, target: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Node:
@@ -21,3 +30,22 @@ def lie_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
     return [*map(str, (*a.shape, *a.stride(), a.storage_offset()))] == [
         *map(str, (*b.shape, *b.stride(), b.storage_offset()))
     ]
+
+
+def in_places(operator: torch._ops.OpOverload, given: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """An argument a parameter of `operator`, from those `given` by place and by name; defaults for the rest."""
+    rest = operator._schema.arguments[len(given) :]
+    return [*given, *(named.get(parameter.name, parameter.default_value) for parameter in rest)]
+
+
+def arguments_of(node: Node) -> list[Any]:
+    """An argument a parameter of the operator that `node` calls."""
+    return in_places(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+
+
+def written_by(node: Node) -> list[Node]:
+    """The tensors that the operator that `node` calls writes to, those in lists too."""
+    pairs = zip(node.target._schema.arguments, arguments_of(node))  # type: ignore[union-attr]
+    written = [x for parameter, x in pairs if parameter.alias_info is not None and parameter.alias_info.is_write]
+    listed = [x for many in written for x in (many if isinstance(many, list | tuple) else [many])]
+    return [x for x in listed if isinstance(x, Node)]

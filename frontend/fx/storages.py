@@ -1,10 +1,18 @@
-"""Which tensors of a graph share memory."""
+"""Storages of a graph's tensors: which tensors share one, and which inputs' get another size.
+
+Sharded training frees parameters so (`x.untyped_storage().resize_(0)`). AOTAutograd leaves the operator where it was traced; a graph computes
+when results are needed: an input could be read after its memory is gone.
+"""
 
 from typing import Any
 
 import torch
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
-from torch.fx import Node
+from torch._ops import OpOverload
+from torch.fx import Graph, Node
+
+# Compared by name: PyTorch defines the operator where Inductor is imported.
+_RESIZE = "inductor::resize_storage_bytes_"
 
 
 def storage(value: Any) -> int | None:
@@ -28,3 +36,20 @@ def unwrapped(x: torch.Tensor) -> torch.Tensor:
     while is_functorch_wrapped_tensor(x):
         x = get_unwrapped(x)
     return x
+
+
+def changes_input(node: Node) -> bool:
+    """Whether `node` writes to an input of the graph, or gives its storage another size."""
+    return isinstance(node.target, OpOverload) and (node.target._schema.is_mutable or _resizes(node))
+
+
+def resize_last(graph: Graph) -> None:
+    """Moves changes of storages' sizes in `graph`, a functional one, to its end, in their order with the writes to inputs that are there."""
+    changes = [node for node in graph.nodes if changes_input(node)]
+    if any(map(_resizes, changes)):
+        for node in changes:
+            graph.output_node().prepend(node)
+
+
+def _resizes(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.name == _RESIZE

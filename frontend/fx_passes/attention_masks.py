@@ -5,20 +5,26 @@ A model that does not ask what is in its mask, since it is being traced, hands a
 attention that is told what the mask comes to takes a faster kernel (cuDNN's, flash attention's), reads no mask, and leaves out the half that
 is causally hidden. The choice among kernels is PyTorch's own, made after this, as is the gradient.
 
+Other masks are handed over without what they repeat, and with neighbours side by side. The kernels of PyTorch that take a mask refuse one
+whose last dimension has another stride than 1 (a bias of positions, made with the heads last); what is left then are products and a softmax
+in f32. Attention repeats a mask itself, so that a bias beside a mask that was expanded over the batch is computed, and read, once for all of it.
+
 A graph of Dynamo's is looked at, before autograd. The part of it that makes a mask from nothing but numbers is run, on the CPU.
 """
 
 import operator
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from ..fx.storages import storage
-from .repeated_masks import traced, unrepeated, value_of
 
 ATTENTION = (torch.nn.functional.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
 MASK, CAUSAL = 3, 5  # the places of `attn_mask` and `is_causal`
@@ -47,11 +53,13 @@ WRITING = {
     *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod),
     *(operator.iand, operator.ior, operator.ixor, operator.setitem),
 }
+TRACED = ("example_value", "val")  # of a node's metadata: the fake value, as Dynamo and as AOTAutograd call it
+LINES = ("stack_trace", "nn_module_stack", "source_fn_stack")  # of a node's metadata: where the user's program made it
 
 
 def simplify_masks(gm: GraphModule) -> int:
-    """Takes constant masks from the attentions of `gm`, a graph of PyTorch functions, and lets the others be given without repetition (see
-    `repeated_masks.py`); returns of how many."""
+    """Takes constant masks from the attentions of `gm`, a graph of PyTorch functions, and lets the others be given without repetition;
+    returns of how many."""
     found = [node for node in gm.graph.nodes if node.op == "call_function" and node.target in ATTENTION]
     if not found:
         return 0
@@ -71,7 +79,7 @@ def simplify_masks(gm: GraphModule) -> int:
                 _set(node, CAUSAL, "is_causal", True)
         else:
             if mask not in others:
-                others[mask] = unrepeated(mask, values.of, values.is_written)
+                others[mask] = _unrepeated(mask, values.of, values.is_written)
             _set(node, MASK, "attn_mask", others[mask])
         changed += kind is not None or others[mask] is not mask
     if changed:
@@ -142,7 +150,7 @@ class _Values:
     def _is_pure(self, node: Node) -> bool:
         """Whether a node gives one tensor, made of what it is given, into whose memory nobody writes."""
         known = {"call_function": MADE | COMPUTED, "call_method": METHODS}.get(node.op, ())
-        value = value_of(node)
+        value = _value_of(node)
         if node.target not in known or value is None or value.requires_grad or "out" in node.kwargs:
             return False
         if node.target not in VIEWS and value.numel() * value.element_size() > LARGEST:
@@ -175,7 +183,7 @@ def _names_device(node: Node, argument: Any) -> bool:
 
 def _storages(node: Node) -> list[int | None]:
     """The storages of a node's operands; None for one that is not known."""
-    values = [traced(x) for x in node.all_input_nodes]
+    values = [_traced(x) for x in node.all_input_nodes]
     return [storage(x) for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
 
 
@@ -193,3 +201,87 @@ def _may_write(node: Node) -> bool:
     switched = any(x is True for x in (*node.args, *node.kwargs.values()))  # as `relu(x, inplace=True)`
     of_a_higher_order = isinstance(target, torch._ops.HigherOrderOperator)
     return of_a_higher_order or target in WRITING or name.endswith("_") or switched or "out" in node.kwargs
+
+
+def _unrepeated(
+    mask: Node, constant: Callable[[Node], torch.Tensor | None], is_written: Callable[[torch.Tensor], bool]
+) -> Node:
+    """A mask that attention can take for `mask`, a node of a graph of PyTorch functions: `mask` itself, or a node made where it is made.
+
+    `constant` tells what a node is at every call, if that is known; `is_written`, whether somebody writes to the memory of a tensor.
+    """
+    whole = _value_of(mask)
+    if whole is None or is_written(whole):
+        return mask
+    found = _narrow(mask)
+    if found.target is torch.where and len(found.args) == 3 and not found.kwargs:
+        found = _narrow_choice(found, constant, is_written)
+    value = _value_of(found)
+    if value is None:
+        return mask if found is mask else _made(mask, "contiguous", found)
+    if value.dim() < 2 or value.stride(-1) == 1:
+        return found
+    if found.op == "call_method" and found.target == "expand":  # of one column
+        column = _value_of(found.args[0])
+        if column is not None and column.dim() == value.dim():
+            found = _made(mask, "expand", found.args[0], *[-1] * (value.dim() - 1), value.shape[-1])
+    return _made(mask, "contiguous", found)
+
+
+def _narrow(node: Node) -> Node:
+    """The tensor that a node repeats along dimensions before the last."""
+    while node.op == "call_method" and node.target == "expand":
+        source, wide = _value_of(node.args[0]), _value_of(node)
+        if source is None or wide is None or source.dim() < 2 or source.shape[-1] != wide.shape[-1]:
+            break
+        node = node.args[0]  # type: ignore[assignment]
+    return node
+
+
+def _narrow_choice(
+    choice: Node, constant: Callable[[Node], torch.Tensor | None], is_written: Callable[[torch.Tensor], bool]
+) -> Node:
+    """A `torch.where`, of what its operands repeat; or what it chooses, if that is the same for all elements."""
+    whole, values = _value_of(choice), [_value_of(x) for x in choice.args]
+    if whole is None or any(isinstance(x, Node) and (v is None or is_written(v)) for x, v in zip(choice.args, values)):
+        return choice
+    condition, shown, _ = choice.args
+    known = constant(condition) if isinstance(condition, Node) else None
+    if known is not None and known.dtype == torch.bool and known.all():
+        one = values[1]
+        if one is not None and one.dtype == whole.dtype and one.dim() >= 2 and one.shape[-1] == whole.shape[-1]:
+            return _narrow(shown)  # type: ignore[arg-type]
+    narrow = [_narrow(x) if isinstance(x, Node) else x for x in choice.args]
+    if narrow == [*choice.args]:
+        return choice
+    return _made(choice, torch.where, *narrow)
+
+
+def _made(beside: Node, target: Any, *arguments: Any) -> Node:
+    """A call after `beside`, and after the last of the arguments that were made there."""
+    graph, kind = beside.graph, "call_method" if isinstance(target, str) else "call_function"
+    last = max((beside, *(x for x in arguments if isinstance(x, Node))))
+    with graph.inserting_after(last):
+        made = graph.create_node(kind, target, arguments)
+    made.meta = {key: beside.meta[key] for key in LINES if key in beside.meta}
+    values = [_traced(x) if isinstance(x, Node) else x for x in arguments]
+    if any(isinstance(x, Node) and value is None for x, value in zip(arguments, values)):
+        return made
+    with next((x.fake_mode for x in values if isinstance(x, FakeTensor)), nullcontext()):
+        value = (getattr(torch.Tensor, target) if isinstance(target, str) else target)(*values)
+    # AOTAutograd's cache takes a method's operand for a tensor only where the operand's node says what it is.
+    made.meta |= {key: value for key in TRACED if key in beside.meta}
+    return made
+
+
+def _traced(node: Node) -> Any:
+    """The value that a node was traced with; None if it does not say."""
+    return next((node.meta[key] for key in TRACED if key in node.meta), None)
+
+
+def _value_of(node: Any) -> torch.Tensor | None:
+    """The fake tensor of static sizes that a node was traced with."""
+    value = _traced(node) if isinstance(node, Node) else None
+    if not isinstance(value, torch.Tensor) or not all(isinstance(size, int) for size in value.shape):
+        return None
+    return value

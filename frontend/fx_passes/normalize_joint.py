@@ -1,13 +1,19 @@
-"""Copies that nobody could tell from what they copy, taken out of the joint graph before it is split into forward and backward.
+"""The joint graph as the partitioner knows it, before it is split into forward and backward: what would be saved for nothing goes.
 
-A dropout that drops nothing leaves a clone, and a cast to the dtype of a weight one back under autocast. The partitioner takes copy and original
-for two tensors: where an activation's backward needs one, and the product after it the other, both would be saved.
+Copies that nobody could tell from what they copy: a dropout that drops nothing leaves a clone, and a cast to the dtype of a weight one back
+under autocast. The partitioner takes copy and original for two tensors: where an activation's backward needs one, and the product after it the
+other, both would be saved.
+
+Operands that an operator does not look at: what is saved for a backward must not change until then. A batch norm in training writes its running
+statistics at each call, and its backward has them among its operands only for evaluation.
+
+A tensor beside itself: the partitioner saves a `cat`, and computes views and a clone again.
 """
 
 import torch
 from torch.fx import Graph, Node
 
-from ..fx.node_calls import lie_alike
+from ..fx.node_calls import call_like, lie_alike
 from ..fx.storages import storage_of
 
 aten = torch.ops.aten
@@ -18,6 +24,8 @@ WIDER = {
     torch.bfloat16: (torch.float32, torch.float64),
     torch.float32: (torch.float64,),
 }
+BACKWARD = aten.native_batch_norm_backward.default
+STATISTICS, TRAINING = (3, 4), 7  # the operands: running mean and variance, and whether they are of no use
 
 
 def drop_copies(graph: Graph) -> None:
@@ -58,3 +66,43 @@ def _copied(node: Node) -> Node | None:
 def _is_cast(node: Node) -> bool:
     """Whether a node changes the dtype of a tensor and nothing else."""
     return node.op == "call_function" and node.target is aten._to_copy.default and set(node.kwargs) == {"dtype"}
+
+
+def drop_unused_operands(graph: Graph) -> None:
+    """Gives None for the running statistics to each backward of a batch norm in training."""
+    for node in graph.find_nodes(op="call_function", target=BACKWARD):
+        if node.args[TRAINING]:
+            for number in STATISTICS:
+                node.update_arg(number, None)
+
+
+def expand_repeats(graph: Graph) -> None:
+    """Makes each `cat` of one tensor with itself views and a clone, which the partitioner computes again in the backward; a `cat` it saves.
+
+    So is the table of a rotary embedding made. Of static, contiguous tensors.
+    """
+    for node in graph.find_nodes(op="call_function", target=aten.cat.default):
+        parts, value = node.args[0], node.meta["val"]
+        part = parts[0].meta["val"]
+        same = all(one is parts[0] for one in parts) and part.dtype == value.dtype
+        if not same or not _is_plain(value) or part.ndim != value.ndim:  # an empty tensor of one dimension is left out
+            continue
+        dim = (node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)) % value.ndim
+        sizes = [*part.shape[:dim], len(parts), *part.shape[dim:]]
+        last = parts[0]
+        with graph.inserting_before(node):
+            for operator, *arguments in (
+                (aten.unsqueeze.default, dim),
+                (aten.expand.default, sizes),
+                (aten.clone.default,),
+                (aten.view.default, list(value.shape)),
+            ):
+                options = {"memory_format": torch.contiguous_format} if operator is aten.clone.default else {}
+                last = call_like(graph, node, operator, last, *arguments, **options)
+        last.meta["val"] = value  # views of the result share its memory
+        node.replace_all_uses_with(last)
+        graph.erase_node(node)
+
+
+def _is_plain(value: torch.Tensor) -> bool:
+    return all(isinstance(size, int) for size in value.shape) and value.numel() > 0 and value.is_contiguous()

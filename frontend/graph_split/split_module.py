@@ -17,7 +17,7 @@ from bascule.dialect.ir.symbol_sources import Source
 from torch.fx import Graph, GraphModule, Node
 
 from ..fx.operator_effects import keeps_order
-from ..fx.storage_sizes import changes_input
+from ..fx.storages import changes_input
 from ..importer.graph import RESTRIDED
 from ..importer.symbolic_numbers import ComputedNumbers, checked_equalities, is_number, number_of, symbols_in
 from ..importer.symbols import symbol_sources

@@ -15,7 +15,7 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.mlir import ir
 from torch.fx import Node
 
-from ..fx.node_arguments import STORAGE_OFFSETS
+from ..fx.node_calls import STORAGE_OFFSETS
 
 aten = torch.ops.aten
 

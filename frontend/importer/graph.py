@@ -31,8 +31,7 @@ from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
 from torch.fx import GraphModule, Node
 
-from ..fx.storage_sizes import resize_last
-from ..fx.storages import storage
+from ..fx.storages import resize_last, storage
 from .item_checks import check_numbers_from_data
 from .locations import Locations
 from .nodes import NodeImporter, base

@@ -19,7 +19,7 @@ from bascule.dialect.mlir import fx_importer, ir
 from torch.fx import Node
 
 from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
-from ..fx.node_arguments import STORAGE_OFFSETS, in_places
+from ..fx.node_calls import STORAGE_OFFSETS, in_places
 from ..fx.operator_effects import is_seen_outside
 from .auto_functionalized import Structure, import_functionalized
 from .locations import Locations

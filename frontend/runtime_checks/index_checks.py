@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from ..fx.node_arguments import arguments_of
+from ..fx.node_calls import arguments_of
 from ..fx.node_values import complete_values
 from .index_bounds import bounds
 from .value_checks import check_values, computes_on_cpu, may_have_elements, operator_of, value_of

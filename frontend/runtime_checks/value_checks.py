@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from ..fx.node_arguments import arguments_of
+from ..fx.node_calls import arguments_of
 
 aten = torch.ops.aten
 
