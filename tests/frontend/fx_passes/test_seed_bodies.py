@@ -137,7 +137,7 @@ class Twice(torch.autograd.Function):
 
 def test_what_cannot_be_seeded_is_refused():
     function = in_cond(lambda x: (Twice.apply(x), x.clone()))
-    with pytest.raises(bascule.UserError, match=r"test_seeded_bodies.py:\d+.*draws more than once"):
+    with pytest.raises(bascule.UserError, match=r"test_seed_bodies.py:\d+.*draws more than once"):
         torch.compile(function, backend="bascule", fullgraph=True)(torch.ones(3, 16, requires_grad=True))
 
 
