@@ -9,7 +9,6 @@ from typing import ClassVar
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.costs import tensor_bytes
-from ...analysis.memory.buffers import ALIASES
 from ...errors import UserError
 from ...fusion.horizontal import joined, joining
 from ...ir.functions import graph_functions, kernel_op
@@ -19,6 +18,7 @@ from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.machine import H200, PARAMETERS
 from ...scheduling.gpu.row_products import summed
 from ..base import VALUES, Pass, check_target
+from ..graph_walk import GraphWalk
 
 SMALL = 1 << 16  # bytes of a result that may live longer than it must
 LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
@@ -54,22 +54,12 @@ class GroupLaunches(Pass):
                 _Graph(graph, table, kernels, self.most).run()
 
 
-def _users(value: ir.Value) -> list[str]:
-    """The names of the ops that use a value, or a view of it."""
-    found: list[str] = []
-    for use in value.uses:
-        user = use.owner.operation
-        found += _users(user.results[0]) if user.name in ALIASES else [user.name]
-    return found
-
-
-class _Graph:
+class _Graph(GraphWalk):
     """One graph function. Ops of one level do not depend on each other."""
 
     def __init__(self, graph: ir.Operation, table: ir.SymbolTable, kernels: dict[str, ir.Operation], most: int):
-        self.graph, self.table, self.kernels, self.most = graph, table, kernels, most
-        self.block = graph.regions[0].blocks[0]
-        self.ops = [view.operation for view in self.block.operations]
+        super().__init__(graph)
+        self.table, self.kernels, self.most = table, kernels, most
         self.merged: dict[tuple[str, ...], str] = {}
         self.families: dict[str, str | int] = {}
         self.simplifier = Simplifier()
@@ -147,17 +137,16 @@ class _Graph:
         given = all(isinstance(operand.owner, ir.Block) for operand in op.operands)
         return all(self._lasts(result, given) for result in op.results)
 
-    @staticmethod
-    def _lasts(result: ir.Value, given: bool) -> bool:
+    def _lasts(self, result: ir.Value, given: bool) -> bool:
         """Whether the value is small, or needed to the end anyway and not large; what is used before, too, if it is made of arguments (`given`):
         weights in another dtype, which a backward reads again."""
         size = tensor_bytes(result)
         if size <= SMALL:
             return True
-        users = _users(result)
+        users = {user.name for user in self.users(result)}
         if size > LARGE or not users:
             return size <= LARGE
-        return set(users) <= ENDS or (given and "func.return" in users)
+        return users <= ENDS or (given and "func.return" in users)
 
     def _reorder(self, before: list[set[int]], groups: list[list[int]]) -> None:
         """Puts the members of each group next to each other, and else keeps the order as far as that allows."""
@@ -230,7 +219,7 @@ class _Graph:
             wish = f"{callees[0]}_x{len(calls)}" if len(set(callees)) == 1 else f"{callees[0]}_and_{len(calls) - 1}"
             ends = list(accumulate(len(call.operands) for call in calls))
             members = [(self.kernels[c], range(b, e)) for c, b, e in zip(callees, [0, *ends], ends)]
-            name = self.merged[callees] = joined(self.graph, self.table, members, type_, wish)
+            name = self.merged[callees] = joined(self.function, self.table, members, type_, wish)
         with ir.InsertionPoint(calls[-1]), ir.Location.fused([call.location for call in calls]):
             call = func.CallOp(types, name, operands).operation
         for old, new in zip(results, call.results):

@@ -1,7 +1,7 @@
 """The pass `join-launches`: small kernels that follow each other and do not depend on each other become one launch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ...analysis.bodies.costs import tensor_bytes
@@ -12,6 +12,7 @@ from ...ir.regions import ops_in
 from ...mlir import func, ir
 from ...scheduling.gpu.machine import PARAMETERS
 from ..base import VALUES, Pass, check_target
+from ..graph_walk import GraphWalk
 
 SMALL = 1 << 18  # bytes that a kernel reads and writes, up to which its launch takes longer than its work
 LOOPS = ("bascule.reduce", "bascule.scan", "bascule.compute", "scf.for")
@@ -41,19 +42,18 @@ class JoinLaunches(Pass):
                 _Graph(graph, table, kernels, self.most).run()
 
 
-@dataclass
-class _Graph:
-    graph: ir.Operation
-    table: ir.SymbolTable
-    kernels: dict[str, ir.Operation]
-    most: int
-    small: dict[str, bool] = field(default_factory=dict)  # kernel function -> whether calls of it may be joined
-    made: dict[tuple, str] = field(default_factory=dict)  # members and how they share operands -> the joined function
+class _Graph(GraphWalk):
+    """One graph function, and the kernels that it calls."""
+
+    def __init__(self, graph: ir.Operation, table: ir.SymbolTable, kernels: dict[str, ir.Operation], most: int):
+        super().__init__(graph)
+        self.table, self.kernels, self.most = table, kernels, most
+        self.small: dict[str, bool] = {}  # kernel function -> whether calls of it may be joined
+        self.made: dict[tuple, str] = {}  # members and how they share operands -> the joined function
 
     def run(self) -> None:
         group: list[ir.Operation] = []
-        for view in list(self.graph.regions[0].blocks[0].operations):
-            op = view.operation
+        for op in self.ops:
             if op.name in ALIASES:
                 continue  # of a member's result: its users end the group
             if group and (not self._joins(op) or len(group) == self.most or self._needs(op, group)):
@@ -98,7 +98,7 @@ class _Graph:
         if key not in self.made:
             type_ = ir.FunctionType.get([value.type for value in operands], types)
             members = [(self.kernels[name], numbers) for name, numbers in key]
-            self.made[key] = joined(self.graph, self.table, members, type_, f"{names[0]}_and_{len(calls) - 1}")
+            self.made[key] = joined(self.function, self.table, members, type_, f"{names[0]}_and_{len(calls) - 1}")
         with ir.InsertionPoint(calls[0]), ir.Location.fused([call.location for call in calls]):
             call = func.CallOp(types, self.made[key], operands).operation
         for operand in operands:  # a view may stand between the members

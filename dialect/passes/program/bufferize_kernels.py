@@ -6,13 +6,13 @@ from typing import ClassVar
 from ...analysis.memory.buffers import alloc, memref_type, root_of
 from ...analysis.memory.destinations import Destination, Destinations, KernelCalls
 from ...errors import UserError
-from ...ir import builders
 from ...ir.functions import OUT, REMARKS, RESULTS, SHAPE, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ...ir.locations import source_of
 from ...ir.regions import end_of
 from ...ir.shapes import expr, size_map
 from ...mlir import func, ir, memref
 from ..base import VALUES, Pass
+from ..graph_walk import GraphWalk
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class BufferizeKernels(Pass):
                 elif is_extern(function):
                     _bufferize_extern(function)
             for graph in graphs:
-                _Graph(graph, table, kernels).bufferize()
+                _Graph(graph, table, kernels).run()
 
 
 def _bufferize_kernel(function: ir.Operation) -> KernelCalls:
@@ -135,24 +135,22 @@ def _retype(op: ir.Operation) -> None:
             result.set_type(memref_type(result.type))
 
 
-class _Graph:
+class _Graph(GraphWalk):
     """A graph function on its way into memory."""
 
-    def __init__(self, function: ir.Operation, table: ir.SymbolTable, kernels: dict[str, KernelCalls]):
-        self.function, self.table, self.kernels = function, table, kernels
-        self.symbols = builders.symbols_of(function)
-        self.block = function.regions[0].blocks[0]
+    def __init__(self, graph: ir.Operation, table: ir.SymbolTable, kernels: dict[str, KernelCalls]):
+        super().__init__(graph)
+        self.table, self.kernels = table, kernels
         self.memory: dict[ir.Value, ir.Value] = {}  # result of a call -> its memref
         self.dead: list[ir.Operation] = []  # erased at the end: values are told apart by their address
 
-    def bufferize(self) -> None:
-        ops = [op.operation for op in self.block.operations]
-        destinations = Destinations(ops, self.table, self.kernels)
+    def run(self) -> None:
+        destinations = Destinations(self.ops, self.table, self.kernels)
         self.given = destinations.given
         for argument in self.block.arguments:
             if isinstance(argument.type, ir.RankedTensorType):
                 argument.set_type(memref_type(argument.type))
-        for number, op in enumerate(ops[:-1]):
+        for number, op in enumerate(self.ops[:-1]):
             with ir.InsertionPoint(op), op.location:
                 if op.name == "func.call":
                     self._call(op)
@@ -162,7 +160,7 @@ class _Graph:
                     self.dead.append(op)
                 else:
                     _retype(op)
-        types = [argument.type for argument in self.block.arguments], [value.type for value in ops[-1].operands]
+        types = [argument.type for argument in self.block.arguments], [value.type for value in self.ops[-1].operands]
         self.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
         for op in reversed(self.dead):
             op.erase()

@@ -12,11 +12,11 @@ from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
-from ...ir import builders
 from ...ir.functions import graph_functions
 from ...ir.types import byte_width
 from ...mlir import ir
 from ..base import VALUES, Pass
+from ..graph_walk import GraphWalk
 
 # Work is counted in additions.
 CHEAP = 6  # work of an element, at most, that is repeated rather than stored
@@ -60,18 +60,18 @@ class InlineProducers(Pass):
         with module.context:
             simplifier = Simplifier()
             for graph in graph_functions(module):
-                _Graph(self, graph, simplifier).run()
+                _Graph(graph, self, simplifier).run()
 
 
-class _Graph:
+class _Graph(GraphWalk):
     """One graph function; `bodies` are counted as if what is decided so far were inlined."""
 
-    def __init__(self, options: InlineProducers, graph: ir.Operation, simplifier: Simplifier):
-        self.options, self.graph = options, graph
-        self.indexing = Indexing(builders.symbols_of(graph), simplifier)
-        ops = [view.operation for view in graph.regions[0].blocks[0].operations]
+    def __init__(self, graph: ir.Operation, options: InlineProducers, simplifier: Simplifier):
+        super().__init__(graph)
+        self.options = options
+        self.indexing = Indexing(self.symbols, simplifier)
         # Result -> body, in program order.
-        self.bodies = {op.results[0]: Body(op) for op in ops if op.name in PRODUCERS}
+        self.bodies = {op.results[0]: Body(op) for op in self.ops if op.name in PRODUCERS}
         self.uses = readers_of(self.bodies.values())
         self.inlined: dict[ir.Value, ir.Operation] = {}
         self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, inlined ones included
@@ -82,8 +82,7 @@ class _Graph:
     @cached_property
     def places(self) -> dict[ir.Value, int]:
         """Result -> the op's position in the graph."""
-        ops = enumerate(self.graph.regions[0].blocks[0].operations)
-        return {result: place for place, view in ops for result in view.operation.results}
+        return {result: place for place, op in enumerate(self.ops) for result in op.results}
 
     def run(self) -> None:
         for body in self.bodies.values():

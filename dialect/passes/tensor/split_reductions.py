@@ -1,6 +1,5 @@
 """The pass `split-reductions`: a large reduction of few results becomes partial results over chunks, and a small reduction of those."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
@@ -16,13 +15,13 @@ from ...errors import UserError
 from ...fusion.chunk_sizes import Chunks, cut
 from ...fusion.members import Member
 from ...fusion.split_reduction import fills, is_splittable, refine, split
-from ...ir import builders
-from ...ir.functions import REMARKS, graph_functions
+from ...ir.functions import graph_functions
 from ...ir.locations import operators_of
 from ...ir.shapes import constant
 from ...mlir import ir
 from ...scheduling.gpu.machine import H200
 from ..base import VALUES, Pass
+from ..graph_walk import GraphWalk
 
 
 @dataclass(frozen=True)
@@ -123,18 +122,19 @@ class SplitReductions(Pass):
             machine = replace(machine, cache=self.cache, wide=0, beside=1)
         with module.context:
             for graph in graph_functions(module):
-                _Graph(machine, graph).run()
+                _Graph(graph, machine).run()
 
 
-class _Graph:
+class _Graph(GraphWalk):
     """One graph function: its computes, and which tensors are read along rows."""
 
-    def __init__(self, machine: _Machine, graph: ir.Operation):
+    def __init__(self, graph: ir.Operation, machine: _Machine):
+        super().__init__(graph)
         self.machine, self.shared = machine, SHARED * machine.least
-        self.symbols, self.simplifier = builders.symbols_of(graph), Simplifier()
+        self.simplifier = Simplifier()
         indexing = self._indexing()
-        ops = [view.operation for view in graph.regions[0].blocks[0].operations]
-        self.members = [Member.of(i, Body(op), indexing) for i, op in enumerate(ops) if op.name == "bascule.compute"]
+        ops = enumerate(self.ops)
+        self.members = [Member.of(i, Body(op), indexing) for i, op in ops if op.name == "bascule.compute"]
         # Large tensors that rows are computed from, or that are computed along rows -> what computes those rows.
         self.along: dict[ir.Value, list[Member]] = {}
         self.readers: dict[ir.Value, list[Member]] = {}
@@ -199,17 +199,17 @@ class _Graph:
         kind = loop.attributes["kind"].value
         known = [constant(size) for size in ranges]
         if None in known:
-            _note(op, f"{_name(op)} not split: the number of its elements is not known; {why}")
+            self.remark(op, f"{_name(op)} not split: the number of its elements is not known; {why}")
         elif not is_splittable(op, loop):
-            _note(op, f"{_name(op)} not split: it needs another reduction of its own compute; {why}")
+            self.remark(op, f"{_name(op)} not split: it needs another reduction of its own compute; {why}")
         else:
             chunks = cut([size for size in known if size is not None], pieces, fills=fills(kind))
             if chunks is None:
                 sizes = "x".join(map(str, known))
-                _note(op, f"{_name(op)} not split: no {pieces} equal chunks of {sizes}; {why}")
+                self.remark(op, f"{_name(op)} not split: no {pieces} equal chunks of {sizes}; {why}")
             else:
                 split(op, loop, chunks, self._indexing())
-                _note(op, f"{_name(op)} split into {prod(chunks.outer)} chunks of {_sizes(chunks)}: {why}")
+                self.remark(op, f"{_name(op)} split into {prod(chunks.outer)} chunks of {_sizes(chunks)}: {why}")
 
     def _pieces(self, points: int, elements: int, columns: bool, shared: int = 1) -> int:
         """Into how many chunks a reduction is worth cutting, to keep the machine busy. `shared` points are one piece of work."""
@@ -296,8 +296,3 @@ def _sizes(chunks: Chunks) -> str:
 
 def _name(op: ir.Operation) -> str:
     return next(reversed(operators_of(op.location)), "a reduction")
-
-
-def _note(op: ir.Operation, remark: str) -> None:
-    known: Sequence[ir.Attribute] = op.attributes[REMARKS] if REMARKS in op.attributes else []
-    op.attributes[REMARKS] = ir.ArrayAttr.get([*known, ir.StringAttr.get(remark)])
