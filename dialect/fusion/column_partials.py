@@ -10,8 +10,9 @@ from ..ir.regions import end_of
 from ..ir.shapes import constant
 from ..mlir import ir
 from .chunk_sizes import Chunks
+from .group_records import Beside, Group, Refusal
 from .kernel_assembly import Assembler, Destinations
-from .kernel_groups import Beside, Group, Grouping, Refusal, describe
+from .kernel_groups import Grouping, describe
 from .members import OTHER, Member, Pattern, pairs
 
 

@@ -13,8 +13,8 @@ from ..ir.regions import end_of
 from ..ir.shapes import constant, size_map, tensor_type
 from ..ir.types import CAST, byte_width, rounds_for_store
 from ..mlir import arith, ir
+from .group_records import Group
 from .inlining import Inliner
-from .kernel_groups import Group
 from .members import Member
 
 TILE = 1 << 16  # bytes of a row that is kept near the processor

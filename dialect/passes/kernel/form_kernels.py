@@ -8,9 +8,10 @@ from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import PRODUCERS, Body
 from ...fusion.column_partials import join_partials, write_chunked
+from ...fusion.group_records import Group
 from ...fusion.kernel_assembly import ALONE, Assembler
 from ...fusion.kernel_functions import KernelFunctions
-from ...fusion.kernel_groups import Group, Grouping
+from ...fusion.kernel_groups import Grouping
 from ...fusion.members import Member
 from ...ir import builders
 from ...ir.functions import REMARKS, graph_functions

@@ -1,0 +1,80 @@
+"""What groups of computes are made of: a group, how a member fits it, why one does not, partial results beside it."""
+
+from dataclasses import dataclass, field
+
+from ..mlir import ir
+from .chunk_sizes import Chunks
+from .members import Member, Pattern
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a member did not join a group, and what that costs: bytes read or written again."""
+
+    reason: str
+    cost: int
+    other: str
+
+    def __str__(self) -> str:
+        return f"not fused with {self.other}: {self.reason}; {_megabytes(self.cost)} more memory traffic"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"
+
+
+@dataclass
+class Beside:
+    """Partial results in the kernel of a group over the rows they reduce.
+
+    `rows[k]`: the group's row that runs along range k of the reduction, None where that has one point. `columns`: the group's other rows
+    -> the dims of the partial results' domain that they are; none where those are loops in the kernel.
+    """
+
+    chunks: Chunks
+    rows: tuple[int | None, ...]
+    columns: dict[int, int]
+    partials: list["Group"]
+
+
+@dataclass
+class Group:
+    """Members of one kernel. `rows` are the sizes of its parallel domain; member m runs at row r with its dim `m.row_dims[r]`."""
+
+    number: int
+    rows: list[ir.AffineExpr]
+    members: list[Member] = field(default_factory=list)
+    remarks: list[Refusal] = field(default_factory=list)
+    columns: bool = False  # its reductions run across memory, the rows along it
+    # Tensors read from outside -> for each of their dims, the row that indexes it.
+    reads: dict[ir.Value, Pattern] = field(default_factory=dict)
+    ops: int = 0
+    beside: Beside | None = None  # partial results in the same kernel, which then runs over chunks of the rows
+
+    @property
+    def reduces(self) -> bool:
+        return any(member.reduces for member in self.members)
+
+    def note_reads(self, member: Member) -> None:
+        rows = {dim: r for r, dim in enumerate(member.row_dims)}
+        for read, pattern in member.patterns:
+            self.reads.setdefault(
+                read.buffer, tuple(tuple(rows.get(d) if d is not None else None for d in dims) for dims in pattern)
+            )
+
+    def narrow(self, kept: list[int]) -> None:
+        """Keeps the rows numbered `kept`; the others become inner dims of the members."""
+        self.rows = [self.rows[r] for r in kept]
+        for member in self.members:
+            member.row_dims = tuple(member.row_dims[r] for r in kept)
+        self.reads.clear()
+        for member in self.members:
+            self.note_reads(member)
+
+
+@dataclass
+class Fit:
+    """How a member can join a group: the member's dim for each row that stays, and those rows."""
+
+    row_dims: tuple[int, ...]
+    kept: list[int]
