@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from bascule.dialect.ir import context
-from bascule.dialect.ir.functions import functions, remarks
+from bascule.dialect.ir.functions import REMARKS, functions
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.graph_walk import GraphWalk
 
@@ -57,4 +57,4 @@ def test_users_are_those_of_views_too(walk):
 def test_remarks_add_up(walk):
     walk.remark(walk.ops[3], "first")
     walk.remark(walk.ops[3], "second")
-    assert remarks(ir.Module(walk.function.parent)) == ["first", "second"]
+    assert [remark.value for remark in walk.ops[3].attributes[REMARKS]] == ["first", "second"]
