@@ -15,8 +15,8 @@ from ...ir.functions import graph_functions, kernel_op
 from ...ir.memory_ops import CopyIntoOp
 from ...mlir import func, ir
 from ...scheduling.gpu.domains import Domain
+from ...scheduling.gpu.few_row_products import summed
 from ...scheduling.gpu.machine import H200, PARAMETERS
-from ...scheduling.gpu.row_products import summed
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 
