@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.memory.apart import apart
-from ...analysis.memory.arena_placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
+from ...analysis.memory.arena_placement import ALIGNMENT, Interval, aligned, apart, color, largest_live_set, place
 from ...analysis.memory.buffers import ALIASES, Sizes, bytes_of, moved_by, root_of, strides, substitute, values_of
 from ...analysis.memory.in_place import InPlace
 from ...analysis.memory.liveness import Buffer, buffers_of
