@@ -1,9 +1,10 @@
-"""Imports point one way: dialect <- frontend, lowering; runtime alone; bascule on top."""
+"""Imports point one way: dialect <- frontend, lowering; runtime alone; bascule on top. Inside a layer, from folder to folder too."""
 
-import ast
 from pathlib import Path
 
 import pytest
+
+from tests.source_tree import Tree, circles, crowded, importing_inits, long_functions, room, undocumented
 
 ROOT = Path(__file__).parents[1]
 # layer -> the layers it may import
@@ -16,34 +17,67 @@ MAY_IMPORT = {
 }
 # package -> the files (or folder) that may import it
 OWNERS = {"torch_mlir": ("dialect/mlir.py",), "triton": ("lowering/triton",)}
+# files that stand above their folder
+ABOVE = {"bascule/dumped_graphs.py"}  # where old reproducers look for `bascule.entry.run_reproducer`
 
-FILES = sorted(path for layer in MAY_IMPORT for path in (ROOT / layer).rglob("*.py"))
+# `__init__` -> why it imports: a cache hit, which needs no MLIR, imports those of the folders on its way
+FACES = {
+    "dialect/interpreter/__init__.py": "public names of the reference interpreter",
+    "dialect/ir/__init__.py": "`context` registers the ops, so that all of them are imported at once",
+    "dialect/passes/__init__.py": "public names for passes of others: `Pass`, `add`",
+    "lowering/cpu/__init__.py": "what a target calls: compilation of all kernels at once",
+    "lowering/program/__init__.py": "what a target calls: a module as Python",
+    "lowering/triton/__init__.py": "what a target calls, and the entry point of `to-triton`",
+    "lowering/triton/interpreter/__init__.py": "what runs a Triton kernel without a GPU",
+}
+FILES_IN_A_FOLDER = 18
+LINES_OF_A_FUNCTION = 60
+LONGER = {
+    "bascule/compiler/autograd_graph.py compile_direction",
+    "frontend/aot/compile_autograd.py compile_with_autograd",
+    "frontend/aot_runtime/direct_calls.py _function",
+}
+
+TREE = Tree(ROOT, tuple(MAY_IMPORT), "bascule")
+FILES = list(TREE.modules.values())
 
 
-def imported(path):
-    """The absolute names of the modules that a file imports, anywhere in it."""
-    package = ["bascule", *path.relative_to(ROOT).parts[:-1]]
-    if package[1] == "bascule":
-        package = package[1:]
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+@pytest.mark.parametrize("module", FILES, ids=lambda module: str(module.path))
+def test_imports_point_one_way(module):
+    layer, where = module.path.parts[0], str(module.path)
+    for each in TREE.imports[module]:
+        package, *inner = each.name.split(".")
+        if package == "bascule" and inner and inner[0] in MAY_IMPORT and inner[0] != layer:
+            assert inner[0] in MAY_IMPORT[layer], each
+        if layer != "bascule" and package == "bascule" and inner:
+            assert inner[0] in MAY_IMPORT, f"{each}, which is above it"
+        if package in OWNERS:
+            assert where.startswith(OWNERS[package]), each
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_one_way(path):
-    layer = path.relative_to(ROOT).parts[0]
-    for name in imported(path):
-        parts = name.split(".")
-        if parts[0] == "bascule" and len(parts) > 1 and parts[1] in MAY_IMPORT and parts[1] != layer:
-            assert parts[1] in MAY_IMPORT[layer], f"{layer} imports {name}"
-        if layer != "bascule" and parts[0] == "bascule" and len(parts) > 1:
-            assert parts[1] in MAY_IMPORT, f"{layer} imports {name}, which is above it"
-        if parts[0] in OWNERS:
-            where = str(path.relative_to(ROOT))
-            assert where.startswith(OWNERS[parts[0]]), f"{where} imports {name}"
+def test_folders_make_no_circle():
+    edges = TREE.edges(lambda module: str(module.path) if str(module.path) in ABOVE else room(module))
+    found = list(circles(edges))
+    assert not found, "\n".join(found)
+
+
+def test_modules_make_no_circle():
+    found = list(circles(TREE.edges(lambda module: module.name)))
+    assert not found, "\n".join(found)
+
+
+def test_a_folders_init_imports_nothing():
+    assert importing_inits(TREE) == set(FACES)
+
+
+def test_each_folder_says_what_it_holds():
+    assert not undocumented(TREE)
+
+
+def test_folders_are_small():
+    assert not crowded(TREE, FILES_IN_A_FOLDER)
+
+
+def test_functions_are_short():
+    """One that is mended leaves the table."""
+    assert long_functions(TREE, LINES_OF_A_FUNCTION) == LONGER

@@ -1,0 +1,1 @@
+"""Rules that convert ATen operators to the dialect, a folder a family."""

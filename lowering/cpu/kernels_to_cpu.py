@@ -7,8 +7,8 @@ from bascule.dialect.errors import UserError
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.base import BUFFERS, Pass
 
-from . import lower_kernels
-from .target import Target, host
+from .jit.modules import lower_kernels
+from .values.target import Target, host
 
 
 @dataclass(frozen=True)

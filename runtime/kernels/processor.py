@@ -1,4 +1,4 @@
-"""The instruction sets and the vendor of this machine's processor. `lowering/cpu/target.py`, which says why, asks it too."""
+"""The instruction sets and the vendor of this machine's processor. `lowering/cpu/values/target.py`, which says why, asks it too."""
 
 import platform
 from functools import cache

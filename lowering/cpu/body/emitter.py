@@ -15,13 +15,13 @@ from bascule.dialect.mlir import ir
 
 from ..functions.reduction_kinds import reductions, scans
 from ..functions.transcendental import Functions
-from ..target import Target
 from ..values.builder import Builder, Index, Scalar
 from ..values.conditions import Both, Comparison, Condition, comparison
 from ..values.indexing import Indexing
 from ..values.memory import Buffer, Memory
 from ..values.narrow_floats import NARROW, narrow, promoted, to_float, widen
 from ..values.scalars import Scalars, element, like
+from ..values.target import Target
 from .schedule import LoopPlan
 
 Item = Scalar | Index | Condition

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from bascule.dialect.mlir import ir
 
-from ..target import Target
 from ..values.lanes import extract, joined, pieces, shuffle
 from ..values.scalars import Scalars, element
+from ..values.target import Target
 from .polynomials import INLINE
 
 # math op -> Sleef function and the suffix of its accuracy (units in the last place, times ten)

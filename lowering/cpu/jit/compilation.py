@@ -14,7 +14,7 @@ from bascule.dialect.mlir import ir
 
 from ...refusals import Refuse, reraise
 from ...threads import start
-from ..target import Target, host
+from ..values.target import Target, host
 from .machine_code import MachineCode
 from .modules import lower_kernels
 

@@ -8,7 +8,7 @@ from bascule.dialect.mlir import ir
 from ..functions.transcendental import Functions
 from ..kernels.entry import DECLARATIONS
 from ..kernels.kernel import KernelFunction
-from ..target import Target
+from ..values.target import Target
 
 
 def lower_kernels(

@@ -22,12 +22,12 @@ from ..body import guards, random, while_loops  # noqa: F401  (importing registe
 from ..body.emitter import Emitter
 from ..body.schedule import LoopPlan, Plan, read_plan
 from ..functions.transcendental import Functions
-from ..target import Target
 from ..values.builder import Builder, Index, Scalar
 from ..values.float8 import FLOAT8
 from ..values.indexing import Indexing
 from ..values.memory import Buffer, stored_type
 from ..values.pairwise_sums import Stretches
+from ..values.target import Target
 from . import scan_loops  # noqa: F401  (importing registers their rules)
 from .entry import entry
 from .loop_families import Families, Family

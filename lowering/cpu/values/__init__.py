@@ -1,1 +1,1 @@
-"""Values of a CPU kernel: the builder, scalars, lanes, narrow floats, addresses, conditions."""
+"""Values of a CPU kernel: the builder, scalars, lanes, narrow floats, addresses, conditions; the width of its registers."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from bascule.dialect.mlir import ir
 
-from ..target import Target
+from .target import Target
 
 ROLLED = "#llvm.loop_annotation<unroll = <disable = true>>"
 

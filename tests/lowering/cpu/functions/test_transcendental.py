@@ -94,7 +94,7 @@ def test_functions_of_libm_where_there_is_no_avx():
     from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
     from bascule.lowering.cpu import lower_kernels
     from bascule.lowering.cpu.jit.machine_code import MachineCode
-    from bascule.lowering.cpu.target import Target
+    from bascule.lowering.cpu.values.target import Target
 
     body = """%a = memref.load %x[%i] : memref<37xf32>
         %b = math.log %a : f32
