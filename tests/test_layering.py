@@ -33,7 +33,6 @@ FACES = {
 FILES_IN_A_FOLDER = 18
 LINES_OF_A_FUNCTION = 60
 LONGER = {
-    "bascule/compiler/autograd_graph.py compile_direction",
     "frontend/aot/compile_autograd.py compile_with_autograd",
     "frontend/aot_runtime/direct_calls.py _function",
 }
