@@ -19,7 +19,7 @@ from bascule.frontend.aot.autograd_cache import Result
 from bascule.frontend.aot.graph_key import NotKeyed, nodes_of
 from bascule.frontend.aot.restarts import Restart, restart
 from bascule.frontend.aot_runtime.tangents import with_memory
-from bascule.runtime.cudagraphs.replayed import Direction
+from bascule.runtime.cudagraphs.recording import Direction
 from bascule.runtime.packages.container import PackageError, pack, unpack
 
 from ..compiled.compiled_graph import NotKept

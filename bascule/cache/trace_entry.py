@@ -14,7 +14,8 @@ from bascule.frontend.fx.stack_traces import location, location_of
 from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime import load
 from bascule.runtime.boxed import Boxed
-from bascule.runtime.cudagraphs.replayed import Direction, Replayed
+from bascule.runtime.cudagraphs.recording import Direction
+from bascule.runtime.cudagraphs.replayed import Replayed
 from bascule.runtime.memory.placed_constants import placed
 from bascule.runtime.memory.tensor_serialization import tensor_of
 from bascule.runtime.modules.split_graph import chained, constant, located

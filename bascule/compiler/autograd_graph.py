@@ -14,7 +14,7 @@ from bascule.frontend.freezing.weight_inputs import WeightInputs
 from bascule.frontend.fx.node_values import complete_inserted
 from bascule.frontend.fx_passes.conv_bias import peel_biases
 from bascule.runtime.boxed import Boxed, boxed
-from bascule.runtime.cudagraphs.replayed import Direction
+from bascule.runtime.cudagraphs.recording import Direction
 
 from ..compiled.compiled_graph import CompiledGraph, NotKept
 from ..cudagraphs.cudagraphify import Replays

@@ -9,7 +9,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from bascule.frontend.fx.node_calls import written_by
 from bascule.frontend.fx.stack_traces import location_of
-from bascule.runtime.cudagraphs.replayed import Direction, Input, Recording
+from bascule.runtime.cudagraphs.recording import Direction, Input, Recording
 
 from .unsafe_operators import on_gpu, tensors
 

@@ -4,10 +4,7 @@ A forward and its backward belong together. What the forward saves lies in the p
 takes it without a copy; where the forward is not replayed, neither is the backward.
 """
 
-import logging
-import re
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,32 +13,22 @@ from typing import Any
 import torch
 
 from bascule.runtime.boxed import Boxed
-from bascule.runtime.cudagraphs.replayed import (
-    Direction,
-    Input,
-    Limits,
-    Recorder,
-    Recording,
-    Replayed,
-    telling_backward,
-)
+from bascule.runtime.cudagraphs.recording import Direction, Limits, Recorder, Recording
+from bascule.runtime.cudagraphs.replayed import Replayed, telling_backward
 
 from ..compiled.compiled_graph import CompiledGraph, NotKept
-from ..errors import ReplayWarning
 from ..options import Options
 from ..reporting.compile_record import UNREPLAYED, Record
 from ..reporting.counters import count
+from ..reporting.pool import Pool
 from .capture_plan import Refusal, devices_of, mark, mark_gradients, outputs_of, placeholders, recording_of
-from .pool_size import Pool, pool_of
+from .messages import ReplayReport, replay_text, user_name, warn
+from .pool_size import pool_of
 from .serialized import KeptReplay
 from .unsafe_operators import unrecordable
 
-log = logging.getLogger("bascule")
 UNFOLLOWED = Refusal("its forward is not replayed")
 _HERE = "this process cannot record CUDA graphs"
-NAMED = 3  # tensors that one message names
-_LOCAL = re.compile(r"L\['(\w+)'\]")
-_REGISTERED = re.compile(r"\._(?:parameters|buffers|modules)\['(\w+)'\]")
 
 
 def forget_recordings() -> None:
@@ -73,7 +60,7 @@ class Replays:
     @staticmethod
     def of(gm: torch.fx.GraphModule, options: Options) -> "Replays":
         """For `gm`, as Dynamo made it."""
-        return Replays(options, names=[_user_name(node) for node in placeholders(gm.graph)])
+        return Replays(options, names=[user_name(node) for node in placeholders(gm.graph)])
 
     def direction(
         self, gm: torch.fx.GraphModule, direction: Direction, static: Sequence[int] | None = None
@@ -149,8 +136,11 @@ class Replays:
         if what.direction == "forward":
             self.forward.set(what.device)
         count("cudagraphs", "graphs")
-        record.pool, record.replay = pool, _told(what, pool)
-        limits, report = Limits(self.options.cudagraph_shapes, held), _Report(record.name, what.direction == "backward")
+        record.pool, record.replay = pool, replay_text(what, pool)
+        limits, report = (
+            Limits(self.options.cudagraph_shapes, held),
+            ReplayReport(record.name, what.direction == "backward"),
+        )
         return Replayed(call, what, limits, self.trees(), report, refused, pool.large)
 
     def told_of(self, refusal: Refusal, record: Record) -> None:
@@ -158,7 +148,7 @@ class Replays:
         record.replay = f"{UNREPLAYED}: {refusal}"
         count("cudagraphs", f"{UNREPLAYED}: {refusal.reason}")
         if refusal != UNFOLLOWED and record.fallback is None:  # else another warning has said it
-            _warn(f"{record.name} is not replayed as a CUDA graph: {refusal}")
+            warn(f"{record.name} is not replayed as a CUDA graph: {refusal}")
 
 
 @dataclass
@@ -240,50 +230,3 @@ class Replay:
         """The compiled direction: see `Replays.followed`."""
         call = self.shared.followed(graph.call, self.direction, replayed=self.replayed > 0)
         return graph if call is graph.call else replace(graph, call=call, finish=None)
-
-
-@dataclass
-class _Report:
-    """Counts what becomes of a graph's recordings, and warns. `follows`: it is a backward, whose forward has told of it."""
-
-    name: str
-    follows: bool
-    warned: bool = False
-
-    def recorded(self) -> None:
-        count("cudagraphs", "recordings")
-
-    def recorded_again(self, moved: Sequence[Input]) -> None:
-        count("cudagraphs", "recorded again")
-        which = ", ".join(map(str, moved[:NAMED])) + (f" and {len(moved) - NAMED} more" if len(moved) > NAMED else "")
-        why = f"{which} moved to other memory" if moved else "it comes after other graphs than before"
-        log.info("%s is recorded again as a CUDA graph: %s", self.name, why)
-        if moved and not self.follows and not self.warned:
-            self.warned = True
-            hint = "write into parameters and buffers (`copy_`) instead of replacing them"
-            _warn(f"{self.name} is recorded again as a CUDA graph: {why}; {hint}")
-
-    def stopped(self, why: str) -> None:
-        count("cudagraphs", "stopped")
-        _warn(f"{self.name} is no longer recorded as a CUDA graph: {why}")
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, ReplayWarning, stacklevel=3)
-
-
-def _told(what: Recording, pool: Pool) -> str:
-    """How it is replayed, and what memory that takes."""
-    copied = len(what.inputs) - len(what.static) - len(what.integers)
-    return f"replayed: {len(what.static)} inputs stay in place, {copied} are copied; its pool has {pool}"
-
-
-def _user_name(node: torch.fx.Node) -> str:
-    """`cache` for `L['cache']`, `self.weight` for `L['self']._parameters['weight']`, as Dynamo says where an input comes from; the placeholder's
-    name if it does not."""
-    source = getattr(node, "_dynamo_source", None)
-    name = getattr(source, "name", None)
-    text = name() if callable(name) else name
-    if not isinstance(text, str) or not text:
-        return node.name
-    return _LOCAL.sub(r"\1", _REGISTERED.sub(r".\1", text))

@@ -1,44 +1,20 @@
 """The memory that recordings of CUDA graphs take, as the memory plan tells it before anything has run."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from bascule.frontend.fx.trace_context import hint
-from bascule.runtime.cudagraphs.replayed import Recording
+from bascule.runtime.cudagraphs.recording import Recording
 
-from ..reporting.graph_summary import Summary, grouped
+from ..reporting.graph_summary import Summary
+from ..reporting.pool import Pool
 from .capture_plan import outputs_of, placeholders
 from .unsafe_operators import tensors
 
 SMALL = 1 << 20  # bytes: PyTorch's allocator has segments of their own for blocks of no more
-
-
-@dataclass(frozen=True)
-class Pool:
-    """The bytes that a graph's recording has in the pool.
-
-    `arena`: intermediates, only while it runs; an expression of the symbols where sizes are dynamic. `inputs`: places of inputs that are copied,
-    only while it runs. `outputs`: until the step's end; of dynamic sizes, inputs and outputs as they were seen first. `large`: what tensors of
-    more than `SMALL` bytes surely have of arena and outputs at one time (an input that an earlier recording made is not copied); 0 where sizes
-    are dynamic, and of a backward, which frees what its forward has saved while it makes its own.
-    """
-
-    arena: str
-    inputs: int
-    outputs: int
-    large: int = 0
-
-    @property
-    def running(self) -> int:
-        """All of it, as far as it is a number."""
-        return (int(self.arena) if self.arena.isdigit() else 0) + self.inputs + self.outputs
-
-    def __str__(self) -> str:
-        return f"an arena of {grouped(self.arena)} bytes, {self.inputs:,} bytes of copied inputs and {self.outputs:,} of outputs"
 
 
 def pool_of(what: Recording, gm: GraphModule, summary: Summary | None) -> Pool:

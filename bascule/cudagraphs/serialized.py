@@ -11,10 +11,10 @@ import torch
 from torch.fx import Node
 
 from bascule.frontend.fx.stack_traces import location_of
-from bascule.runtime.cudagraphs.replayed import Direction, Input, Recording
+from bascule.runtime.cudagraphs.recording import Direction, Input, Recording
 
+from ..reporting.pool import Pool
 from .capture_plan import Refusal
-from .pool_size import Pool
 
 # A line of the user's, or the stack trace of an operator -> the number of the first node that has it.
 Number = Callable[[str], int | None]

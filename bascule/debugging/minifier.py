@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from bascule.frontend.aot.compile_autograd import with_values
 from bascule.runtime.boxed import boxed
-from bascule.runtime.cudagraphs.replayed import Direction
+from bascule.runtime.cudagraphs.recording import Direction
 
 from ..compiled.compiled_graph import CompiledGraph
 from ..dialect.interrupts import pass_on

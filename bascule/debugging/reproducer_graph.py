@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._pytree import tree_leaves
 
-from bascule.runtime.cudagraphs.replayed import Direction
+from bascule.runtime.cudagraphs.recording import Direction
 
 from ..options import Options
 from ..reporting.dump_files import written

@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from bascule.runtime.boxed import Boxed
-from bascule.runtime.cudagraphs.replayed import Direction
+from bascule.runtime.cudagraphs.recording import Direction
 
 from ..debugging.accuracy import disagreements
 from ..debugging.compare_results import copied, draws, tensors_of

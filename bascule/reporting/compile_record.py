@@ -12,11 +12,11 @@ from ..options import Options
 from . import logs
 from .dump_files import written
 from .graph_summary import Summary
+from .pool import Pool
 
 if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs neither MLIR nor the importer
     from bascule.frontend.graph_split.split_point import Cut
 
-    from ..cudagraphs.pool_size import Pool
     from ..dialect.mlir import ir
 
 log = logging.getLogger("bascule")
@@ -44,7 +44,7 @@ class Record:
     refused: list[str] = field(default_factory=list)
     untuned: str | None = None  # with the option `max_autotune`: why nothing was measured
     replay: str | None = None  # whether it is replayed as a CUDA graph: how, or why not
-    pool: "Pool | None" = None  # the memory that its recording takes
+    pool: Pool | None = None  # the memory that its recording takes
     target: str = ""  # what kernels were compiled for
     subjects: tuple[str, ...] = ()  # what of the graph warnings about the device may be about
     aligned: bool = True  # whether the dynamic sizes at hand are multiples of 16

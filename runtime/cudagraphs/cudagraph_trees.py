@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..boxed import Boxed
-from .replayed import Recording
+from .recording import Recording
 
 _TREES = "torch._inductor.cudagraph_trees"
 LEAST = 10 << 20  # bytes: PyTorch's allocator takes segments of 20 MiB for smaller blocks, and divides them anyway

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from bascule.runtime.cudagraphs.replayed import Recording
+from bascule.runtime.cudagraphs.recording import Recording
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map_only
@@ -12,8 +12,9 @@ from torch.utils._pytree import tree_map_only
 import bascule
 from bascule.cudagraphs import unsafe_operators
 from bascule.cudagraphs.capture_plan import Refusal, mark, placeholders, recording_of
-from bascule.cudagraphs.pool_size import Pool, pool_bytes, pool_of
+from bascule.cudagraphs.pool_size import pool_bytes, pool_of
 from bascule.entry.backend import compile_dynamo_graph
+from bascule.reporting.pool import Pool
 from bascule.targets.placement import host_work
 from tests.cudagraphs.stand_in_trees import Model, compiled
 

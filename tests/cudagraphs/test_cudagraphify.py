@@ -5,7 +5,8 @@ import warnings
 import pytest
 import torch
 from bascule.lowering.cpu.jit.machine_code import MachineCode
-from bascule.runtime.cudagraphs.replayed import Input, Limits, Recording, Replayed, telling_backward
+from bascule.runtime.cudagraphs.recording import Input, Limits, Recording
+from bascule.runtime.cudagraphs.replayed import Replayed, telling_backward
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import bascule

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from bascule.runtime.cudagraphs.replayed import Recording
+from bascule.runtime.cudagraphs.recording import Recording
 
 import bascule
 from bascule.cudagraphs.capture_plan import Refusal
 from bascule.cudagraphs.cudagraphify import UNFOLLOWED, Replays
-from bascule.cudagraphs.pool_size import Pool
 from bascule.cudagraphs.serialized import KeptReplay
 from bascule.errors import ReplayWarning
 from bascule.options import make_options
 from bascule.reporting.compile_record import Record
+from bascule.reporting.pool import Pool
 from tests.cache.cached_calls import run
 from tests.cudagraphs.stand_in_trees import Model
 
