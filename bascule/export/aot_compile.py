@@ -2,19 +2,16 @@
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from bascule.export.effect_tokens import unlift_tokens
 from bascule.frontend.aot.decompositions import decomposition_table
-from bascule.frontend.freezing.weight_inputs import WeightInputs, frozen_inputs
 from bascule.frontend.fx.custom_operators import custom_operators
 from bascule.frontend.runtime_checks.index_checks import check_indices
 from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
@@ -26,15 +23,13 @@ from bascule.runtime.packages.exported_program import FORMAT
 
 from ..aliasing.storage_offset_guard import places_of, traced_place
 from ..aliasing.untracked_writes import unfollowed
-from ..compiler.freezing import freeze
 from ..dialect.interrupts import pass_on
-from ..errors import UnsupportedError, UserError
+from ..errors import UserError
 from ..options import PARTITIONER, PASSES, Options, make_options
 from .aliasing import aliases_of
+from .interface import frozen_weights, interface_of
 from .package_writer import PackageWriter, packaged
-from .size_guards import nonempty, size_text, sizes_of
-
-_WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+from .size_guards import nonempty, sizes_of
 
 
 def aot_compile(
@@ -59,8 +54,10 @@ def aot_compile(
     checked = _checked(program, weights, options)
     exported, program = program, _decomposed(program)
     tensors = {**program.state_dict, **program.constants}
-    interface = _interface(program)
-    gm, frozen = _frozen(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
+    interface = interface_of(program)
+    gm, frozen = (
+        frozen_weights(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
+    )
     check_indexed_sizes(gm)
     if checked.checks_indices:
         check_indices(gm)
@@ -173,71 +170,3 @@ def _checked(program: Any, weights: str, options: Mapping[str, Any] | None) -> O
             "needs the values of weights, which a package by reference does not have", location="option 'freezing'"
         )
     return checked
-
-
-@dataclass
-class _Interface:
-    """The interface of a program's graph: `inputs` and `outputs` as a package tells them, `values` fake tensors and numbers."""
-
-    inputs: list[dict[str, Any]]
-    values: list[Any]
-    outputs: list[dict[str, Any]]
-
-    @property
-    def weights(self) -> dict[int, str]:
-        """Number of an input -> the name of the parameter, buffer or constant that it is."""
-        return {number: told["weight"] for number, told in enumerate(self.inputs) if "weight" in told}
-
-
-def _interface(program: ExportedProgram) -> _Interface:
-    signature = program.graph_signature
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    inputs: list[dict[str, Any]] = []
-    users: dict[str, int] = {}  # placeholder -> number among the user's inputs
-    for node, spec in zip(placeholders, signature.input_specs):
-        if spec.kind in _WEIGHTS:
-            inputs.append({"weight": spec.target})
-        elif spec.kind == InputKind.USER_INPUT:
-            users[node.name] = len(users)
-            inputs.append({"user": users[node.name], **_told(node.meta.get("val"))})
-        else:
-            raise UnsupportedError(f"an input of kind {spec.kind.name} is not taken", operator=node.name)
-    outputs = [_output(spec, users) for spec in signature.output_specs]
-    return _Interface(inputs, [node.meta.get("val") for node in placeholders], outputs)
-
-
-def _frozen(
-    gm: torch.fx.GraphModule, interface: _Interface, tensors: Mapping[str, Any]
-) -> tuple[torch.fx.GraphModule, list[str]]:
-    """`gm` with the weights that it does not write as constants, which are no inputs of `interface` any more, and their names."""
-    written = {told["weight"] for told in interface.outputs if "weight" in told}
-    constant = {number: name for number, name in interface.weights.items() if name not in written}
-    numbers = frozen_inputs(gm.graph, WeightInputs(len(interface.inputs), frozenset(constant)))
-    frozen = {number: constant[number] for number in numbers}
-    gm = freeze(gm, {number: tensors[name] for number, name in frozen.items()})
-    interface.inputs = [told for number, told in enumerate(interface.inputs) if number not in frozen]
-    interface.values = [value for number, value in enumerate(interface.values) if number not in frozen]
-    return gm, list(frozen.values())
-
-
-def _output(spec: Any, users: dict[str, int]) -> dict[str, Any]:
-    match spec.kind:
-        case OutputKind.BUFFER_MUTATION:
-            return {"weight": spec.target}
-        case OutputKind.USER_INPUT_MUTATION:
-            return {"written": users[spec.target]}
-        case OutputKind.USER_OUTPUT:
-            return {}
-    raise UnsupportedError(f"an output of kind {spec.kind.name} is not taken")
-
-
-def _told(value: Any) -> dict[str, Any]:
-    """The requirements of a call's input."""
-    if not isinstance(value, torch.Tensor):
-        if isinstance(value, torch.SymInt):
-            return {"number": size_text(value)}
-        if isinstance(value, torch.SymFloat | torch.SymBool):
-            raise UnsupportedError("a float that varies from call to call is not taken", hint="give it as a tensor")
-        return {"value": value}
-    told = told_of(value)
-    return told | {what: [size_text(n) for n in told[what]] for what in ("sizes", "strides")}
