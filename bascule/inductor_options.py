@@ -1,7 +1,10 @@
-"""Options that are named as Inductor names its own, as scripts written for it give them to `torch.compile`."""
+"""Inductor's names: options of its, as scripts written for it give them to `torch.compile`, and settings of `torch._inductor.config`.
+
+Of the settings, all but those that are followed are warned about, so that none of a newer PyTorch's is ignored in silence.
+"""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -36,7 +39,7 @@ def followed_as(name: str, value: Any, defaults: Mapping[str, Any]) -> tuple[str
     setting = name.replace("-", "_")
     if setting not in _AS_OPTIONS:
         if value != _default(setting):
-            _warn(name)
+            _warn_of_option(name)
         return None, None
     option, on = _AS_OPTIONS[setting]
     if not isinstance(value, bool):
@@ -45,7 +48,7 @@ def followed_as(name: str, value: Any, defaults: Mapping[str, Any]) -> tuple[str
 
 
 @cache
-def _warn(name: str) -> None:
+def _warn_of_option(name: str) -> None:
     warnings.warn(
         f"the option '{name}' is Inductor's, and Bascule does not follow it; bascule.list_options() has what it does",
         stacklevel=3,
@@ -59,3 +62,46 @@ def _default(setting: str) -> Any:
         return attrgetter(setting)(config)
     except AttributeError:
         return _ABSENT
+
+
+# Read by `options_for` and `bascule/cache/graph_entry.py`, beside what `INDUCTORS` and `options.PASSES` name.
+FOLLOWED = {"assert_indirect_indexing", "size_asserts", "trace.enabled", "force_disable_caches"}
+
+# Setting -> what there is instead.
+INSTEAD = {
+    "pre_grad_fusion_options": "the option 'pre_grad_custom_pass' takes a function that changes the graph",
+    "post_grad_fusion_options": "the option 'post_grad_custom_pre_pass' takes a function that changes the graph",
+    "add_pre_grad_passes": "the option 'pre_grad_custom_pass' takes a function that changes the graph",
+    "remove_pre_grad_passes": "there are no such passes here",
+    "_pre_fusion_custom_pass": "the option 'pipeline' takes passes over the IR (docs/writing-a-pass.md)",
+    "_post_fusion_custom_pass": "the option 'pipeline' takes passes over the IR (docs/writing-a-pass.md)",
+    "custom_should_partition_ops": "operators that cannot be recorded are left out of CUDA graphs by themselves",
+    "save_args": "the backend 'bascule_dump' with options={'data': True} writes graphs and their inputs down",
+    "fallback_by_default": "operators are compiled where there is a rule for them",
+    "selective_decompose": "the decompositions are those of this compiler",
+}
+
+
+def warn_about_settings(followed: set[str]) -> None:
+    """Warns of each setting that is not as by default and not followed; `followed`: the names of those that are options here."""
+    for name in _changed():
+        if name not in followed and name not in FOLLOWED:
+            _warn_of_setting(name)
+
+
+def _changed() -> Iterator[str]:
+    from torch._inductor import config
+
+    yield from (name for name in INSTEAD if getattr(config, name, None))  # `codegen_config` leaves functions out
+    start = f"{config.__name__}."
+    for line in config.codegen_config().splitlines():
+        name = line.removeprefix(start).partition(" = ")[0]
+        # PyTorch itself sets some to what they were.
+        if line.startswith(start) and getattr(config, name) != config._config[name].default:
+            yield name
+
+
+@cache
+def _warn_of_setting(name: str) -> None:
+    instead = INSTEAD.get(name, "it is Inductor's; bascule.list_options() has what there is here")
+    warnings.warn(f"torch._inductor.config.{name} is set, and Bascule does not follow it: {instead}", stacklevel=3)

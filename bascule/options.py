@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from .errors import UserError
-from .inductor_options import INDUCTORS, followed_as, is_inductors
-from .inductor_settings import warn_about_settings
+from .inductor_options import INDUCTORS, followed_as, is_inductors, warn_about_settings
 
 
 def _option(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:

@@ -302,9 +302,9 @@ def test_a_partitioner_that_fails(split, says):
 
 
 def test_settings_that_are_not_followed():
-    from bascule import inductor_settings
+    from bascule import inductor_options
 
-    inductor_settings._warn.cache_clear()
+    inductor_options._warn_of_setting.cache_clear()
     with (
         torch._inductor.config.patch(
             post_grad_fusion_options={"batch_linear": {}}, _pre_fusion_custom_pass=lambda nodes: nodes
@@ -318,9 +318,9 @@ def test_settings_that_are_not_followed():
 
 
 def _told(**settings):
-    from bascule import inductor_settings
+    from bascule import inductor_options
 
-    inductor_settings._warn.cache_clear()
+    inductor_options._warn_of_setting.cache_clear()
     torch._dynamo.reset()
     with torch._inductor.config.patch(settings), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
