@@ -1,12 +1,12 @@
-"""A graph at the tensor or kernel stage as SVG: what is launched or called as boxes, tensors as edges with their bytes.
+"""A graph at the tensor or kernel stage in Graphviz's language DOT: what is launched or called as boxes, tensors as edges with their bytes.
 
-Boxes stand in layers, each below all that it reads from (the first steps of Sugiyama's method: ranks by longest path, order within a rank
-by the mean place of what is read).
+Graphviz's program `dot` makes an SVG of it; its Python package runs that program too.
 """
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 
 from ..dialect.analysis.memory.buffers import bytes_of, memref_type
 from ..dialect.ir.functions import EXTERN, functions, graph_functions, kernel_op
@@ -16,9 +16,11 @@ from ..dialect.ir.shapes import shape_of
 from ..dialect.mlir import ir
 from ..reporting.module_summary import domain_of
 
-WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 240, 58, 30, 70, 20
 COLORS = {"kernel": "#cfe8cf", "aten": "#f3d9b1", "op": "#d9e2f3", "end": "#eeeeee"}
-LONGEST = 36  # characters of a line in a box
+STYLE = """\
+  graph [fontname=monospace]
+  node [shape=box, style="filled,rounded", fontname=monospace, fontsize=11]
+  edge [color="#888888", fontname=monospace, fontsize=11]"""
 
 
 @dataclass
@@ -26,17 +28,22 @@ class Box:
     kind: str  # a key of COLORS
     lines: list[str]
     reads: list[tuple["Box", str]] = field(default_factory=list)  # from where, and the bytes
-    rank: int = 0
-    x: float = 0.0
 
 
 def draw(module: ir.Module, title: str) -> str:
-    """The SVG text of the only graph function of `module`."""
+    """The only graph function of `module` in DOT."""
     with module.context:
         (graph,) = graph_functions(module)
         boxes = _boxes(module, graph)
-    _place(boxes)
-    return "\n".join(_svg(boxes, title))
+    return "\n".join(_dot(boxes, title)) + "\n"
+
+
+def svg_of(dot: str) -> bytes | None:
+    """The SVG that `dot` makes of a graph in DOT; None where it is not installed. Raises `CalledProcessError`."""
+    program = shutil.which("dot")
+    if program is None:
+        return None
+    return subprocess.run([program, "-Tsvg"], input=dot.encode(), capture_output=True, check=True).stdout
 
 
 def _boxes(module: ir.Module, graph: ir.Operation) -> list[Box]:
@@ -103,39 +110,20 @@ def _bytes(value: ir.Value) -> str:
     return f"{number:.4g} GiB"
 
 
-def _place(boxes: list[Box]) -> None:
-    layers: dict[int, list[Box]] = {}
-    for box in boxes:  # in order: what is read comes first
-        box.rank = 1 + max((source.rank for source, _ in box.reads), default=-1)
-        layers.setdefault(box.rank, []).append(box)
-    for rank in sorted(layers):
-        places = {id(box): sum(s.x for s, _ in box.reads) / max(len(box.reads), 1) for box in layers[rank]}
-        for number, box in enumerate(sorted(layers[rank], key=lambda box: places[id(box)])):
-            box.x = MARGIN + number * (WIDTH + GAP_X)
-
-
-def _svg(boxes: list[Box], title: str) -> Iterator[str]:
-    width = max((box.x for box in boxes), default=0) + WIDTH + MARGIN
-    height = MARGIN + (max((box.rank for box in boxes), default=0) + 1) * (HEIGHT + GAP_Y)
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" font-family="monospace" font-size="11">'
-    yield f"<title>{escape(title)}</title>"
-    yield f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>'
+def _dot(boxes: list[Box], title: str) -> Iterator[str]:
+    names = {id(box): f"box{number}" for number, box in enumerate(boxes)}
+    yield f"digraph {_quoted(title)} {{"
+    yield STYLE
+    for box in boxes:
+        label = _quoted("\n".join(filter(None, box.lines)))
+        yield f'  {names[id(box)]} [label={label}, fillcolor="{COLORS[box.kind]}"]'
     for box in boxes:
         for source, size in box.reads:
-            x0, y0, x1, y1 = source.x + WIDTH / 2, _top(source) + HEIGHT, box.x + WIDTH / 2, _top(box)
-            middle = (y0 + y1) / 2
-            yield f'<path d="M{x0:.0f},{y0:.0f} C{x0:.0f},{middle:.0f} {x1:.0f},{middle:.0f} {x1:.0f},{y1:.0f}" fill="none" stroke="#888"/>'
-            yield f'<text x="{(x0 + x1) / 2:.0f}" y="{middle:.0f}" fill="#555">{escape(size)}</text>'
-    for box in boxes:
-        yield (
-            f'<rect x="{box.x:.0f}" y="{_top(box):.0f}" width="{WIDTH}" height="{HEIGHT}" rx="4" '
-            f'fill="{COLORS[box.kind]}" stroke="#444"/>'
-        )
-        for number, line in enumerate(filter(None, box.lines)):
-            text = line if len(line) <= LONGEST else f"...{line[-LONGEST + 3 :]}"
-            yield f'<text x="{box.x + 6:.0f}" y="{_top(box) + 16 + 15 * number:.0f}">{escape(text)}</text>'
-    yield "</svg>"
+            yield f"  {names[id(source)]} -> {names[id(box)]} [label={_quoted(size)}]"
+    yield "}"
 
 
-def _top(box: Box) -> float:
-    return MARGIN + box.rank * (HEIGHT + GAP_Y)
+def _quoted(text: str) -> str:
+    """A string of DOT, in which a label has lines that begin at the left."""
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    return '"' + "".join(rf"{line}\l" for line in escaped.split("\n")) + '"' if "\n" in text else f'"{escaped}"'

@@ -3,12 +3,13 @@
 bascule_nop     runs the graphs' ATen operators as they are: is it AOTAutograd, or our compiler?
 bascule_debug   checks every node against its metadata, and runs the IR of a stage with the reference interpreter: which stage is wrong?
 bascule_print   prints each graph and its IR at a stage
-bascule_draw    draws each graph at a stage as SVG: kernels as boxes, tensors as edges with their bytes
+bascule_draw    draws each graph at a stage with Graphviz: kernels as boxes, tensors as edges with their bytes
 bascule_dump    saves each graph as a file that compiles it again
 
 Debug, print and draw take `stage` among their options, draw and dump `directory`; other options, and modes, are those of the backend `bascule`.
 """
 
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -29,7 +30,7 @@ from ..compiler.compile_split import compile_in_parts
 from ..debugging.accuracy import disagreements
 from ..debugging.checked_interpreter import CheckedInterpreter
 from ..debugging.compare_results import copied, copy_of, draws
-from ..debugging.drawing import draw
+from ..debugging.drawing import draw, svg_of
 from ..debugging.reproducer_graph import deciding_inputs, write_graph
 from ..dialect.interpreter import interpret_graph
 from ..dialect.ir import context
@@ -96,8 +97,10 @@ def bascule_draw(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Writes `<directory>/<graph>.svg` for each graph, as it is at `stage` (tensor or kernel, the default), then compiles it.
-    `directory` is an option of this backend; default: where the process runs."""
+    """Writes `<directory>/<graph>.svg` for each graph, as it is at `stage` (tensor or kernel, the default), then compiles it. Where Graphviz's
+    program `dot` is not installed, or fails, it writes `<graph>.dot`. `directory` is an option of this backend; default: where the process
+    runs.
+    """
     with raised_as_is():
         directory, given = _directory(options, ".")
     return _with_stage(gm, example_inputs, mode, given, "kernel", ("tensor", "kernel"), partial(_drawn, directory))
@@ -178,9 +181,14 @@ def _printed(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.Graph
 
 
 def _drawn(directory: Path, title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
-    path = directory / f"{title}.svg"
-    if written(path, draw(imported.module, title)):
-        print(f"bascule_draw: {path}")
+    dot = draw(imported.module, title)
+    try:
+        svg, told = svg_of(dot), "DOT: Graphviz's program 'dot', which makes SVG of it, is not installed"
+    except (OSError, subprocess.CalledProcessError) as error:
+        svg, told = None, f"DOT: Graphviz made no SVG of it, {error}"
+    path = directory / f"{title}.{'dot' if svg is None else 'svg'}"
+    if written(path, dot if svg is None else svg):
+        print(f"bascule_draw: {path}{f' ({told})' if svg is None else ''}")
     return operator_by_operator(gm)
 
 

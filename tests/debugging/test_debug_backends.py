@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from torch._higher_order_ops import while_loop
 
 import bascule
 from bascule import pipelines
+from bascule.debugging import drawing
 from bascule.debugging.checked_interpreter import CheckedInterpreter, MetadataMismatch
 from bascule.debugging.compare_results import differences
 from bascule.entry import debug_backends
@@ -199,17 +202,62 @@ def test_print_shows_graphs_and_ir(capsys):
         assert part in text
 
 
+@pytest.fixture
+def dot(tmp_path, monkeypatch):
+    """A function: the only `dot` on PATH is a shell script with a body; None: there is none."""
+
+    def made(body):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        if body is not None:
+            (folder / "dot").write_text(f"#!/bin/sh\n{body}\n")
+            (folder / "dot").chmod(0o755)
+        monkeypatch.setattr(drawing.shutil, "which", partial(shutil.which, path=str(folder)))
+        return tmp_path / "drawn"
+
+    return made
+
+
+def labels(text):
+    return re.findall(r'label="((?:[^"\\]|\\.)*)"', text)
+
+
 @pytest.mark.parametrize("stage", ["tensor", "kernel"])
-def test_draw_shows_kernels_and_bytes(stage, tmp_path):
-    step("bascule_draw", directory=str(tmp_path), stage=stage)
-    files = sorted(tmp_path.iterdir())
-    assert [path.name.split("_")[1] for path in files] == ["backward.svg", "forward.svg"]
-    root = ElementTree.parse(files[1]).getroot()
-    assert root.tag.endswith("svg")
-    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
-    assert "aten.mm.default" in texts and "outputs" in texts
-    assert "80 B" in texts, "4 x 5 floats go from the product to what follows"
-    assert any("tanh" in text if stage == "kernel" else text == "bascule.compute" for text in texts)
+def test_draw_shows_kernels_and_bytes(stage, dot, capsys):
+    folder = dot(None)
+    step("bascule_draw", directory=str(folder), stage=stage)
+    files = sorted(folder.iterdir())
+    assert [path.name.split("_")[1] for path in files] == ["backward.dot", "forward.dot"]
+    assert capsys.readouterr().out.count("'dot', which makes SVG of it, is not installed") == 2
+    text = files[1].read_text()
+    lines = [line for label in labels(text) for line in label.split(r"\l")]
+    assert "aten.mm.default" in lines and "outputs" in lines
+    assert "80 B" in lines, "4 x 5 floats go from the product to what follows"
+    assert any("tanh" in line if stage == "kernel" else line == "bascule.compute" for line in lines)
+    boxes = re.findall(r"^  (box\d+) \[", text, re.MULTILINE)
+    ends = re.findall(r"^  (box\d+) -> (box\d+) \[", text, re.MULTILINE)
+    assert len(set(boxes)) == len(boxes) > 2 and {end for edge in ends for end in edge} == set(boxes)
+
+
+def test_draw_renders_with_graphviz(dot, capsys):
+    folder = dot('test "$1" = -Tsvg && cat')
+    step("bascule_draw", directory=str(folder))
+    files = sorted(folder.iterdir())
+    assert [path.suffix for path in files] == [".svg", ".svg"]
+    assert files[0].read_text().startswith("digraph")
+    assert "DOT" not in capsys.readouterr().out
+
+
+def test_draw_says_that_graphviz_failed(dot, capsys):
+    folder = dot("exit 3")
+    torch.testing.assert_close(step("bascule_draw", directory=str(folder)), wanted())
+    assert {path.suffix for path in folder.iterdir()} == {".dot"}
+    assert "non-zero exit status 3" in capsys.readouterr().out
+
+
+def test_draw_escapes_its_text():
+    assert drawing._quoted('a "b" \\') == r'"a \"b\" \\"'
+    assert drawing._quoted("a\nb") == r'"a\lb\l"'
 
 
 def test_draw_with_symbols(tmp_path):
