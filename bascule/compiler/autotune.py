@@ -182,5 +182,4 @@ class _Tuning:
 
 def _elements(sizes: list[ir.AffineExpr], strides: list[ir.AffineExpr]) -> int:
     """From the first element to the last of a buffer of static size."""
-    known = [*map(constant, sizes)]
-    return 0 if 0 in known else extent(known, [*map(constant, strides)])
+    return extent([*map(constant, sizes)], [*map(constant, strides)])

@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import GraphModule
 
 from bascule.frontend.fx.custom_operators import registering_modules
+from bascule.runtime.memory.extents import extent
 
 from .symbol_values import Numbers, Symbols, source_of
 
@@ -66,7 +67,7 @@ def large_constants(gm: GraphModule, path: str = "") -> Iterator[tuple[str, torc
     for name, value in _held(gm):
         if isinstance(value, GraphModule):
             yield from large_constants(value, f"{path}{name}.")
-        elif isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and _extent(value) > LITERAL:
+        elif isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and not _is_short(value):
             yield f"{path}{name}", value
 
 
@@ -91,17 +92,18 @@ def _attributes(gm: GraphModule, saved: Collection[Any], path: str = "") -> str:
 
 def _constant(value: Any) -> str:
     """Source text of what a graph holds."""
-    if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor) or _extent(value) > LITERAL:
+    if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor) or not _is_short(value):
         return _creation(value, Symbols({}))
     with unset_fake_temporarily(), torch.no_grad():
-        elements = ", ".join(map(_literal, value.as_strided((_extent(value),), (1,)).tolist()))
+        memory = value.as_strided((extent(value.shape, value.stride()),), (1,))
+        elements = ", ".join(map(_literal, memory.tolist()))
     size, stride = ((*numbers,) for numbers in (value.shape, value.stride()))
     return f"torch.tensor([{elements}], dtype={value.dtype}, device='{value.device}').as_strided({size}, {stride})"
 
 
-def _extent(value: torch.Tensor) -> int:
-    """The elements of memory from the first one of `value` to the last."""
-    return 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride())) if value.numel() else 0
+def _is_short(value: torch.Tensor) -> bool:
+    """Whether the memory of `value` is written down."""
+    return extent(value.shape, value.stride()) <= LITERAL
 
 
 def _literal(number: Any) -> str:

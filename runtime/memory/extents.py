@@ -7,8 +7,8 @@ import torch
 
 
 def extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
-    """How many elements lie from the first to the last one, both included, of a tensor that has any."""
-    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
+    """How many elements of memory lie from the first to the last one of a tensor, both included; none of an empty one."""
+    return 0 if 0 in sizes else 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
 
 
 def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:

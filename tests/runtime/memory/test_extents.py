@@ -4,7 +4,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from bascule.runtime.memory.extents import meet, overlaps_itself
+from bascule.runtime.memory.extents import extent, meet, overlaps_itself
 
 
 def places(sizes, strides, first=0):
@@ -21,6 +21,7 @@ def test_of_small_tensors(seed):
     random = Random(seed)
     for _ in range(500):
         one, other, distance = drawn(random), drawn(random), random.randint(-20, 20)
+        assert extent(*one) == max((place + 1 for place in places(*one)), default=0), one
         assert overlaps_itself(*one) == (len({*places(*one)}) < len(places(*one))), one
         assert meet(*one, *other, distance) == (not {*places(*one)}.isdisjoint(places(*other, distance))), (one, other)
 
