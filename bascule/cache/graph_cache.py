@@ -39,13 +39,16 @@ class Slot:
 
     def store(self, wrapper: str, compiled: Compiled, summary: Summary) -> bool:
         """Keeps a compiled graph, if its target can write down its kernels and the disk takes it."""
-        kernels = self.target.saved(compiled)
-        if kernels is None:
-            return False
-        content = packed(self.key, self.places, wrapper, kernels, summary)
         try:
+            kernels = self.target.saved(compiled)
+            if kernels is None:
+                return False
+            content = packed(self.key, self.places, wrapper, kernels, summary)
             self.kept_in.write(self.key, content)
-        except Refused as reason:
+        except (
+            Refused,
+            OSError,
+        ) as reason:  # OSError: no file descriptor is left to write the kernels down by; they run all the same
             count("cache", f"refused: {reason}")
             return False
         count("cache", "stored")

@@ -1,5 +1,6 @@
 """The disk cache: what hits, what does not, and that nothing wrong is ever loaded."""
 
+import errno
 import json
 import os
 import subprocess
@@ -9,11 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from bascule.frontend.aot.graph_key import NotKeyed
+from bascule.lowering.cpu.jit import object_file
 
 import bascule
 from bascule.cache import graph_key, trace_cache, versions
 from bascule.cache.disk import directory
-from bascule.cache.disk.entry_paths import KINDS
+from bascule.cache.disk.entry_paths import GRAPHS, KINDS
 from bascule.cache.disk.eviction import trim
 from bascule.tools import main as command
 from tests.cache.cached_calls import counted, entries, gated, inputs, run, store
@@ -28,6 +30,19 @@ def test_the_second_compile_hits(folder):
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
     torch.testing.assert_close(first, gated(x, w))
     assert torch.equal(first, second)
+
+
+def test_kernels_that_cannot_be_written_down_run(folder, monkeypatch):
+    """The object code is read through a pipe, for which there may be no file descriptors left."""
+
+    def no_descriptors():
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(object_file.os, "pipe", no_descriptors)
+    x = torch.randn(5, 7)
+    torch.testing.assert_close(torch.compile(torch.sin, backend="bascule")(x), x.sin())
+    assert not entries(folder, GRAPHS)
+    assert bascule.counters()["cache"][f"refused: [Errno {errno.EMFILE}] {os.strerror(errno.EMFILE)}"] == 1
 
 
 def test_a_training_step_hits_forward_and_backward(folder):
