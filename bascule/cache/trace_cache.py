@@ -33,7 +33,7 @@ from .disk.directory import store_of
 from .disk.entry_paths import TRACES
 from .disk.files import Refused
 from .graph_entry import bypassed
-from .trace_entry import EntryWriter, Lines, MissingGraph, Reader
+from .trace_entry import EntryWriter, Lines, MissingGraph, TraceReader
 from .versions import versions
 
 FORMAT = 5  # of entries, and of what a key covers
@@ -143,7 +143,7 @@ class Traces:
         self, description: Any, blobs: dict[str, bytes], nodes: list[Node], args: Sequence[Any], aot_config: Any
     ) -> Callable[..., Any] | None:
         graphs = description["graphs"]
-        reader = Reader(self.options, nodes, blobs, self.replays and self.replays.anew())
+        reader = TraceReader(self.options, nodes, blobs, self.replays and self.replays.anew())
         try:
             calls = [
                 reader.direction(told, f"{self.name}_{direction}", direction)

@@ -4,7 +4,6 @@ Nothing here needs a compiler.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,8 +16,7 @@ from bascule.runtime.boxed import Boxed
 from bascule.runtime.cudagraphs.recording import Direction
 from bascule.runtime.cudagraphs.replayed import Replayed
 from bascule.runtime.memory.placed_constants import placed
-from bascule.runtime.memory.tensor_serialization import tensor_of
-from bascule.runtime.modules.split_graph import chained, constant, located
+from bascule.runtime.packages.graph_loader import GraphReader
 
 from ..compiled.compiled_graph import NotKept
 from ..compiled.serialized import KeptChain, Writer
@@ -82,20 +80,21 @@ class MissingGraph(Exception):
     """The cache does not have a graph of the entry, or no more."""
 
 
-@dataclass
-class Reader:
+class TraceReader(GraphReader):
     """Makes the graphs of an entry, `direction` by direction. `nodes`: of Dynamo's graph here; `records`: of the graphs that were made."""
 
-    options: Options
-    nodes: Sequence[Node]
-    blobs: Mapping[str, bytes]
-    replays: Replays | None
-    records: list[Record] = field(default_factory=list)
+    def __init__(self, options: Options, nodes: Sequence[Node], blobs: Mapping[str, bytes], replays: Replays | None):
+        super().__init__(blobs)
+        self.options, self.nodes, self.replays = options, nodes, replays
+        self.records: list[Record] = []
+        self._direction: Direction = "inference"
+        self._replayed = False  # whether something of this direction is
 
     def direction(self, told: Mapping[str, Any], name: str, direction: Direction) -> Boxed:
         """The compiled graph called `name`. Raises `MissingGraph`, and whatever what is wrong with `told` raises."""
-        call, replayed = self._graph(told, name, direction)
-        return call if self.replays is None else self.replays.followed(call, direction, replayed=replayed)
+        self._direction, self._replayed = direction, False
+        call = self.graph(told, name)
+        return call if self.replays is None else self.replays.followed(call, direction, replayed=self._replayed)
 
     def finished(self, on_record: Callable[[Record], None] | None) -> None:
         """Counts and reports what was made."""
@@ -108,11 +107,7 @@ class Reader:
             if on_record is not None:
                 on_record(record)
 
-    def _graph(self, told: Mapping[str, Any], name: str, direction: Direction) -> tuple[Boxed, bool]:
-        """A graph, and whether it, or a part of it, is replayed."""
-        return self._chain(told, name, direction) if "chain" in told else self._whole(told, name, direction)
-
-    def _whole(self, told: Mapping[str, Any], name: str, direction: Direction) -> tuple[Boxed, bool]:
+    def whole(self, told: Mapping[str, Any], name: str) -> Boxed:
         target, device = told["target"], told["device"]
         record = Record(name, self.options, told["nodes"], target=target)
         with record.stage("cache"):
@@ -123,37 +118,25 @@ class Reader:
             raise MissingGraph(told["key"])
         where = torch.device("cuda" if target == "cuda" else "cpu", device)
         with record.stage("load"):
-            constants = placed([*map(self._tensor, told["constants"])], where)
+            constants = placed([*map(self.tensor, told["constants"])], where)
             call = load(entry.wrapper, entry.kernels, constants)
         warn_about(told["subjects"], where)
         record.wrapper, record.summary = entry.wrapper, entry.summary
         self.records.append(record)
         if self.replays is None or told["replay"] is None:
-            return call, False
-        replay = KeptReplay.of(told["replay"], name, direction, self.nodes, constants)
-        call = self.replays.restored(call, replay, direction, record)
-        return call, isinstance(call, Replayed)
-
-    def _chain(self, told: Mapping[str, Any], name: str, direction: Direction) -> tuple[Boxed, bool]:
-        record = Record(name, self.options, told["nodes"])
-        record.cuts = [Cut(operator, reason, self._place(line)) for operator, reason, line in told["cuts"]]
-        replays = [False]
-
-        def graph(told: Mapping[str, Any]) -> Boxed:
-            call, replayed = self._graph(told["graph"], f"{name}_{told['name']}", direction)
-            replays.append(replayed)
             return call
+        replay = KeptReplay.of(told["replay"], name, self._direction, self.nodes, constants)
+        call = self.replays.restored(call, replay, self._direction, record)
+        self._replayed |= isinstance(call, Replayed)
+        return call
 
-        constants = [constant(x, graph, self._tensor) for x in told["constants"]]
-        locations = {line: place for line, number in told["locations"] if (place := self._place(number)) is not None}
-        record.wrapper = located(told["chain"], locations)
+    def split(self, told: Mapping[str, Any], name: str, source: str, constants: Sequence[Any]) -> Boxed:
+        record = Record(name, self.options, told["nodes"], wrapper=source)
+        record.cuts = [Cut(operator, reason, self.line(line)) for operator, reason, line in told["cuts"]]
         with record.stage("load"):
-            call = chained(record.wrapper, constants)
+            call = super().split(told, name, source, constants)
         self.records.append(record)
-        return call, any(replays)
+        return call
 
-    def _tensor(self, told: Mapping[str, Any]) -> torch.Tensor:
-        return tensor_of(told, self.blobs[told["blob"]])
-
-    def _place(self, number: int | None) -> str | None:
-        return None if number is None else location_of(self.nodes[number])
+    def line(self, told: int | None) -> str | None:
+        return None if told is None else location_of(self.nodes[told])

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bascule.runtime.kernels.elf_loader import ObjectCode
+import torch
+
+from bascule.runtime.kernels.stored_kernels import kernels_of
 
 if TYPE_CHECKING:
     from bascule.lowering.refusals import Refuse
@@ -21,13 +23,9 @@ def restored(target: str, device: int | None, blobs: Mapping[str, bytes]) -> Any
     Raises `ObjectCodeError` or `DriverError` for what cannot be loaded.
     """
     if target == "cpu":
-        return ObjectCode.load(blobs["object"])
-    from bascule.runtime.kernels.cubin_images import images_of
-    from bascule.runtime.kernels.cuda_kernels import PlannedKernels
-
+        return kernels_of(torch.device("cpu"), blobs)
     assert device is not None, "kernels of CUDA are a device's"
-    later = json.loads(blobs[LATER])
-    return PlannedKernels(images_of(blobs), device, later, partial(cubin_images, device))
+    return kernels_of(torch.device("cuda", device), blobs, json.loads(blobs[LATER]), partial(cubin_images, device))
 
 
 def kernel_cache(used: bool) -> "KernelCache":

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from ..memory.extents import overlap, overlaps_itself
 from ..memory.tensor_serialization import tensor_of
 from .container import PackageError, unpack
-from .graph_loader import Graphs, check_machine
+from .graph_loader import PackageReader, check_machine
 from .size_expressions import parsed, symbol_of, value_of
 
 FORMAT = 5  # of what a package tells of a program
@@ -57,7 +57,7 @@ class Program:
         if missing:
             told = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
             raise KeyError(f"the package holds no values of {told}: aot_load(path, weights=module.state_dict())")
-        self._call = Graphs(blobs).graph(description["graph"])
+        self._call = PackageReader(blobs).graph(description["graph"], "program")
 
     def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Copies `weights` over those of the same names, in place. Raises `KeyError` for a name that is not there."""

@@ -1,17 +1,17 @@
-"""The graphs of a package as functions: whole ones, and chains of them (`runtime/modules/split_graph.py`)."""
+"""Serialized graphs as functions again, whole ones and split ones (`runtime/modules/split_graph.py`): of a package, or of a cache entry."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..boxed import Boxed
-from ..kernels.elf_loader import ObjectCode, ObjectCodeError
-from ..kernels.launch_plans import Planner
+from ..kernels.elf_loader import ObjectCodeError
 from ..kernels.processor import instruction_sets
+from ..kernels.stored_kernels import kernels_of
 from ..memory.tensor_serialization import tensor_of
-from ..modules.loading import Kernels, load
+from ..modules.loading import load
 from ..modules.split_graph import chained, constant, located
 
 
@@ -33,35 +33,48 @@ def check_machine(processor: Sequence[str], capabilities: Mapping[str, int]) -> 
             )
 
 
-@dataclass(frozen=True)
-class Graphs:
-    """Makes functions of what a package tells of graphs; `blobs` are the package's."""
+class GraphReader(ABC):
+    """Makes functions of what `bascule/compiled/serialized.py` tells of graphs; `blobs`: what is no JSON, by name. A subclass makes the whole
+    ones."""
 
-    blobs: Mapping[str, bytes]
+    def __init__(self, blobs: Mapping[str, bytes]):
+        self.blobs = blobs
 
-    def graph(self, told: Mapping[str, Any]) -> Boxed:
+    def graph(self, told: Mapping[str, Any], name: str) -> Boxed:
+        """The graph called `name`, whole or split."""
         if "chain" not in told:
-            return self._whole(told)
-        constants = [constant(x, lambda role: self.graph(role["graph"]), self._tensor) for x in told["constants"]]
-        locations = {line: place for line, place in told["locations"] if place is not None}
-        return chained(located(told["chain"], locations), constants)
+            return self.whole(told, name)
 
-    def _whole(self, told: Mapping[str, Any]) -> Boxed:
-        folder = told["folder"]
-        prefix = f"{folder}/kernels/"
-        kernels = {name.removeprefix(prefix): blob for name, blob in self.blobs.items() if name.startswith(prefix)}
-        source = self.blobs[f"{folder}/wrapper"].decode()
-        return load(source, _kernels(torch.device(told["device"]), kernels), [*map(self._tensor, told["constants"])])
+        def subgraph(role: Mapping[str, Any]) -> Boxed:
+            return self.graph(role["graph"], f"{name}_{role['name']}")
 
-    def _tensor(self, told: Mapping[str, Any]) -> torch.Tensor:
+        constants = [constant(x, subgraph, self.tensor) for x in told["constants"]]
+        locations = {line: place for line, known in told["locations"] if (place := self.line(known)) is not None}
+        return self.split(told, name, located(told["chain"], locations), constants)
+
+    @abstractmethod
+    def whole(self, told: Mapping[str, Any], name: str) -> Boxed:
+        """A graph that was compiled whole."""
+
+    def split(self, told: Mapping[str, Any], name: str, source: str, constants: Sequence[Any]) -> Boxed:
+        """A split graph, from its wrapper's `source` and what that holds."""
+        return chained(source, constants)
+
+    def line(self, told: Any) -> str | None:
+        """The user's line; None where there is none."""
+        return told
+
+    def tensor(self, told: Mapping[str, Any]) -> torch.Tensor:
         return tensor_of(told, self.blobs[told["blob"]])
 
 
-def _kernels(device: torch.device, blobs: Mapping[str, bytes]) -> Kernels | Planner:
-    """The compiled kernels, loaded for `device`."""
-    if device.type == "cpu":
-        return ObjectCode.load(blobs["object"])
-    from ..kernels.cubin_images import images_of  # needs the native launcher, as nothing on a CPU does
-    from ..kernels.cuda_kernels import PlannedKernels
+class PackageReader(GraphReader):
+    """Of the graphs of a package."""
 
-    return PlannedKernels(images_of(blobs), device.index)
+    def whole(self, told: Mapping[str, Any], name: str) -> Boxed:
+        folder = told["folder"]
+        prefix = f"{folder}/kernels/"
+        blobs = {name.removeprefix(prefix): blob for name, blob in self.blobs.items() if name.startswith(prefix)}
+        source = self.blobs[f"{folder}/wrapper"].decode()
+        kernels = kernels_of(torch.device(told["device"]), blobs)
+        return load(source, kernels, [*map(self.tensor, told["constants"])])
