@@ -132,7 +132,7 @@ def test_an_input_that_is_written_is_warned_about_once(on_cpu):
         for _ in range(3):
             call(state, torch.ones(4))
     (told,) = (w for w in found if issubclass(w.category, ReplayWarning))
-    assert "'state'" in str(told.message) and "test_replay.py:" in str(told.message)
+    assert "'state'" in str(told.message) and "test_cudagraphify.py:" in str(told.message)
     assert torch.equal(state, torch.full((4,), 4.0)) and not on_cpu.made
     assert [key for key in bascule.counters()["cudagraphs"] if key.startswith("not replayed: it writes to")]
 

@@ -107,7 +107,7 @@ def written_elsewhere(state, x):
 def test_why_a_graph_is_not_replayed_is_told_of_a_loaded_one_too(folder, on_cpu):
     for number, function in enumerate((written, written_elsewhere)):
         (text,) = told_again(function, torch.ones(4), torch.ones(4))
-        assert "'state'" in text and f"test_kept_replays.py:{function.__code__.co_firstlineno + 1}" in text
+        assert "'state'" in text and f"test_serialized.py:{function.__code__.co_firstlineno + 1}" in text
         assert counted().get("hit", 0) == number and not on_cpu.made
 
 
