@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE, TRUST_VARIABLE = "BASCULE_CACHE_KEY", "BASCULE_TRUST_ARTIFACTS"
 LEAST = 32  # characters of a secret: who has artifacts can try secrets on them
+COUNTERS = {"graphs": "cache", "traces": "traces"}  # kind of entries -> where what happens is counted
 TYPES = {"graphs": "bascule", "traces": "bascule_traces"}  # kind of entries -> type of artifacts
 
 
@@ -68,7 +69,7 @@ def _keep(kind: str, key: str, entry: bytes) -> None:
             raise Refused("BASCULE_CACHE_DIR is empty")
         store.write(key, _trusted(store, key, entry))
     except Refused as reason:
-        count({"graphs": "cache", "traces": "traces"}[kind], f"refused: {reason}")
+        count(COUNTERS[kind], f"refused: {reason}")
 
 
 def _trusted(store: "Store", key: str, entry: bytes) -> bytes:

@@ -15,12 +15,10 @@ from ..options import Options
 from ..reporting.counters import count
 from ..reporting.graph_summary import Summary
 from ..targets.base import Compiled, Target
-from .artifacts import record
 from .disk.directory import store_of
 from .disk.entry_paths import GRAPHS
-from .disk.files import Refused
 from .disk.store import Store
-from .graph_entry import Entry, Kept, bypassed, packed, read
+from .graph_entry import Entry, Kept, bypassed, keep, read
 from .graph_key import NotKeyed, key_of, numbered
 
 
@@ -41,19 +39,12 @@ class Slot:
         """Keeps a compiled graph, if its target can write down its kernels and the disk takes it."""
         try:
             kernels = self.target.saved(compiled)
-            if kernels is None:
-                return False
-            content = packed(self.key, self.places, wrapper, kernels, summary)
-            self.kept_in.write(self.key, content)
-        except (
-            Refused,
-            OSError,
-        ) as reason:  # OSError: no file descriptor is left to write the kernels down by; they run all the same
+        except OSError as reason:  # no file descriptor is left to write them down by: they run all the same
             count("cache", f"refused: {reason}")
             return False
-        count("cache", "stored")
-        record(self.kept_in, self.key, content)
-        return True
+        if kernels is None:
+            return False
+        return keep(self.kept_in, self.key, self.places, wrapper, kernels, summary)
 
     def kept(self, nodes: int, subjects: tuple[str, ...], constants: tuple[torch.Tensor, ...]) -> Kept:
         """The serialized form of the graph, once it is stored here."""

@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bascule.runtime.kernels.elf_loader import ObjectCodeError
-from bascule.runtime.packages.container import PackageError, pack, unpack
-
-from ..dialect.interrupts import pass_on
 from ..options import Options
 from ..reporting.counters import count
 from ..reporting.graph_summary import Summary
 from ..targets.kernel_images import restored
 from .artifacts import record
 from .disk.directory import root
-from .disk.files import Refused
 from .disk.store import Store
+from .entries import opened, refusing, write
 
 if TYPE_CHECKING:
     from ..cudagraphs.serialized import KeptReplay
@@ -74,38 +70,32 @@ class Kept:
 
 def read(store: Store, key: str, places: Sequence[str], target: str, device: int | None) -> Entry | None:
     """The graph of `key`, or None; what happened is counted."""
-    try:
-        content = store.read(key)
-        if content is None:
+    with refusing("cache"):
+        found = opened(store, key)
+        if found is None:
             count("cache", "miss")
             return None
-        description, blobs = unpack(content)
-        if description["key"] != key:
-            raise PackageError("the entry of another graph")
+        description, blobs, content = found
         kernels = {name.removeprefix("kernels/"): blob for name, blob in blobs.items() if name.startswith("kernels/")}
         for name in kernels:
             if name.endswith(".json"):
                 kernels[name] = _placed(kernels[name].decode(), places).encode()
         wrapper = _placed(blobs["wrapper"].decode(), places)
         entry = Entry(wrapper, restored(target, device, kernels), Summary.from_json(description["summary"]))
-    except (Refused, PackageError, ObjectCodeError) as reason:
-        count("cache", f"refused: {reason}")
-        return None
-    except Exception as reason:  # what is no entry of ours, or what the driver does not take: the graph can be compiled
-        pass_on(reason)
-        count("cache", f"refused: {type(reason).__name__}: {reason}")
-        return None
-    count("cache", "hit")
-    record(store, key, content)
-    return entry
+        count("cache", "hit")
+        record(store, key, content)
+        return entry
+    return None
 
 
-def packed(key: str, places: Sequence[str], wrapper: str, kernels: Mapping[str, bytes], summary: Summary) -> bytes:
-    """An entry; texts among `kernels` have names that end in `.json`."""
+def keep(
+    store: Store, key: str, places: Sequence[str], wrapper: str, kernels: Mapping[str, bytes], summary: Summary
+) -> bool:
+    """Writes an entry, if the disk takes it; texts among `kernels` have names that end in `.json`."""
     blobs = {"wrapper": _marked(wrapper, places).encode()}
     for name, blob in kernels.items():
         blobs[f"kernels/{name}"] = _marked(blob.decode(), places).encode() if name.endswith(".json") else blob
-    return pack({"key": key, "summary": summary.to_json()}, blobs)
+    return write(store, key, {"summary": summary.to_json()}, blobs)
 
 
 def _placed(text: str, places: Sequence[str]) -> str:

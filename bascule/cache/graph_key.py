@@ -5,11 +5,8 @@ in it: they are numbered in the IR's text, and an entry keeps their numbers, so 
 and comments that name its own lines.
 """
 
-import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
-from hashlib import sha256
 from typing import Any
 
 import torch
@@ -20,22 +17,12 @@ from bascule.frontend.aot.graph_key import NotKeyed
 from ..dialect.mlir import ir
 from ..dialect.passes import Pass, Pipeline
 from ..options import Options
+from .keys import digest, seen
 from .versions import versions
 
 FORMAT = 1  # of entries, and of what a key covers
-# Options that do not change what is compiled, or that the pipeline's text or the IR shows.
-UNSEEN = (
-    "pipeline",
-    "on_error",
-    "dump",
-    "verify",
-    "cache",
-    "fallback",
-    "cudagraphs",
-    "cudagraph_shapes",
-    "cudagraph_bytes",
-    "profiler_mark_wrapper_call",
-)
+# Options that the pipeline's text or the IR shows, or that do not change what is compiled.
+UNSEEN = ("pipeline", "fallback", "cudagraphs", "profiler_mark_wrapper_call")
 _PLACE = re.compile(r'loc\("([^"]*)":(\d+):(\d+)(?: to :\d+)?\)')
 _UNSAFE = re.compile(r"[^\x20-\x7e]|['\"\\]")
 
@@ -64,9 +51,8 @@ def check_passes(pipeline: Pipeline) -> None:
 def key_of(text: str, gm: GraphModule, pipeline: Pipeline, options: Options, machine: Any) -> str:
     """The key of `gm`, imported as `text`. `machine`: what the target is, as JSON takes it."""
     check_passes(pipeline)
-    chosen = {name: value for name, value in asdict(options).items() if name not in UNSEEN and not callable(value)}
-    conditions = [FORMAT, str(pipeline), chosen, machine, versions(), sorted(set(_schemas(gm)))]
-    return sha256(f"{json.dumps(conditions, sort_keys=True, default=str)}\n{text}".encode()).hexdigest()
+    chosen = {name: value for name, value in seen(options, UNSEEN).items() if not callable(value)}
+    return digest([FORMAT, str(pipeline), chosen, machine, versions(), sorted(set(_schemas(gm)))], text)
 
 
 def _schemas(gm: GraphModule) -> Iterator[str]:

@@ -5,8 +5,7 @@ trace was given up, and Dynamo began again with some numbers as constants. A key
 happened is counted among `traces`: `hit`, `miss`, `stored`, `bypass: reason` and `refused: reason`. Nothing here needs a compiler.
 """
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -20,26 +19,23 @@ from bascule.frontend.aot.graph_key import NotKeyed, nodes_of
 from bascule.frontend.aot.restarts import Restart, restart
 from bascule.frontend.aot_runtime.tangents import with_memory
 from bascule.runtime.cudagraphs.recording import Direction
-from bascule.runtime.packages.container import PackageError, pack, unpack
 
 from ..compiled.compiled_graph import NotKept
 from ..cudagraphs.cudagraphify import Replays
-from ..dialect.interrupts import pass_on
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
 from .artifacts import record
 from .disk.directory import store_of
 from .disk.entry_paths import TRACES
-from .disk.files import Refused
+from .entries import opened, refusing, write
 from .graph_entry import bypassed
+from .keys import digest, seen
 from .trace_entry import EntryWriter, Lines, MissingGraph, TraceReader
 from .versions import versions
 
 FORMAT = 5  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
-# Options that change nothing of what is traced or compiled, or that leave this cache unused.
-UNSEEN = ("on_error", "dump", "verify", "cache", "cudagraph_shapes", "cudagraph_bytes")
 RAN = "pre_grad_custom_pass"  # has run on the graph that is looked up
 DIRECTIONS: dict[int, tuple[Direction, ...]] = {1: ("inference",), 2: ("forward", "backward")}
 
@@ -87,31 +83,26 @@ class Traces:
         nodes = list(nodes_of(gm))
         found = None
         try:
-            found = self._find(nodes, args, aot_config)
-            count("traces", "miss" if found is None else "hit")
+            with refusing("traces", Restart):
+                found = self._find(nodes, args, aot_config)
+                count("traces", "miss" if found is None else "hit")
         except Restart:
             count("traces", "hit")
             self.key = ""  # it is kept already
             raise
-        except (Refused, PackageError) as reason:
-            count("traces", f"refused: {reason}")
-        except Exception as reason:  # whatever restoring meets, the graph can be traced
-            pass_on(reason)
-            count("traces", f"refused: {type(reason).__name__}: {reason}")
         if found is None:
             self.lines = Lines(nodes, traces=self.replays is not None)
         return found
 
     def _key_of(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
-        options = {n: v for n, v in vars(self.options).items() if n not in UNSEEN and n != RAN}
+        options = seen(self.options, (RAN,))
         options |= {name: _uuid(value) for name, value in options.items() if callable(value)}
         if self.options.pipeline is not None:
             from ..pipelines import pipeline_for
             from .graph_key import check_passes
 
             check_passes(pipeline_for(self.options))
-        conditions = json.dumps([FORMAT, options, versions(), _gpus(args)], sort_keys=True)
-        return sha256(f"{conditions}\n{autograd_cache.key_text(gm, args, aot_config)}".encode()).hexdigest()
+        return digest([FORMAT, options, versions(), _gpus(args)], autograd_cache.key_text(gm, args, aot_config))
 
     @property
     def _file(self) -> str:
@@ -122,12 +113,10 @@ class Traces:
         if store is None:  # the caches were turned off since
             return None
         for self.variant in range(VARIANTS):
-            content = store.read(self._file)
-            if content is None:
+            entry = opened(store, self._file)
+            if entry is None:
                 return None
-            description, blobs = unpack(content)
-            if description["key"] != self._file:
-                raise PackageError("the entry of another trace")
+            description, blobs, content = entry
             if "restart" in description:
                 record(store, self._file, content)
                 restart(description["restart"])
@@ -165,24 +154,16 @@ class Traces:
         except NotKept as reason:
             self.refuse(str(reason))
             return
-        description = {"key": self._file, "guards": result.guards, "graphs": graphs}
-        self._write(pack(description, {"result": result.content, **writer.blobs}))
+        self._write({"guards": result.guards, "graphs": graphs}, {"result": result.content, **writer.blobs})
 
     def restarted(self, names: Sequence[str]) -> None:
         if self.key and names:
-            self._write(pack({"key": self._file, "restart": list(names)}, {}))
+            self._write({"restart": list(names)}, {})
 
-    def _write(self, content: bytes) -> None:
+    def _write(self, description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> None:
         store = store_of(TRACES)
-        if store is None:
-            return
-        try:
-            store.write(self._file, content)
-        except Refused as reason:
-            count("traces", f"refused: {reason}")
-            return
-        count("traces", "stored")
-        record(store, self._file, content)
+        if store is not None:
+            write(store, self._file, description, blobs)
 
 
 def _uuid(function: Any) -> str | None:
