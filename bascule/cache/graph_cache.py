@@ -18,7 +18,7 @@ from ..targets.base import Compiled, Target
 from .disk.directory import store_of
 from .disk.entry_paths import GRAPHS
 from .disk.store import Store
-from .graph_entry import Entry, Kept, bypassed, keep, read
+from .graph_entry import Entry, SerializedGraph, bypassed, keep, read
 from .graph_key import NotKeyed, key_of, numbered
 
 
@@ -46,9 +46,9 @@ class Slot:
             return False
         return keep(self.kept_in, self.key, self.places, wrapper, kernels, summary)
 
-    def kept(self, nodes: int, subjects: tuple[str, ...], constants: tuple[torch.Tensor, ...]) -> Kept:
+    def serialized(self, nodes: int, subjects: tuple[str, ...], constants: tuple[torch.Tensor, ...]) -> SerializedGraph:
         """The serialized form of the graph, once it is stored here."""
-        return Kept(self.key, self.places, self.target.name, self.target.index, nodes, subjects, constants)
+        return SerializedGraph(self.key, self.places, self.target.name, self.target.index, nodes, subjects, constants)
 
 
 def slot_for(gm: GraphModule, module: ir.Module, pipeline: Pipeline, options: Options, target: Target) -> Slot | None:

@@ -21,7 +21,7 @@ from .disk.store import Store
 from .entries import opened, refusing, write
 
 if TYPE_CHECKING:
-    from ..cudagraphs.serialized import KeptReplay
+    from ..cudagraphs.serialized import SerializedReplay
 
 _MARK = re.compile("\0(\\d+)\0")
 
@@ -49,7 +49,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SerializedGraph:
     """A compiled graph that is in the cache under `key`: what loading it takes that its entry does not hold.
 
     `places`: its source lines by number; `target` and `device`: see `restored`; `nodes`: of the FX graph;
@@ -64,7 +64,7 @@ class Kept:
     nodes: int
     subjects: Sequence[str]
     constants: Sequence[torch.Tensor]
-    replay: "KeptReplay | None" = None
+    replay: "SerializedReplay | None" = None
     tangents: Sequence[int] = ()
 
 

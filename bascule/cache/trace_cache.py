@@ -20,7 +20,7 @@ from bascule.frontend.aot.restarts import Restart, restart
 from bascule.frontend.aot_runtime.tangents import with_memory
 from bascule.runtime.cudagraphs.recording import Direction
 
-from ..compiled.compiled_graph import NotKept
+from ..compiled.compiled_graph import NotSerializable
 from ..cudagraphs.cudagraphify import Replays
 from ..options import Options
 from ..reporting.compile_record import Record
@@ -150,8 +150,8 @@ class Traces:
     def save(self, result: Result) -> None:
         writer = EntryWriter(self.lines)
         try:
-            graphs = [writer.graph(kept) for kept in result.keys]
-        except NotKept as reason:
+            graphs = [writer.graph(serialized) for serialized in result.keys]
+        except NotSerializable as reason:
             self.refuse(str(reason))
             return
         self._write({"guards": result.guards, "graphs": graphs}, {"result": result.content, **writer.blobs})

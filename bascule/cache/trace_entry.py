@@ -18,10 +18,10 @@ from bascule.runtime.cudagraphs.replayed import Replayed
 from bascule.runtime.memory.placed_constants import placed
 from bascule.runtime.packages.graph_loader import GraphReader
 
-from ..compiled.compiled_graph import NotKept
-from ..compiled.serialized import KeptChain, Writer
+from ..compiled.compiled_graph import NotSerializable
+from ..compiled.serialized import SerializedSplit, Writer
 from ..cudagraphs.cudagraphify import Replays
-from ..cudagraphs.serialized import KeptReplay
+from ..cudagraphs.serialized import SerializedReplay
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
@@ -29,7 +29,7 @@ from ..reporting.device_warnings import warn_about
 from ..reporting.graph_summary import count_summary
 from .disk.directory import store_of
 from .disk.entry_paths import GRAPHS
-from .graph_entry import Kept, read
+from .graph_entry import SerializedGraph, read
 
 
 class Lines:
@@ -50,26 +50,26 @@ class Lines:
         return self._numbers.get(location(text) or text.removesuffix(":0")) if found is None else found
 
 
-class EntryWriter(Writer[Kept]):
+class EntryWriter(Writer[SerializedGraph]):
     """Tells of the graphs of an entry."""
 
     def __init__(self, lines: Lines):
         super().__init__()
         self.lines = lines
 
-    def graph(self, kept: Kept | KeptChain) -> dict[str, Any]:
-        return {"nodes": kept.nodes, "tangents": list(kept.tangents)} | super().graph(kept)
+    def graph(self, serialized: SerializedGraph | SerializedSplit) -> dict[str, Any]:
+        return {"nodes": serialized.nodes, "tangents": list(serialized.tangents)} | super().graph(serialized)
 
-    def whole(self, kept: Kept) -> dict[str, Any]:
-        places = [self.lines.number(place) for place in kept.places]
+    def whole(self, serialized: SerializedGraph) -> dict[str, Any]:
+        places = [self.lines.number(place) for place in serialized.places]
         if None in places:
-            raise NotKept("a line of the source that no operator of the graph has")
-        told = {"key": kept.key, "places": places, "target": kept.target, "device": kept.device}
-        replay = kept.replay and kept.replay.told(self.lines.number)
+            raise NotSerializable("a line of the source that no operator of the graph has")
+        told = {"key": serialized.key, "places": places, "target": serialized.target, "device": serialized.device}
+        replay = serialized.replay and serialized.replay.told(self.lines.number)
         return told | {
-            "subjects": list(kept.subjects),
+            "subjects": list(serialized.subjects),
             "replay": replay,
-            "constants": [*map(self.tensor, kept.constants)],
+            "constants": [*map(self.tensor, serialized.constants)],
         }
 
     def line(self, place: str) -> int | None:
@@ -125,7 +125,7 @@ class TraceReader(GraphReader):
         self.records.append(record)
         if self.replays is None or told["replay"] is None:
             return call
-        replay = KeptReplay.of(told["replay"], name, self._direction, self.nodes, constants)
+        replay = SerializedReplay.of(told["replay"], name, self._direction, self.nodes, constants)
         call = self.replays.restored(call, replay, self._direction, record)
         self._replayed |= isinstance(call, Replayed)
         return call

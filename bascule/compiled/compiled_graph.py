@@ -9,23 +9,24 @@ import torch
 from bascule.runtime.boxed import Boxed, boxed
 
 
-class NotKept(Exception):
-    """Why what a graph came to is not kept."""
+class NotSerializable(Exception):
+    """Why a compiled graph has no serialized form."""
 
 
-_UNKNOWN = NotKept("a graph that was not compiled, or that the disk cache does not take")
+_UNKNOWN = NotSerializable("a graph that was not compiled, or that the disk cache does not take")
 
 
 @dataclass(eq=False)
 class CompiledGraph:
     """`call` runs it, with the boxed calling convention; so does this object, which who calls often takes it out of.
 
-    `kept`: as what the disk cache, or a package, has it or will have it (`KeptChain`, or a whole one); or why it does not. `constants`: the
-    tensors that it holds, where they lie. `finish`: where machine code is still made, waits for that and returns what runs without a wait.
+    `serialized`: its form in the disk cache or in a package, now or once it is there (`SerializedSplit`, or a whole one's); or why it has none.
+    `constants`: the tensors that it holds, where they lie. `finish`: where machine code is still made, waits for that and returns what runs
+    without a wait.
     """
 
     call: Boxed
-    kept: Any = field(default=_UNKNOWN, repr=False)
+    serialized: Any = field(default=_UNKNOWN, repr=False)
     constants: Sequence[torch.Tensor] = field(default=(), repr=False)
     finish: Callable[[], Boxed] | None = None
 
@@ -36,11 +37,11 @@ class CompiledGraph:
         return self.call(args)
 
     def finished(self) -> Boxed:
-        """The bare function, once all machine code is there; waits for that."""
+        """Waits for all its machine code, and returns what runs it then."""
         return self.call if self.finish is None else self.finish()
 
     def entry(self) -> Any:
-        """Its form in the cache. Raises `NotKept`."""
-        if isinstance(self.kept, NotKept):
-            raise self.kept
-        return self.kept
+        """Its serialized form. Raises `NotSerializable`."""
+        if isinstance(self.serialized, NotSerializable):
+            raise self.serialized
+        return self.serialized

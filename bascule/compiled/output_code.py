@@ -14,7 +14,7 @@ from bascule.runtime.boxed import boxed
 from .compiled_graph import CompiledGraph
 
 
-class _NotKept:
+class _NoKey:
     """The key of a graph that is not cached: none, also to who asks whether it has the attribute, as PyTorch 2.11 does."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -27,7 +27,7 @@ class CompiledFxGraph(OutputCode):
     `kept`: under what the disk cache has it, for `frontend/aot/autograd_cache.py`; without it AOTAutograd's results are not kept.
     """
 
-    _fx_graph_cache_key = _NotKept()
+    _fx_graph_cache_key = _NoKey()
 
     def __init__(self, graph: CompiledGraph, kept: Any = None):
         self.call, self.finished = graph.call, graph.finished

@@ -11,33 +11,33 @@ from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
 from bascule.runtime.modules.split_graph import path_of
 
-from .compiled_graph import NotKept
+from .compiled_graph import NotSerializable
 
-Whole = TypeVar("Whole")  # a compiled graph that is not in parts, as it is kept
+Whole = TypeVar("Whole")  # a compiled graph that is not in parts, serialized
 # Higher-order operators that find what they call by a number of this process.
 _NUMBERED = "triton_kernel_wrapper"
 
 
 @dataclass(frozen=True)
-class KeptConstant:
+class SerializedConstant:
     """A constant that a split wrapper calls or holds. `kind`: a role of a compiled `graph` (`ROLES`), or "tensor", "operator", "function"."""
 
     kind: str
     name: str = ""  # of the graph among those of the chain
     settings: Mapping[str, Any] = field(default_factory=dict)
-    graph: Any = None  # `KeptChain`, or a whole one
+    graph: Any = None  # `SerializedSplit`, or a whole one
     tensor: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
-class KeptChain:
+class SerializedSplit:
     """`source` without the user's lines, which are `locations`: number of a line -> the user's; `constants`: in its order; `nodes`: of the FX
     graph; `tangents`: numbers of a backward's inputs that are gradients."""
 
     source: str
     locations: Mapping[int, str]
     cuts: Sequence[Cut]
-    constants: Sequence[KeptConstant]
+    constants: Sequence[SerializedConstant]
     nodes: int
     tangents: Sequence[int] = ()
 
@@ -48,12 +48,12 @@ class Writer(ABC, Generic[Whole]):
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
 
-    def graph(self, kept: Whole | KeptChain) -> dict[str, Any]:
-        """Raises `NotKept`."""
-        return self._chain(kept) if isinstance(kept, KeptChain) else self.whole(kept)
+    def graph(self, serialized: Whole | SerializedSplit) -> dict[str, Any]:
+        """Raises `NotSerializable`."""
+        return self._chain(serialized) if isinstance(serialized, SerializedSplit) else self.whole(serialized)
 
     @abstractmethod
-    def whole(self, kept: Whole) -> dict[str, Any]: ...
+    def whole(self, serialized: Whole) -> dict[str, Any]: ...
 
     @abstractmethod
     def line(self, place: str) -> int | str | None:
@@ -64,13 +64,13 @@ class Writer(ABC, Generic[Whole]):
         self.blobs[name] = bytes_of(value)
         return told_of(value) | {"blob": name}
 
-    def _chain(self, kept: KeptChain) -> dict[str, Any]:
-        cuts = [[cut.operator, cut.reason, cut.location and self.line(cut.location)] for cut in kept.cuts]
-        locations = [[line, self.line(place)] for line, place in kept.locations.items()]
-        constants = [self._constant(x) for x in kept.constants]
-        return {"chain": kept.source, "locations": locations, "cuts": cuts, "constants": constants}
+    def _chain(self, serialized: SerializedSplit) -> dict[str, Any]:
+        cuts = [[cut.operator, cut.reason, cut.location and self.line(cut.location)] for cut in serialized.cuts]
+        locations = [[line, self.line(place)] for line, place in serialized.locations.items()]
+        constants = [self._constant(x) for x in serialized.constants]
+        return {"chain": serialized.source, "locations": locations, "cuts": cuts, "constants": constants}
 
-    def _constant(self, constant: KeptConstant) -> dict[str, Any]:
+    def _constant(self, constant: SerializedConstant) -> dict[str, Any]:
         told = {"kind": constant.kind, "name": constant.name, "settings": dict(constant.settings)}
         if constant.graph is not None:
             told["graph"] = self.graph(constant.graph)
@@ -79,12 +79,12 @@ class Writer(ABC, Generic[Whole]):
         return told
 
 
-def kept_object(value: Any, *, called: bool) -> KeptConstant:
-    """A constant that is no compiled graph. Raises `NotKept` for one that another process may have otherwise."""
+def serialized_object(value: Any, *, called: bool) -> SerializedConstant:
+    """A constant that is no compiled graph. Raises `NotSerializable` for one that another process may have otherwise."""
     if isinstance(value, torch._ops.HigherOrderOperator):
         if value.name().startswith(_NUMBERED):
-            raise NotKept("a Triton kernel of the user's, which goes by a number of the process")
-        return KeptConstant("operator", settings={"name": value.name(), "called": called})
+            raise NotSerializable("a Triton kernel of the user's, which goes by a number of the process")
+        return SerializedConstant("operator", settings={"name": value.name(), "called": called})
     if isinstance(value, torch.Tensor):
         if (
             type(value) is not torch.Tensor
@@ -92,13 +92,13 @@ def kept_object(value: Any, *, called: bool) -> KeptConstant:
             or value.is_quantized
             or value.requires_grad
         ):
-            raise NotKept("a graph in parts that holds a tensor with more to it than its elements")
-        return KeptConstant("tensor", tensor=value)
+            raise NotSerializable("a graph in parts that holds a tensor with more to it than its elements")
+        return SerializedConstant("tensor", tensor=value)
     if isinstance(value, torch.fx.GraphModule):
-        raise NotKept("an operator that is given a graph as it is")
+        raise NotSerializable("an operator that is given a graph as it is")
     path = path_of(value)
     if path is None:
-        raise NotKept(
+        raise NotSerializable(
             f"a graph in parts that holds an object of type {type(value).__module__}.{type(value).__qualname__}"
         )
-    return KeptConstant("function", settings=dict(zip(("module", "name"), path)))
+    return SerializedConstant("function", settings=dict(zip(("module", "name"), path)))

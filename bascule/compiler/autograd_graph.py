@@ -16,7 +16,7 @@ from bascule.frontend.fx_passes.conv_bias import peel_biases
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.recording import Direction
 
-from ..compiled.compiled_graph import CompiledGraph, NotKept
+from ..compiled.compiled_graph import CompiledGraph, NotSerializable
 from ..cudagraphs.cudagraphify import Replays
 from ..options import Options
 from ..reporting.compile_record import Record
@@ -100,6 +100,8 @@ def _marked(call: Boxed, name: str) -> Boxed:
 
 
 def _given_memory(graph: CompiledGraph, tangents: Sequence[int]) -> CompiledGraph:
-    kept = graph.kept if isinstance(graph.kept, NotKept) else replace(graph.kept, tangents=tangents)
+    serialized = graph.serialized
+    if not isinstance(serialized, NotSerializable):
+        serialized = replace(serialized, tangents=tangents)
     finish = None if graph.finish is None else lambda: with_memory(graph.finished(), tangents)
-    return replace(graph, call=with_memory(graph.call, tangents), kept=kept, finish=finish)
+    return replace(graph, call=with_memory(graph.call, tangents), serialized=serialized, finish=finish)

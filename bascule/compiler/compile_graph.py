@@ -151,8 +151,8 @@ def _compiled(way: _Way) -> CompiledGraph:
         record.summary, record.wrapper = entry.summary, entry.wrapper
         with record.stage("load"):
             constants = placed(imported.constants, placement.device)
-            kept = slot.kept(record.nodes, record.subjects, imported.constants)
-            return CompiledGraph(load(entry.wrapper, entry.kernels, constants), kept, constants)
+            serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
+            return CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
     way.pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
     if options.pipeline is not None:  # the default one ends there
         require_program(imported.module)
@@ -178,7 +178,7 @@ def _compiled(way: _Way) -> CompiledGraph:
         later, stored = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish)), True  # once it is finished
         graph = CompiledGraph(later, constants=constants, finish=later.finished)
     if slot is not None and stored:
-        graph.kept = slot.kept(record.nodes, record.subjects, imported.constants)
+        graph.serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
     return graph
 
 

@@ -21,9 +21,9 @@ from bascule.runtime.modules.higher_order import below_autograd
 from bascule.runtime.modules.split_graph import ROLES, chained, located
 
 from ..aliasing.loop_bodies import LOOPS, give_each_element_its_place
-from ..compiled.compiled_graph import CompiledGraph, NotKept
+from ..compiled.compiled_graph import CompiledGraph, NotSerializable
 from ..compiled.deferred import FinishedAtFirstCall
-from ..compiled.serialized import KeptChain, KeptConstant, kept_object
+from ..compiled.serialized import SerializedConstant, SerializedSplit, serialized_object
 from ..errors import UnsupportedError
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
@@ -119,9 +119,9 @@ def _chain(
                 constants.append(below_autograd(needed.operator))
             case _:
                 constants.append(needed)
-    run, kept = chained(record.wrapper, constants, file=file), _kept(chain, given, record)
+    run, serialized = chained(record.wrapper, constants, file=file), _serialized(chain, given, record)
     later = _all_finished(run, given)
-    return CompiledGraph(run, kept) if later is None else CompiledGraph(later, kept, finish=later.finished)
+    return CompiledGraph(run, serialized) if later is None else CompiledGraph(later, serialized, finish=later.finished)
 
 
 def _all_finished(run: Boxed, given: Sequence[Any]) -> FinishedAtFirstCall | None:
@@ -146,25 +146,25 @@ class _InRole:
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def kept(self) -> KeptConstant:
-        return KeptConstant(self.role, self.name, self.settings, graph=self.graph.entry())
+    def serialized(self) -> SerializedConstant:
+        return SerializedConstant(self.role, self.name, self.settings, graph=self.graph.entry())
 
 
-def _kept(chain: Chain, given: Sequence[Any], record: Record) -> KeptChain | NotKept:
+def _serialized(chain: Chain, given: Sequence[Any], record: Record) -> SerializedSplit | NotSerializable:
     """Serializes the split wrapper for the disk cache; or tells why it cannot."""
     constants = []
     try:
         for needed in given:
             match needed:
                 case _InRole():
-                    constants.append(needed.kept())
+                    constants.append(needed.serialized())
                 case Called():
-                    constants.append(kept_object(needed.operator, called=True))
+                    constants.append(serialized_object(needed.operator, called=True))
                 case _:
-                    constants.append(kept_object(needed, called=False))
-    except NotKept as reason:
+                    constants.append(serialized_object(needed, called=False))
+    except NotSerializable as reason:
         return reason
-    return KeptChain(chain.source.text(), chain.source.locations, record.cuts, constants, record.nodes)
+    return SerializedSplit(chain.source.text(), chain.source.locations, record.cuts, constants, record.nodes)
 
 
 def _body(gm: torch.fx.GraphModule, name: str, compile_body: CompileBody) -> _InRole:

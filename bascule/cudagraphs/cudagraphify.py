@@ -16,7 +16,7 @@ from bascule.runtime.boxed import Boxed
 from bascule.runtime.cudagraphs.recording import Direction, Limits, Recorder, Recording
 from bascule.runtime.cudagraphs.replayed import Replayed, telling_backward
 
-from ..compiled.compiled_graph import CompiledGraph, NotKept
+from ..compiled.compiled_graph import CompiledGraph, NotSerializable
 from ..options import Options
 from ..reporting.compile_record import UNREPLAYED, Record
 from ..reporting.counters import count
@@ -24,7 +24,7 @@ from ..reporting.pool import Pool
 from .capture_plan import Refusal, devices_of, mark, mark_gradients, outputs_of, placeholders, recording_of
 from .messages import ReplayReport, replay_text, user_name, warn
 from .pool_size import pool_of
-from .serialized import KeptReplay
+from .serialized import SerializedReplay
 from .unsafe_operators import unrecordable
 
 UNFOLLOWED = Refusal("its forward is not replayed")
@@ -99,9 +99,9 @@ class Replays:
         """For the same graphs, of which nothing is replayed yet."""
         return replace(self, forward=ForwardDevice(), saved=set())
 
-    def restored(self, call: Boxed, kept: KeptReplay, direction: Direction, record: Record) -> Boxed:
-        """`call`, a graph or a part of one that was compiled elsewhere, as `kept` says; to be asked for the forward first. `record` is told."""
-        found = kept.what
+    def restored(self, call: Boxed, serialized: SerializedReplay, direction: Direction, record: Record) -> Boxed:
+        """`call`, a graph or a subgraph that was compiled elsewhere, as `serialized` says; to be asked for the forward first. `record` is told."""
+        found = serialized.what
         if isinstance(found, Recording):
             reason = self.trees().unavailable()
             if direction == "backward" and self.forward.value is None:
@@ -109,8 +109,8 @@ class Replays:
             elif reason is not None:
                 found = Refusal(reason)
         if isinstance(found, Recording):
-            assert kept.pool is not None
-            return self.replayed(call, found, kept.pool, record)
+            assert serialized.pool is not None
+            return self.replayed(call, found, serialized.pool, record)
         self.told_of(found, record)
         return call
 
@@ -171,7 +171,7 @@ class Replay:
 
     def of(self, graph: CompiledGraph, gm: torch.fx.GraphModule, record: Record) -> CompiledGraph:
         """`graph`, the compiled `gm`, replayed; as it is, after one warning, where that cannot be."""
-        what, kept = self._recording(graph, gm, record), graph.kept
+        what, serialized = self._recording(graph, gm, record), graph.serialized
         if isinstance(what, Recording):
             self.replayed += 1
             made = {x.name for x in outputs_of(gm.graph) if isinstance(x, torch.fx.Node)}
@@ -180,16 +180,18 @@ class Replay:
                 self.shared.saved |= {x.name for n, x in enumerate(placeholders(gm.graph)) if n in what.static}
             pool = pool_of(what, gm, record.summary)
             replayed = self.shared.replayed(graph.call, what, pool, record, partial(self._refused, graph, record, made))
-            if not isinstance(kept, NotKept):
-                kept = replace(kept, replay=KeptReplay(what, pool))
-            return replace(graph, call=replayed, kept=kept, finish=None)
+            if not isinstance(serialized, NotSerializable):
+                serialized = replace(serialized, replay=SerializedReplay(what, pool))
+            return replace(graph, call=replayed, serialized=serialized, finish=None)
         if what is None:
             return graph
         self.shared.told_of(what, record)
-        if isinstance(kept, NotKept):
+        if isinstance(serialized, NotSerializable):
             return graph
         here = self.recorder.unavailable() is not None  # what only this process cannot do is no part of what is kept
-        return replace(graph, kept=NotKept(_HERE) if here else replace(kept, replay=KeptReplay(what)))
+        return replace(
+            graph, serialized=NotSerializable(_HERE) if here else replace(serialized, replay=SerializedReplay(what))
+        )
 
     def _refused(self, graph: CompiledGraph, record: Record, made: set[str]) -> str | None:
         """Why `graph` is not recorded after all: its kernels have been compiled while PyTorch went on. `made`: names of what it returns."""

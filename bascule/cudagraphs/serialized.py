@@ -22,7 +22,7 @@ _NUMBERS = ("static", "written", "host", "sized", "integers")  # fields of a rec
 
 
 @dataclass(frozen=True)
-class KeptReplay:
+class SerializedReplay:
     """How a graph is recorded, or why it is not; `pool`: the memory that its recording takes."""
 
     what: Recording | Refusal
@@ -51,7 +51,7 @@ class KeptReplay:
     @staticmethod
     def of(
         told: dict[str, Any], name: str, direction: Direction, nodes: Sequence[Node], constants: Sequence[torch.Tensor]
-    ) -> "KeptReplay":
+    ) -> "SerializedReplay":
         """Makes the object that `told` describes, for the graph `name`, which holds `constants`; `nodes`: those of Dynamo's graph here."""
 
         def trace(number: int | None) -> str | None:
@@ -61,7 +61,7 @@ class KeptReplay:
             return None if number is None else location_of(nodes[number])
 
         if "reason" in told:
-            return KeptReplay(Refusal(told["reason"], place(told["place"]), told["hint"]))
+            return SerializedReplay(Refusal(told["reason"], place(told["place"]), told["hint"]))
         recording = Recording(
             name=name,
             device=told["device"],
@@ -72,4 +72,4 @@ class KeptReplay:
             constants=tuple(constants),
             **{field: tuple(told["numbers"][field]) for field in _NUMBERS},
         )
-        return KeptReplay(recording, Pool(**told["pool"]))
+        return SerializedReplay(recording, Pool(**told["pool"]))

@@ -15,7 +15,7 @@ from bascule.frontend.fx_passes.seed_bodies import seed_bodies
 
 from ..aliasing.untracked_writes import run_as_eager
 from ..cache.trace_cache import Traces, unused
-from ..compiled.compiled_graph import NotKept
+from ..compiled.compiled_graph import NotSerializable
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.custom_passes import apply, partition
 from ..compiler.gc_pause import collections_paused
@@ -114,7 +114,7 @@ def _compile_or_load(
         graph = compile_direction(name, options, on_record, gm, example_inputs, replays=replays, **direction)
         try:
             return CompiledFxGraph(graph, graph.entry())
-        except NotKept as reason:
+        except NotSerializable as reason:
             traces.refuse(str(reason))
             return CompiledFxGraph(graph)
 

@@ -9,8 +9,8 @@ import torch
 from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import to_python
 
-from ..compiled.compiled_graph import CompiledGraph, NotKept
-from ..compiled.serialized import KeptChain, Writer
+from ..compiled.compiled_graph import CompiledGraph, NotSerializable
+from ..compiled.serialized import SerializedSplit, Writer
 from ..compiler.compile_graph import checks_of
 from ..compiler.whole_or_split import whole_or_split
 from ..dialect.ir import context
@@ -39,12 +39,16 @@ class PackageWriter(Writer[PackagedGraph]):
         super().__init__()
         self.devices: set[torch.device] = set()
 
-    def whole(self, kept: PackagedGraph) -> dict[str, Any]:
+    def whole(self, serialized: PackagedGraph) -> dict[str, Any]:
         folder = f"graphs/{len(self.blobs)}"
-        self.devices.add(kept.device)
-        self.blobs[f"{folder}/wrapper"] = kept.wrapper.encode()
-        self.blobs |= {f"{folder}/kernels/{name}": blob for name, blob in kept.kernels.items()}
-        return {"folder": folder, "device": str(kept.device), "constants": [*map(self.tensor, kept.constants)]}
+        self.devices.add(serialized.device)
+        self.blobs[f"{folder}/wrapper"] = serialized.wrapper.encode()
+        self.blobs |= {f"{folder}/kernels/{name}": blob for name, blob in serialized.kernels.items()}
+        return {
+            "folder": folder,
+            "device": str(serialized.device),
+            "constants": [*map(self.tensor, serialized.constants)],
+        }
 
     def line(self, place: str) -> str:
         return place
@@ -57,7 +61,7 @@ def _never_called(args: list[Any]) -> NoReturn:
 
 def packaged(
     gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options, name: str = "program"
-) -> PackagedGraph | KeptChain:
+) -> PackagedGraph | SerializedSplit:
     """`gm` compiled, in parts where `compile_graph` would. `inputs`: the fake value of each placeholder. Raises `UnsupportedError` for a graph
     that calls what is only known to this process."""
     record = Record(name, options, nodes=len(gm.graph.nodes))
@@ -73,13 +77,13 @@ def packaged(
         return CompiledGraph(_never_called, _whole(gm, inputs, options, record))
 
     compiled, _ = whole_or_split(gm, options, record, compile_whole, compile_part, compile_body)
-    return _kept(compiled, record)
+    return _serialized(compiled, record)
 
 
-def _kept(graph: CompiledGraph, record: Record) -> Any:
+def _serialized(graph: CompiledGraph, record: Record) -> Any:
     try:
         return graph.entry()
-    except NotKept as reason:
+    except NotSerializable as reason:
         cut = record.cuts[0]
         hint = "a package holds compiled graphs, tensors, and operators and functions of PyTorch by name; torch.library makes operators"
         raise UnsupportedError(

@@ -18,8 +18,8 @@ from torch.nn.attention.flex_attention import flex_attention
 
 import bascule
 from bascule.cache.trace_entry import EntryWriter, Lines
-from bascule.compiled.compiled_graph import CompiledGraph, NotKept
-from bascule.compiled.serialized import KeptChain, KeptConstant, kept_object
+from bascule.compiled.compiled_graph import CompiledGraph, NotSerializable
+from bascule.compiled.serialized import SerializedConstant, SerializedSplit, serialized_object
 from bascule.errors import FallbackWarning
 from tests.cache.cached_calls import entries, opened, resigned, run
 
@@ -257,22 +257,22 @@ def test_what_another_process_may_have_otherwise_is_not_kept():
         counted: "an object of type builtins.function",
     }
     for value, reason in refused.items():
-        with pytest.raises(NotKept, match=reason):
-            kept_object(value, called=False)
+        with pytest.raises(NotSerializable, match=reason):
+            serialized_object(value, called=False)
     assert path_of(torch.sym_max) == ("torch", "sym_max") and path_of(counted) is None
     assert path_of(torch.nn.Linear(1, 1).forward) is None
-    with pytest.raises(NotKept, match="not compiled"):
+    with pytest.raises(NotSerializable, match="not compiled"):
         CompiledGraph(lambda args: args).entry()
 
 
 def test_one_graph_that_is_not_kept_is_the_reason_for_all(folder):
-    chain = KeptChain("", {}, [], [KeptConstant("part", graph=None, tensor=torch.ones(2))], 1)
+    chain = SerializedSplit("", {}, [], [SerializedConstant("part", graph=None, tensor=torch.ones(2))], 1)
     told = EntryWriter(Lines([], traces=False)).graph(chain)
     assert told["constants"][0]["tensor"]["sizes"] == [2]
     reason = "a part cannot be kept"
 
-    with pytest.raises(NotKept, match=reason):
-        CompiledGraph(lambda args: args, NotKept(reason)).entry()
+    with pytest.raises(NotSerializable, match=reason):
+        CompiledGraph(lambda args: args, NotSerializable(reason)).entry()
 
 
 def test_a_part_that_is_not_compiled_is_a_bypass_with_its_reason(folder, monkeypatch):

@@ -10,7 +10,7 @@ from bascule.runtime.cudagraphs.recording import Recording
 import bascule
 from bascule.cudagraphs.capture_plan import Refusal
 from bascule.cudagraphs.cudagraphify import UNFOLLOWED, Replays
-from bascule.cudagraphs.serialized import KeptReplay
+from bascule.cudagraphs.serialized import SerializedReplay
 from bascule.errors import ReplayWarning
 from bascule.options import make_options
 from bascule.reporting.compile_record import Record
@@ -215,17 +215,17 @@ def record():
 
 
 @pytest.mark.parametrize(
-    "kept", [KeptReplay(RECORDING, Pool("8 * s0", 1, 2)), KeptReplay(Refusal("it writes", None, "do not"))]
+    "kept", [SerializedReplay(RECORDING, Pool("8 * s0", 1, 2)), SerializedReplay(Refusal("it writes", None, "do not"))]
 )
 def test_written_down_and_read(kept):
-    assert KeptReplay.of(kept.told(lambda line: None), "g", "forward", [], ()) == kept
+    assert SerializedReplay.of(kept.told(lambda line: None), "g", "forward", [], ()) == kept
 
 
 def test_a_loaded_backward_that_is_not_replayed_tells_the_tree(on_cpu):
     for followed in (True, False):
         replays = replace(Replays(make_options("reduce-overhead")), recorder=on_cpu)
         if followed:
-            replays.restored(lambda args: args, KeptReplay(RECORDING, Pool("0", 0, 0)), "forward", record())
+            replays.restored(lambda args: args, SerializedReplay(RECORDING, Pool("0", 0, 0)), "forward", record())
         assert replays.followed(lambda args: args, "backward", replayed=False)([1]) == [1]
         assert on_cpu.told == [1]
         assert replays.followed(list, "backward", replayed=True) is list
@@ -235,7 +235,7 @@ def test_a_loaded_backward_that_is_not_replayed_tells_the_tree(on_cpu):
 
 def test_a_loaded_backward_needs_its_forward_replayed(on_cpu):
     """Tensors that the forward saved lie at other addresses each time else."""
-    backward = KeptReplay(replace(RECORDING, direction="backward"), Pool("0", 0, 0))
+    backward = SerializedReplay(replace(RECORDING, direction="backward"), Pool("0", 0, 0))
     replays, told = replace(Replays(make_options("reduce-overhead")), recorder=on_cpu), record()
     assert replays.restored(list, backward, "backward", told) is list
     assert told.replay == f"not replayed: {UNFOLLOWED}"
