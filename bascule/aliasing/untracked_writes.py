@@ -17,8 +17,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
-from bascule.frontend.aot.compile_autograd import with_values
-from bascule.frontend.aot.retrace import writes_to
+from bascule.frontend.aot.retrace import with_values, writes_to
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.fx.storages import storage, unwrapped
 

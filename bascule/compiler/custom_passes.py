@@ -19,11 +19,11 @@ from torch._inductor import custom_graph_pass
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Graph, GraphModule, Node
 
-from bascule.frontend.aot.compile_autograd import min_cut
 from bascule.frontend.aot.retrace import functional
 from bascule.frontend.fx.node_values import calls_of, complete_values
 from bascule.frontend.fx.output_strides import promised_strides, restore_strides
 from bascule.frontend.graph_split.split_point import called_by
+from bascule.frontend.partitioner.min_cut import min_cut
 
 from ..dialect.interrupts import pass_on
 from ..errors import UserError

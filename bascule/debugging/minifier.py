@@ -19,7 +19,7 @@ from torch._dynamo.debug_utils import minifier_dir
 from torch._functorch.fx_minifier import minifier
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
-from bascule.frontend.aot.compile_autograd import with_values
+from bascule.frontend.aot.retrace import with_values
 from bascule.runtime.boxed import boxed
 from bascule.runtime.cudagraphs.recording import Direction
 

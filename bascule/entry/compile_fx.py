@@ -8,15 +8,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from bascule.frontend.aot.compile_autograd import (
-    compile_eagerly,
-    compile_with_autograd,
-    decomposed,
-    exported_pytree,
-    with_values,
-)
+from bascule.frontend.aot.compile_autograd import compile_eagerly, compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
-from bascule.frontend.aot.retrace import functional
+from bascule.frontend.aot.retrace import decomposed, exported_pytree, functional, with_values
 from bascule.frontend.freezing.weight_inputs import weight_inputs
 
 from ..aliasing.untracked_writes import run_as_eager

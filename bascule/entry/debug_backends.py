@@ -18,9 +18,10 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot.compile_autograd import compile_with_autograd, min_cut
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import ImportedGraph, import_graph
+from bascule.frontend.partitioner.min_cut import min_cut
 from bascule.runtime.boxed import Boxed, boxed
 
 from ..compiled.compiled_graph import CompiledGraph

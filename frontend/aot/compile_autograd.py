@@ -4,43 +4,28 @@ The private modules of PyTorch that a backend needs for this are named here and 
 Checked on torch 2.13.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
-from unittest.mock import patch
 
 import torch
 from torch._dynamo import disable
 from torch._dynamo.utils import GmWrapper, counters, flatten_graph_inputs
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
-from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.graph import CodeGen, _PyTreeCodeGen
-from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-from torch.fx.traceback import preserve_node_meta
 
-from ..aot_runtime.direct_calls import called_directly, made, making
+from ..aot_runtime.direct_calls import Made, called_directly, made, making
 from ..aot_runtime.python_random import with_drawn_numbers
 from ..fx.boxed import Boxed
-from ..fx.trace_context import context_at_hand, context_for, fake_mode_of, hint, tracing
+from ..fx.trace_context import TracingContext, context_at_hand, context_for, hint, tracing
 from ..fx_passes.attention_masks import simplify_masks
-from ..fx_passes.batch_norm import open_batch_norms
-from ..fx_passes.conv_bias import peel_biases
-from ..fx_passes.cse import merge_equal_nodes
-from ..fx_passes.narrow_pool_indices import narrow_pooling_indices
-from ..fx_passes.normalize_joint import drop_copies, drop_unused_operands, expand_repeats
 from ..fx_passes.pad_mm import pad_products
-from ..fx_passes.seed_dropout import seed_dropouts
-from ..partitioner.min_cut import composites_fused
-from ..partitioner.recompute_activation_masks import recompute_masks
-from ..partitioner.save_calls import save_seen_calls
-from ..partitioner.save_extrema import save_extremes
-from ..torch_patches.custom_op_gradients import mark_operators, opaque_gradients, register_fake
+from ..partitioner.min_cut import min_cut
+from ..torch_patches.custom_op_gradients import opaque_gradients
 from ..torch_patches.dense_tangents import dense_tangents
 from ..torch_patches.dynamo_skip_files import keep_untraced
-from ..torch_patches.higher_order_effects import body_effects, keep_in_forward
+from ..torch_patches.higher_order_effects import body_effects
 from ..torch_patches.lazy_size_proxies import size_proxies_on_demand
 from ..torch_patches.multilabel_margin_loss import multilabel_margins_right
 from ..torch_patches.skip_graph_text import unread_graphs_unwritten
@@ -59,41 +44,6 @@ class GraphCompiler(Protocol):
     def __call__(
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool, is_inference: bool
     ) -> Boxed: ...
-
-
-def min_cut(
-    joint: torch.fx.GraphModule,
-    inputs: Any,
-    *,
-    seeded: bool = True,
-    split: Callable[..., tuple[torch.fx.GraphModule, torch.fx.GraphModule]] = min_cut_rematerialization_partition,
-    **kwargs: Any,
-) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
-    """A joint graph split into forward and backward by the min-cut partitioner, or `split`, after `merge_equal_nodes` in place of its own
-    pass.
-
-    Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
-    added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds (if
-    `seeded`), so that what is saved is what both sides read. What a gradient looks for an extreme in is saved, and what calls give that
-    others see.
-    """
-    keep_in_forward(joint.graph)
-    drop_copies(joint.graph)
-    drop_unused_operands(joint.graph)
-    expand_repeats(joint.graph)
-    open_batch_norms(joint.graph)
-    merge_equal_nodes(joint.graph)
-    pad_products(joint.graph)
-    narrow_pooling_indices(joint.graph)
-    peel_biases(joint.graph)
-    recompute_masks(joint.graph)
-    save_extremes(joint.graph)
-    save_seen_calls(joint.graph)
-    if seeded:
-        seed_dropouts(joint.graph)
-    mark_operators(joint.graph)
-    with functorch_config.patch(cse=False), composites_fused():
-        return split(joint, inputs, **kwargs)
 
 
 def compile_with_autograd(
@@ -128,26 +78,32 @@ def compile_with_autograd(
     given = with_drawn_numbers(gm)
     if isinstance(gm, torch.fx.GraphModule):
         simplify_masks(gm)
-    forward = partial(compiler, is_backward=False, is_inference=False)
-
-    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
-        if functorch_config.functionalize_rng_ops:  # the state of the generator is among them twice
-            example_inputs = example_inputs[: len(gm.graph.find_nodes(op="placeholder"))]
-        pad_products(gm.graph)
-        compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
-        made(context.fw_metadata, compiled)
-        return compiled
-
-    def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
-        _mark_dying_inputs(gm)
-        # It runs when autograd first needs it, maybe inside a function that Dynamo (compiled autograd) is tracing:
-        # neither the compiler nor what it makes is to be traced.
-        make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
-        return disable(make(gm, example_inputs), reason="a compiled backward")
-
     context = context_for(example_inputs)
+    forward = partial(compiler, is_backward=False, is_inference=False)
     # By which DDP's optimizer knows that the first call can be with fake tensors.
     counters["aot_autograd"]["total"] += 1
+    with _traced_for(context, lookup) as found:
+        compiled = aot_module_simplified(
+            gm,
+            example_inputs,
+            fw_compiler=forward if lookup is None else serializable(forward),
+            bw_compiler=_backward_compiler(compiler),
+            inference_compiler=_inference_compiler(compiler, context),
+            partition_fn=partition,
+            decompositions=decompositions,
+            keep_inference_input_mutations=True,
+            ignore_shape_env=ignore_shape_env,
+        )
+        if not isinstance(gm, GmWrapper):  # which takes its inputs as a list
+            # Where AOTAutograd itself answers the first call with fake tensors (DDP's), it has to have it.
+            compiled = called_directly(compiled, found, None if context.fakify_first_call else gm.forward)
+    counters["aot_autograd"]["ok"] += 1
+    return disable(given(compiled), reason="a compiled graph")
+
+
+@contextmanager
+def _traced_for(context: TracingContext, lookup: Lookup | None) -> Iterator[Made]:
+    """The state in which AOTAutograd traces a graph: with what is changed in PyTorch meanwhile. Gives what the trace comes to."""
     # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
     settings = functorch_config.patch(unlift_effect_tokens=True)
     with (
@@ -164,22 +120,33 @@ def compile_with_autograd(
         dense_tangents,
         synthetic_bases_right,
     ):
-        compiled = aot_module_simplified(
-            gm,
-            example_inputs,
-            fw_compiler=forward if lookup is None else serializable(forward),
-            bw_compiler=backward,
-            inference_compiler=inference,
-            partition_fn=partition,
-            decompositions=decompositions,
-            keep_inference_input_mutations=True,
-            ignore_shape_env=ignore_shape_env,
-        )
-        if not isinstance(gm, GmWrapper):  # which takes its inputs as a list
-            # Where AOTAutograd itself answers the first call with fake tensors (DDP's), it has to have it.
-            compiled = called_directly(compiled, found, None if context.fakify_first_call else gm.forward)
-    counters["aot_autograd"]["ok"] += 1
-    return disable(given(compiled), reason="a compiled graph")
+        yield found
+
+
+def _inference_compiler(compiler: GraphCompiler, context: TracingContext) -> Callable[..., Callable]:
+    """`compiler` for a graph that needs no gradients, which `made` is told of."""
+
+    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
+        if functorch_config.functionalize_rng_ops:  # the state of the generator is among them twice
+            example_inputs = example_inputs[: len(gm.graph.find_nodes(op="placeholder"))]
+        pad_products(gm.graph)
+        compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
+        made(context.fw_metadata, compiled)
+        return compiled
+
+    return inference
+
+
+def _backward_compiler(compiler: GraphCompiler) -> Callable[..., Callable]:
+    """`compiler` for a backward. It runs when autograd first needs it, maybe inside a function that Dynamo (compiled autograd) is tracing:
+    neither the compiler nor what it makes is to be traced."""
+
+    def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
+        _mark_dying_inputs(gm)
+        make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
+        return disable(make(gm, example_inputs), reason="a compiled backward")
+
+    return backward
 
 
 def needs_gradients(example_inputs: Sequence[Any]) -> bool:
@@ -241,41 +208,3 @@ def _mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
     for node in inputs:
         node.meta[DYING] = not node.name.startswith("primals_")
         node.meta[ZEROS] = len(gradients) > 1 and node in gradients
-
-
-def with_values(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> list[Any]:
-    """Gives each node of `gm` that has none its `meta["val"]`; returns a fake tensor or a number an input."""
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    nodes = [node for node in gm.graph.nodes if node.op in ("placeholder", "call_function")]
-    # `make_fx` of real tensors gives each node a mode of its own, of which no operator takes two.
-    modes = {id(x.meta["val"].fake_mode) for x in placeholders if isinstance(x.meta.get("val"), FakeTensor)}
-    if all("val" in node.meta for node in nodes) and len(modes) <= 1:
-        return [node.meta["val"] for node in placeholders]
-    mode = fake_mode_of(example_inputs)
-    register_fake()
-    FakeTensorProp(gm, mode).propagate(*example_inputs)
-    for node, x in zip(placeholders, gm.graph.process_inputs(*example_inputs), strict=True):
-        node.meta.setdefault("val", x)  # None is no value to `FakeTensorProp`
-    return [node.meta["val"] for node in placeholders]
-
-
-def decomposed(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], decompositions: dict[Any, Callable]
-) -> torch.fx.GraphModule:
-    """`gm`, traced again where it has operators that `decompositions` would have removed."""
-    if not any(node.op == "call_function" and node.target in decompositions for node in gm.graph.nodes):
-        return gm
-    mode = fake_mode_of(example_inputs)
-    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
-        return make_fx(torch.fx.Interpreter(gm).run, decompositions)(*example_inputs)
-
-
-def exported_pytree(gm: torch.fx.GraphModule) -> Any:
-    """Takes the pytree code generator from a graph that `torch._dynamo.export` made: it turns arguments into inputs and outputs into results,
-    which the graph itself no longer does. None for other graphs."""
-    codegen = gm.graph._codegen
-    if not isinstance(codegen, _PyTreeCodeGen):
-        return None
-    gm.graph.set_codegen(CodeGen())
-    gm.recompile()
-    return codegen

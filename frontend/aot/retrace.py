@@ -1,9 +1,10 @@
-"""Graphs that write to tensors in place, traced again without: what AOTAutograd does to all it traces, for graphs that it has not seen.
+"""Graphs that AOTAutograd has not seen, made what it makes of all it traces: each node has a value, none writes in place or has a decomposition,
+and inputs and outputs are flat.
 
 Names private modules of PyTorch, as AOTAutograd uses them; checked on torch 2.11, 2.13.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 from unittest.mock import patch
@@ -13,17 +14,57 @@ from bascule.dialect.interrupts import pass_on
 from torch._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
 from torch._functorch._aot_autograd.functional_utils import from_fun, has_data_mutation, to_fun
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.graph import CodeGen, _PyTreeCodeGen
 from torch.fx.node import map_arg
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..fx.storages import unwrapped
 from ..fx.trace_context import fake_mode_of
+from ..torch_patches.custom_op_gradients import register_fake
 
 aten = torch.ops.aten
+
+
+def with_values(gm: GraphModule, example_inputs: Sequence[Any]) -> list[Any]:
+    """Gives each node of `gm` that has none its `meta["val"]`; returns a fake tensor or a number an input."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    nodes = [node for node in gm.graph.nodes if node.op in ("placeholder", "call_function")]
+    # `make_fx` of real tensors gives each node a mode of its own, of which no operator takes two.
+    modes = {id(x.meta["val"].fake_mode) for x in placeholders if isinstance(x.meta.get("val"), FakeTensor)}
+    if all("val" in node.meta for node in nodes) and len(modes) <= 1:
+        return [node.meta["val"] for node in placeholders]
+    mode = fake_mode_of(example_inputs)
+    register_fake()
+    FakeTensorProp(gm, mode).propagate(*example_inputs)
+    for node, x in zip(placeholders, gm.graph.process_inputs(*example_inputs), strict=True):
+        node.meta.setdefault("val", x)  # None is no value to `FakeTensorProp`
+    return [node.meta["val"] for node in placeholders]
+
+
+def decomposed(gm: GraphModule, example_inputs: Sequence[Any], decompositions: dict[Any, Callable]) -> GraphModule:
+    """`gm`, traced again where it has operators that `decompositions` would have removed."""
+    if not any(node.op == "call_function" and node.target in decompositions for node in gm.graph.nodes):
+        return gm
+    mode = fake_mode_of(example_inputs)
+    with mode, patch.object(mode, "allow_non_fake_inputs", True), preserve_node_meta():
+        return make_fx(Interpreter(gm).run, decompositions)(*example_inputs)
+
+
+def exported_pytree(gm: GraphModule) -> Any:
+    """Takes the pytree code generator from a graph that `torch._dynamo.export` made: it turns arguments into inputs and outputs into results,
+    which the graph itself no longer does. None for other graphs."""
+    codegen = gm.graph._codegen
+    if not isinstance(codegen, _PyTreeCodeGen):
+        return None
+    gm.graph.set_codegen(CodeGen())
+    gm.recompile()
+    return codegen
 
 
 def writes_in_place(graph: Graph) -> bool:

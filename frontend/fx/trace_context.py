@@ -12,7 +12,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-__all__ = ["context_at_hand", "context_for", "fake_mode_of", "hint", "known", "tracing"]
+__all__ = ["TracingContext", "context_at_hand", "context_for", "fake_mode_of", "hint", "known", "tracing"]
 
 
 def context_at_hand() -> TracingContext | None:

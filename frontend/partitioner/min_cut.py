@@ -1,18 +1,34 @@
-"""The min-cut partitioner, told that it may fuse the composite operators that have rules here.
+"""The min-cut partitioner, given a joint graph that passes have prepared, and told that it may fuse composite operators that have rules here.
 
 The partitioner's own lists know what Inductor decomposes such operators into. It takes an operator that is not on them for one that needs its
 operands in memory, and so saves what could be computed again for nothing. PyTorch's private lists are named here and nowhere else; checked on
 torch 2.13.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
+from torch.fx import GraphModule
 from torch.utils._ordered_set import OrderedSet
+
+from ..fx_passes.batch_norm import open_batch_norms
+from ..fx_passes.conv_bias import peel_biases
+from ..fx_passes.cse import merge_equal_nodes
+from ..fx_passes.narrow_pool_indices import narrow_pooling_indices
+from ..fx_passes.normalize_joint import drop_copies, drop_unused_operands, expand_repeats
+from ..fx_passes.pad_mm import pad_products
+from ..fx_passes.seed_dropout import seed_dropouts
+from ..torch_patches.custom_op_gradients import mark_operators
+from ..torch_patches.higher_order_effects import keep_in_forward
+from .recompute_activation_masks import recompute_masks
+from .save_calls import save_seen_calls
+from .save_extrema import save_extremes
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -52,8 +68,43 @@ POINTWISE = (
 )
 
 
+def min_cut(
+    joint: GraphModule,
+    inputs: Any,
+    *,
+    seeded: bool = True,
+    split: Callable[..., tuple[GraphModule, GraphModule]] = partitioners.min_cut_rematerialization_partition,
+    **kwargs: Any,
+) -> tuple[GraphModule, GraphModule]:
+    """A joint graph split into forward and backward by the min-cut partitioner, or `split`, after `merge_equal_nodes` in place of its own
+    pass.
+
+    Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
+    added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds (if
+    `seeded`), so that what is saved is what both sides read. What a gradient looks for an extreme in is saved, and what calls give that
+    others see.
+    """
+    keep_in_forward(joint.graph)
+    drop_copies(joint.graph)
+    drop_unused_operands(joint.graph)
+    expand_repeats(joint.graph)
+    open_batch_norms(joint.graph)
+    merge_equal_nodes(joint.graph)
+    pad_products(joint.graph)
+    narrow_pooling_indices(joint.graph)
+    peel_biases(joint.graph)
+    recompute_masks(joint.graph)
+    save_extremes(joint.graph)
+    save_seen_calls(joint.graph)
+    if seeded:
+        seed_dropouts(joint.graph)
+    mark_operators(joint.graph)
+    with functorch_config.patch(cse=False), _composites_fused():
+        return split(joint, inputs, **kwargs)
+
+
 @contextmanager
-def composites_fused() -> Iterator[None]:
+def _composites_fused() -> Iterator[None]:
     """The partitioner takes the operators of `FUSED` and `POINTWISE` for fused with what makes their operands, and the latter for cheap."""
     known = partitioners.get_default_op_list
 

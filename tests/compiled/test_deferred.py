@@ -19,7 +19,7 @@ from bascule.errors import CompilerError, FallbackWarning
 COMPILES_ONLY = """
 import torch
 from bascule.compiler.compile_graph import compile_graph
-from bascule.frontend.aot.compile_autograd import decomposed
+from bascule.frontend.aot.retrace import decomposed
 from bascule.options import make_options
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch._subclasses import FakeTensorMode
