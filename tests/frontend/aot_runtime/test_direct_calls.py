@@ -24,7 +24,7 @@ def compiled(function, **options):
 def found(monkeypatch):
     """Whether each graph that was called the first time is called directly from then on."""
     told = []
-    for name in ("_inference", "_training"):
+    for name in ("_inference", "training"):
         original = getattr(direct_calls, name)
 
         def note(*args, original=original):

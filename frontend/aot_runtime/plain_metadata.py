@@ -1,0 +1,48 @@
+"""Compiled graphs under AOTAutograd's wrappers: whether its metadata says that the wrappers have nothing to do, and the functions themselves.
+
+What the metadata is called is private to PyTorch; see `direct_calls.py` for the versions.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..fx.boxed import Boxed
+
+Call = Callable[..., Any]
+
+
+def is_plain(metadata: Any, args: Sequence[Any]) -> bool:
+    """Whether inputs and outputs are what the compiled graph takes and gives."""
+    return (
+        len(metadata.input_info) == len(args)
+        and all(type(m).__name__ == "PlainTensorMeta" for m in metadata.subclass_inp_meta)
+        and all(type(m).__name__ == "PlainTensorMeta" for m in metadata.subclass_fw_graph_out_meta)
+        and all(info.output_type.name == "non_alias" for info in metadata.output_info)
+        and not metadata.num_mutated_inp_runtime_indices
+        and not metadata.num_intermediate_bases
+        and not metadata.num_graphsafe_rng_states
+        and not metadata.is_rng_op_functionalized
+        and not metadata.dynamic_outputs
+        and not metadata.tokens
+        and not getattr(metadata, "act_input_indices", ())
+        and not getattr(metadata, "act_input_paths", ())  # its name since 2.14
+        and metadata.grad_enabled_mutation is None
+    )
+
+
+def unwrapped(graph: Any) -> Boxed:
+    """The function under a compiled graph of ours that was called before; one of Inductor's (`on_error`) is called as it is."""
+    finished = getattr(graph, "finished", None)  # see bascule/compiled/compiled_graph.py
+    return graph if finished is None else finished()
+
+
+def without_autocast(graph: Boxed) -> Boxed:
+    """`graph`, whose operators were cast when it was traced."""
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        with torch._C._DisableAutocast():
+            return graph(args)
+
+    return call
