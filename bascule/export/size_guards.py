@@ -13,8 +13,8 @@ from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from bascule.frontend.importer.symbol_sources import linear
 from bascule.frontend.importer.symbolic_numbers import symbols_in
-from bascule.frontend.importer.symbols import linear
 from bascule.runtime.packages.size_expressions import parsed
 
 from ..debugging.symbol_values import source_of, text_of

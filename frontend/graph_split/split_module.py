@@ -19,8 +19,8 @@ from torch.fx import Graph, GraphModule, Node
 from ..fx.operator_effects import keeps_order
 from ..fx.storages import changes_input
 from ..importer.graph import RESTRIDED
+from ..importer.symbol_sources import symbol_sources
 from ..importer.symbolic_numbers import ComputedNumbers, checked_equalities, is_number, number_of, symbols_in
-from ..importer.symbols import symbol_sources
 from .find_split_points import is_check
 
 

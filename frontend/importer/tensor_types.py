@@ -13,7 +13,8 @@ from bascule.dialect.ir.shapes import Size, size_map, tensor_type
 from bascule.dialect.mlir import ir
 from torch.utils._pytree import tree_leaves
 
-from .symbols import Symbols, sympy_of
+from .symbol_sources import sympy_of
+from .symbols import Symbols
 
 # dtype -> element type as the torch dialect writes it
 _ELEMENTS = {

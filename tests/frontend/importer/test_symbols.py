@@ -9,7 +9,8 @@ from bascule.dialect.ir import context
 from bascule.dialect.ir.computed_symbols import computed_value
 from bascule.dialect.ir.symbol_sources import Source
 from bascule.dialect.mlir import ir
-from bascule.frontend.importer.symbols import Symbols, symbol_sources
+from bascule.frontend.importer.symbol_sources import symbol_sources
+from bascule.frontend.importer.symbols import Symbols
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils._sympy.functions import (
