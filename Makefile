@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Stamped by what it was installed from, so that a changed constraint or native source reinstalls.
 READY := $(VENV)/.ready
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Where PyTorch's wheel asks for no Triton; one that does names the version that it goes with.
+TRITON := 3.6.0
 
 .PHONY: demo test lint lit pytest soak docs wheel clean
 
@@ -36,9 +39,10 @@ docs: $(READY)
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard runtime/native/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja nanobind
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[test,models,gpu]'
+	$(PIP) torch==2.13.0
+	$(BIN)/pip -qq show triton || $(PIP) triton==$(TRITON)
+	$(PIP) scikit-build-core cmake ninja nanobind
+	$(PIP) --no-build-isolation -e '.[test,models,gpu]'
 	touch $@
 
 clean:

@@ -47,11 +47,8 @@ class Environment:
         )
 
     def install(self, *words: str) -> None:
-        """Installs what is named in the tested versions. Triton is left to torch, which names the one that it goes with."""
-        lines = (ROOT / "constraints.txt").read_text().splitlines(keepends=True)
-        constraints = self.folder / "constraints.txt"
-        constraints.write_text("".join(line for line in lines if not line.startswith("triton==")))
-        self.pip("install", "--quiet", "--disable-pip-version-check", "-c", str(constraints), *words)
+        """Installs what is named in the tested versions."""
+        self.pip("install", "--quiet", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"), *words)
 
 
 def main() -> int:
