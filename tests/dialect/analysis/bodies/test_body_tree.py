@@ -2,7 +2,7 @@
 
 from bascule.dialect.analysis.bodies.body_tree import Node, indices_of, sizes_of
 
-from tests.dialect.small_kernels import body_of, load, loop, store
+from tests.dialect.analysis.small_kernels import body_of, load, loop, store
 
 BUFFERS = {"x": "memref<4x8xf32>", "y": "memref<4xf32>"}
 INNER = load("a", "x", "i", "k")

@@ -6,7 +6,7 @@ import pytest
 from bascule.dialect.analysis.bodies.body_summary import Body
 from bascule.dialect.analysis.bodies.body_tree import ZERO, Node
 
-from tests.dialect.small_kernels import body_of, load, loop, store
+from tests.dialect.analysis.small_kernels import body_of, load, loop, store
 
 BUFFERS = {"x": "memref<4x8xf32>", "m": "memref<32xf32>", "d": "memref<?x?xf32>", "y": "memref<4xf32>"}
 

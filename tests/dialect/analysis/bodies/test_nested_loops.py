@@ -3,7 +3,7 @@
 from bascule.dialect.analysis.bodies.body_tree import sizes_of
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops, iterations
 
-from tests.dialect.small_kernels import load, loop, store
+from tests.dialect.analysis.small_kernels import load, loop, store
 
 INNER = loop("s", "k", "3", load("a", "x", "j", "k"), "%a")
 BODY = loop("", "j", "s0", INNER + store("s", "x", "i", "j")) + loop("", "n", "2", load("b", "x", "i", "n"))

@@ -4,7 +4,7 @@ from bascule.dialect.analysis.bodies.body_tree import indices_of
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
 from bascule.dialect.analysis.bodies.shared_reads import reads_vary, shared_size
 
-from tests.dialect.small_kernels import load, loop, store
+from tests.dialect.analysis.small_kernels import load, loop, store
 
 BUFFERS = {"x": "memref<4x64xf32>", "y": "memref<4x32xf32>"}
 SHARED = loop("s", "k", "64", load("a", "x", "i", "k"), "%a")

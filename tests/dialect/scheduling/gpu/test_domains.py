@@ -1,56 +1,83 @@
-"""A parallel domain of a GPU kernel as the choice of its schedule sees it."""
-
-from collections.abc import Callable
+"""A parallel domain of a GPU kernel: bytes along its indices, what a thread loads at once, orders and runs of indices."""
 
 import pytest
-from bascule.dialect.scheduling.gpu.domains import Domain
-from bascule.dialect.scheduling.gpu.machine import H200
 
-from tests.dialect.small_kernels import body_of, load, loop, store
+from tests.dialect.small_kernels import (
+    column_sums,
+    copied,
+    domain_of,
+    kernel,
+    load,
+    mlir,
+    reduce,
+    row_sums,
+    scaled_rows,
+    store,
+)
 
-BUFFERS = {"x": "memref<64x512xf32>", "w": "memref<512xbf16>", "y": "memref<64xf32>", "z": "memref<512x64xf32>"}
-
-
-@pytest.fixture
-def domain(kernel) -> Callable[..., Domain]:
-    def make(ranges: dict[str, str], body: str) -> Domain:
-        made = body_of(kernel(BUFFERS, ranges, body))
-        return Domain(made, made.root, H200)
-
-    return make
-
-
-ROWS = loop("s", "k", "512", load("a", "x", "i", "k"), "%a") + store("s", "y", "i")
+__all__ = ["mlir"]
 
 
-def test_memory_runs_along_the_rows_that_are_reduced(domain):
-    rows = domain({"i": "64"}, ROWS)
-    (reduce,) = rows.inner
-    assert (rows.points, rows.lanes, rows.lengths) == (64, [reduce], [512])
-    assert rows.bytes_along(reduce) == 64 * 512 * 4
-    assert rows.along[rows.indices[0]] == 64 * 4
-    assert rows.heaviest == 64 * 512 * 4
+def test_indices_that_every_access_sees_as_one_are_a_run():
+    domain = domain_of(copied(7, 13))
+    order = domain.order(domain.indices, domain.sizes)
+    assert (domain.points, order, domain.runs(order)) == (91, [0, 1], [[0, 1]])
+    assert domain.run_size([0, 1]) == 91
+    assert domain.heaviest == 4 * 91
 
 
-def test_what_a_thread_loads_with_one_instruction(domain):
-    rows = domain({"i": "64"}, ROWS)
-    assert rows.neighbours(rows.lanes[0].indices[0]) == (4, True)
-    assert rows.neighbours(rows.indices[0]) == (1, True)
+def test_a_transpose_has_two_runs():
+    domain = domain_of(copied(7, 13, transposed=True))
+    i, j = domain.indices
+    assert (domain.along[i], domain.along[j]) == (4 * 91, 4 * 91)
+    assert domain.runs([0, 1]) == [[0], [1]]
 
 
-def test_indices_are_ordered_as_the_heaviest_access_has_them(domain):
-    copied = domain({"j": "512", "i": "64"}, load("a", "x", "i", "j") + store("a", "x", "i", "j"))
-    assert copied.order(copied.indices, copied.sizes) == [1, 0]
-    assert copied.runs([1, 0]) == [[1, 0]]
-    turned = domain({"i": "64", "j": "512"}, load("a", "x", "i", "j") + store("a", "z", "j", "i"))
-    assert turned.runs([0, 1]) == [[0], [1]]
+def test_the_index_along_memory_goes_last():
+    x = "memref<13x7xf32>"  # read and stored at [j, i] of a domain (i, j)
+    body = (load("%a", "%x", "%j, %i", x), store("%a", "%y", "%j, %i", x))
+    domain = domain_of(kernel(f"%x: {x}, %y: {x}", "%i, %j", "7, 13", *body))
+    assert domain.order(domain.indices, domain.sizes) == [1, 0]
+    assert domain.runs([1, 0]) == [[1, 0]]
 
 
-def test_a_domain_of_one_of_several_loops(kernel):
-    first = loop("", "i", "64", load("a", "y", "i") + store("a", "y", "i"))
-    second = loop("", "j", "512", load("b", "z", "j", "j") + store("b", "z", "j", "j"))
-    body = body_of(kernel(BUFFERS, {}, first + second))
-    parts = [Domain(body, node, H200) for node in body.root.inner_loops()]
-    assert [part.points for part in parts] == [64, 512]
-    assert [len(part.accesses) for part in parts] == [2, 2]
-    assert parts[1].heaviest == 512 * 4
+@pytest.mark.parametrize("length, loaded", [(129, (1, False)), (130, (2, False)), (132, (4, True)), (136, (4, True))])
+def test_what_a_thread_loads_at_once(length, loaded):
+    domain = domain_of(row_sums(5, length))
+    (loop,) = domain.inner
+    assert domain.neighbours(loop.indices[0]) == loaded
+    assert domain.neighbours(domain.indices[0]) == (1, True)  # of no access there is nothing against it
+
+
+def test_bytes_along_a_loop():
+    rows, columns = domain_of(row_sums(5, 129)), domain_of(column_sums(5, 129))
+    assert (rows.bytes_along(rows.inner[0]), rows.along[rows.indices[0]]) == (4 * 5 * 129, 4 * 5)
+    assert (columns.bytes_along(columns.inner[0]), columns.along[columns.indices[0]]) == (0, 4 * 5 * 129 + 4 * 129)
+
+
+def test_positions_are_found_in_the_order_of_their_loop():
+    def walked(kind: str) -> list[int]:
+        x, y = "memref<5x7x11xf32>", "memref<5xf32>" if kind == "sum" else "memref<5xi64>"
+        total = reduce("%s", "%k, %l", "11, 7", load("%a", "%x", "%i, %l, %k", x), "%a", kind=kind)
+        end = store("%s", "%y", "%i", y, "f32" if kind == "sum" else "i64")
+        domain = domain_of(kernel(f"%x: {x}, %y: {y}", "%i", "5", total, end))
+        return domain.loop_order(domain.inner[0])
+
+    assert walked("sum") == [1, 0]
+    assert walked("argmax") == [0, 1]
+
+
+def test_a_dynamic_domain_has_no_number_of_points():
+    x = "memref<?xf32>"
+    body = (load("%a", "%x", "%i", x), store("%a", "%y", "%i", x))
+    domain = domain_of(kernel(f"%s0: index, %x: {x}, %y: {x}", "%i", "s0", *body))
+    assert domain.points is None
+    assert domain.run_size([0]) == 256  # what a symbol counts as
+
+
+def test_a_plan_has_the_steps_of_its_loops():
+    domain = domain_of(scaled_rows(5, 129))
+    first, second = domain.inner
+    plans = domain.plan({first: 256})
+    assert [plan.step for plan in plans] == [256, 1]
+    assert domain.plans[second] is plans[1]

@@ -1,51 +1,55 @@
-"""Loops of a GPU program that are walked together, and those that are not."""
-
-from collections.abc import Callable
+"""Which loops of a program are walked together, which go along with another, and what they ask of the cache."""
 
 import pytest
-from bascule.dialect.scheduling.gpu.domains import Domain
-from bascule.dialect.scheduling.gpu.machine import H200
-from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
-from tests.dialect.small_kernels import body_of, load, loop, store
+from tests.dialect.small_kernels import domain_of, foreach, kernel, load, mlir, reduce, scaled_rows, store
 
-BUFFERS = {"x": "memref<4x65536xf32>", "y": "memref<4x65536xf32>", "z": "memref<4xf32>"}
-LONG = "65536"
+__all__ = ["mlir"]
+
+X, V = "memref<5x257xf32>", "memref<5xf32>"
 
 
-@pytest.fixture
-def plans(kernel) -> Callable[[str], list[LoopSchedule]]:
-    def make(body: str) -> list[LoopSchedule]:
-        made = body_of(kernel(BUFFERS, {"i": "4"}, body))
-        domain = Domain(made, made.root, H200)
-        return domain.plan(dict.fromkeys(domain.inner, 1024))
-
-    return make
+def two_sums(other: str):
+    """The sums of the rows of x, and of those of `other`."""
+    first = reduce("%s", "%k", "257", load("%a", "%x", "%i, %k", X), "%a")
+    second = reduce("%t", "%k", "257", load("%a", other, "%i, %k", X), "%a", kind="max")
+    ends = store("%s", "%u", "%i", V), store("%t", "%v", "%i", V)
+    return kernel(f"%x: {X}, %y: {X}, %u: {V}, %v: {V}", "%i", "5", first, second, *ends)
 
 
-def reduce(name: str, buffer: str, of: str = "", kind: str = "sum") -> str:
-    scaled = f"\n      %e = arith.mulf %a, %{of} : f32" if of else ""
-    return loop(name, "k", LONG, load("a", buffer, "i", "k") + scaled, "%e" if of else "%a", kind)
+@pytest.mark.parametrize("other, walks", [("%x", [0, 0]), ("%y", [0, 1])])
+def test_loops_that_read_one_buffer_walk_together(other, walks):
+    domain = domain_of(two_sums(other))
+    assert [plan.walk for plan in domain.plan(dict.fromkeys(domain.inner, 128))] == walks
 
 
-def test_reductions_of_one_row_walk_together(plans):
-    together = plans(reduce("s", "x") + reduce("m", "x", kind="max"))
-    assert [plan.walk for plan in together] == [0, 0]
-    apart = plans(reduce("s", "x") + reduce("m", "y"))
-    assert [plan.walk for plan in apart] == [0, 1]
+def test_held_reductions_meet_once():
+    domain = domain_of(two_sums("%y"))
+    assert [plan.walk for plan in domain.plan(dict.fromkeys(domain.inner, 512))] == [0, 0]
 
 
-def test_what_needs_another_walks_after_it(plans):
-    first, second = plans(reduce("s", "x") + reduce("t", "x", of="s"))
-    assert (first.walk, second.walk) == (0, 1)
-    assert (first.evict, second.evict) == ("last", "first")
+def test_loops_of_other_steps_do_not():
+    domain = domain_of(two_sums("%x"))
+    first, second = domain.inner
+    assert [plan.walk for plan in domain.plan({first: 128, second: 64})] == [0, 1]
 
 
-def test_a_loop_is_walked_that_is_longer_than_its_step(kernel):
-    made = body_of(kernel(BUFFERS, {"i": "s0"}, reduce("s", "x") + store("s", "z", "i")))
-    (row,) = made.loops
-    assert LoopSchedule([0], step=1024).walks(row.sizes)
-    assert not LoopSchedule([0], step=65536).walks(row.sizes)
-    assert not LoopSchedule([0], step=1).walks(row.sizes)
-    assert not LoopSchedule([0], step=1024, held=True).walks(row.sizes)
-    assert LoopSchedule([0], step=2).walks(made.root.sizes)  # its length is not known
+def test_rows_that_are_walked_again_stay_in_the_cache():
+    domain = domain_of(scaled_rows(5, 257))
+    plans = domain.plan(dict.fromkeys(domain.inner, 128))
+    assert [(plan.walk, plan.evict) for plan in plans] == [(0, "last"), (1, "first")]  # the second needs the first
+    assert [plan.evict for plan in domain.plan(dict.fromkeys(domain.inner, 512))] == ["normal", "normal"]
+
+
+@pytest.mark.parametrize("rows, along", [("7", 0), ("6", -1)])
+def test_sums_of_columns_go_along_with_rows_of_their_length(rows, along):
+    """Chunk i of x has rows r and columns c: each row is summed, and each column over `rows` of them."""
+    x, u, v = "memref<5x7x13xf32>", "memref<5x7xf32>", "memref<5x13xf32>"
+    row = reduce("%s", "%c", "13", load("%a", "%x", "%i, %r, %c", x), "%a") + "\n" + store("%s", "%u", "%i, %r", u)
+    column = reduce("%s", "%r", rows, load("%a", "%x", "%i, %r, %c", x), "%a") + "\n" + store("%s", "%v", "%i, %c", v)
+    op = kernel(f"%x: {x}, %u: {u}, %v: {v}", "%i", "5", foreach("%r", "7", row), foreach("%c", "13", column))
+    domain = domain_of(op)
+    each_row, each_column = domain.inner
+    (summed,) = each_row.inner_loops()
+    plans = domain.plan({summed: 16, each_column: 16})
+    assert [plan.along for plan in plans] == [-1, along]

@@ -7,7 +7,7 @@ from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 
-from tests.dialect.small_kernels import module_of
+from tests.dialect.analysis.small_kernels import module_of
 
 
 @pytest.fixture(autouse=True)
