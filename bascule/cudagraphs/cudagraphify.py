@@ -100,7 +100,7 @@ class Replays:
         return replace(self, forward=ForwardDevice(), saved=set())
 
     def restored(self, call: Boxed, serialized: SerializedReplay, direction: Direction, record: Record) -> Boxed:
-        """`call`, a graph or a subgraph that was compiled elsewhere, as `serialized` says; to be asked for the forward first. `record` is told."""
+        """`call`, a graph or a subgraph that was compiled elsewhere, as `serialized` says; the forward comes first. `record` is told."""
         found = serialized.what
         if isinstance(found, Recording):
             reason = self.trees().unavailable()
