@@ -3,9 +3,8 @@
 import json
 import sys
 
-from test_kept_parts import CASES, called
-
 import bascule
+from tests.compiled.test_serialized import CASES, called
 
 found = {name: [x.tolist() for x in called(name, "bascule", on_error="raise")] for name in CASES}
 compiler = [

@@ -137,11 +137,11 @@ def test_a_hit_is_neither_traced_nor_compiled(folder, monkeypatch, name):
 
 
 def test_another_process_needs_no_compiler(folder):
-    script = Path(__file__).parents[1] / "cache" / "split_process.py"
+    command, root = [sys.executable, "-m", "tests.cache.split_process"], Path(__file__).parents[2]
     environment = {**os.environ, "BASCULE_CACHE_DIR": str(folder)}
     told = []
     for _ in range(2):
-        done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]
         told.append(json.loads(done.stdout))
     assert told[0]["traces"] == {"miss": len(CASES), "stored": len(CASES)} and told[0]["compiler"]
@@ -186,7 +186,7 @@ def fails_elsewhere(x, n):
 def test_lines_are_those_of_who_loads_it(folder):
     """Of what runs by itself, in errors and in what `explain` tells."""
     for function in (fails, fails_elsewhere):
-        line = f"test_kept_parts.py:{function.__code__.co_firstlineno + 1}"
+        line = f"test_serialized.py:{function.__code__.co_firstlineno + 1}"
         with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
             told = [g for g in bascule.explain(function, torch.eye(3), 0).graphs if g.cuts]
         assert told and all(line in cut for graph in told for cut in graph.cuts if ".py:" in cut)
