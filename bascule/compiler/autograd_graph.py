@@ -1,4 +1,4 @@
-"""One direction of a traced graph, forward, backward or inference: the user's passes, the compiler, CUDA graphs."""
+"""The forward, backward or inference graph of AOTAutograd's: the user's passes, the compiler, CUDA graphs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ def direction_of(*, is_backward: bool, is_inference: bool) -> Direction:
     return "backward" if is_backward else "inference" if is_inference else "forward"
 
 
-def compile_direction(
+def compile_autograd_graph(
     name: str,
     options: Options,
     on_record: Callable[[Record], None] | None,
@@ -48,8 +48,8 @@ def compile_direction(
 ) -> CompiledGraph:
     """Compiles the forward, backward or inference graph of what is called `name`.
 
-    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of all
-    directions of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
+    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: those of all
+    graphs of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
     `weights`: which inputs are weights, to be frozen if the options ask for it.
     """
     direction = direction_of(is_backward=is_backward, is_inference=is_inference)

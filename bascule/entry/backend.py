@@ -78,11 +78,11 @@ def compile_dynamo_graph(
 
         from bascule.frontend.freezing.weight_inputs import weight_inputs
 
-        from ..compiler.autograd_graph import compile_direction
+        from ..compiler.autograd_graph import compile_autograd_graph
 
         replays = Replays.of(gm, checked)
         weights = weight_inputs(gm) if checked.freezing else None
-        compiler = partial(compile_direction, name, checked, on_record, replays=replays, weights=weights)
+        compiler = partial(compile_autograd_graph, name, checked, on_record, replays=replays, weights=weights)
         return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), partition(checked))
 
 
@@ -109,9 +109,9 @@ def _compile_or_load(
     traces = Traces(name, options, _decompositions, on_record, replays)
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledFxGraph:
-        from ..compiler.autograd_graph import compile_direction
+        from ..compiler.autograd_graph import compile_autograd_graph
 
-        graph = compile_direction(name, options, on_record, gm, example_inputs, replays=replays, **direction)
+        graph = compile_autograd_graph(name, options, on_record, gm, example_inputs, replays=replays, **direction)
         try:
             return CompiledFxGraph(graph, graph.entry())
         except NotSerializable as reason:

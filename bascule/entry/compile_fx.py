@@ -17,7 +17,7 @@ from ..aliasing.untracked_writes import run_as_eager
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import operator_by_operator
 from ..compiled.output_code import CompiledFxGraph
-from ..compiler.autograd_graph import compile_direction
+from ..compiler.autograd_graph import compile_autograd_graph
 from ..compiler.custom_passes import apply, partition
 from ..cudagraphs.cudagraphify import ForwardDevice, Replays
 from ..errors import UserError
@@ -82,7 +82,7 @@ def compile_fx_inner(
         directions = {"is_backward": is_backward, "is_inference": is_inference}
         # The passes over the joint graph are the caller's.
         replays = Replays(checked, forward=boxed_forward_device_index or ForwardDevice())
-        compiled = compile_direction(
+        compiled = compile_autograd_graph(
             name, checked, None, gm, inputs, joint=False, replays=replays, static_inputs=static_input_idxs, **directions
         )
         if hasattr(cudagraphs, "value") and not (is_backward or is_inference) and replays.forward.value is None:
@@ -138,7 +138,7 @@ def compile_fx(
         own = inner_compile is compile_fx_inner
         replays = Replays.of(model, options)
         weights = weight_inputs(model) if options.freezing else None
-        direction = partial(compile_direction, name, options, None, replays=replays, weights=weights)
+        direction = partial(compile_autograd_graph, name, options, None, replays=replays, weights=weights)
         compiler = direction if own else inner_compile
         return compile_with_autograd(
             model, example_inputs, compiler, table, partition(options), ignore_shape_env=ignore_shape_env
@@ -158,7 +158,7 @@ def memory_efficient_fusion(
         pipeline_for(checked)
         if not callable(function):
             raise UserError(f"takes a function or a module, got {function!r}", location="memory_efficient_fusion")
-        compiler = partial(compile_direction, f"fx{next(_numbers)}", checked, None, replays=Replays(checked))
+        compiler = partial(compile_autograd_graph, f"fx{next(_numbers)}", checked, None, replays=Replays(checked))
         return compile_eagerly(function, compiler, decomposition_table())
 
 

@@ -26,7 +26,7 @@ from bascule.runtime.boxed import Boxed, boxed
 
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import in_sequence, operator_by_operator
-from ..compiler.autograd_graph import compile_direction, direction_of
+from ..compiler.autograd_graph import compile_autograd_graph, direction_of
 from ..compiler.compile_split import compile_in_parts
 from ..debugging.accuracy import disagreements
 from ..debugging.checked_interpreter import CheckedInterpreter
@@ -144,7 +144,7 @@ def _with_stage(
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
             run = _looked_at(f"{name}_{direction_of(**directions)}", stage, checked, gm, inputs, look)
-            return compile_direction(name, checked, None, gm, inputs, **directions) if compiled else run
+            return compile_autograd_graph(name, checked, None, gm, inputs, **directions) if compiled else run
 
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
 
@@ -245,7 +245,7 @@ def bascule_dump(
             write_graph(path, gm, direction, checked)
             print(f"bascule_dump: {path}")
             again = partial(write_graph, path, copy_of(gm), direction, checked, data=data)
-            compiled = compile_direction(name, checked, None, gm, inputs, **directions)
+            compiled = compile_autograd_graph(name, checked, None, gm, inputs, **directions)
             return _told_inputs(compiled.call, again) if data or deciding_inputs(gm) else compiled
 
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), split)

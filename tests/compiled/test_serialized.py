@@ -127,7 +127,7 @@ def test_a_hit_is_neither_traced_nor_compiled(folder, monkeypatch, name):
     first = called(name, "bascule", on_error="raise")
     cuts = bascule.counters()["cuts"]
     assert cuts and counted() == {"miss": 1, "stored": 1}
-    monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
+    monkeypatch.setattr("bascule.compiler.autograd_graph.compile_autograd_graph", None)
     second = called(name, "bascule", on_error="raise")
     assert counted() == HIT
     assert all(map(torch.equal, first, second))
@@ -157,7 +157,7 @@ def test_other_sizes_and_the_branch_not_taken_at_first(folder, monkeypatch):
         given = torch.ones(3, 4), *((-torch.ones(5, 6), torch.rand(2, 2)) if time else ())
         for x in given:
             torch.testing.assert_close(compiled(x), branches(x))
-        monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
+        monkeypatch.setattr("bascule.compiler.autograd_graph.compile_autograd_graph", None)
     assert counted() == HIT
 
 

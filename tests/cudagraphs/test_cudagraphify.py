@@ -10,7 +10,7 @@ from bascule.runtime.cudagraphs.replayed import Replayed, telling_backward
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import bascule
-from bascule.compiler.autograd_graph import compile_direction
+from bascule.compiler.autograd_graph import compile_autograd_graph
 from bascule.errors import CompilerError, ReplayWarning
 from bascule.options import make_options
 from tests.cudagraphs.stand_in_trees import Log, Model, Trees, boxed, compiled
@@ -225,7 +225,7 @@ def test_without_the_option_nothing_is_recorded(on_cpu):
 def test_directions_called_on_their_own():
     """A caller that knows no PyTorch context, as `compile_fx_inner` is called by Inductor."""
     gm = make_fx(lambda x: (x + 1,))(torch.ones(4))
-    call = compile_direction(
+    call = compile_autograd_graph(
         "g", make_options("reduce-overhead"), None, gm, [torch.ones(4)], is_backward=False, is_inference=True
     )
     assert torch.equal(call([torch.ones(4)])[0], torch.full((4,), 2.0))

@@ -51,7 +51,7 @@ def test_a_training_step_that_is_loaded_is_replayed_as_it_was(folder, on_cpu, mo
     train(model)
     first = on_cpu.made[:]
     assert counted() == {"miss": 1, "stored": 1}
-    monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
+    monkeypatch.setattr("bascule.compiler.autograd_graph.compile_autograd_graph", None)
     train(model)
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
     assert bascule.counters()["cudagraphs"] == {"graphs": 4, "recordings": 4}
@@ -177,7 +177,7 @@ def test_a_graph_in_parts_is_replayed_as_it_was(folder, on_cpu, monkeypatch):
     for _ in range(2):
         x, w = torch.randn(5, 5), torch.randn(5)
         torch.testing.assert_close(run(parts, x, w, cudagraphs=True), parts(x, w))
-        monkeypatch.setattr("bascule.compiler.autograd_graph.compile_direction", None)
+        monkeypatch.setattr("bascule.compiler.autograd_graph.compile_autograd_graph", None)
     assert counted() == {"miss": 1, "stored": 1, "hit": 1} and len(on_cpu.made) == 4
     assert bascule.counters()["cudagraphs"] == {"graphs": 4}
     for before, now in zip(on_cpu.made[:2], on_cpu.made[2:], strict=True):
