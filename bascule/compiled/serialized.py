@@ -1,4 +1,4 @@
-"""A graph in parts as the disk cache and packages have it: the chain's source, what it calls and holds, and how that is told of in JSON."""
+"""A split graph as the disk cache and packages have it: its wrapper's source, what it calls and holds, and how that is told of in JSON."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class SerializedConstant:
     """A constant that a split wrapper calls or holds. `kind`: a role of a compiled `graph` (`ROLES`), or "tensor", "operator", "function"."""
 
     kind: str
-    name: str = ""  # of the graph among those of the chain
+    name: str = ""  # of the graph among those of the split one
     settings: Mapping[str, Any] = field(default_factory=dict)
     graph: Any = None  # `SerializedSplit`, or a whole one
     tensor: torch.Tensor | None = None
@@ -50,7 +50,7 @@ class Writer(ABC, Generic[Whole]):
 
     def graph(self, serialized: Whole | SerializedSplit) -> dict[str, Any]:
         """Raises `NotSerializable`."""
-        return self._chain(serialized) if isinstance(serialized, SerializedSplit) else self.whole(serialized)
+        return self._split(serialized) if isinstance(serialized, SerializedSplit) else self.whole(serialized)
 
     @abstractmethod
     def whole(self, serialized: Whole) -> dict[str, Any]: ...
@@ -64,7 +64,7 @@ class Writer(ABC, Generic[Whole]):
         self.blobs[name] = bytes_of(value)
         return told_of(value) | {"blob": name}
 
-    def _chain(self, serialized: SerializedSplit) -> dict[str, Any]:
+    def _split(self, serialized: SerializedSplit) -> dict[str, Any]:
         cuts = [[cut.operator, cut.reason, cut.location and self.line(cut.location)] for cut in serialized.cuts]
         locations = [[line, self.line(place)] for line, place in serialized.locations.items()]
         constants = [self._constant(x) for x in serialized.constants]

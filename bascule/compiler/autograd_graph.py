@@ -48,8 +48,8 @@ def compile_autograd_graph(
 ) -> CompiledGraph:
     """Compiles the forward, backward or inference graph of what is called `name`.
 
-    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: those of all
-    graphs of `name`; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
+    `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of
+    all that `name` has; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
     `weights`: which inputs are weights, to be frozen if the options ask for it.
     """
     direction = direction_of(is_backward=is_backward, is_inference=is_inference)

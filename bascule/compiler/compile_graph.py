@@ -60,7 +60,7 @@ def compile_graph(
     def new_record(gm: torch.fx.GraphModule, name: str) -> Record:
         return Record(name, options, nodes=len(gm.graph.nodes))
 
-    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
+    def compile_subgraph(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
         part = new_record(gm, f"{name}_{suffix}")
         try:
             return _through_stages(gm, inputs, options, part), part
@@ -74,7 +74,7 @@ def compile_graph(
     record, parts = new_record(gm, name), list[Record]()
     whole = partial(_through_stages, gm, example_inputs, options, record)
     try:
-        compiled, parts = whole_or_split(gm, options, record, whole, compile_part, compile_body, replay)
+        compiled, parts = whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
     except (UnsupportedError, CompilerError) as error:
         compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))
     if replay is not None and not record.cuts:

@@ -1,4 +1,4 @@
-"""Graphs that are compiled in parts, because some of their operators have to run by themselves."""
+"""Graphs that are split, because some of their operators have to run by themselves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -18,7 +18,7 @@ from bascule.frontend.importer.graph import RESTRIDED
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.memory.tensor_serialization import told_of
 from bascule.runtime.modules.higher_order import below_autograd
-from bascule.runtime.modules.split_graph import ROLES, chained, located
+from bascule.runtime.modules.split_graph import ROLES, load_split, located
 
 from ..aliasing.loop_bodies import LOOPS, give_each_element_its_place
 from ..compiled.compiled_graph import CompiledGraph, NotSerializable
@@ -27,11 +27,11 @@ from ..compiled.serialized import SerializedConstant, SerializedSplit, serialize
 from ..errors import UnsupportedError
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
-from .split_wrapper import Called, Chain
+from .split_wrapper import Called, SplitWrapper
 
 # (a graph, its example inputs, what to add to its name) -> the compiled graph. The first raises what the compiler does, and its record is
 # reported by the caller; the second is `compile_graph`.
-CompilePart = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[CompiledGraph, Record]]
+CompileSubgraph = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[CompiledGraph, Record]]
 CompileBody = Callable[[torch.fx.GraphModule, Sequence[Any], str], CompiledGraph]
 Finish = Callable[[CompiledGraph, torch.fx.GraphModule, Record], CompiledGraph]
 
@@ -43,11 +43,11 @@ def as_it_is(graph: CompiledGraph, gm: torch.fx.GraphModule, record: Record) -> 
     return graph
 
 
-def compile_in_parts(
+def compile_split(
     gm: torch.fx.GraphModule,
     record: Record,
     error: UnsupportedError | None,
-    compile_part: CompilePart,
+    compile_subgraph: CompileSubgraph,
     compile_body: CompileBody,
     apart: Mapping[torch.fx.Node, str],
     finish: Finish = as_it_is,
@@ -73,7 +73,7 @@ def compile_in_parts(
             for number, part in enumerate(parts):
                 if _key(part) not in compiled:
                     inputs = [x.meta["val"] for x in part.gm.graph.nodes if x.op == "placeholder"]
-                    compiled[_key(part)] = compile_part(part.gm, inputs, f"part{number}")
+                    compiled[_key(part)] = compile_subgraph(part.gm, inputs, f"part{number}")
             break
         except UnsupportedError as again:
             refusal = again
@@ -81,7 +81,7 @@ def compile_in_parts(
     for cut in record.cuts:
         count("cuts", f"{cut.operator}: {cut.reason}")
     finished = {part: finish(compiled[_key(part)][0], part.gm, compiled[_key(part)][1]) for part in parts}
-    run = _chain(gm, steps, finished, record, compile_body)
+    run = _split_graph(gm, steps, finished, record, compile_body)
     return run, [compiled[_key(part)][1] for part in parts]
 
 
@@ -89,24 +89,24 @@ def _key(part: Part) -> tuple:
     return tuple(x.name for x in part.gm.graph.nodes), part.inputs, part.outputs
 
 
-def _chain(
+def _split_graph(
     gm: torch.fx.GraphModule,
     steps: Sequence[Step],
     parts: dict[Part, CompiledGraph],
     record: Record,
     compile_body: CompileBody,
 ) -> CompiledGraph:
-    """The function that runs `steps`."""
-    chain = Chain(gm, steps)
-    record.wrapper = located(chain.source.text(), chain.source.locations)
+    """Runs `steps`, as one compiled graph."""
+    wrapper = SplitWrapper(gm, steps)
+    record.wrapper = located(wrapper.source.text(), wrapper.source.locations)
     file = record.dump("wrapper.py", record.wrapper)
     constants, given = [], list[_InRole | Any]()
-    for name, needed in chain.constants.items():
+    for name, needed in wrapper.constants.items():
         match needed:
             case Part():
                 needed = _InRole("part", parts[needed], name)
-            case torch.fx.GraphModule() if chain.callers[name] in _COMPILED_BODIES:
-                if chain.callers[name] in LOOPS:
+            case torch.fx.GraphModule() if wrapper.callers[name] in _COMPILED_BODIES:
+                if wrapper.callers[name] in LOOPS:
                     give_each_element_its_place(needed)
                 needed = _body(needed, name, compile_body)
             case torch.fx.Node():
@@ -119,7 +119,7 @@ def _chain(
                 constants.append(below_autograd(needed.operator))
             case _:
                 constants.append(needed)
-    run, serialized = chained(record.wrapper, constants, file=file), _serialized(chain, given, record)
+    run, serialized = load_split(record.wrapper, constants, file=file), _serialized(wrapper, given, record)
     later = _all_finished(run, given)
     return CompiledGraph(run, serialized) if later is None else CompiledGraph(later, serialized, finish=later.finished)
 
@@ -139,7 +139,7 @@ def _all_finished(run: Boxed, given: Sequence[Any]) -> FinishedAtFirstCall | Non
 
 @dataclass(frozen=True)
 class _InRole:
-    """A compiled graph that the chain calls; `name`: what it adds to the name of the whole."""
+    """A compiled graph that the split wrapper calls; `name`: what it adds to the name of the whole."""
 
     role: str
     graph: CompiledGraph
@@ -150,7 +150,7 @@ class _InRole:
         return SerializedConstant(self.role, self.name, self.settings, graph=self.graph.entry())
 
 
-def _serialized(chain: Chain, given: Sequence[Any], record: Record) -> SerializedSplit | NotSerializable:
+def _serialized(wrapper: SplitWrapper, given: Sequence[Any], record: Record) -> SerializedSplit | NotSerializable:
     """Serializes the split wrapper for the disk cache; or tells why it cannot."""
     constants = []
     try:
@@ -164,7 +164,7 @@ def _serialized(chain: Chain, given: Sequence[Any], record: Record) -> Serialize
                     constants.append(serialized_object(needed, called=False))
     except NotSerializable as reason:
         return reason
-    return SerializedSplit(chain.source.text(), chain.source.locations, record.cuts, constants, record.nodes)
+    return SerializedSplit(wrapper.source.text(), wrapper.source.locations, record.cuts, constants, record.nodes)
 
 
 def _body(gm: torch.fx.GraphModule, name: str, compile_body: CompileBody) -> _InRole:

@@ -1,4 +1,4 @@
-"""The Python module of a graph that is compiled in parts: it calls them, and what runs between them."""
+"""The Python module of a split graph: it calls the subgraphs, and what runs between them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ Value = torch.fx.Node | sympy.Symbol
 
 @dataclass(frozen=True)
 class Called:
-    """A higher-order operator that a chain calls, and does not just hand on."""
+    """A higher-order operator that a split wrapper calls, and does not just hand on."""
 
     operator: torch._ops.HigherOrderOperator
 
 
-class Chain:
+class SplitWrapper:
     """`source` defines `call(args)`, with the boxed calling convention. It expects `constants`: what `constants` here names, in that order."""
 
     def __init__(self, gm: torch.fx.GraphModule, steps: Sequence[Step]):

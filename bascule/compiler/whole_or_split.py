@@ -12,7 +12,7 @@ from ..errors import UnsupportedError
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..targets.placement import host_work, meta_work
-from .compile_split import CompileBody, CompilePart, as_it_is, compile_in_parts
+from .compile_split import CompileBody, CompileSubgraph, as_it_is, compile_split
 
 
 def whole_or_split(
@@ -20,7 +20,7 @@ def whole_or_split(
     options: Options,
     record: Record,
     compile_whole: Callable[[], CompiledGraph],
-    compile_part: CompilePart,
+    compile_subgraph: CompileSubgraph,
     compile_body: CompileBody,
     replay: Replay | None = None,
 ) -> tuple[CompiledGraph, list[Record]]:
@@ -34,7 +34,7 @@ def whole_or_split(
     alone |= {} if replay is None else replay.apart(gm)
 
     def split(error: UnsupportedError | None) -> tuple[CompiledGraph, list[Record]] | None:
-        return compile_in_parts(gm, record, error, compile_part, compile_body, alone, finish)
+        return compile_split(gm, record, error, compile_subgraph, compile_body, alone, finish)
 
     try:
         return (split(None) if alone else None) or (compile_whole(), [])

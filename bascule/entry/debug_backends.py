@@ -27,7 +27,7 @@ from bascule.runtime.boxed import Boxed, boxed
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import in_sequence, operator_by_operator
 from ..compiler.autograd_graph import compile_autograd_graph, direction_of
-from ..compiler.compile_split import compile_in_parts
+from ..compiler.compile_split import compile_split
 from ..debugging.accuracy import disagreements
 from ..debugging.checked_interpreter import CheckedInterpreter
 from ..debugging.compare_results import copied, copy_of, draws
@@ -168,7 +168,7 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
         return whole(gm, inputs, title)
     except UnsupportedError as error:
         record = Record(title, options, len(gm.graph.nodes))
-        cut = None if options.fallback == "error" else compile_in_parts(gm, record, error, part, body, {})
+        cut = None if options.fallback == "error" else compile_split(gm, record, error, part, body, {})
         if cut is None:
             raise
         return cut[0].call

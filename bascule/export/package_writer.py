@@ -66,7 +66,7 @@ def packaged(
     that calls what is only known to this process."""
     record = Record(name, options, nodes=len(gm.graph.nodes))
 
-    def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
+    def compile_subgraph(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
         part = Record(f"{name}_{suffix}", options, nodes=len(gm.graph.nodes))
         return CompiledGraph(_never_called, _whole(gm, inputs, options, part)), part
 
@@ -76,7 +76,7 @@ def packaged(
     def compile_whole() -> CompiledGraph:
         return CompiledGraph(_never_called, _whole(gm, inputs, options, record))
 
-    compiled, _ = whole_or_split(gm, options, record, compile_whole, compile_part, compile_body)
+    compiled, _ = whole_or_split(gm, options, record, compile_whole, compile_subgraph, compile_body)
     return _serialized(compiled, record)
 
 

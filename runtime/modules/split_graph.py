@@ -1,6 +1,6 @@
-"""The chain of a graph in parts as it runs, and what it calls: compiled graphs in a role each, operators, functions.
+"""A split graph as it runs, and what it calls: compiled graphs in a role each, operators, functions.
 
-A role is settled by what JSON can say, so that a chain that is loaded from disk or from a package is made as it was made at first.
+A role is settled by what JSON can say, so that a split graph that is loaded from disk or from a package is made as it was made at first.
 """
 
 import sys
@@ -22,18 +22,18 @@ _MODULES = ("torch", "operator", "_operator", "math")  # where functions come fr
 
 
 class _NoKernels:
-    """A chain calls none itself."""
+    """A split wrapper calls none itself."""
 
     addresses: dict[str, int] = {}
 
 
-def chained(source: str, constants: Sequence[Any], *, file: str | None = None) -> Boxed:
-    """The function that runs a chain; `source` is located, `file`: see `load`."""
+def load_split(source: str, constants: Sequence[Any], *, file: str | None = None) -> Boxed:
+    """The function that runs a split graph; `source` is located, `file`: see `load`."""
     return load(source, _NoKernels(), constants, file=file)
 
 
 def located(source: str, locations: Mapping[int, str]) -> str:
-    """The module of a chain, with the user's line for lines of it."""
+    """The module of a split wrapper, with the user's line for lines of it."""
     return f"{source}LOCATIONS = {dict(locations)!r}\n"
 
 
@@ -54,7 +54,7 @@ def _chunks(call: Boxed, *, results: Sequence[Mapping[str, Any]], **settings: An
     )
 
 
-# Role of a compiled graph -> what the chain calls, made from the graph and the settings of the role.
+# Role of a compiled graph -> what the split wrapper calls, made from the graph and the settings of the role.
 ROLES: Mapping[str, Callable[..., Any]] = {"part": lambda call: call, "body": _body, "dense": _dense, "chunks": _chunks}
 
 
@@ -78,7 +78,7 @@ def constant(
 
 
 def operator(name: str, *, called: bool) -> Callable[..., Any]:
-    """The higher-order operator `name`; `called`: as the chain calls it. Raises `AttributeError` for one that this process does not have."""
+    """The higher-order operator `name`; `called`: as the wrapper calls it. Raises `AttributeError` for one that this process does not have."""
     found = getattr(torch.ops.higher_order, name)
     return below_autograd(found) if called else found
 

@@ -12,7 +12,7 @@ from ..kernels.processor import instruction_sets
 from ..kernels.stored_kernels import kernels_of
 from ..memory.tensor_serialization import tensor_of
 from ..modules.loading import load
-from ..modules.split_graph import chained, constant, located
+from ..modules.split_graph import constant, load_split, located
 
 
 def check_machine(processor: Sequence[str], capabilities: Mapping[str, int]) -> None:
@@ -58,7 +58,7 @@ class GraphReader(ABC):
 
     def split(self, told: Mapping[str, Any], name: str, source: str, constants: Sequence[Any]) -> Boxed:
         """A split graph, from its wrapper's `source` and what that holds."""
-        return chained(source, constants)
+        return load_split(source, constants)
 
     def line(self, told: Any) -> str | None:
         """The user's line; None where there is none."""
