@@ -18,6 +18,7 @@ from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_s
 from ..aot_runtime.direct_calls import Made, called_directly, made, making
 from ..aot_runtime.python_random import with_drawn_numbers
 from ..fx.boxed import Boxed
+from ..fx.graph_ends import inputs_of, outputs_of
 from ..fx.trace_context import TracingContext, context_at_hand, context_for, hint, tracing
 from ..fx_passes.attention_masks import simplify_masks
 from ..fx_passes.pad_mm import pad_products
@@ -128,7 +129,7 @@ def _inference_compiler(compiler: GraphCompiler, context: TracingContext) -> Cal
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         if functorch_config.functionalize_rng_ops:  # the state of the generator is among them twice
-            example_inputs = example_inputs[: len(gm.graph.find_nodes(op="placeholder"))]
+            example_inputs = example_inputs[: len(inputs_of(gm.graph))]
         pad_products(gm.graph)
         compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
         made(context.fw_metadata, compiled)
@@ -178,9 +179,8 @@ def report_output_strides(gm: torch.fx.GraphModule) -> None:
     context = context_at_hand()
     if context is None or context.output_strides is None:
         return
-    (outputs,) = gm.graph.output_node().args
     number = (lambda size: size) if context.fakify_first_call else hint
-    for output in outputs:
+    for output in outputs_of(gm.graph):
         value = output.meta.get("val") if isinstance(output, torch.fx.Node) else None
         strides = tuple(map(number, value.stride())) if isinstance(value, torch.Tensor) else None
         context.output_strides.append(strides)
@@ -203,7 +203,7 @@ def _mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
     """
     from ..importer.graph import DYING, ZEROS  # not above: what is loaded from a cache needs no MLIR
 
-    inputs = gm.graph.find_nodes(op="placeholder")
+    inputs = inputs_of(gm.graph)
     gradients = [node for node in inputs if node.name.startswith("tangents_")]
     for node in inputs:
         node.meta[DYING] = not node.name.startswith("primals_")

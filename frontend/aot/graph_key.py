@@ -14,10 +14,10 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..fx.custom_operators import told_of_operator
+from ..fx.storages import storage
 from .process_groups import GROUPED, processes, told_of_mesh
 
 _MODULES = {"torch", "operator", "_operator", "math", "builtins"}  # where functions in a graph come from
@@ -142,13 +142,13 @@ def literal(value: Any) -> str:
 
 def inputs_text(args: Sequence[Any]) -> str:
     """The inputs, fake tensors and numbers: what they are and which share memory, and what is known of their symbols."""
-    storages: dict[StorageWeakRef, int] = {}
+    storages: dict[int | None, int] = {}
     symbols: dict[str, str] = {}
     lines = [_input(value, storages, symbols) for value in args]
     return "\n".join([*lines, json.dumps(symbols, sort_keys=True)])
 
 
-def _input(value: Any, storages: dict[StorageWeakRef, int], symbols: dict[str, str]) -> str:
+def _input(value: Any, storages: dict[int | None, int], symbols: dict[str, str]) -> str:
     if isinstance(value, _SYMBOLIC):
         return f"{type(value).__name__} {_size(value, symbols)}"
     if not isinstance(value, torch.Tensor):
@@ -172,8 +172,7 @@ def _input(value: Any, storages: dict[StorageWeakRef, int], symbols: dict[str, s
         return f"{type(value).__module__}.{type(value).__qualname__} {told} {literal(context)} {inside}"
     if type(value) not in (FakeTensor, torch.Tensor, torch.nn.Parameter):
         raise NotKeyed(f"an input is of type {type(value).__qualname__}")
-    storage = value.untyped_storage()
-    told += [storages.setdefault(StorageWeakRef(storage), len(storages)), _size(storage.nbytes(), symbols)]
+    told += [storages.setdefault(storage(value), len(storages)), _size(value.untyped_storage().nbytes(), symbols)]
     return " ".join(map(str, told))
 
 

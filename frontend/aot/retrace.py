@@ -24,6 +24,7 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ..fx.graph_ends import inputs_of
 from ..fx.storages import unwrapped
 from ..fx.trace_context import fake_mode_of
 from ..torch_patches.custom_op_gradients import register_fake
@@ -33,7 +34,7 @@ aten = torch.ops.aten
 
 def with_values(gm: GraphModule, example_inputs: Sequence[Any]) -> list[Any]:
     """Gives each node of `gm` that has none its `meta["val"]`; returns a fake tensor or a number an input."""
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    placeholders = inputs_of(gm.graph)
     nodes = [node for node in gm.graph.nodes if node.op in ("placeholder", "call_function")]
     # `make_fx` of real tensors gives each node a mode of its own, of which no operator takes two.
     modes = {id(x.meta["val"].fake_mode) for x in placeholders if isinstance(x.meta.get("val"), FakeTensor)}

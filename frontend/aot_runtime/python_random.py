@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from ..fx.graph_ends import inputs_of
+
 
 def with_drawn_numbers(gm: torch.nn.Module) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """For a graph as Dynamo made it: takes a function of its inputs to one that is given drawn numbers of the dtypes they were traced with."""
@@ -33,7 +35,7 @@ def _places(gm: torch.nn.Module) -> Sequence[tuple[int, torch.dtype]]:
     if not isinstance(gm, torch.fx.GraphModule):
         return []
     found = []
-    for place, node in enumerate(gm.graph.find_nodes(op="placeholder")):
+    for place, node in enumerate(inputs_of(gm.graph)):
         noted, value = node.meta.get("grapharg"), node.meta.get("example_value")
         number = getattr(noted, "pass_arg_as_tensor", False) and not getattr(noted, "is_tensor", True)
         if number and isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64:

@@ -8,13 +8,14 @@ import torch
 from torch._C._functorch import is_legacy_batchedtensor
 
 from ..fx.boxed import Boxed, boxed
+from ..fx.graph_ends import inputs_of
 from .saved_tensor_hooks import laid_out
 
 
 def tangents_of(graph: torch.fx.Graph) -> tuple[int, ...]:
     """The numbers of the inputs of a backward that are gradients: the partitioner calls them `tangents_1`, ..., and among them what subclasses
     of tensors hold beside tensors."""
-    inputs = enumerate(graph.find_nodes(op="placeholder"))
+    inputs = enumerate(inputs_of(graph))
     return tuple(n for n, x in inputs if x.name.startswith("tangents_") and isinstance(x.meta.get("val"), torch.Tensor))
 
 

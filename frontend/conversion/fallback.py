@@ -12,7 +12,7 @@ from bascule.dialect.ir.scalar_types import scalar_type_number
 from bascule.dialect.ir.shapes import shape_of, tensor_type
 from bascule.dialect.mlir import ir
 
-from ..fx.node_calls import STORAGE_OFFSETS
+from ..fx.node_calls import STORAGE_OFFSETS, is_written
 from ..fx.operator_effects import WAIT, only_begins
 from .context import Conversion
 from .extern_calls import Tensors, call, encode, overload, relaid
@@ -63,7 +63,7 @@ def fall_back(c: Conversion, arguments: Sequence[Any], reason: str) -> Tensors:
 def _functional(c: Conversion, operator: torch._ops.OpOverload, arguments: Sequence[Any], reason: str) -> Tensors:
     """An operator that writes to arguments, whose op has a result more for each tensor written: the new contents."""
     pairs = zip(operator._schema.arguments, arguments)
-    written = [x for p, x in pairs if p.alias_info is not None and p.alias_info.is_write and x is not None]
+    written = [x for p, x in pairs if is_written(p) and x is not None]
     tensors = [tensor for x in written for tensor in (x if isinstance(x, list) else [x])]
     if len(c.results) < len(operator._schema.returns) + len(tensors):
         raise unsupported(c.op, c.operator, "mutates its arguments")

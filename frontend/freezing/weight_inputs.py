@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from ..fx.graph_ends import inputs_of, outputs_of
 from ..fx.node_calls import written_by
 
 _OF_A_MODULE = re.compile(r"\._(parameters|buffers)\['[^']*'\]$")
@@ -33,7 +34,7 @@ def weight_inputs(gm: GraphModule) -> WeightInputs:
     lifted = len(dict(gm.named_parameters(remove_duplicate=False))) + len(
         dict(gm.named_buffers(remove_duplicate=False))
     )
-    placeholders = gm.graph.find_nodes(op="placeholder")
+    placeholders = inputs_of(gm.graph)
     found = [number for number, node in enumerate(placeholders, lifted) if _OF_A_MODULE.search(_source(node))]
     return WeightInputs(lifted + len(placeholders), frozenset([*range(lifted), *found]))
 
@@ -45,11 +46,10 @@ def _source(node: Node) -> str:
 
 def frozen_inputs(graph: Graph, weights: WeightInputs) -> list[int]:
     """The weights that can be constants: `graph`, of AOTAutograd's, neither writes to them nor hands them on as they are."""
-    placeholders = graph.find_nodes(op="placeholder")
+    placeholders = inputs_of(graph)
     if len(placeholders) != weights.count:
         return []
-    (outputs,) = graph.output_node().args
-    kept = {x for x in (outputs if isinstance(outputs, list | tuple) else [outputs]) if isinstance(x, Node)}
+    kept = {x for x in outputs_of(graph) if isinstance(x, Node)}
     for node in graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload):
             kept.update(written_by(node))
@@ -64,7 +64,7 @@ def with_constants(gm: GraphModule, weights: Mapping[int, torch.Tensor]) -> Grap
     for node in gm.graph.find_nodes(op="get_attr"):
         _hold(result, node.target, _attribute(gm, node.target))
     copies: dict[Node, Node] = {}
-    held = {node: weights[n] for n, node in enumerate(gm.graph.find_nodes(op="placeholder")) if n in weights}
+    held = {node: weights[n] for n, node in enumerate(inputs_of(gm.graph)) if n in weights}
     for node in gm.graph.nodes:
         if node in held:
             copies[node] = constant(result, node.name, held[node], node.meta)

@@ -43,9 +43,14 @@ def arguments_of(node: Node) -> list[Any]:
     return in_places(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
 
 
+def is_written(parameter: torch.Argument) -> bool:
+    """Whether an operator writes to what it is given for `parameter`, one of its schema."""
+    return parameter.alias_info is not None and parameter.alias_info.is_write
+
+
 def written_by(node: Node) -> list[Node]:
     """The tensors that the operator that `node` calls writes to, those in lists too."""
     pairs = zip(node.target._schema.arguments, arguments_of(node))  # type: ignore[union-attr]
-    written = [x for parameter, x in pairs if parameter.alias_info is not None and parameter.alias_info.is_write]
+    written = [x for parameter, x in pairs if is_written(parameter)]
     listed = [x for many in written for x in (many if isinstance(many, list | tuple) else [many])]
     return [x for x in listed if isinstance(x, Node)]

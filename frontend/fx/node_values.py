@@ -8,6 +8,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
+from .graph_ends import inputs_of
 from .trace_context import fake_mode_of
 
 # Of a node: what it calls, and with what.
@@ -81,7 +82,7 @@ def _told(value: Any) -> Any:
 def complete_inserted(graph: Graph, example_inputs: Sequence[Any]) -> None:
     """Values for what the partitioner puts into a graph without any: higher-order operators that keep the state of a generator or set it, and
     the inputs that are such states."""
-    for node, value in zip(graph.find_nodes(op="placeholder"), example_inputs):
+    for node, value in zip(inputs_of(graph), example_inputs):
         node.meta.setdefault("val", value)
     if any(isinstance(node.target, HigherOrderOperator) and "val" not in node.meta for node in graph.nodes):
         complete_values(graph)

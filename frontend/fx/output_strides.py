@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import torch
 from torch.fx import Graph, Node
 
+from .graph_ends import outputs_of
 from .node_values import complete_values
 from .trace_context import hint
 
@@ -25,19 +25,13 @@ class Dense:
 
 def promised_strides(graph: Graph) -> list[Dense | None]:
     """How each output of `graph` lies in memory; None for what is no tensor, or fills no memory of its own."""
-    return [_dense(output) for output in _outputs(graph)]
-
-
-def _outputs(graph: Graph) -> list[Any]:
-    """The outputs of `graph` as a list; branches and loops may return one value as it is."""
-    (returned,) = graph.output_node().args
-    return list(returned) if isinstance(returned, list | tuple) else [returned]
+    return [_dense(output) for output in outputs_of(graph)]
 
 
 def restore_strides(graph: Graph, promised: Sequence[Dense | None]) -> None:
     """Copies outputs that lie otherwise than `promised` before passes ran; a copy is a part of the kernel that computes its values."""
     end = graph.output_node()
-    outputs = _outputs(graph)
+    outputs = outputs_of(graph)
     for number, (output, dense) in enumerate(zip(outputs, promised, strict=True)):
         if dense is None or _dense(output) == dense or not _has_rank(output, dense.rank):
             continue

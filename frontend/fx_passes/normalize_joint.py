@@ -13,6 +13,7 @@ A tensor beside itself: the partitioner saves a `cat`, and computes views and a 
 import torch
 from torch.fx import Graph, Node
 
+from ..fx.graph_ends import inputs_of
 from ..fx.node_calls import call_like, lie_alike
 from ..fx.storages import storage_of
 
@@ -34,7 +35,7 @@ def drop_copies(graph: Graph) -> None:
     Kept are copies of, or in, the memory of an input or an output of the graph: whether those share memory is for the user to see, and an input
     may be written to.
     """
-    seen = {storage_of(node) for node in graph.nodes if node.op == "placeholder"}
+    seen = {storage_of(node) for node in inputs_of(graph)}
     seen |= {storage_of(node) for node in graph.output_node().all_input_nodes} | {None}
     for node in list(graph.nodes):
         source = _copied(node)

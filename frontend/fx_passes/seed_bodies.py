@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ..fx.graph_ends import inputs_of
 from ..fx.seed_scopes import STATE_BYTES, register_fake
 from ..fx.stack_traces import location_of
 from ..graph_split.split_point import operator_of
@@ -119,7 +120,7 @@ class _Body:
     def seeded(self, *, carried: bool) -> GraphModule:
         """A copy in which each node that draws goes by a stream of the seed; it returns the next call's seed too if that is `carried`."""
         known: dict[Node, Node] = {}
-        inputs = self.body.graph.find_nodes(op="placeholder")
+        inputs = inputs_of(self.body.graph)
         for x in inputs[: self.place]:
             known[x] = self.graph.node_copy(x)
         seed = self.graph.placeholder("seed")
@@ -164,7 +165,7 @@ def _inline_checkpoints(body: GraphModule) -> None:
     for node in body.graph.find_nodes(op="call_function", target=higher_order.tag_activation_checkpoint):
         inner = getattr(body, str(node.args[0].target))
         _inline_checkpoints(inner)
-        known = dict(zip(inner.graph.find_nodes(op="placeholder"), node.args[1:], strict=True))
+        known = dict(zip(inputs_of(inner.graph), node.args[1:], strict=True))
         with body.graph.inserting_before(node):
             for name, module in inner.named_children():
                 body.add_submodule(f"{node.name}_{name}", module)
@@ -196,7 +197,7 @@ def _values(args: Any) -> Any:
 def _draws(body: GraphModule, mode: FakeTensorMode) -> dict[Node, list[str]]:
     """The nodes of `body` that draw random numbers, each with the devices on which it does, once a draw."""
     run = _Drawing(body, mode)
-    run.run(*(node.meta.get(VALUE) for node in body.graph.find_nodes(op="placeholder")))
+    run.run(*(node.meta.get(VALUE) for node in inputs_of(body.graph)))
     return run.found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from ..fx.graph_ends import inputs_of
 from ..fx.node_calls import call_like
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -36,7 +37,7 @@ def _draws(node: Node) -> bool:
 
 def _seed(graph: Graph, dropouts: Sequence[Node], device: torch.device) -> None:
     """One call for all seeds, after the inputs."""
-    *_, last = graph.find_nodes(op="placeholder")
+    *_, last = inputs_of(graph)
     with graph.inserting_after(last):
         seeds = _apart(_call(graph, dropouts[0], prims.inductor_seeds.default, len(dropouts), device))
     for number, node in enumerate(dropouts):

@@ -18,6 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils._pytree import TreeSpec, tree_flatten
 
+from ..fx.graph_ends import outputs_of
 from ..fx.trace_context import fake_mode_of
 
 BACKWARD = "flex_attention_backward"
@@ -79,7 +80,7 @@ def _differentiated(gm: GraphModule, node: Node) -> list[Node]:
     """
     if node.target.name() != BACKWARD:
         return []
-    captured, gradients = node.args[-2], attribute(gm, node.args[8].target).graph.output_node().args[0][5:]
+    captured, gradients = node.args[-2], outputs_of(attribute(gm, node.args[8].target).graph)[5:]
     return [x for x, gradient in zip(captured, gradients, strict=True) if gradient is not None]
 
 

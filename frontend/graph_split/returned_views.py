@@ -2,8 +2,10 @@
 
 import sympy
 import torch
-from bascule.frontend.fx.storages import storage_of
 from torch.fx import Graph, Node
+
+from ..fx.graph_ends import inputs_of
+from ..fx.storages import storage_of
 
 aten = torch.ops.aten
 REASON = "a view of an input that is returned, of sizes that are only known when it runs"
@@ -23,7 +25,7 @@ def returned_views(graph: Graph) -> dict[Node, str]:
     into an input that does not). AOTAutograd takes strides and offset of the result as it is given it: a copy would be read from the wrong
     place."""
     found: dict[Node, str] = {}
-    inputs = {storage_of(node) for node in graph.find_nodes(op="placeholder")} - {None}
+    inputs = {storage_of(node) for node in inputs_of(graph)} - {None}
     for node in graph.output_node().all_input_nodes:
         chain: list[Node] = []
         while node.op == "call_function" and storage_of(node) in inputs and node.all_input_nodes:

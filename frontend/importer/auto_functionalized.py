@@ -15,7 +15,7 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.mlir import ir
 from torch.fx import Node
 
-from ..fx.node_calls import STORAGE_OFFSETS
+from ..fx.node_calls import STORAGE_OFFSETS, is_written
 
 aten = torch.ops.aten
 
@@ -107,7 +107,7 @@ class _Import:
             name = parameter.name
             if name in self.described:
                 given.append(self.described[name])
-            elif parameter.alias_info is not None and parameter.alias_info.is_write:
+            elif is_written(parameter):
                 views = self.views(name)
                 listed = views if isinstance(views, list) else [views]
                 tensors = [None if view is None else (view, self.argument(view)) for view in listed]

@@ -31,6 +31,7 @@ from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
 from torch.fx import GraphModule, Node
 
+from ..fx.graph_ends import inputs_of
 from ..fx.storages import resize_last, storage
 from .item_checks import check_numbers_from_data
 from .locations import Locations
@@ -75,7 +76,7 @@ class _GraphImporter(base.FxImporter):
 
     def import_functional(self, gm: GraphModule, example_inputs: Sequence[Any]) -> ImportedGraph:
         nodes = list(gm.graph.nodes)
-        placeholders = [node for node in nodes if node.op == "placeholder"]
+        placeholders = inputs_of(gm.graph)
         values = [node.meta.get("val", example) for node, example in zip(placeholders, example_inputs, strict=True)]
         attributes = {node: _attribute(gm, node) for node in nodes if node.op == "get_attr"}
         constants = {node: value for node, value in attributes.items() if isinstance(value, torch.Tensor)}
@@ -127,7 +128,7 @@ class _GraphImporter(base.FxImporter):
                     visible += position < seen
                 outputs.append(OperandAttr.get(i64(numbers[output])))
             elif _is_handed_on(output):
-                number = [n for n in node.graph.nodes if n.op == "placeholder"].index(output)
+                number = inputs_of(node.graph).index(output)
                 outputs.append(ir.StringAttr.get(f"input {number}"))
             else:
                 outputs.append(_scalar_output(output, value, importer.symbols))

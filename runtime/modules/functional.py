@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 def functional(operator: torch._ops.OpOverload) -> Callable[..., tuple[Any, ...]]:
     """`operator` on copies of the arguments that it writes: returns its results, one by one, then the copies as it leaves them."""
+    # Which arguments are written the frontend asks in `fx/node_calls.py`; the runtime imports no other layer.
     parameters = operator._schema.arguments
     written = {p.name for p in parameters if p.alias_info is not None and p.alias_info.is_write}
 
