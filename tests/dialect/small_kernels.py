@@ -123,6 +123,11 @@ def graph(arguments: str, results: str, returned: str, *body: str) -> ir.Operati
     return functions(parse(text))[0]
 
 
+def module_of(function: ir.Operation) -> ir.Module:
+    """The module that was parsed with `function` in it."""
+    return next(module for module in _parsed if function.parent == module.operation)
+
+
 def top_ops(function: ir.Operation) -> list[ir.Operation]:
     return [view.operation for view in function.regions[0].blocks[0].operations]
 
