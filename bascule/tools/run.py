@@ -15,6 +15,7 @@ from bascule.dialect.passes import Pipeline, registry
 from bascule.dialect.tools.parsing import parse
 from bascule.errors import BasculeError, UserError
 
+from ..debugging.compare_results import copied
 from ..pipelines import DEFAULT
 from .execution import Inputs, is_program, returned, run_compiled
 
@@ -81,20 +82,12 @@ def after(module: ir.Module, pipeline: str) -> ir.Module:
 
 def results(module: ir.Module, inputs: Inputs, function: str | None) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Runs the reference interpreter; returns its results, and the tensor inputs as it leaves them."""
-    own = [clone(value) for value in inputs]
+    own = [copied(value) for value in inputs]
     return interpret(module, own, function), tensors(own)
 
 
 def tensors(values: Inputs) -> list[torch.Tensor]:
     return [value for value in values if isinstance(value, torch.Tensor)]
-
-
-def clone(value: torch.Tensor | int) -> torch.Tensor | int:
-    """A copy with the same strides, overlapping ones too."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    storage = value.untyped_storage().clone()
-    return torch.empty(0, dtype=value.dtype).set_(storage, value.storage_offset(), value.shape, value.stride())
 
 
 def report(values: Sequence[torch.Tensor], print_results: bool) -> None:
@@ -136,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
         status = judge("interpreted", *both, arguments.tolerance)
     if arguments.interpret_only or not (arguments.compare or is_program(module)):
         return status
-    own = [clone(value) for value in inputs]
+    own = [copied(value) for value in inputs]
     outputs = run_compiled(module, own)
     both = [*returned(module, expected), *changed], [*outputs, *tensors(own)]
     return judge("compiled", *both, arguments.tolerance) or status

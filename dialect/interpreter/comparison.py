@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-# Relative to the size of the number, or to 1: what a different order of the same operations may change.
+# The largest relative error, absolute below 1, that another order of the same operations may make. Checks of other things have their own.
 TOLERANCES = {
     torch.float64: 1e-10,
     torch.float32: 2e-5,
@@ -59,6 +59,7 @@ def tolerance_of(dtype: torch.dtype) -> float:
 
 def relative_errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
     """The relative error of each element (absolute below 1); infinite where one is special and the other is not."""
+    want, got = want.detach(), got.detach()
     if not (want.dtype.is_floating_point or want.dtype.is_complex):
         return torch.where(_integers(want) == _integers(got), 0.0, torch.inf)
     wide = torch.complex128 if want.dtype.is_complex else torch.float64

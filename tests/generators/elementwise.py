@@ -1,4 +1,8 @@
-"""Differences between tensors, element by element."""
+"""Differences between tensors, element by element, in units in the last place.
+
+Programs that only round each element need to agree much better than `bascule.dialect.interpreter.compare` asks, which lets other orders of
+additions pass; and they compare the signs of zeros, of which that knows nothing.
+"""
 
 import torch
 from torch import Tensor

@@ -17,11 +17,11 @@ from random import Random
 from typing import Any
 
 import torch
+from bascule.dialect.interpreter import relative_errors, tolerance_of
 from bascule.runtime.modules.index_errors import IndexOutOfRangeError
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from tests.operators.check import TOLERANCES, relative_errors
 from tests.operators.exceptions import NUMBERS_DIFFER, SKIPPED
 from tests.operators.opinfo import duplicate, operators, tensor_leaves
 
@@ -95,7 +95,7 @@ assert not draw_from({self.operator!r}, {self.seed}).differences("bascule")
                 x = torch.where(z.isnan() & ~x.isnan(), y, x)
                 best = [*exact, *exact_left][number] if len(exact) == len(results) else x
                 if x.dtype in ROUNDED and best.shape == y.shape:
-                    x = torch.where(relative_errors(best, y) <= 4 * TOLERANCES.get(x.dtype, 0), y, x)
+                    x = torch.where(relative_errors(best, y) <= 4 * tolerance_of(x.dtype), y, x)
             settled.append(x)
         return settled
 
@@ -124,7 +124,7 @@ assert not draw_from({self.operator!r}, {self.seed}).differences("bascule")
                 found.append(f"{name}: tensor {number} is {y.dtype} {[*y.shape]}, not {x.dtype} {[*x.shape]}")
             elif x.layout != torch.strided or not x.numel() or self.operator in NUMBERS_DIFFER:
                 continue
-            elif (off := relative_errors(x, y).max().item()) > 4 * TOLERANCES.get(x.dtype, 0):
+            elif (off := relative_errors(x, y).max().item()) > 4 * tolerance_of(x.dtype):
                 found.append(f"{name}: tensor {number}, {x.dtype}, is off by {off:.1e}")
         return found
 

@@ -6,13 +6,12 @@ from itertools import chain
 from typing import Any
 
 import torch
+from bascule.dialect.interpreter import relative_errors, tolerance_of
 
 from tests.operators.compilers import Compiled, Compiler
 from tests.operators.exceptions import NUMBERS_DIFFER, NUMBERS_DIFFER_EMPTY
 from tests.operators.opinfo import Case, Sample, emptied, samples, tensor_leaves
 
-# Largest relative error (absolute below 1) against eager where there is no better reference.
-TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 WIDER = {torch.float32: torch.float64, torch.bfloat16: torch.float32, torch.float16: torch.float32}
 
 
@@ -173,7 +172,7 @@ def compare(what, expected, actual, reference) -> None:
                 raise Wrong(f"{what} {i}: {int((want != got).sum())} of {want.numel()} elements differ")
             continue
         errors = relative_errors(want, got)
-        tolerance = TOLERANCES.get(want.dtype, 2e-5)
+        tolerance = tolerance_of(want.dtype)
         if float(errors.max()) <= tolerance:
             continue
         exact = reference()[i]
@@ -186,13 +185,3 @@ def compare(what, expected, actual, reference) -> None:
             f"{what} {i}: error {float(errors.max()):.1e} in {want.dtype}{list(want.shape)}: "
             f"expected {want.flatten()[worst].item()}, got {got.flatten()[worst].item()}"
         )
-
-
-def relative_errors(want: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
-    """Of each element; absolute where the number is below 1, infinite where only one of the two is special."""
-    want, got = want.detach(), got.detach()
-    wide = torch.complex128 if want.is_complex() else torch.float64
-    a, b = want.to(wide), got.to(wide)
-    same = (a == b) | (torch.isnan(a) & torch.isnan(b))
-    errors = (a - b).abs() / a.abs().clamp(min=1)
-    return torch.where(same, 0.0, torch.nan_to_num(errors, nan=torch.inf, posinf=torch.inf))
