@@ -1,4 +1,4 @@
-"""What groups of computes are made of: a group, how a member fits it, why one does not, partial results beside it."""
+"""Records of groups of computes: a group, how a member fits it, why one does not, partial results beside it."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What passes ask of a graph function: its ops as they stood, its symbols, who uses a value through views, remarks."""
+"""A walk of a graph function: its ops as they stood, its symbols, who uses a value through views, remarks."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What the lanes of a CPU's vectors run along, and what threads share."""
+"""Lanes of a CPU's vectors, and the ranges that threads share."""
 
 import pytest
 from bascule.dialect.mlir import ir

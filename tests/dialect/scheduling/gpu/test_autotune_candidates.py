@@ -12,7 +12,7 @@ __all__ = ["mlir"]
 
 
 def near(op: ir.Operation) -> dict[str, KernelSchedule]:
-    """What differs -> the schedule."""
+    """By what differs, the schedule."""
     schedule(op, cuda_schedule(op, H200, indexing_of(op)))
     found = {}
     for neighbour in neighbours(op):
