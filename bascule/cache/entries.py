@@ -1,5 +1,7 @@
-"""The form of an entry of either cache: a package (`runtime/packages/container.py`) that says its own key. Refused ones count, and are as if they
-were not there. Nothing here needs a compiler."""
+"""The form of an entry of either cache: a package (`runtime/packages/container.py`) that says its own key.
+
+Refused ones count, and are as if they were not there. Nothing here needs a compiler.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
