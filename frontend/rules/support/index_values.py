@@ -8,13 +8,14 @@ from bascule.dialect.mlir import arith, ir, scf
 
 from ...conversion.context import Conversion
 from .operands import index_constant
-
-_PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # signed, as indices are
+from .scalars import integer_predicate
 
 
 def compare(predicate: str, a: ir.Value, b: ir.Value | int) -> ir.Value:
     """i1: `a predicate b` of indices; "eq", "ne", "lt", "le", "gt" or "ge"."""
-    return arith.CmpIOp(_PREDICATES[predicate], a, index_constant(b) if isinstance(b, int) else b).result
+    return arith.CmpIOp(
+        integer_predicate(predicate, signed=True), a, index_constant(b) if isinstance(b, int) else b
+    ).result
 
 
 def choose(condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.types import CAST, to_nearest_even
-from bascule.dialect.mlir import ir
+from bascule.dialect.mlir import arith, ir
 
 Number = bool | int | float
 
@@ -60,9 +60,6 @@ _FLOATS = {
 }
 NARROW = (torch.float16, torch.bfloat16)  # computed with in f32
 UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
-_PREDICATES_FLOAT = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}  # ordered, but une
-_PREDICATES_SIGNED = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}
-_PREDICATES_UNSIGNED = {"eq": 0, "ne": 1, "lt": 6, "le": 7, "gt": 8, "ge": 9}
 
 
 def dtype_of(element: ir.Type) -> torch.dtype | None:
@@ -94,6 +91,16 @@ def is_signed(dtype: torch.dtype) -> bool:
 def opmath(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which arithmetic on `dtype` happens: f32 for every narrower float."""
     return torch.float32 if dtype.is_floating_point and dtype.itemsize < 4 else dtype
+
+
+def integer_predicate(name: str, signed: bool) -> arith.CmpIPredicate:
+    """MLIR's predicate for `eq`, `ne`, `lt`, `le`, `gt` or `ge`."""
+    return arith.CmpIPredicate[name if name in ("eq", "ne") else ("s" if signed else "u") + name]
+
+
+def float_predicate(name: str) -> arith.CmpFPredicate:
+    """The same of floats: with NaN only `ne` is true."""
+    return arith.CmpFPredicate["UNE" if name == "ne" else f"O{name.upper()}"]
 
 
 def _marked(mark: str | None) -> dict[str, ir.Attribute]:
@@ -235,10 +242,9 @@ class Scalar:
         other = self.like(other)
         assert other.dtype == self.dtype, f"{predicate} of {self.dtype} and {other.dtype}"
         if self.dtype.is_floating_point:
-            name, table = "arith.cmpf", _PREDICATES_FLOAT
+            name, number = "arith.cmpf", i64(float_predicate(predicate))
         else:
-            name, table = "arith.cmpi", _PREDICATES_SIGNED if is_signed(self.dtype) else _PREDICATES_UNSIGNED
-        number = i64(table[predicate])
+            name, number = "arith.cmpi", i64(integer_predicate(predicate, is_signed(self.dtype)))
         i1 = ir.IntegerType.get_signless(1)
         return Scalar(create(name, i1, self.value, other.value, predicate=number), torch.bool)
 
