@@ -14,7 +14,8 @@ from torch._inductor.output_code import OutputCode
 from torch.testing._internal.two_tensor import TwoTensor
 
 import bascule
-from bascule.cache import graph_entry, trace_cache
+from bascule.cache import graph_entry
+from bascule.cache.disk.files import Refused
 from bascule.cache.disk.store import Store
 from tests.cache.cached_calls import entries, gated, inputs, opened, resigned, run
 
@@ -269,7 +270,7 @@ def test_a_full_disk_costs_nothing_but_the_entry(folder, monkeypatch):
 
     def full(self, key, content):
         if self.kind == "traces":
-            raise trace_cache.Refused("writing failed: No space left on device")
+            raise Refused("writing failed: No space left on device")
         write(self, key, content)
 
     monkeypatch.setattr(Store, "write", full)
