@@ -13,7 +13,7 @@ Step: TypeAlias = int | ir.AffineExpr  # a number, or an expression of symbols t
 Index = TypeVar("Index", bound=Hashable)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Form(Generic[Index]):
     """How a number depends on indices: the steps along those that it is linear in, and those that it also depends on otherwise."""
 
@@ -37,22 +37,23 @@ class Form(Generic[Index]):
 def linear(e: ir.AffineExpr) -> Form[int]:
     """How `e` depends on its dims: what terms are linear in, and what is under a quotient or a remainder. A dim may be among both."""
     form = Form[int]({}, set())
-
-    def visit(e: ir.AffineExpr, factor: Step) -> None:
-        e = e.maybe_downcast()
-        if isinstance(e, ir.AffineDimExpr):
-            known = form.steps.get(e.position)
-            form.steps[e.position] = factor if known is None else _simplest(known + factor)
-        elif isinstance(e, ir.AffineAddExpr):
-            visit(e.lhs, factor)
-            visit(e.rhs, factor)
-        elif isinstance(e, ir.AffineMulExpr) and not dims_of(e.rhs):
-            visit(e.lhs, product(_simplest(e.rhs), factor))
-        elif isinstance(e, ir.AffineBinaryExpr):
-            form.opaque.update(dims_of(e))
-
-    visit(e, 1)
+    _add(e, 1, form)
     return form
+
+
+def _add(e: ir.AffineExpr, factor: Step, form: Form[int]) -> None:
+    """Adds `e * factor` to `form`."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineDimExpr):
+        known = form.steps.get(e.position)
+        form.steps[e.position] = factor if known is None else _simplest(known + factor)
+    elif isinstance(e, ir.AffineAddExpr):
+        _add(e.lhs, factor, form)
+        _add(e.rhs, factor, form)
+    elif isinstance(e, ir.AffineMulExpr) and not dims_of(e.rhs):
+        _add(e.lhs, product(_simplest(e.rhs), factor), form)
+    elif isinstance(e, ir.AffineBinaryExpr):
+        form.opaque.update(dims_of(e))
 
 
 def product(step: Step, by: Step) -> Step:

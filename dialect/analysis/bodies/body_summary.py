@@ -21,30 +21,34 @@ from .dependences import Dependences
 PRODUCERS = ("bascule.compute", "bascule.scan", "bascule.scatter")
 
 
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class Access:
     """One read or store inside of a loop. `loops`: those around it, from that one on; `times`: how often it runs for each of its points;
     `guarded`: whether a condition stands before it."""
 
-    body: "Body"
     node: Node
     loops: tuple[Node, ...]
     times: int
     guarded: bool
+    op: ir.Operation = field(init=False)
+    buffer: ir.Value = field(init=False)
+    form: Form[int] = field(
+        init=False
+    )  # of those that are `placed`: how the element offset depends on the loop indices
+
+    def __post_init__(self) -> None:
+        self.op = self.node.op
+        self.buffer = self.op.operands[ACCESSES[self.node.name] - 1]
 
     @property
-    def op(self) -> ir.Operation:
-        return self.node.op
+    def indices(self) -> list[ir.Value]:
+        return list(self.op.operands)[ACCESSES[self.node.name] :]
 
     @property
     def stores(self) -> bool:
         return self.node.name == StoreOp.OPERATION_NAME
 
-    @cached_property
-    def buffer(self) -> ir.Value:
-        return self.op.operands[ACCESSES[self.node.name] - 1]
-
-    @cached_property
+    @property
     def width(self) -> int:
         """Bytes of an element."""
         return byte_width(self.buffer.type.element_type)
@@ -57,18 +61,6 @@ class Access:
             "bascule.scan",
         )
 
-    @cached_property
-    def form(self) -> Form[int]:
-        """How the element offset depends on the loop indices, in simplest terms. Of a body that is decoded, with `indexing`."""
-        body, first = self.body, ACCESSES[self.node.name]
-        assert body.indexing is not None
-        ((expression, bases),) = body.indexing.at(layout_of(self.buffer.type), list(self.op.operands)[first:])
-        form, numbers = linear(expression), [body.number(base) for base in bases]
-        opaque = {numbers[d] for d in form.opaque}
-        for number in opaque - body.sizes.keys():  # from data
-            opaque |= body.dependence.get(number, {}).keys()
-        return Form({numbers[d]: step for d, step in form.steps.items()}, opaque)
-
 
 @dataclass(eq=False)
 class Body:
@@ -76,56 +68,33 @@ class Body:
 
     op: ir.Operation
     indexing: Indexing | None = None
-    # What `decode` fills in: the number of each value; of each number its type, and its dependence on the loop indices; loop indices
-    # used otherwise than linearly in an index.
-    numbers: dict[ir.Value, int] = field(default_factory=dict)
-    types: dict[int, ir.Type] = field(default_factory=dict)
-    dependence: dict[int, Dependence] = field(default_factory=dict)
-    opaque: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.root = Node.of(self.op, self.op.name)
-        self.visits = _visits(self.root)
-        # Those inside, in the order of a walk that meets outer ones first.
-        self.loops = [visit[0] for visit in self.visits if visit[0].name in LOOPS]
+        self._visits = _visits(self.root)
+        self.loops: list[Node] = []  # those inside, in the order of a walk that meets outer ones first
+        # Of a producer: points of its domain; for one of them, those of all nested reduces, and work, in additions; its ops.
+        self.points, self.steps, self.cost, self.ops = magnitude(self.root.sizes), 1, 0, 1 + len(self._visits)
+        for node, _, times, _ in self._visits:
+            self.cost += times * op_cost(node.name)
+            self.ops += len(node.blocks)
+            if node.name in LOOPS:
+                self.loops.append(node)
+                self.steps = max(self.steps, times * magnitude(node.sizes))
+                self.cost += times * magnitude(node.sizes)
 
     @property
     def block(self) -> Block:
         return self.root.blocks[0]
 
-    # Accesses
-
     def accesses(self, loop: Node) -> list[Access]:
         """Those inside of `loop`, in program order."""
-        visits = self.visits if loop is self.root else _visits(loop)
-        return [Access(self, *visit) for visit in visits if visit[0].name in ACCESSES]
+        visits = self._visits if loop is self.root else _visits(loop)
+        return [Access(*visit) for visit in visits if visit[0].name in ACCESSES]
 
     @cached_property
     def reads(self) -> list[Access]:
         return [access for access in self.accesses(self.root) if not access.stores]
-
-    # The work of a producer
-
-    @cached_property
-    def points(self) -> int:
-        """Of the domain."""
-        return magnitude(self.root.sizes)
-
-    @cached_property
-    def steps(self) -> int:
-        """Points of all nested reduces for one point of the domain."""
-        return max([1, *(times * magnitude(node.sizes) for node, _, times, _ in self.visits if node.name in LOOPS)])
-
-    @cached_property
-    def cost(self) -> int:
-        """Work for one point of the domain, in additions."""
-        loops = sum(times * magnitude(node.sizes) for node, _, times, _ in self.visits if node.name in LOOPS)
-        return loops + sum(times * op_cost(node.name) for node, _, times, _ in self.visits)
-
-    @cached_property
-    def ops(self) -> int:
-        """Those that end blocks among them."""
-        return len(self.visits) + 1 + sum(len(node.blocks) for node, *_ in self.visits)
 
     @property
     def result(self) -> ir.Value:
@@ -144,7 +113,28 @@ class Body:
     def is_pointwise(self) -> bool:
         return self.op.name == "bascule.compute" and not self.loops
 
-    # Values
+    def placed(self, loop: Node) -> list[Access]:
+        """The accesses to memory inside of `loop`, with their forms in simplest terms. Of a body that is decoded with `indexing`."""
+        found = [access for access in self.accesses(loop) if not access.is_near]
+        for access in found:
+            access.form = self._form(access)
+        return found
+
+    def _form(self, access: Access) -> Form[int]:
+        assert self.indexing is not None
+        ((expression, bases),) = self.indexing.at(layout_of(access.buffer.type), access.indices)
+        form, numbers = linear(expression), [self.number(base) for base in bases]
+        opaque = {numbers[d] for d in form.opaque}
+        for number in opaque - self.sizes.keys():  # from data
+            opaque |= self.dependence.get(number, {}).keys()
+        return Form({numbers[d]: step for d, step in form.steps.items()}, opaque)
+
+    # Values, of a decoded body: the number of each, and of each number the type, and the dependence on the loop indices; loop indices used
+    # otherwise than linearly in an index.
+    numbers: dict[ir.Value, int] = field(init=False)
+    types: dict[int, ir.Type] = field(init=False)
+    dependence: dict[int, Dependence] = field(init=False)
+    opaque: set[int] = field(init=False)
 
     def number(self, value: ir.Value) -> int:
         known = self.numbers.get(value)
@@ -182,7 +172,7 @@ class Body:
 def decode(op: ir.Operation, arguments: Iterable[ir.Value] = (), indexing: Indexing | None = None) -> Body:
     """The body of `op`, its values numbered; `arguments`, of the enclosing function, come first."""
     body = Body(op, indexing)
-    body.types[ZERO] = ir.IndexType.get(op.context)
+    body.numbers, body.types = {}, {ZERO: ir.IndexType.get(op.context)}
     for argument in arguments:
         body.number(argument)
     _number(body, body.block)
@@ -216,18 +206,18 @@ _Visit = tuple[Node, tuple[Node, ...], int, bool]
 def _visits(loop: Node) -> list[_Visit]:
     """The nodes inside of `loop`, in program order."""
     found: list[_Visit] = []
-
-    def visit(block: Block, loops: tuple[Node, ...], times: int, guarded: bool) -> None:
-        for node in block.nodes:
-            found.append((node, loops, times, guarded))
-            for inner in node.blocks:
-                if node.name in LOOPS:
-                    visit(inner, (*loops, node), times * magnitude(node.sizes), guarded)
-                else:
-                    visit(inner, loops, times * RAGGED if node.name == "scf.while" else times, True)
-
-    visit(loop.blocks[0], (loop,), 1, False)
+    _visit(loop.blocks[0], (loop,), 1, False, found)
     return found
+
+
+def _visit(block: Block, loops: tuple[Node, ...], times: int, guarded: bool, found: list[_Visit]) -> None:
+    for node in block.nodes:
+        found.append((node, loops, times, guarded))
+        for inner in node.blocks:
+            if node.name in LOOPS:
+                _visit(inner, (*loops, node), times * magnitude(node.sizes), guarded, found)
+            else:
+                _visit(inner, loops, times * RAGGED if node.name == "scf.while" else times, True, found)
 
 
 def readers_of(bodies: Iterable[Body]) -> dict[ir.Value, list[tuple[Body, Access]]]:

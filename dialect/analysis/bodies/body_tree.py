@@ -10,8 +10,8 @@ LOOPS = ("bascule.reduce", "bascule.foreach", "bascule.compute", "bascule.scan")
 # Operation -> its first operand that is an index; the buffer stands before it.
 READS = {"tensor.extract": 1, "memref.load": 1}
 ACCESSES = {**READS, StoreOp.OPERATION_NAME: 2}
-AROUND = ("bascule.kernel", "bascule.scatter")  # what else has a domain
-ENDS = ("bascule.yield", "scf.yield", "scf.condition")
+NESTED = frozenset((*LOOPS, "bascule.kernel", "bascule.scatter", "scf.if", "scf.for", "scf.while"))  # what has regions
+ENDS = frozenset(("bascule.yield", "scf.yield", "scf.condition"))
 ACCUMULATORS = {"welford": 3, "softmax": 2, "argmax": 2, "argmin": 2}  # of a kind of reduction, where not one
 
 ZERO = -1  # the number of an index that is 0
@@ -46,11 +46,10 @@ class Node:
 
     @staticmethod
     def of(op: ir.Operation, name: str) -> "Node":
-        if name in LOOPS or name in AROUND:
-            return Node(name, op, [Block.of(op.regions[0].blocks[0])], sizes_of(op))
+        """Of an op with regions."""
         if name.startswith("scf."):
             return Node(name, op, [Block.of(region.blocks[0]) for region in op.regions if len(region.blocks)], [])
-        return Node(name, op, [], [])
+        return Node(name, op, [Block.of(op.regions[0].blocks[0])], sizes_of(op))
 
     @property
     def indices(self) -> list[int]:
@@ -92,7 +91,7 @@ class Block:
             name = op.name
             if name in ENDS:
                 return Block([], nodes, [], source, op)
-            nodes.append(Node.of(op, name))
+            nodes.append(Node.of(op, name) if name in NESTED else Node(name, op, [], []))
         return Block([], nodes, [], source)
 
     def walk(self) -> Iterator[Node]:

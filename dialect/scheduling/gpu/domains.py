@@ -39,7 +39,7 @@ class Domain:
         self.body, self.node, self.machine = body, node, machine
         self.indices, self.sizes = node.indices, node.sizes
         self.inner = node.inner_loops()
-        self.accesses = [access for access in body.accesses(node) if not access.is_near]
+        self.accesses = body.placed(node)
         self.points = iterations(self.sizes)
         self.along: Counter[int] = Counter()  # bytes accessed with neighbours along each index
         for access in self.accesses:

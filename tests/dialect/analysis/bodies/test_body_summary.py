@@ -125,7 +125,7 @@ def test_accesses_are_those_inside_of_a_loop(kernel):
 
 def test_forms_of_accesses(kernel):
     (i,), ((j,), (column,)) = kernel.root.indices, (loop.indices for loop in kernel.loops)
-    summed, read, stored, looked_up, result = (access.form for access in kernel.accesses(kernel.root))
+    summed, read, stored, looked_up, result = (access.form for access in kernel.placed(kernel.root))
     assert (summed.steps, summed.opaque) == ({i: 6, j: 1}, frozenset())
     assert read.flat(i, column, 6)
     assert summed.adjacent(j)
