@@ -126,6 +126,8 @@ class Body:
         form, numbers = linear(expression), [self.number(base) for base in bases]
         opaque = {numbers[d] for d in form.opaque}
         for number in opaque - self.sizes.keys():  # from data
+            if not self.dependence:
+                self.depend()
             opaque |= self.dependence.get(number, {}).keys()
         return Form({numbers[d]: step for d, step in form.steps.items()}, opaque)
 
@@ -154,6 +156,11 @@ class Body:
         """The same as numbers, None: dynamic."""
         return {index: constant(size) for index, size in self.sizes.items()}
 
+    def depend(self) -> None:
+        """Finds what the values depend on, and the addresses of accesses."""
+        found = Dependences(self.block, self.types)
+        self.dependence, self.opaque = found.known, found.opaque
+
     @cached_property
     def makers(self) -> dict[int, Node]:
         """Value -> what it is a result of."""
@@ -173,12 +180,13 @@ def decode(op: ir.Operation, arguments: Iterable[ir.Value] = (), indexing: Index
     """The body of `op`, its values numbered; `arguments`, of the enclosing function, come first."""
     body = Body(op, indexing)
     body.numbers, body.types = {}, {ZERO: ir.IndexType.get(op.context)}
+    body.dependence, body.opaque = {}, set()
     for argument in arguments:
         body.number(argument)
     _number(body, body.block)
-    found = Dependences(body.block, body.types)
-    body.dependence, body.opaque = found.known, found.opaque
-    if indexing is not None:
+    if indexing is None:
+        body.depend()
+    else:  # few forms go by way of data: what values depend on is found when one does
         for loop in (body.root, *body.loops):
             indexing.enter(loop.op)
     return body

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 
 import pytest
-from bascule.dialect.analysis.bodies.body_summary import Body
+from bascule.dialect.analysis.bodies.body_summary import Body, decode
 from bascule.dialect.analysis.bodies.body_tree import ZERO, Node
 
-from tests.dialect.analysis.small_kernels import body_of, load, loop, store
+from tests.dialect.analysis.small_kernels import load, loop, store
 
 BUFFERS = {"x": "memref<4x8xf32>", "m": "memref<32xf32>", "d": "memref<?x?xf32>", "y": "memref<4xf32>"}
 
 
 @pytest.fixture
 def decoded(kernel) -> Callable[..., Body]:
-    return lambda body, ranges=None: body_of(kernel(BUFFERS, ranges or {"i": "4", "j": "8"}, body))
+    return lambda body, ranges=None: decode(kernel(BUFFERS, ranges or {"i": "4", "j": "8"}, body))
 
 
 def named(body: Body, name: str) -> list[Node]:
