@@ -292,7 +292,7 @@ def fails(joint, inputs, **kwargs):
 @pytest.mark.parametrize(
     ("split", "says"),
     [
-        (fails, r"raised ValueError: no cut is small(.|\n)*test_graph_passes.py"),
+        (fails, r"raised ValueError: no cut is small(.|\n)*test_custom_passes.py"),
         (lambda *a, **k: 3, "no pair of graphs, but 3"),
     ],
 )
