@@ -27,7 +27,7 @@ from bascule.runtime.boxed import Boxed, boxed
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import in_sequence, operator_by_operator
 from ..compiler.autograd_graph import compile_autograd_graph, direction_of
-from ..compiler.compile_split import compile_split
+from ..compiler.whole_or_split import whole_or_split
 from ..debugging.accuracy import disagreements
 from ..debugging.checked_interpreter import CheckedInterpreter
 from ..debugging.compare_results import copied, copy_of, draws
@@ -35,7 +35,7 @@ from ..debugging.drawing import draw, svg_of
 from ..debugging.reproducer_graph import deciding_inputs, write_graph
 from ..dialect.interpreter import interpret_graph
 from ..dialect.ir import context
-from ..errors import CompilerError, UnsupportedError, UserError
+from ..errors import CompilerError, UserError
 from ..options import Options, check_writable, make_options
 from ..pipelines import STAGES, up_to
 from ..reporting.compile_record import Record, log, text_of
@@ -164,14 +164,9 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
     def body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
         return CompiledGraph(_looked_at(f"{title}_{suffix}", stage, options, gm, inputs, look))
 
-    try:
-        return whole(gm, inputs, title)
-    except UnsupportedError as error:
-        record = Record(title, options, len(gm.graph.nodes))
-        cut = None if options.fallback == "error" else compile_split(gm, record, error, part, body, {})
-        if cut is None:
-            raise
-        return cut[0].call
+    record = Record(title, options, len(gm.graph.nodes))
+    compiled, _ = whole_or_split(gm, options, record, lambda: CompiledGraph(whole(gm, inputs, title)), part, body)
+    return compiled.call
 
 
 def _printed(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
