@@ -38,7 +38,7 @@ def test_strides(type_, steps):
     [
         ("memref<7x13xf32>", "7, 13", "364"),
         ("memref<7x13xf64, affine_map<(d0, d1) -> (d0 * 16 + d1)>>", "7, 13", "872"),  # 6 rows of 16, then 13
-        ("memref<7x0xf32>", "7, 0", "0"),
+        ("memref<7x0xf32, affine_map<(d0, d1) -> (d0 * 16 + d1)>>", "7, 0", "0"),
         (S0, "7, s0", "s0 * 28"),
         (WIDE, "s0, 13", "(s0 * 16 + 14) * 4"),  # more than it is, and nothing negative where s0 is 0
     ],
@@ -56,7 +56,7 @@ def test_the_memref_of_a_tensor_has_its_layout():
     layout = "affine_map<(d0, d1) -> (d0 + d1 * 7)>"
     found = memref_type(ir.Type.parse(f"tensor<7x13xf32, #bascule.layout<{layout}>>"))
     assert found == ir.Type.parse(f"memref<7x13xf32, {layout}>")
-    found = memref_type(ir.Type.parse("tensor<?xf32, #bascule.layout<affine_map<(d0) -> (d0)>>>"))
+    found = memref_type(ir.Type.parse("tensor<?xf32, #bascule.layout<affine_map<(d0)[s0] -> (d0)>>>"))
     assert found == ir.Type.parse("memref<?xf32>")
 
 
