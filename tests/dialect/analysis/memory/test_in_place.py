@@ -56,7 +56,7 @@ def test_a_row_is_read_before_it_is_overwritten():
     "x, columns, allowed",
     [
         ("memref<7x31xf32>", 31, True),
-        ("memref<7x32xf32>", 31, False),  # of another length
+        ("memref<8x31xf32>", 31, False),  # of another length
         ("memref<31x7xf32>", 31, False),  # other elements lie there
         ("memref<31x7xf32>", 7, True),
         ("memref<7x31xf32, affine_map<(d0, d1) -> (d0 * 32 + d1)>>", 31, False),  # not dense
