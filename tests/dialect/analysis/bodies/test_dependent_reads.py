@@ -53,3 +53,13 @@ def test_what_a_loop_gives_begins_a_new_chain(kernel):
     body = f"{chain(2)}{sums}\n      %d = arith.fptosi %s : f32 to i64\n      %e = arith.index_cast %d : i64 to index"
     assert longest_chain(kernel(BUFFERS, {"i": "13"}, body + load("f", "m", "e") + load("g", "m", "f"))) == 4
     assert longest_chain(kernel(BUFFERS, {"i": "13"}, body.replace(chain(2), chain(1)).replace("%a2", "%i"))) == 2
+
+
+def test_what_a_loop_carries_as_far_as_data_says_begins_a_new_chain(kernel):
+    walk = """
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %b = scf.for %p = %zero to %a2 step %one iter_args(%c = %i) -> index {
+        scf.yield %p : index
+      }"""
+    assert longest_chain(kernel(BUFFERS, {"i": "13"}, chain(2) + walk + load("d", "n", "b"))) == 2
