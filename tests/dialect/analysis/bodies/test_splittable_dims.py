@@ -59,11 +59,6 @@ def test_a_compute_that_reads_statistics_of_groups():
     assert splits(statistic(), scaled(), read_on("%n, %c, %k")) == [None, Split(1, 3), None]
 
 
-def test_a_tensor_of_the_least_size():
-    assert splits(statistic(), scaled(), least=BYTES) == [None, Split(1, 3)]
-    assert splits(statistic(), scaled(), least=BYTES + 1) == [None, None]
-
-
 def test_groups_that_are_none():
     overlapping = statistic(row="d0 * 2 + d1")
     assert splits(overlapping, scaled()) == [None, None]
@@ -81,7 +76,7 @@ def test_a_remainder_that_is_left_of_the_two_indices(size, expected):
     assert splits(statistic(), scaled(), read_on("%n, %c, %k", other))[1] == expected
 
 
-def test_a_reader_at_something_else_than_an_index():
+def test_a_result_that_is_needed_whole():
     assert splits(statistic(), scaled(), read_on("%n, %m, %k"))[1] is None
     total = compute(
         "%u",
@@ -92,9 +87,13 @@ def test_a_reader_at_something_else_than_an_index():
         "tensor<2xf32>",
     )
     assert splits(statistic(), scaled(), total)[1] is None
+    t = "tensor<2x6x37xf32>"
+    assert splits(statistic(), scaled(), f'"bascule.copy_into"(%y, %x) : ({t}, {t}) -> ()')[1] is None
 
 
-def test_groups_that_are_runs_in_memory_have_the_least_length():
+def test_tensors_and_runs_in_memory_of_the_least_bytes():
+    assert splits(statistic(), scaled(), least=BYTES) == [None, Split(1, 3)]
+    assert splits(statistic(), scaled(), least=BYTES + 1) == [None, None]
     last = "#bascule.layout<affine_map<(d0, d1, d2) -> (d0 * 222 + d1 + d2 * 6)>>"
     channels_last = scaled().replace("-> tensor<2x6x37xf32>", f"-> tensor<2x6x37xf32, {last}>")
     assert splits(statistic(), channels_last, run=3 * 4) == [None, Split(1, 3)]
