@@ -78,14 +78,8 @@ def test_a_remainder_that_is_left_of_the_two_indices(size, expected):
 
 def test_a_result_that_is_needed_whole():
     assert splits(statistic(), scaled(), read_on("%n, %m, %k"))[1] is None
-    total = compute(
-        "%u",
-        "%n",
-        "2",
-        reduce("%t", "%c, %k", "6, 37", extracts("%a", "%y", "%n, %c, %k", "2x6x37"), "%a"),
-        "%t",
-        "tensor<2xf32>",
-    )
+    sums = reduce("%t", "%k", "37", extracts("%a", "%y", "%n, %c, %k", "2x6x37"), "%a")
+    total = compute("%u", "%n, %c", "2, 6", sums, "%t", "tensor<2x6xf32>")
     assert splits(statistic(), scaled(), total)[1] is None
     t = "tensor<2x6x37xf32>"
     assert splits(statistic(), scaled(), f'"bascule.copy_into"(%y, %x) : ({t}, {t}) -> ()')[1] is None
