@@ -45,7 +45,7 @@ def test_elements_are_those_of_the_storage(function, dynamic):
     told = [str(w.message) for w in told if w.category is FallbackWarning]
     assert len(told) == (function is not relative)
     for message in told:
-        assert "of its storage, and began at" in message and "test_storage_offsets.py" in message
+        assert "of its storage, and began at" in message and "test_storage_offset_guard.py" in message
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -151,7 +151,7 @@ def test_strides_that_one_compiled_graph_serves_are_guarded():
 
 
 def test_the_line_is_named_and_fallback_error_refuses():
-    with pytest.warns(FallbackWarning, match=r"test_unfollowed_writes.py:\d+: zero_ writes"):
+    with pytest.warns(FallbackWarning, match=r"test_untracked_writes.py:\d+: zero_ writes"):
         torch.compile(zeroed_slice, backend="bascule")(*strided(3, 1)(torch.randn(64)))
     torch._dynamo.reset()
     with pytest.raises(UnsupportedError, match="share places in memory"):

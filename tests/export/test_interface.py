@@ -160,7 +160,7 @@ def test_inputs_that_overlap_themselves(tmp_path):
         with pytest.raises(ValueError, match="input 0, which the program writes, has elements that share memory"):
             program(y)
     for y in (rows, unfolded):
-        with pytest.raises(UnsupportedError, match=r"test_ahead_of_time_inputs.py:\d+: zero_.* share places in memory"):
+        with pytest.raises(UnsupportedError, match=r"test_interface.py:\d+: zero_.* share places in memory"):
             compiled(tmp_path, lambda m, x: x[:2].zero_() + 1, y)
     with pytest.raises(UnsupportedError, match="share places in memory"):
         compiled(tmp_path, lambda m, x: x.as_strided((3, 3), (2, 1))[:2].zero_() + 1, torch.randn(4, 4))

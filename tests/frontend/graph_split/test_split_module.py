@@ -172,7 +172,7 @@ def test_what_cuts_a_graph_is_told_and_counted():
     whole, *parts = explanation.graphs
     (cut,) = whole.cuts
     assert cut.startswith("aten.index.Tensor: sizes and numbers that it makes are only known when it has run")
-    assert "test_graphs_in_parts.py" in cut
+    assert "test_split_module.py" in cut
     assert len(parts) == 2 and all(part.kernels for part in parts)
     assert cut.rsplit(" (", 1)[0] in str(explanation)
     assert "torch.ops.aten.index.Tensor(" in whole.wrapper
@@ -182,7 +182,7 @@ def test_what_cuts_a_graph_is_told_and_counted():
 def test_no_cut_with_fallback_error():
     with (
         torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
-        pytest.raises(bascule.UnsupportedError, match=r"test_graphs_in_parts.py:\d+:0: .*only known when"),
+        pytest.raises(bascule.UnsupportedError, match=r"test_split_module.py:\d+:0: .*only known when"),
     ):
         torch.compile(masked_sum, backend="bascule", options={"fallback": "error"}, fullgraph=True)(torch.randn(9))
 
@@ -209,7 +209,7 @@ def test_an_operator_that_fails_between_parts_names_the_users_line():
         compiled = torch.compile(function, backend="bascule", options={"on_error": "raise"}, fullgraph=True)
         with pytest.raises(RuntimeError) as error:
             compiled(torch.randn(2), torch.tensor([1, -1]))
-    assert any("test_graphs_in_parts.py" in note for note in error.value.__notes__)
+    assert any("test_split_module.py" in note for note in error.value.__notes__)
 
 
 # What the IR has no type for runs by itself.

@@ -51,7 +51,7 @@ def test_an_index_out_of_range_ends_the_program(name):
     for bad in outside:
         with pytest.raises(InterpreterError, match="an index is out of bounds for a dimension of") as caught:
             call(with_last(index, bad), x)
-        assert re.search(r"test_kernel_assertions\.py:\d+", str(caught.value))
+        assert re.search(r"test_assertions\.py:\d+", str(caught.value))
 
 
 def test_the_error_names_the_operator_and_the_size():
