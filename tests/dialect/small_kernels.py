@@ -97,8 +97,8 @@ def indexing_of(op: ir.Operation) -> Indexing:
 
 
 def body_of(op: ir.Operation) -> Body:
-    """The body of a kernel, its values numbered; the function's arguments come first."""
-    return decode(op, list(op.parent.regions[0].blocks[0].arguments), indexing_of(op))
+    """The body of a kernel as the CPU's schedules have it, its values numbered; the function's arguments come first."""
+    return decode(op, list(op.parent.regions[0].blocks[0].arguments))
 
 
 def domain_of(op: ir.Operation, machine: CudaMachine = H200) -> Domain:

@@ -104,7 +104,7 @@ RUN = (
     + """
 import ctypes
 import torch, bascule
-from bascule.runtime import cuda
+from bascule.runtime.kernels import cuda_driver as cuda
 cuda.capability = lambda device: 90
 cuda.open_driver(sys.argv[2])
 program = bascule.aot_load(sys.argv[1])

@@ -1,4 +1,4 @@
-"""What a call of a matrix product multiplies and adds, and how matrices lie."""
+"""Operands of a call of a matrix product, and how its matrices lie."""
 
 import pytest
 from bascule.dialect.analysis.memory.matmul_operands import Product, is_row_major, runs_along
