@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
 from bascule.frontend.fx.node_calls import written_by
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.runtime.cudagraphs.recording import Direction, Input, Recording
@@ -40,7 +41,7 @@ class Refusal:
 
 def mark(gm: GraphModule, static: Iterator[bool], names: list[str]) -> None:
     """Notes on the placeholders of `gm` which stay in their places, and what the user calls them; `names` may be fewer."""
-    for number, (node, stays) in enumerate(zip(placeholders(gm.graph), static)):
+    for number, (node, stays) in enumerate(zip(inputs_of(gm.graph), static)):
         node.meta[MARK] = Mark(names[number] if number < len(names) else node.name, stays)
 
 
@@ -51,15 +52,6 @@ def mark_gradients(gm: GraphModule, names: Sequence[str]) -> None:
         for node, name in zip(outputs, names):
             if isinstance(node, Node):
                 node.meta.setdefault(GRADIENT, name)
-
-
-def placeholders(graph: Graph) -> list[Node]:
-    return [node for node in graph.nodes if node.op == "placeholder"]
-
-
-def outputs_of(graph: Graph) -> list[Any]:
-    listed = graph.output_node().args[0]
-    return list(listed) if isinstance(listed, list | tuple) else [listed]
 
 
 def devices_of(graph: Graph) -> dict[torch.device, Node]:
@@ -85,7 +77,7 @@ def recording_of(
         return Refusal(
             f"'{a.name}' is on '{first}' and '{b.name}' on '{second}'", location_of(b), "keep a graph on one device"
         )
-    inputs, outputs = placeholders(gm.graph), outputs_of(gm.graph)
+    inputs, outputs = inputs_of(gm.graph), outputs_of(gm.graph)
     refusal = next(filter(None, [*map(_refused_input, inputs), *map(_refused_output, outputs)]), None)
     if refusal is not None:
         return refusal

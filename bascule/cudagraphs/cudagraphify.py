@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.cudagraphs.recording import Direction, Limits, Recorder, Recording
 from bascule.runtime.cudagraphs.replayed import Replayed, telling_backward
@@ -21,7 +22,7 @@ from ..options import Options
 from ..reporting.compile_record import UNREPLAYED, Record
 from ..reporting.counters import count
 from ..reporting.pool import Pool
-from .capture_plan import Refusal, devices_of, mark, mark_gradients, outputs_of, placeholders, recording_of
+from .capture_plan import Refusal, devices_of, mark, mark_gradients, recording_of
 from .messages import ReplayReport, replay_text, user_name, warn
 from .pool_size import pool_of
 from .serialized import SerializedReplay
@@ -60,7 +61,7 @@ class Replays:
     @staticmethod
     def of(gm: torch.fx.GraphModule, options: Options) -> "Replays":
         """For `gm`, as Dynamo made it."""
-        return Replays(options, names=[user_name(node) for node in placeholders(gm.graph)])
+        return Replays(options, names=[user_name(node) for node in inputs_of(gm.graph)])
 
     def direction(
         self, gm: torch.fx.GraphModule, direction: Direction, static: Sequence[int] | None = None
@@ -72,7 +73,7 @@ class Replays:
             from bascule.runtime.cudagraphs.cudagraph_trees import static_input_numbers
 
             static = static_input_numbers()
-        inputs = placeholders(gm.graph)
+        inputs = inputs_of(gm.graph)
         stays = (n in static if static is not None else node.name in self.saved for n, node in enumerate(inputs))
         mark(gm, stays, [] if direction == "backward" else self.names)
         if direction == "backward":
@@ -177,7 +178,7 @@ class Replay:
             made = {x.name for x in outputs_of(gm.graph) if isinstance(x, torch.fx.Node)}
             if self.direction == "forward":
                 self.shared.saved |= made
-                self.shared.saved |= {x.name for n, x in enumerate(placeholders(gm.graph)) if n in what.static}
+                self.shared.saved |= {x.name for n, x in enumerate(inputs_of(gm.graph)) if n in what.static}
             pool = pool_of(what, gm, record.summary)
             replayed = self.shared.replayed(graph.call, what, pool, record, partial(self._refused, graph, record, made))
             if not isinstance(serialized, NotSerializable):

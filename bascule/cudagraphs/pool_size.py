@@ -6,12 +6,12 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
 from bascule.frontend.fx.trace_context import hint
 from bascule.runtime.cudagraphs.recording import Recording
 
 from ..reporting.graph_summary import Summary
 from ..reporting.pool import Pool
-from .capture_plan import outputs_of, placeholders
 from .unsafe_operators import tensors
 
 SMALL = 1 << 20  # bytes: PyTorch's allocator has segments of their own for blocks of no more
@@ -19,7 +19,7 @@ SMALL = 1 << 20  # bytes: PyTorch's allocator has segments of their own for bloc
 
 def pool_of(what: Recording, gm: GraphModule, summary: Summary | None) -> Pool:
     """Estimates the pool's bytes for the compiled `gm`, captured as `what` says."""
-    nodes = placeholders(gm.graph)
+    nodes = inputs_of(gm.graph)
     memory = summary.memory if summary is not None else None
     arena = memory.arena if memory is not None else "0"
     copied = (x for n, x in enumerate(nodes) if n not in what.static and n not in what.integers)

@@ -1,4 +1,4 @@
-"""Graphs that `graph_dumps` wrote down, compiled and run again.
+"""Graphs that `bascule/debugging/reproducer_graph.py` wrote down, compiled and run again.
 
 Names private modules of PyTorch; checked on torch 2.11, 2.13 and 2.14.
 """

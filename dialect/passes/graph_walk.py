@@ -18,10 +18,6 @@ class GraphWalk:
         self.ops = [view.operation for view in self.block.operations]
         self.symbols = builders.symbols_of(function)
 
-    def run(self) -> None:
-        """Changes the function."""
-        raise NotImplementedError
-
     @staticmethod
     def users(value: ir.Value) -> Iterator[ir.Operation]:
         """The ops that use a value or a view of it, once for each use; a view itself is no user."""

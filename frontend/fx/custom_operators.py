@@ -64,7 +64,7 @@ def _functions(definition: Any) -> Iterator[Any]:
     for name in single:
         function = getattr(definition, name)
         if function is not None:
-            yield getattr(function, "formula", function)  # see `opaque_gradients`
+            yield getattr(function, "formula", function)  # see `torch_patches/custom_op_gradients.py`
     yield from definition._torch_dispatch_fns.values()
     yield from getattr(definition, "_used_triton_kernels", ())  # no functions: such an operator is not told of
 

@@ -59,7 +59,7 @@ class Case:
                     self._run(compiled)
                 if timer.place:
                     found.append(f"{self.raised.__name__}, raised at {timer.place}, was lost")
-            except BaseException as error:
+            except BaseException as error:  # what arrives is what is looked at
                 if not (isinstance(error, self.raised) and _Timer.TEXT in str(error) and timer.place):
                     found.append(f"raised at {timer.place}, arrived as {type(error).__name__}: {error}")
             if gc.isenabled() != collected:

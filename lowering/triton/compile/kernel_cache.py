@@ -15,7 +15,7 @@ class MachineCode:
     """A compiled kernel.
 
     `entry` is its name in the cubin, `warps` and `shared` are what a launch gives a program (`shared`: dynamic shared memory, bytes),
-    `location` is the user's line, `early` whether it may be started while what runs before it ends: see `early_start`.
+    `location` is the user's line, `early` whether it may be started while what runs before it ends: see `values/dependent_launch.py`.
     """
 
     cubin: bytes = field(repr=False)

@@ -32,7 +32,7 @@ def lower_kernels(module: ir.Module, refuse: Refuse = reraise) -> LoweredKernels
                 for variant in kernel.variants:
                     kernel.emit(lowered.body, variant)
                 made.append(kernel)
-            except Exception as error:
+            except Exception as error:  # of one kernel: `refuse` tells of it, or raises
                 pass_on(error)
                 name = function.attributes["sym_name"].value
                 refuse(name, error)
