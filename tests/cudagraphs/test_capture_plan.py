@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from bascule.frontend.fx.graph_ends import inputs_of
 from bascule.runtime.cudagraphs.recording import Recording
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -11,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 import bascule
 from bascule.cudagraphs import unsafe_operators
-from bascule.cudagraphs.capture_plan import Refusal, mark, placeholders, recording_of
+from bascule.cudagraphs.capture_plan import Refusal, mark, recording_of
 from bascule.cudagraphs.pool_size import pool_bytes, pool_of
 from bascule.entry.backend import compile_dynamo_graph
 from bascule.reporting.pool import Pool
@@ -102,7 +103,7 @@ def test_what_a_gpu_computes_is_moved_before_it_is_written():
 
 def test_a_number_is_refused():
     gm = traced(lambda x, y: (x + y,), (4,), (4,), names=["x", "scale"])
-    placeholders(gm.graph)[1].meta["val"] = 1.5
+    inputs_of(gm.graph)[1].meta["val"] = 1.5
     assert "'scale' is a number" in str(decided(gm))
 
 
