@@ -53,7 +53,7 @@ def __dir__() -> list[str]:
 
 def register_artifacts() -> None:
     """Tells `torch.compiler.load_cache_artifacts` of our entries. `import torch` calls it (the entry point in `torch.backends`)."""
-    if "torch.compiler._cache" not in sys.modules:
+    if "torch.compiler" not in sys.modules:
         return
     try:
         import_module(f"{__name__}.cache.artifacts")

@@ -1,4 +1,4 @@
-"""Inductor's names: options of its, as scripts written for it give them to `torch.compile`, and settings of `torch._inductor.config`.
+"""Inductor's names: options of its, as scripts written for it give them to `torch.compile`, and settings of Inductor's `config`.
 
 Of the settings, all but those that are followed are warned about, so that none of a newer PyTorch's is ignored in silence.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from .errors import UserError
 
-# Settings of `torch._inductor.config` -> what they mean, where they are on.
+# Settings of Inductor's `config` -> what they mean, where they are on.
 INDUCTORS = {
     "freezing": ("freezing", True),
     "fallback_random": ("random", "eager"),
@@ -27,7 +27,7 @@ _ABSENT = object()
 
 
 def is_inductors(name: str) -> bool:
-    """Whether `torch._inductor.config` has a setting `name`; `-` may stand for `_`, as there."""
+    """Whether Inductor's `config` has a setting `name`; `-` may stand for `_`, as there."""
     return _default(name.replace("-", "_")) is not _ABSENT
 
 
@@ -56,7 +56,7 @@ def _warn_of_option(name: str) -> None:
 
 
 def _default(setting: str) -> Any:
-    from torch._inductor import config
+    from .compat.inductor.settings import config
 
     try:
         return attrgetter(setting)(config)
@@ -90,7 +90,7 @@ def warn_about_settings(followed: set[str]) -> None:
 
 
 def _changed() -> Iterator[str]:
-    from torch._inductor import config
+    from .compat.inductor.settings import config
 
     yield from (name for name in INSTEAD if getattr(config, name, None))  # `codegen_config` leaves functions out
     start = f"{config.__name__}."
@@ -104,4 +104,4 @@ def _changed() -> Iterator[str]:
 @cache
 def _warn_of_setting(name: str) -> None:
     instead = INSTEAD.get(name, "it is Inductor's; bascule.list_options() has what there is here")
-    warnings.warn(f"torch._inductor.config.{name} is set, and Bascule does not follow it: {instead}", stacklevel=3)
+    warnings.warn(f"Inductor's config.{name} is set, and Bascule does not follow it: {instead}", stacklevel=3)

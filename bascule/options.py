@@ -34,13 +34,13 @@ class Options:
     numerics: str = _option(
         "f32",
         "f16 and bf16: 'f32' rounds where values are stored, 'eager' after every operator; where it is not given, "
-        "torch._inductor.config.emulate_precision_casts counts",
+        "Inductor's config.emulate_precision_casts counts",
         ("f32", "eager"),
     )
     random: str = _option(
         "philox",
         "random numbers: 'philox' draws them inside kernels, 'eager' by PyTorch's operators, the same numbers as without compiling; "
-        "where it is not given, torch._inductor.config.fallback_random counts",
+        "where it is not given, Inductor's config.fallback_random counts",
         ("philox", "eager"),
     )
     target: str = _option(
@@ -51,13 +51,13 @@ class Options:
     dump: str | None = _option(
         None,
         "a directory that receives the IR after every pass and the wrapper of each graph; where it is not given and "
-        "torch._inductor.config.trace.enabled (TORCH_COMPILE_DEBUG=1) is on, 'bascule' in the directory of that run",
+        "Inductor's config.trace.enabled (TORCH_COMPILE_DEBUG=1) is on, 'bascule' in the directory of that run",
     )
     verify: bool = _option(False, "verify the IR after every pass")
     nan_asserts: bool = _option(
         False,
         "raise AssertionError, which names the operators and their line, where inputs of a graph, or what a kernel or an operator "
-        "computes, have NaN or infinities; no CUDA graphs then; where it is not given, torch._inductor.config.nan_asserts counts",
+        "computes, have NaN or infinities; no CUDA graphs then; where it is not given, Inductor's config.nan_asserts counts",
     )
     size_asserts: bool = _option(
         False,
@@ -68,12 +68,12 @@ class Options:
         True,
         "where an index is out of range, as eager does: on a CPU, raise RuntimeError, which names the operator and its line (so do divisions of "
         "integers by zero); on a GPU, end with a device-side assertion that names both; without, such an index is clamped; where it is not "
-        "given, torch._inductor.config.assert_indirect_indexing counts",
+        "given, Inductor's config.assert_indirect_indexing counts",
     )
     profiler_mark_wrapper_call: bool = _option(
         False,
         "each call of a compiled graph is a range of torch.profiler's, with the graph's name; where it is not given, "
-        "torch._inductor.config.profiler_mark_wrapper_call counts",
+        "Inductor's config.profiler_mark_wrapper_call counts",
     )
     cache: bool = _option(
         True, "keep compiled graphs on disk, in $BASCULE_CACHE_DIR or ~/.cache/bascule, and load them"
@@ -81,7 +81,7 @@ class Options:
     freezing: bool = _option(
         False,
         "inference under torch.no_grad(): the parameters and buffers of the first call become constants, and what follows from them is computed "
-        "once; later changes of them are not promised to be seen; where it is not given, torch._inductor.config.freezing counts",
+        "once; later changes of them are not promised to be seen; where it is not given, Inductor's config.freezing counts",
     )
     cudagraphs: bool = _option(False, "record compiled graphs as CUDA graphs and replay them; nothing to do on a CPU")
     cudagraph_shapes: int = _option(
@@ -116,7 +116,7 @@ class Options:
     custom_partitioner_fn: Callable | None = _option(
         None,
         "a function that splits the joint graph, a torch.fx.GraphModule, into forward and backward, called as the partitioners of "
-        "torch._functorch.partitioners are",
+        "AOTAutograd's partitioners are",
     )
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ def check_writable(directory: str, option: str) -> None:
 
 _NAMES = {type(None): "None", Callable: "a function"}
 
-# The passes of the user's own over FX graphs, by where they run, as `torch._inductor.config` names them too.
+# The passes of the user's own over FX graphs, by where they run, as Inductor's `config` names them too.
 PRE_GRAD = ("pre_grad_custom_pass",)
 JOINT = ("joint_custom_pre_pass", "joint_custom_post_pass")
 POST_GRAD = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
@@ -226,9 +226,9 @@ def _as_one(given: Any) -> Any:
 
 def options_for(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
     """Calls `make_options`; where `options` leave them open, settings that `INDUCTORS` names and the user's passes are those of
-    `torch._inductor.config`."""
-    from torch._dynamo.utils import get_debug_dir
-    from torch._inductor import config
+    Inductor's `config`."""
+    from .compat.graphs.dynamo import get_debug_dir
+    from .compat.inductor.settings import config
 
     make_options(mode, options)  # what the user gave is refused before it is mixed with anything
     asked = {option: value for setting, (option, value) in INDUCTORS.items() if attrgetter(setting)(config)}
@@ -240,8 +240,8 @@ def options_for(mode: str | None = None, options: Mapping[str, Any] | None = Non
 
 
 def inductors_passes(names: tuple[str, ...]) -> dict[str, Callable]:
-    """Those of the passes `names` that `torch._inductor.config` has."""
-    from torch._inductor import config
+    """Those of the passes `names` that Inductor's `config` has."""
+    from .compat.inductor.settings import config
 
     return {name: getattr(config, name) for name in names if getattr(config, name, None) is not None}
 

@@ -5,6 +5,7 @@ in it.
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,6 +113,33 @@ def _shortest(edges: dict[str, dict[str, Import]], start: str, end: str) -> list
                 ways[following] = [*ways[place], following]
                 queue.append(following)
     return ways.get(end, [])
+
+
+def private_torch(parsed: ast.Module) -> Iterator[str]:
+    """Names of private modules of PyTorch, and of `torch._C`, in imports, attributes and strings that are a name: "line: name"."""
+    for node in ast.walk(parsed):
+        for name in _dotted_names(node):
+            if _PRIVATE.match(name):
+                yield f"{node.lineno}: {name}"
+
+
+# A segment with an underscore on the way to a name; at the end, after `torch` alone, it is a documented function (`torch._check`). Operators'
+# names are of ATen's schemas.
+_PRIVATE = re.compile(r"torch(?!\.ops\.)(\.[a-z]\w*)*\._[A-Za-z]\w*(\.\w+)*$")
+_DOCUMENTED = re.compile(r"torch\._(check|assert|foreach|scaled|int_mm|grouped)\w*$")
+
+
+def _dotted_names(node: ast.AST) -> Iterator[str]:
+    found: list[str] = []
+    if isinstance(node, ast.Import):
+        found = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        found = [f"{node.module}.{alias.name}" for alias in node.names]
+    elif isinstance(node, ast.Attribute):
+        found = [ast.unparse(node)]
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
+        found = [node.value]
+    yield from (name for name in found if not _DOCUMENTED.match(name))
 
 
 def importing_inits(tree: Tree) -> set[str]:

@@ -1,20 +1,25 @@
-"""Imports point one way: dialect <- frontend, lowering; runtime alone; bascule on top. Inside a layer, from folder to folder too."""
+"""Imports point one way: compat <- dialect <- frontend, lowering; runtime over compat; bascule on top. Inside a layer, from folder to
+folder too. Private PyTorch is named in compat alone."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
-from tests.source_tree import Tree, circles, crowded, importing_inits, long_functions, room, undocumented
+from tests.source_tree import Tree, circles, crowded, importing_inits, long_functions, private_torch, room, undocumented
 
 ROOT = Path(__file__).parents[1]
 # layer -> the layers it may import
 MAY_IMPORT = {
-    "dialect": set(),
-    "frontend": {"dialect"},
-    "lowering": {"dialect"},
-    "runtime": set(),
-    "bascule": {"dialect", "frontend", "lowering", "runtime"},
+    "compat": set(),
+    "dialect": {"compat"},
+    "frontend": {"compat", "dialect"},
+    "lowering": {"compat", "dialect"},
+    "runtime": {"compat"},
+    "bascule": {"compat", "dialect", "frontend", "lowering", "runtime"},
 }
+FOLDERS = ("bascule", "dialect", "frontend", "lowering", "runtime")
+COMPAT = "bascule/compat/"
 # package -> the files (or folder) that may import it
 OWNERS = {"torch_mlir": ("dialect/mlir.py",), "triton": ("lowering/triton",)}
 # files that stand above their folder
@@ -33,13 +38,14 @@ FACES = {
 FILES_IN_A_FOLDER = 18
 LINES_OF_A_FUNCTION = 60
 
-TREE = Tree(ROOT, tuple(MAY_IMPORT), "bascule")
+TREE = Tree(ROOT, FOLDERS, "bascule")
 FILES = list(TREE.modules.values())
 
 
 @pytest.mark.parametrize("module", FILES, ids=lambda module: str(module.path))
 def test_imports_point_one_way(module):
-    layer, where = module.path.parts[0], str(module.path)
+    where = str(module.path)
+    layer = "compat" if where.startswith(COMPAT) else module.path.parts[0]
     for each in TREE.imports[module]:
         package, *inner = each.name.split(".")
         if package == "bascule" and inner and inner[0] in MAY_IMPORT and inner[0] != layer:
@@ -48,6 +54,18 @@ def test_imports_point_one_way(module):
             assert inner[0] in MAY_IMPORT, f"{each}, which is above it"
         if package in OWNERS:
             assert where.startswith(OWNERS[package]), each
+
+
+@pytest.mark.parametrize("module", FILES, ids=lambda module: str(module.path))
+def test_private_torch_is_named_in_compat(module):
+    """Private modules and `torch._C`. Functions with an underscore that PyTorch documents, such as `torch._check`, are none."""
+    if not str(module.path).startswith(COMPAT):
+        assert not list(private_torch(TREE.parsed(module)))
+
+
+@pytest.mark.parametrize("module", [m for m in FILES if str(m.path).startswith(COMPAT) and not m.is_init], ids=str)
+def test_compat_says_which_versions_it_was_checked_on(module):
+    assert "Checked on torch 2.11 to 2.14" in (ast.get_docstring(TREE.parsed(module)) or "")
 
 
 def test_folders_make_no_circle():

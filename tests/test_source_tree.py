@@ -1,8 +1,10 @@
 """Each check of `source_tree` finds what is planted."""
 
+import ast
+
 import pytest
 
-from tests.source_tree import Tree, circles, crowded, importing_inits, long_functions, room, undocumented
+from tests.source_tree import Tree, circles, crowded, importing_inits, long_functions, private_torch, room, undocumented
 
 CLEAN = {
     "top/__init__.py": '"""A top."""',
@@ -109,3 +111,37 @@ def test_a_long_function_inside_another(tree_with):
     text = "def short():\n    pass\n\nclass C:\n    async def f(self):\n        def long():\n            x = 1\n            return x\n"
     assert long_functions(tree_with({"low/base.py": text}), 3) == {"low/base.py f"}
     assert long_functions(tree_with({"low/base.py": text}), 2) == {"low/base.py f", "low/base.py long"}
+
+
+PRIVATE = """
+import torch._dynamo
+import torch._inductor.config as config
+from torch import _decomp
+from torch._ops import OpOverload
+from torch._C import DispatchKey
+from torch.utils import _pytree as pytree
+from torch.utils._pytree import tree_leaves
+from torch.fx.experimental import _config
+torch._functorch.config.save_config()
+torch._C._get_obj_in_tls("context")
+x: torch._ops.OpOverload
+torch.cuda.memory._snapshot()
+import_module("torch._inductor.cudagraph_trees")
+"""
+
+PUBLIC = """
+import torch
+from torch.fx import Graph
+torch._check(x)
+torch._foreach_add(x, x)
+torch.ops.aten._softmax.default
+x._typed_storage
+torch.library.custom_op
+"Checked by torch._dynamo. That is no name."
+"""
+
+
+def test_private_torch_is_seen_however_it_is_spelt():
+    found = {name.split(":")[0] for name in private_torch(ast.parse(PRIVATE))}
+    assert found == {str(line) for line in range(2, 15)}
+    assert not list(private_torch(ast.parse(PUBLIC)))

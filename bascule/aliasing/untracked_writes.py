@@ -15,12 +15,12 @@ from warnings import warn
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_leaves
 
 from bascule.frontend.aot.retrace import with_values, writes_to
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.fx.storages import storage, unwrapped
 
+from ..compat.tensors.pytree import tree_leaves
 from ..errors import FallbackWarning, UnsupportedError
 from ..options import Options
 from ..reporting.compile_record import Record

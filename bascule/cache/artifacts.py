@@ -2,14 +2,14 @@
 
 They are code, and taken as such: `torch.compiler.load_cache_artifacts` keeps what is signed with `$BASCULE_CACHE_KEY`, a secret that both
 processes have, or, without one, with the key of the cache directory; and all of it where `$BASCULE_TRUST_ARTIFACTS` is 1. The rest is refused.
-Names private modules of PyTorch; checked on torch 2.13. `import torch` imports this module: what it needs is imported when it is used.
+`import torch` imports this module: what it needs is imported when it is used.
 """
 
 import os
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
+from ..compat.inductor.cache_artifacts import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 if TYPE_CHECKING:
     from pathlib import Path

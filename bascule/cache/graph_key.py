@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch.fx import GraphModule
 
 from bascule.frontend.aot.graph_key import NotKeyed
 
+from ..compat.operators.schemas import OpOverload
 from ..dialect.mlir import ir
 from ..dialect.passes import Pass, Pipeline
 from ..options import Options
@@ -59,5 +59,5 @@ def _schemas(gm: GraphModule) -> Iterator[str]:
     """Of the operators that do not come with PyTorch: another process may have others under the same names."""
     for node in gm.graph.nodes:
         for target in (node.target, *node.args[:2]):
-            if isinstance(target, torch._ops.OpOverload) and target.namespace not in ("aten", "prims"):
+            if isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"):
                 yield str(target._schema)

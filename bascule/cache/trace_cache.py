@@ -20,6 +20,7 @@ from bascule.frontend.aot.restarts import Restart, restart
 from bascule.frontend.aot_runtime.tangents import with_memory
 from bascule.runtime.cudagraphs.recording import Direction
 
+from ..compat.graphs.dynamo import config as dynamo_config
 from ..compiled.compiled_graph import NotSerializable
 from ..cudagraphs.cudagraphify import Replays
 from ..options import Options
@@ -52,7 +53,7 @@ def unused(options: Options) -> str | None:
         return "the target 'interpret'"
     if options.profiler_mark_wrapper_call:
         return "the option 'profiler_mark_wrapper_call' is on"
-    if torch._dynamo.config.repro_after is not None:
+    if dynamo_config.repro_after is not None:
         return "a reproducer was asked for"
     return bypassed(options) or autograd_cache.unavailable()
 

@@ -1,16 +1,11 @@
-"""A compiled graph as Inductor's callers and AOTAutograd's cache expect one.
-
-Names private modules of PyTorch; checked on torch 2.11, 2.13, 2.14.
-"""
+"""A compiled graph as Inductor's callers and AOTAutograd's cache expect one."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
-from torch._inductor.output_code import OutputCode
-
 from bascule.runtime.boxed import boxed
 
+from ..compat.graphs.autograd_cache import BypassAOTAutogradCache, OutputCode
 from .compiled_graph import CompiledGraph
 
 

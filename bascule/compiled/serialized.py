@@ -11,6 +11,7 @@ from bascule.frontend.graph_split.split_point import Cut
 from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
 from bascule.runtime.modules.split_graph import path_of
 
+from ..compat.operators.schemas import HigherOrderOperator
 from .compiled_graph import NotSerializable
 
 Whole = TypeVar("Whole")  # a compiled graph that is not in parts, serialized
@@ -81,7 +82,7 @@ class Writer(ABC, Generic[Whole]):
 
 def serialized_object(value: Any, *, called: bool) -> SerializedConstant:
     """A constant that is no compiled graph. Raises `NotSerializable` for one that another process may have otherwise."""
-    if isinstance(value, torch._ops.HigherOrderOperator):
+    if isinstance(value, HigherOrderOperator):
         if value.name().startswith(_NUMBERED):
             raise NotSerializable("a Triton kernel of the user's, which goes by a number of the process")
         return SerializedConstant("operator", settings={"name": value.name(), "called": called})

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._dynamo import config
 
 from bascule.frontend.aot.compile_autograd import mark_visible_outputs, report_output_strides
 from bascule.frontend.aot_runtime.tangents import tangents_of, with_memory
@@ -16,6 +15,7 @@ from bascule.frontend.fx_passes.conv_bias import peel_biases
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.recording import Direction
 
+from ..compat.graphs.dynamo import config
 from ..compiled.compiled_graph import CompiledGraph, NotSerializable
 from ..cudagraphs.cudagraphify import Replays
 from ..options import Options

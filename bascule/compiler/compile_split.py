@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
-from torch.utils._pytree import treespec_dumps
 
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.fx.storages import changes_input
@@ -21,6 +20,7 @@ from bascule.runtime.modules.higher_order import below_autograd
 from bascule.runtime.modules.split_graph import ROLES, load_split, located
 
 from ..aliasing.loop_bodies import LOOPS, give_each_element_its_place
+from ..compat.tensors.pytree import treespec_dumps
 from ..compiled.compiled_graph import CompiledGraph, NotSerializable
 from ..compiled.deferred import FinishedAtFirstCall
 from ..compiled.serialized import SerializedConstant, SerializedSplit, serialized_object

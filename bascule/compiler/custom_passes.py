@@ -15,8 +15,6 @@ from traceback import extract_tb
 from typing import Any
 
 import torch
-from torch._inductor import custom_graph_pass
-from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Graph, GraphModule, Node
 
 from bascule.frontend.aot.retrace import functional
@@ -25,6 +23,8 @@ from bascule.frontend.fx.output_strides import promised_strides, restore_strides
 from bascule.frontend.graph_split.split_point import called_by
 from bascule.frontend.partitioner.min_cut import min_cut
 
+from ..compat.inductor.settings import custom_graph_pass
+from ..compat.operators.schemas import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..dialect.interrupts import pass_on
 from ..errors import UserError
 from ..options import JOINT, PARTITIONER, PRE_GRAD, InTurn, Options

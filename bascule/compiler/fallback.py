@@ -1,4 +1,4 @@
-"""Fallback of graphs that cannot be compiled, as `on_error` says. Names private modules of PyTorch; checked on torch 2.13."""
+"""Fallback of graphs that cannot be compiled, as `on_error` says."""
 
 import warnings
 from collections.abc import Sequence
@@ -45,8 +45,7 @@ def _compile_with_inductor(gm: torch.fx.GraphModule, example_inputs: Sequence[An
     removed.
     """
     # Importing Inductor takes about a second, which only this path should cost.
-    from torch._inductor.compile_fx import compile_fx_inner
-    from torch._inductor.decomposition import select_decomp_table
+    from ..compat.inductor.compiler import compile_fx_inner, select_decomp_table
 
     mode = fake_mode_of(example_inputs)
     with mode, patch.object(mode, "allow_non_fake_inputs", True):  # constants of the graph are real tensors

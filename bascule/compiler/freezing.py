@@ -9,7 +9,6 @@ from threading import Lock
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensor
 from torch.fx import GraphModule
 
 from bascule.frontend.freezing.constant_folding import fold_constants
@@ -18,6 +17,7 @@ from bascule.frontend.freezing.conv_weight_layout import lay_out_convolution_wei
 from bascule.frontend.freezing.weight_inputs import WeightInputs, frozen_inputs, with_constants
 from bascule.runtime.boxed import Boxed, boxed
 
+from ..compat.tensors.fake_tensors import FakeTensor
 from ..compiled.compiled_graph import CompiledGraph
 from ..errors import FreezingWarning
 from ..reporting.counters import count

@@ -14,6 +14,8 @@ from bascule.frontend.graph_split.split_module import Alone, Part, Solved, Step,
 from bascule.frontend.graph_split.split_point import called_by
 from bascule.lowering.program.source import Source
 
+from ..compat.operators.schemas import HigherOrderOperator, OpOverload
+
 RESERVED = {"args", "call", "constants", "given", "operator", "torch"}
 _PATHS = {"_operator": "operator", "torch": "torch"}  # where functions that are no operators of PyTorch live
 Value = torch.fx.Node | sympy.Symbol
@@ -23,7 +25,7 @@ Value = torch.fx.Node | sympy.Symbol
 class Called:
     """A higher-order operator that a split wrapper calls, and does not just hand on."""
 
-    operator: torch._ops.HigherOrderOperator
+    operator: HigherOrderOperator
 
 
 class SplitWrapper:
@@ -34,7 +36,7 @@ class SplitWrapper:
         # Name -> a part, a subgraph, a tensor, an operator without a path (`Called`, if it is called), a node with a dense form.
         self.constants: dict[str, Any] = {}
         self.callers: dict[str, str] = {}  # name of a subgraph -> the higher-order operator that calls it
-        self.called: dict[torch._ops.HigherOrderOperator, Called] = {}
+        self.called: dict[HigherOrderOperator, Called] = {}
         self.names: dict[Value, str] = {}
         self.source = Source(set(RESERVED))
         self._write()
@@ -112,7 +114,7 @@ class SplitWrapper:
             inputs = ", ".join(self.names[x] for x in operands(node))
             return f"{self._constant(node.target.name(), node)}({inputs})"
         target = node.target
-        if isinstance(target, torch._ops.HigherOrderOperator):
+        if isinstance(target, HigherOrderOperator):
             for x in node.all_input_nodes:
                 if x.op == "get_attr":
                     self.callers[self.names[x]] = called_by(node).name()
@@ -143,9 +145,9 @@ class SplitWrapper:
                 return str(value)
             case torch.device():
                 return f"torch.device({str(value)!r})"
-            case torch._ops.OpOverload():
+            case OpOverload():
                 return f"torch.ops.{value}"
-            case torch._ops.HigherOrderOperator():
+            case HigherOrderOperator():
                 return self._constant(value.name(), value)
         if (module := _PATHS.get(getattr(value, "__module__", ""))) is not None:
             return f"{module}.{value.__name__}"

@@ -12,6 +12,7 @@ from bascule.frontend.fx.node_calls import written_by
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.runtime.cudagraphs.recording import Direction, Input, Recording
 
+from ..compat.operators.schemas import OpOverload
 from .unsafe_operators import on_gpu, tensors
 
 MARK = "bascule_input"  # in a placeholder's `meta`
@@ -136,7 +137,7 @@ def _writers(graph: Graph) -> dict[Node, Node]:
     """Placeholder -> the first operator that writes to it."""
     found: dict[Node, Node] = {}
     for node in graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
             for x in written_by(node):
                 if x.op == "placeholder":
                     found.setdefault(x, node)

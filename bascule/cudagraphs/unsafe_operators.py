@@ -5,9 +5,11 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, Node
-from torch.utils._pytree import tree_leaves
 
 from bascule.frontend.torch_patches.custom_op_gradients import LOOKS
+
+from ..compat.operators.schemas import OpOverload
+from ..compat.tensors.pytree import tree_leaves
 
 # Their CUDA implementations read back numbers, or call libraries that synchronise.
 _WAIT = frozenset(
@@ -54,7 +56,7 @@ def unrecordable(graph: Graph) -> dict[Node, str]:
 
 def _reason(node: Node) -> str | None:
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return None  # what is no operator of ATen's kind runs by itself anyway
     name = target._schema.name.rpartition("::")[2]
     if _UNSAFE is not None and _UNSAFE in target.tags:

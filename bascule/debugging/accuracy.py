@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_map
 
+from ..compat.operators.schemas import HigherOrderOperator, OpOverload
+from ..compat.tensors.pytree import tree_map
 from ..dialect.interpreter import relative_errors, tolerance_of
 from .compare_results import copied, differences, tensors_of
 
@@ -90,7 +91,7 @@ class _Wide(Interpreter):
         given = {x: _narrow(self.env[x], x.meta.get("val")) for x in n.all_input_nodes}
         args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), given.__getitem__)
         result = tree_map(_wide, n.target(*args, **kwargs))
-        if isinstance(n.target, torch._ops.OpOverload) and n.target._schema.is_mutable:
+        if isinstance(n.target, OpOverload) and n.target._schema.is_mutable:
             for x, narrow in given.items():
                 if isinstance(narrow, torch.Tensor) and narrow is not self.env[x]:
                     self.env[x].copy_(narrow)
@@ -100,7 +101,7 @@ class _Wide(Interpreter):
 def _as_it_is(node: Node) -> bool:
     target = node.target
     drawn = torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
-    return drawn or target is torch.ops.aten.view.dtype or isinstance(target, torch._ops.HigherOrderOperator)
+    return drawn or target is torch.ops.aten.view.dtype or isinstance(target, HigherOrderOperator)
 
 
 def _narrow(value: Any, told: Any) -> Any:

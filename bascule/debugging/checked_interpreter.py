@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_leaves
 
+from ..compat.tensors.pytree import tree_leaves
 from ..errors import CompilerError
 
 

@@ -6,12 +6,12 @@ from textwrap import indent
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import GraphModule
 
 from bascule.frontend.fx.custom_operators import registering_modules
 from bascule.runtime.memory.extents import extent
 
+from ..compat.tensors.fake_tensors import FakeTensor, unset_fake_temporarily
 from .symbol_values import Numbers, Symbols, source_of
 
 HEADER = """

@@ -3,7 +3,6 @@
 `TORCHDYNAMO_REPRO_LEVEL`: 1 writes a graph that does not compile or run; 2, the default, makes it smaller first, as long as it fails in the
 same way; 3 writes each graph before it is compiled; 4 makes smaller what computes other values than its operators, too. What is
 written is a Python file that fails when it is run. The minifier's own script always compiles with Inductor, so ours is written here.
-Names private modules of PyTorch; checked on torch 2.13.
 """
 
 import logging
@@ -14,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo import config
-from torch._dynamo.debug_utils import minifier_dir
-from torch._functorch.fx_minifier import minifier
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from bascule.frontend.aot.retrace import with_values
 from bascule.runtime.boxed import boxed
 from bascule.runtime.cudagraphs.recording import Direction
 
+from ..compat.graphs.dynamo import config, minifier_dir
+from ..compat.graphs.partitioners import minifier
+from ..compat.tensors.fake_tensors import FakeTensor, unset_fake_temporarily
 from ..compiled.compiled_graph import CompiledGraph
 from ..dialect.interrupts import pass_on
 from ..options import Options

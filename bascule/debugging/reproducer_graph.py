@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.utils._pytree import tree_leaves
 
 from bascule.runtime.cudagraphs.recording import Direction
 
+from ..compat.tensors.fake_tensors import unset_fake_temporarily
+from ..compat.tensors.pytree import tree_leaves
 from ..options import Options
 from ..reporting.dump_files import written
 from .compare_results import copied

@@ -1,7 +1,4 @@
-"""The symbols in the sizes of a graph's inputs: the numbers that they stood for, and what is known of them, as Python source.
-
-Names private modules of PyTorch; checked on torch 2.11, 2.13 and 2.14.
-"""
+"""The symbols in the sizes of a graph's inputs: the numbers that they stood for, and what is known of them, as Python source."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +8,8 @@ from typing import Any
 import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, free_unbacked_symbols
-from torch.utils._sympy.printers import PythonPrinter
+
+from ..compat.graphs.symbolic_shapes import PythonPrinter
 
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 Numbers = Mapping[sympy.Symbol, Any]
@@ -104,7 +102,7 @@ def _facts(symbols: Sequence[sympy.Symbol], env: ShapeEnv) -> list[sympy.Basic]:
 
 def symbolic_numbers(defaults: Mapping[str, Any], env: ShapeEnv) -> list[Any]:
     """Symbols of `env` for those of a file, whose names say what they are (u: data decides it), seen with the numbers `defaults`."""
-    from torch._dynamo.source import ConstantSource
+    from ..compat.graphs.dynamo import ConstantSource
 
     register = getattr(env, "set_real_tensor_prop_unbacked_vals", None) or env.set_unbacked_var_to_val
     made = []

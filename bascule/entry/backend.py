@@ -15,6 +15,7 @@ from bascule.frontend.fx_passes.seed_bodies import seed_bodies
 
 from ..aliasing.untracked_writes import run_as_eager
 from ..cache.trace_cache import Traces, unused
+from ..compat.graphs.aot_autograd import config as functorch_config
 from ..compiled.compiled_graph import NotSerializable
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.custom_passes import apply, partition
@@ -89,7 +90,7 @@ def compile_dynamo_graph(
 def _refuse_to_be_bundled() -> None:
     """Raises `UserError` where PyTorch is to write down what is compiled (`aot_compile` of a compiled function): that holds machine code and
     tensors under keys of ours, which its format has no place for."""
-    if getattr(torch._functorch.config, "bundled_autograd_cache", False):
+    if getattr(functorch_config, "bundled_autograd_cache", False):
         raise UserError(
             "torch.compile(...).aot_compile() does not take what Bascule compiles",
             hint="bascule.aot_compile(torch.export.export(module, args), path) writes a program down, bascule.aot_load(path) loads it; "

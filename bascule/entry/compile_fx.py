@@ -6,7 +6,6 @@ from itertools import count
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from bascule.frontend.aot.compile_autograd import compile_eagerly, compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
@@ -14,6 +13,7 @@ from bascule.frontend.aot.retrace import decomposed, exported_pytree, functional
 from bascule.frontend.freezing.weight_inputs import weight_inputs
 
 from ..aliasing.untracked_writes import run_as_eager
+from ..compat.tensors.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import operator_by_operator
 from ..compiled.output_code import CompiledFxGraph
@@ -50,12 +50,12 @@ def compile_fx_inner(
     """Compiles `gm`, a graph of ATen operators (and Inductor's own, where its passes have been over it); what it writes to inputs is in them
     after a call.
 
-    The parameters are those of `torch._inductor.compile_fx.compile_fx_inner`, so that it serves as
-    `torch._inductor.compile_fx.compile_fx(gm, inputs, inner_compile=bascule.compile_fx_inner)`. `example_inputs`: tensors, fake or not,
+    The parameters are those of Inductor's `compile_fx_inner`, so that it serves as
+    Inductor's `compile_fx(gm, inputs, inner_compile=bascule.compile_fx_inner)`. `example_inputs`: tensors, fake or not,
     numbers and symbolic integers, one a placeholder. `cudagraphs`: whether CUDA graphs are replayed (a bool, or Inductor's boxed one, which
     says False afterwards if the forward is not replayed);
     `static_input_idxs`: of inputs that stay where they are; `boxed_forward_device_index`: where the forward that a backward belongs to is
-    replayed; `options`: ours, the passes over each graph as in `torch._inductor.config` if they leave them open. `compile_region_name`,
+    replayed; `options`: ours, the passes over each graph as in Inductor's `config` if they leave them open. `compile_region_name`,
     `layout_opt`, `extern_node_serializer` and `get_decomp_fn` tell Inductor's own code generator things that are not needed here.
     Returns an `OutputCode`, called with one list of inputs.
     Raises `UserError` for `cpp_wrapper`, `fx_wrapper` and `aot_mode`, which ask for other kinds of code, and `BasculeError` as `options` say.
@@ -103,10 +103,10 @@ def compile_fx(
 ) -> Callable[..., Any]:
     """Compiles `model`, a graph of PyTorch functions or of ATen operators, with autograd through it.
 
-    The parameters are those of `torch._inductor.compile_fx.compile_fx`; `config_patches` are options of ours, `mode` is that of `torch.compile`.
+    The parameters are those of Inductor's `compile_fx`; `config_patches` are options of ours, `mode` is that of `torch.compile`.
     `ignore_shape_env`: inputs that are no fake tensors keep their sizes, whatever trace this is called in; `compile_region_name` is of no use
     here.
-    Inputs may be lists, tuples and dictionaries of tensors, and the result any tree; a graph of `torch._dynamo.export` keeps its
+    Inputs may be lists, tuples and dictionaries of tensors, and the result any tree; a graph of Dynamo's `export` keeps its
     signature. Takes `model` over: it may be changed.
     """
     with raised_as_is():

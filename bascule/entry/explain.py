@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
+from ..compat.graphs.dynamo import reset
+from ..compat.tensors.pytree import tree_leaves
 from ..errors import UserError
 from ..reporting.compile_record import Record
 from ..reporting.graph_summary import AtenCall, Kernel, Memory, Summary
@@ -158,7 +159,7 @@ def explain(
         return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options, on_record=records.append)
 
     # Code that was compiled before, by whatever backend, is not what is to be explained.
-    torch._dynamo.reset()
+    reset()
     out = torch.compile(function, backend=backend, dynamic=dynamic)(*args, **kwargs)
     _run_backward(out)
     return Explanation(tuple(GraphExplanation.of(record) for record in records), tuple(breaks))

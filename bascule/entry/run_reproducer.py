@@ -1,7 +1,4 @@
-"""Graphs that `bascule/debugging/reproducer_graph.py` wrote down, compiled and run again.
-
-Names private modules of PyTorch; checked on torch 2.11, 2.13 and 2.14.
-"""
+"""Graphs that `bascule/debugging/reproducer_graph.py` wrote down, compiled and run again."""
 
 import importlib.util
 import inspect
@@ -11,14 +8,14 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from bascule.runtime.boxed import Boxed
 from bascule.runtime.cudagraphs.recording import Direction
 
+from ..compat.operators.dispatch import enable_python_dispatcher
+from ..compat.tensors.fake_tensors import FakeTensorMode
 from ..debugging.accuracy import disagreements
 from ..debugging.compare_results import copied, draws, tensors_of
 from ..debugging.symbol_values import symbolic_numbers

@@ -10,8 +10,6 @@ from itertools import count
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Interpreter
@@ -19,6 +17,8 @@ from torch.fx import Interpreter
 from bascule.frontend.fx.storages import storage
 from bascule.frontend.importer.symbolic_numbers import symbols_in
 
+from ..compat.operators.dispatch import enable_python_dispatcher
+from ..compat.tensors.fake_tensors import FakeTensor
 from .size_guards import size_text
 
 

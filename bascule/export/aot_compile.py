@@ -8,7 +8,6 @@ from uuid import uuid4
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from bascule.export.effect_tokens import unlift_tokens
 from bascule.frontend.aot.decompositions import decomposition_table
@@ -23,6 +22,7 @@ from bascule.runtime.packages.exported_program import FORMAT
 
 from ..aliasing.storage_offset_guard import places_of, traced_place
 from ..aliasing.untracked_writes import unfollowed
+from ..compat.tensors.pytree import treespec_dumps
 from ..dialect.interrupts import pass_on
 from ..errors import UserError
 from ..options import PARTITIONER, PASSES, Options, make_options
@@ -113,7 +113,7 @@ def _write(place: Path, content: bytes) -> None:
 def _structure(spec: Any) -> str:
     """How arguments or results are nested, as text."""
     try:
-        return pytree.treespec_dumps(spec)
+        return treespec_dumps(spec)
     except NotImplementedError as reason:
         hint = "give it one where it is registered: torch.export.register_dataclass(C, serialized_type_name='module.C')"
         raise UserError(str(reason).splitlines()[0], location="parameter 'program'", hint=hint) from reason

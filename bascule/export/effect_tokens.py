@@ -1,8 +1,9 @@
 """Tokens that order effects in an exported program: inputs and outputs of its graph, which no caller has."""
 
-import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+
+from ..compat.operators.custom_operators import MAKE_TOKEN, SINK_TOKENS
 
 
 def unlift_tokens(program: ExportedProgram) -> None:
@@ -13,7 +14,7 @@ def unlift_tokens(program: ExportedProgram) -> None:
     for node, spec in zip(inputs, signature.input_specs, strict=True):
         if spec.kind == InputKind.TOKEN:
             with graph.inserting_before(node):
-                made = graph.call_function(torch.ops.prims._make_token.default)
+                made = graph.call_function(MAKE_TOKEN)
             made.meta = dict(node.meta)
             node.replace_all_uses_with(made)
             graph.erase_node(node)
@@ -21,7 +22,7 @@ def unlift_tokens(program: ExportedProgram) -> None:
     kept = [spec.kind != OutputKind.TOKEN for spec in signature.output_specs]
     if last := [node for node, keep in zip(results, kept, strict=True) if not keep]:
         with graph.inserting_before(output):
-            graph.call_function(torch.ops.prims._sink_tokens.default, (last,))
+            graph.call_function(SINK_TOKENS, (last,))
     output.args = (tuple(node for node, keep in zip(results, kept) if keep),)
     signature.input_specs = [spec for spec in signature.input_specs if spec.kind != InputKind.TOKEN]
     signature.output_specs = [spec for spec in signature.output_specs if spec.kind != OutputKind.TOKEN]

@@ -9,7 +9,6 @@ from typing import Any
 
 import sympy
 import torch
-from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
@@ -17,6 +16,7 @@ from bascule.frontend.importer.symbol_sources import linear
 from bascule.frontend.importer.symbolic_numbers import symbols_in
 from bascule.runtime.packages.size_expressions import parsed
 
+from ..compat.tensors.fake_tensors import FakeTensor
 from ..debugging.symbol_values import source_of, text_of
 from ..errors import UnsupportedError
 

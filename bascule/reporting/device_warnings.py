@@ -9,7 +9,8 @@ from functools import cache
 
 import torch
 from torch.fx import GraphModule
-from torch.utils._pytree import tree_leaves
+
+from ..compat.tensors.pytree import tree_leaves
 
 AMPERE = (8, 0)
 PRODUCTS = tuple(getattr(torch.ops.aten, name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution"))

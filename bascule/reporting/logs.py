@@ -3,9 +3,7 @@
 `TORCH_LOGS`: `+bascule` (times of stages), `pre_grad_graphs` and `post_grad_graphs` (FX graphs, around the user's passes), `ir_pre_fusion` and
 `ir_post_fusion` (the IR before kernels are formed, and with schedules), `fusion` (what was not fused, and why), `schedule` (the kernels),
 `kernel_code` (of each kernel), `output_code` (the generated modules), `cudagraphs` and `perf_hints`. `TORCH_TRACE=directory`: artifacts for
-`tlparse`. Times are in `torch._dynamo.utils.compile_times()` and among the metrics of a compilation.
-
-Names private modules of PyTorch; checked on torch 2.11, 2.13.
+`tlparse`. Times are in Dynamo's `compile_times()` and among the metrics of a compilation.
 """
 
 import logging
@@ -14,20 +12,26 @@ from contextlib import AbstractContextManager
 from functools import cache, partial
 from typing import Any
 
-from torch._dynamo.utils import dynamo_timed, lazy_format_graph_code
-from torch._logging import getArtifactLogger, trace_structured
 from torch.fx import GraphModule
+
+from ..compat.graphs.logs import (
+    BACKEND,
+    dynamo_timed,
+    getArtifactLogger,
+    inductor_log,
+    lazy_format_graph_code,
+    trace_structured,
+)
 
 
 def _logger(artifact: str) -> logging.Logger:
-    return getArtifactLogger("torch._dynamo.backends.bascule", artifact)  # a name of torch's, whose handlers print it
+    return getArtifactLogger(BACKEND, artifact)
 
 
 output_code, kernel_code = _logger("output_code"), _logger("kernel_code")
 pre_fusion, post_fusion = _logger("ir_pre_fusion"), _logger("ir_post_fusion")
 fusion, schedule = _logger("fusion"), _logger("schedule")
 cudagraphs, perf_hints = _logger("cudagraphs"), _logger("perf_hints")
-_inductor = logging.getLogger("torch._inductor")
 _pre_grad, _post_grad = _logger("pre_grad_graphs"), _logger("post_grad_graphs")
 
 
@@ -42,14 +46,14 @@ def trace(name: str, text: Callable[[], str]) -> None:
 
 @cache
 def _tell_of_log() -> None:
-    _inductor.info(
+    inductor_log.info(
         "graphs are compiled by Bascule: TORCH_LOGS=bascule logs its stages, TORCH_LOGS=+bascule its decisions"
     )
 
 
 def trace_captured(name: str, gm: GraphModule) -> None:
     """Logs `gm`, which Dynamo captured, before passes of the user's run on it. Who reads Inductor's log is told once where ours is."""
-    if _inductor.isEnabledFor(logging.INFO):
+    if inductor_log.isEnabledFor(logging.INFO):
         _tell_of_log()
     _pre_grad.debug("%s", _code(f"BEFORE PRE GRAD {name}", gm))
 

@@ -1,12 +1,11 @@
-"""How our errors pass through Dynamo. Names private modules of PyTorch; checked on torch 2.13."""
+"""How our errors pass through Dynamo."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from inspect import currentframe
 
-from torch._dynamo.exc import ShortenTraceback, TorchDynamoException
-
+from ..compat.graphs.dynamo import ShortenTraceback, TorchDynamoException
 from ..dialect.interrupts import interrupt_in
 from ..errors import BasculeError
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_leaves
 
 from bascule.frontend.fx.stack_traces import location_of
 
+from ..compat.tensors.pytree import tree_leaves
 from ..dialect.ir.attribute_names import HOST_INPUTS, HOST_OUTPUTS
 from ..dialect.ir.functions import graph_functions
 from ..dialect.mlir import ir

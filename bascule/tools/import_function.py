@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
@@ -21,6 +20,8 @@ from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import import_graph
 
+from ..compat.graphs.dynamo import reset
+from ..compat.tensors.pytree import tree_leaves
 from ..compiled.eager import operator_by_operator
 from ..options import Options
 from ..pipelines import STAGES, up_to
@@ -150,7 +151,7 @@ def import_function(
         with raised_as_is():
             return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
 
-    torch._dynamo.reset()
+    reset()
     try:
         with torch.set_grad_enabled(grad):
             out = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic or None)(*inputs)

@@ -1,8 +1,10 @@
-"""Tensors over memory that is known by its address. PyTorch's private function for that is named here only; checked on torch 2.11 and 2.13."""
+"""Tensors over memory that is known by its address."""
 
 from collections.abc import Sequence
 
 import torch
+
+from bascule.compat.tensors.allocation import storage_at
 
 
 def tensor_at(
@@ -12,5 +14,5 @@ def tensor_at(
     if 0 in size:
         return torch.empty(tuple(size), dtype=dtype, device=device)
     extent = 1 + sum((n - 1) * step for n, step in zip(size, stride))
-    storage = torch._C._construct_storage_from_data_pointer(address, device, extent * dtype.itemsize)
+    storage = storage_at(address, device, extent * dtype.itemsize)
     return torch.empty(0, dtype=dtype, device=device).set_(storage, 0, tuple(size), tuple(stride))

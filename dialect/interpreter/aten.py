@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..ir.attributes import OperandAttr
 from ..ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT, RESULTS, parameters_of
 from ..ir.scalar_types import scalar_type_name
@@ -23,7 +25,7 @@ CONSTANTS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def operator(name: str) -> torch._ops.OpOverload:
+def operator(name: str) -> OpOverload:
     """The operator called `name` ("aten.mm.default"). Raises AttributeError if torch has none."""
     namespace, packet, overload = name.split(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload)

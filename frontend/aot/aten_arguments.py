@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bascule.compat.operators.schemas import OpOverload
+
 aten = torch.ops.aten
 
 
@@ -22,7 +24,7 @@ def _one_dtype(x: Tensor, y: Tensor, *_: Any) -> bool:
 
 
 # operator -> whether its kernel takes the arguments
-TAKEN: dict[torch._ops.OpOverload, Callable[..., bool]] = {
+TAKEN: dict[OpOverload, Callable[..., bool]] = {
     aten.nll_loss_forward.default: _long_targets,
     aten.nll_loss2d_forward.default: _long_targets,
     aten.soft_margin_loss.default: _like_sizes,
@@ -30,7 +32,7 @@ TAKEN: dict[torch._ops.OpOverload, Callable[..., bool]] = {
 }
 
 
-def where_taken(operator: torch._ops.OpOverload, decomposition: Callable[..., Any]) -> Callable[..., Any]:
+def where_taken(operator: OpOverload, decomposition: Callable[..., Any]) -> Callable[..., Any]:
     """`decomposition`, for arguments that ATen takes."""
 
     def decompose(*args: Any, **kwargs: Any) -> Any:

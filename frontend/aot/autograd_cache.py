@@ -4,8 +4,6 @@ AOTAutograd asks its own cache, `AOTAutogradCache`, for compilers that can be ke
 came to: the compiled graphs' keys, the metadata of its runtime wrappers, the guards. That is used here, with three things replaced for our own
 compiles: the key (PyTorch's imports all of Inductor's code generators, seconds), where the results are kept, and how a compiled graph is
 found again. Other backends' lookups are as they were.
-
-The private modules of PyTorch that this needs are named here. Run on torch 2.11, 2.13, 2.14.
 """
 
 import pickle
@@ -22,22 +20,24 @@ from typing import Any, Protocol
 
 import torch
 from bascule.dialect.interrupts import pass_on
-from torch._dynamo import disable
-from torch._dynamo.utils import GmWrapper, counters
-from torch._functorch import config
-from torch._functorch._aot_autograd.autograd_cache import (
+from torch.fx import GraphModule
+
+from bascule.compat.graphs.aot_autograd import config
+from bascule.compat.graphs.autograd_cache import (
     AOTAutogradCache,
+    AOTAutogradCacheInfo,
     BypassAOTAutogradCache,
+    OutputCode,
+    SerializableAOTDispatchCompiler,
     check_cacheable,
     should_bundle_autograd_cache,
     should_use_local_autograd_cache,
     should_use_remote_autograd_cache,
 )
-from torch._functorch._aot_autograd.schemas import AOTAutogradCacheInfo, SerializableAOTDispatchCompiler
-from torch._inductor.output_code import OutputCode
-from torch.fx import GraphModule
-from torch.fx.experimental import _config as symbols_config
-from torch.utils._python_dispatch import _disable_current_modes
+from bascule.compat.graphs.dynamo import GmWrapper, compiled_autograd, counters, disable
+from bascule.compat.graphs.symbolic_shapes import config as symbols_config
+from bascule.compat.operators.dispatch import without_dispatch_modes
+from bascule.compat.operators.schemas import HigherOrderOperator
 
 from ..aot_runtime.direct_calls import made
 from ..fx.boxed import Boxed
@@ -135,7 +135,7 @@ def unavailable() -> str | None:
     if torch.compiler.config.force_disable_caches:
         return "torch.compiler.config.force_disable_caches"
     if not (should_use_local_autograd_cache() or should_use_remote_autograd_cache()):
-        return "torch._functorch.config.enable_autograd_cache is off"
+        return "AOTAutograd's config.enable_autograd_cache is off"
     if should_bundle_autograd_cache():
         return "PyTorch is asked to bundle compiled code"
     return None
@@ -222,7 +222,7 @@ def _save(lookup: Lookup, entry: Any) -> None:
     if _calls_graphs(entry.serialized_bw_module):
         lookup.refuse("its backward calls graphs, and PyTorch cannot read it again for compiled autograd")
         return
-    with _disable_current_modes():
+    with without_dispatch_modes():
         try:
             content = pickle.dumps(kept)
         except Exception as error:  # pickling runs code of whatever classes the metadata holds
@@ -255,7 +255,7 @@ def key_text(gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
         (aot_config.num_params_buffers, aot_config.keep_inference_input_mutations, aot_config.is_export),
         (aot_config.no_tangents, aot_config.dynamic_shapes, aot_config.pre_dispatch),
         (getattr(aot_config, "static_input_indices", None), sources),
-        torch._dynamo.compiled_autograd.in_compiled_autograd_region,
+        compiled_autograd.in_compiled_autograd_region,
         (config.save_config(), symbols_config.save_config()),
     ]
     return "\n".join([repr(told), state_text(), inputs_text(args), graph_text(gm)])
@@ -270,7 +270,7 @@ def _doubtful(gm: GraphModule) -> Any:
 
 
 def _name_of_operator(target: Any) -> str | None:
-    return target.name() if isinstance(target, torch._ops.HigherOrderOperator) else None
+    return target.name() if isinstance(target, HigherOrderOperator) else None
 
 
 def _name(source: Any) -> str:

@@ -1,8 +1,4 @@
-"""AOTAutograd: a Dynamo graph becomes functional ATen graphs, forward, backward or inference, each given to a compiler.
-
-The private modules of PyTorch that a backend needs for this are named here and nowhere else.
-Checked on torch 2.13.
-"""
+"""AOTAutograd: a Dynamo graph becomes functional ATen graphs, forward, backward or inference, each given to a compiler."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,10 +6,10 @@ from functools import partial
 from typing import Any, Protocol
 
 import torch
-from torch._dynamo import disable
-from torch._dynamo.utils import GmWrapper, counters, flatten_graph_inputs
-from torch._functorch import config as functorch_config
-from torch._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified
+
+from bascule.compat.graphs.aot_autograd import aot_function, aot_module, aot_module_simplified
+from bascule.compat.graphs.aot_autograd import config as functorch_config
+from bascule.compat.graphs.dynamo import GmWrapper, counters, disable, flatten_graph_inputs
 
 from ..aot_runtime.direct_calls import Made, called_directly, made, making
 from ..aot_runtime.python_random import with_drawn_numbers
@@ -105,7 +101,7 @@ def compile_with_autograd(
 @contextmanager
 def _traced_for(context: TracingContext, lookup: Lookup | None) -> Iterator[Made]:
     """The state in which AOTAutograd traces a graph: with what is changed in PyTorch meanwhile. Gives what the trace comes to."""
-    # Ordered side effects (`torch.ops.aten._print`) carry no token arguments into the graphs.
+    # Ordered side effects (as of a print) carry no token arguments into the graphs.
     settings = functorch_config.patch(unlift_effect_tokens=True)
     with (
         tracing(context),

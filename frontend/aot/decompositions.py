@@ -2,8 +2,8 @@
 
 An operator with a rule is never decomposed: a rule builds a composite operator for a tenth of what tracing its parts costs, and the
 operators that stay whole for ATen have rules too.
-The tables are `torch._decomp`'s, a private module: checked on torch 2.13. PyTorch has none for the backward of a weight norm, and none for
-random numbers of a state that is an input (`rngprims.philox_rand`, checked on torch 2.11 too): those stand here.
+The tables are PyTorch's. It has none for the backward of a weight norm, and none for
+random numbers of a state that is an input (`rngprims.philox_rand`): those stand here.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,10 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor, _decomp
-from torch._prims import rng_prims  # noqa: F401  # defines rngprims.philox_rand
+from torch import Tensor
+
+from bascule.compat.operators.decompositions import decomposition_tables
+from bascule.compat.operators.schemas import OpOverload
 
 from ..conversion.registry import load_rules
 from ..fx_passes import batch_norm
@@ -119,7 +121,7 @@ def _philox_rand(
 ) -> tuple[Tensor, Tensor]:
     """Numbers from 0 to 1, the same for the same state; and how far the state goes on. `seed` and `offset`: int64, of no dimensions.
 
-    `torch._functorch.config.functionalize_rng_ops` calls it: AOTAutograd gives such a graph the state of the GPU's generator, and sets the
+    AOTAutograd's `config.functionalize_rng_ops` calls it: AOTAutograd gives such a graph the state of the GPU's generator, and sets the
     generator to the offset that the graph returns.
     """
     stream = (seed + offset * _STREAM).to(device)
@@ -127,18 +129,18 @@ def _philox_rand(
     return numbers.to(dtype or torch.float32), torch.full((), _OFFSETS, dtype=torch.int64, device=seed.device)
 
 
-_OWN: dict[torch._ops.OpOverload, Callable] = {
+_OWN: dict[OpOverload, Callable] = {
     aten._weight_norm_interface_backward.default: _weight_norm_backward,
     torch.ops.rngprims.philox_rand.default: _philox_rand,
 }
 
 
 @cache
-def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
+def decomposition_table() -> dict[OpOverload, Callable]:
     """Operator -> its decomposition, for `aot_autograd`. Loads the rules."""
     rules = load_rules()
-    known = _decomp.global_decomposition_table["post_autograd"]
-    table = dict(_decomp._core_aten_decompositions_post_autograd())
+    known = decomposition_tables.global_decomposition_table["post_autograd"]
+    table = dict(decomposition_tables._core_aten_decompositions_post_autograd())
     for packet in _MORE:
         overloads = (getattr(packet, name) for name in packet.overloads())
         table.update({overload: known[overload] for overload in overloads if overload in known})

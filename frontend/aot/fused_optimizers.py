@@ -9,6 +9,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from bascule.compat.operators.schemas import OpOverload
+
 aten = torch.ops.aten
 Number: TypeAlias = float | Tensor
 
@@ -128,7 +130,7 @@ def _adagrad(
     return outputs
 
 
-DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable] = {
+DECOMPOSITIONS: dict[OpOverload, Callable] = {
     aten._fused_adam.default: _adam(decoupled=False),
     aten._fused_adam.tensor_lr: _adam(decoupled=False),
     aten._fused_adamw.default: _adam(decoupled=True),

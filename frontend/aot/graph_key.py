@@ -11,10 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from bascule.compat.operators.autograd_state import autocast_devices, mkldnn_enabled
+from bascule.compat.operators.dispatch import dispatch_modes, is_traceable_wrapper_subclass
+from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload, OpOverloadPacket
+from bascule.compat.tensors.fake_tensors import FakeTensor
+from bascule.compat.tensors.functorch import peek_interpreter_stack
 
 from ..fx.custom_operators import told_of_operator
 from ..fx.storages import storage
@@ -84,18 +88,18 @@ def _attribute(module: GraphModule, target: str) -> str:
 
 def _function(target: Any) -> str:
     match target:
-        case torch._ops.OpOverload() if target.namespace in _NAMESPACES:
+        case OpOverload() if target.namespace in _NAMESPACES:
             return str(target)
-        case torch._ops.OpOverloadPacket() if target._qualified_op_name.split("::")[0] in _NAMESPACES:
+        case OpOverloadPacket() if target._qualified_op_name.split("::")[0] in _NAMESPACES:
             return str(target)
-        case torch._ops.OpOverload() | torch._ops.OpOverloadPacket() if _namespace(target) in GROUPED:
+        case OpOverload() | OpOverloadPacket() if _namespace(target) in GROUPED:
             return f"{target} {processes()}"
-        case torch._ops.OpOverload() | torch._ops.OpOverloadPacket():
+        case OpOverload() | OpOverloadPacket():
             told = told_of_operator(target)
             if told is None:
                 raise NotKeyed(f"'{target}' is an operator from outside of PyTorch's own, and of no installed package")
             return f"{target} {told}"
-        case torch._ops.HigherOrderOperator():
+        case HigherOrderOperator():
             return target.name()
     module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
     short = getattr(target, "__name__", "")
@@ -107,8 +111,8 @@ def _function(target: Any) -> str:
     return f"{module}.{name}"
 
 
-def _namespace(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str:
-    name = target._qualified_op_name if isinstance(target, torch._ops.OpOverloadPacket) else target._schema.name
+def _namespace(target: OpOverload | OpOverloadPacket) -> str:
+    name = target._qualified_op_name if isinstance(target, OpOverloadPacket) else target._schema.name
     return name.partition("::")[0]
 
 
@@ -191,13 +195,11 @@ def _size(number: Any, symbols: dict[str, str]) -> str:
 
 def state_text() -> str:
     """The part of PyTorch's global state that tracing looks at. Raises `NotKeyed` inside of modes and transforms."""
-    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
+    if dispatch_modes() or peek_interpreter_stack() is not None:
         raise NotKeyed("traced inside of a mode or a function transform")
     backends, matmul = torch.backends, torch.backends.cuda.matmul
     autocast = [
-        (kind, torch.get_autocast_dtype(kind))
-        for kind in torch._C._autocast_supported_devices()
-        if torch.is_autocast_enabled(kind)
+        (kind, torch.get_autocast_dtype(kind)) for kind in autocast_devices() if torch.is_autocast_enabled(kind)
     ]
     told = [
         torch.is_grad_enabled(),
@@ -218,6 +220,6 @@ def state_text() -> str:
         (backends.cuda.flash_sdp_enabled(), backends.cuda.mem_efficient_sdp_enabled()),
         (backends.cuda.math_sdp_enabled(), backends.cuda.cudnn_sdp_enabled()),
         (backends.cudnn.enabled, backends.cudnn.deterministic, backends.cudnn.benchmark, backends.cudnn.allow_tf32),
-        (torch._C._get_mkldnn_enabled(), torch.is_anomaly_enabled()),
+        (mkldnn_enabled(), torch.is_anomaly_enabled()),
     ]
     return repr(told)

@@ -18,7 +18,8 @@ def told_of_mesh(value: Any) -> str | None:
         return None
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import Partial, Replicate, Shard
-    from torch.distributed.tensor._dtensor_spec import DTensorSpec
+
+    from bascule.compat.tensors.distributed import DTensorSpec
 
     if isinstance(value, DeviceMesh):
         groups = [group.group_name for group in value.get_all_groups()]

@@ -7,8 +7,8 @@ another process. PyTorch's modules for this are private. Checked on torch 2.11, 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis as Restart
-from torch._dynamo.symbolic_convert import TensorifyState
+from bascule.compat.graphs.dynamo import TensorifyScalarRestartAnalysis as Restart
+from bascule.compat.graphs.dynamo import TensorifyState
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """Graphs that AOTAutograd has not seen, made what it makes of all it traces: each node has a value, none writes in place or has a decomposition,
 and inputs and outputs are flat.
-
-Names private modules of PyTorch, as AOTAutograd uses them; checked on torch 2.11, 2.13.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +9,26 @@ from unittest.mock import patch
 
 import torch
 from bascule.dialect.interrupts import pass_on
-from torch._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
-from torch._functorch._aot_autograd.functional_utils import from_fun, has_data_mutation, to_fun
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.graph import CodeGen, _PyTreeCodeGen
+from torch.fx.graph import CodeGen
 from torch.fx.node import map_arg
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.traceback import preserve_node_meta
-from torch.utils._pytree import tree_leaves, tree_map_only
+
+from bascule.compat.graphs.fx_code import PyTreeCodeGen
+from bascule.compat.operators.dispatch import DispatchKey, DispatchKeySet, ExcludeDispatchKeyGuard
+from bascule.compat.operators.schemas import OpOverload
+from bascule.compat.tensors.fake_tensors import FakeTensor
+from bascule.compat.tensors.functional_tensors import (
+    FunctionalTensor,
+    FunctionalTensorMode,
+    from_fun,
+    has_data_mutation,
+    to_fun,
+)
+from bascule.compat.tensors.functorch import is_of_transforms
+from bascule.compat.tensors.pytree import tree_leaves, tree_map_only
 
 from ..fx.graph_ends import inputs_of
 from ..fx.storages import unwrapped
@@ -58,10 +64,10 @@ def decomposed(gm: GraphModule, example_inputs: Sequence[Any], decompositions: d
 
 
 def exported_pytree(gm: GraphModule) -> Any:
-    """Takes the pytree code generator from a graph that `torch._dynamo.export` made: it turns arguments into inputs and outputs into results,
+    """Takes the pytree code generator from a graph that Dynamo's `export` made: it turns arguments into inputs and outputs into results,
     which the graph itself no longer does. None for other graphs."""
     codegen = gm.graph._codegen
-    if not isinstance(codegen, _PyTreeCodeGen):
+    if not isinstance(codegen, PyTreeCodeGen):
         return None
     gm.graph.set_codegen(CodeGen())
     gm.recompile()
@@ -92,7 +98,7 @@ def functional(gm: GraphModule, example_inputs: Sequence[Any]) -> GraphModule:
 
     def run(*inputs: Any) -> Any:
         # A mode that is already there would take the operators before this one does.
-        with _ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.Functionalize)), FunctionalTensorMode():
+        with ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.Functionalize)), FunctionalTensorMode():
             given = [to_fun(x) for x in inputs]
             outputs = Interpreter(gm).run(*given)
             written = {
@@ -127,7 +133,7 @@ def writes_to(gm: GraphModule, node: Node, values: Mapping[Node, Any]) -> list[N
         return given[x]
 
     fresh = nullcontext() if mode.shape_env is None else mode.shape_env.ignore_fresh_unbacked_symbols()
-    functionalized = _ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.Functionalize))
+    functionalized = ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.Functionalize))
     allowed = patch.object(mode, "allow_non_fake_inputs", True)
     with torch.no_grad(), mode, allowed, fresh, functionalized, FunctionalTensorMode():
         try:
@@ -151,5 +157,4 @@ def _functional_like(x: torch.Tensor) -> torch.Tensor:
 
 def _is_of_transforms(node: Node) -> bool:
     """Whether a call is one of those that `torch.func` makes around a function: they wrap and unwrap tensors, and write none."""
-    module = getattr(node.target, "__module__", None) or ""
-    return module.startswith(("torch._functorch.", "torch._C._functorch"))
+    return is_of_transforms(node.target)

@@ -2,8 +2,6 @@
 
 Gradients of outputs that a loss does not depend on (the logits beside the loss) are zeros that are made here. Whatever is unusual (a tangent of
 other strides, a graph that is kept, a second derivative, `torch.func`) is handed to AOTAutograd's own backward.
-
-Private functions of PyTorch are named here; see `direct_calls.py` for the versions.
 """
 
 from collections.abc import Callable
@@ -11,9 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._C import _get_deterministic_algorithms as deterministic_now
-from torch._C._dynamo.eval_frame import get_eval_frame_callback as tracing_callback
-from torch._dynamo.eval_frame import innermost_fn
+
+from bascule.compat.graphs.dynamo import get_eval_frame_callback as tracing_callback
+from bascule.compat.graphs.dynamo import innermost_fn
+from bascule.compat.operators.autograd_state import deterministic_algorithms as deterministic_now
+from bascule.compat.operators.autograd_state import has_thread_local, keeps_graph, thread_local
+from bascule.compat.tensors.functorch import peek_interpreter_stack
 
 from ..fx.boxed import Boxed
 from .plain_metadata import Call, unwrapped, without_autocast
@@ -54,8 +55,6 @@ def backward_of(base: Any, tangents: Tangents, amp: bool, boxed: bool) -> Call:
     expected = tuple(zip(places, tangents.formats, strict=True))
     determined = base.metadata.deterministic
     compiled_graph = _unwrapped_at_last()
-    peek = torch._C._functorch.peek_interpreter_stack
-    keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
     def backward(ctx: Any, *given: Any) -> Any:
         grads = given[0] if boxed else list(given)
@@ -70,7 +69,7 @@ def backward_of(base: Any, tangents: Tangents, amp: bool, boxed: bool) -> Call:
             or len(grads) != outputs
             or torch.is_grad_enabled()
             or keeps_graph()
-            or peek() is not None
+            or peek_interpreter_stack() is not None
             or (determined is False and deterministic_now())
             or not all(type(grads[i]) is torch.Tensor and _lies_as(grads[i], format_) for i, format_ in expected)
         ):
@@ -80,7 +79,7 @@ def backward_of(base: Any, tangents: Tangents, amp: bool, boxed: bool) -> Call:
         del given
         ctx.maybe_clear_saved_tensors()
         # The context variables of the thread that called backward(), for Python operators.
-        context = torch._C._get_obj_in_tls("context") if torch._C._is_key_in_tls("context") else None
+        context = thread_local("context") if has_thread_local("context") else None
         if tracing_callback() is None:  # else it is wrapped so that Dynamo does not trace it
             graph = compiled_graph(graph)
         if amp:

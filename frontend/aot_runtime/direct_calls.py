@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import is_fake
 from torch.autograd import forward_ad
+
+from bascule.compat.operators.autograd_state import any_autocast, set_grad_enabled
+from bascule.compat.tensors.fake_tensors import is_fake
 
 from ..fx.boxed import Boxed
 from ..torch_patches.versions import is_checked
@@ -72,8 +74,8 @@ def called_directly(compiled: Call, made: Made, operators: Call | None) -> Call:
     `FakeTensorMode` of its own. Dynamo guards the classes of inputs, so that the first call tells whether they are. To be called where
     `compiled` was made: what holds there (autocast) Dynamo guards too, but not hooks on saved tensors.
     """
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
-    amp = torch._C._is_any_autocast_enabled()
+    hooks = hooks_now(True) is not None
+    amp = any_autocast()
     direct: Call | None = None
     tries = 0 if not available() or hooks else TRIES
 
@@ -121,7 +123,7 @@ def _inference(made: Made, args: Sequence[Any], amp: bool) -> Call | None:
     written = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
     if metadata.mutated_graph_handled_indices and not all(type(x) in PLAIN for x in args):
         return None  # inputs that share memory may have become one, and sizes
-    grad_enabled, set_grad_enabled = torch.is_grad_enabled, torch._C._set_grad_enabled
+    grad_enabled = torch.is_grad_enabled
 
     def direct(*args: Any) -> Any:
         if written:

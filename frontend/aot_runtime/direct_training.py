@@ -2,15 +2,14 @@
 
 Its own stays the base class: what it saves, and all that compiled autograd asks it for, is the same, and what is unusual in a backward is handed
 to it.
-
-Private functions of PyTorch are named here; see `direct_calls.py` for the versions.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._C import _are_functorch_transforms_active as in_functorch
+
+from bascule.compat.tensors.functorch import transforms_at_work as in_functorch
 
 from .direct_backward import Tangents, backward_of
 from .plain_metadata import Call, is_plain, unwrapped, without_autocast

@@ -6,7 +6,7 @@ What the metadata is called is private to PyTorch; see `direct_calls.py` for the
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from bascule.compat.operators.autograd_state import DisableAutocast
 
 from ..fx.boxed import Boxed
 
@@ -42,7 +42,7 @@ def without_autocast(graph: Boxed) -> Boxed:
     """`graph`, whose operators were cast when it was traced."""
 
     def call(args: list[Any]) -> Sequence[Any]:
-        with torch._C._DisableAutocast():
+        with DisableAutocast():
             return graph(args)
 
     return call

@@ -3,8 +3,6 @@
 A hook owes autograd the values alone: one that keeps tensors elsewhere (`save_on_cpu(pin_memory=True)`), smaller or in a file may give them back
 row-major, or as views of something else. Dynamo does not guard hooks, unless both are graphs, and then AOTAutograd makes them a part of the
 compiled graphs; so they are looked for at each call of a forward.
-
-PyTorch's private functions for this are named here. Checked on torch 2.11 to 2.14.
 """
 
 from collections.abc import Callable
@@ -12,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._C._autograd import _top_saved_tensors_default_hooks as hooks_now
-from torch._dynamo import dont_skip_tracing
 from torch.autograd.graph import saved_tensors_hooks
+
+from bascule.compat.graphs.dynamo import dont_skip_tracing
+from bascule.compat.operators.autograd_state import saved_tensors_hooks as hooks_now
 
 Strides = tuple[int, ...]
 

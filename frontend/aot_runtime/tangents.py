@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._C._functorch import is_legacy_batchedtensor
+
+from bascule.compat.tensors.functorch import is_legacy_batchedtensor
 
 from ..fx.boxed import Boxed, boxed
 from ..fx.graph_ends import inputs_of

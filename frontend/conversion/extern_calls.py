@@ -14,6 +14,8 @@ from bascule.dialect.ir.functions import Externs
 from bascule.dialect.ir.shapes import index_map, size_map
 from bascule.dialect.mlir import ir
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..fx.operator_effects import keeps_order, only_begins
 from .out_overloads import out_overload
 
@@ -94,7 +96,7 @@ def relaid(value: ir.Value, type_: ir.RankedTensorType, sizes: Sequence[ir.Affin
     return builders.view(value, index_map(type_.rank, identity), sizes, type_)
 
 
-def overload(operator: str) -> torch._ops.OpOverload | None:
+def overload(operator: str) -> OpOverload | None:
     """`torch.ops.aten.add.Tensor` for "aten.add.Tensor"; None for an operator that is not registered in this process."""
     namespace, name, kind = operator.split(".")
     packet = getattr(getattr(torch.ops, namespace), name, None)

@@ -12,6 +12,8 @@ from bascule.dialect.ir.scalar_types import scalar_type_number
 from bascule.dialect.ir.shapes import shape_of, tensor_type
 from bascule.dialect.mlir import ir
 
+from bascule.compat.operators.schemas import Argument, OpOverload
+
 from ..fx.node_calls import STORAGE_OFFSETS, is_written
 from ..fx.operator_effects import WAIT, only_begins
 from .context import Conversion
@@ -39,7 +41,7 @@ def _lasting(c: Conversion, argument: Any) -> Any:
     return copy
 
 
-def _returns_view(operator: torch._ops.OpOverload) -> bool:
+def _returns_view(operator: OpOverload) -> bool:
     returned = [result.alias_info for result in operator._schema.returns]
     return any(alias is not None and not alias.is_write for alias in returned)
 
@@ -60,7 +62,7 @@ def fall_back(c: Conversion, arguments: Sequence[Any], reason: str) -> Tensors:
     return call(c.externs, c.operator, arguments, c.results, c.result_sizes, reason=reason)
 
 
-def _functional(c: Conversion, operator: torch._ops.OpOverload, arguments: Sequence[Any], reason: str) -> Tensors:
+def _functional(c: Conversion, operator: OpOverload, arguments: Sequence[Any], reason: str) -> Tensors:
     """An operator that writes to arguments, whose op has a result more for each tensor written: the new contents."""
     pairs = zip(operator._schema.arguments, arguments)
     written = [x for p, x in pairs if is_written(p) and x is not None]
@@ -74,12 +76,12 @@ def _functional(c: Conversion, operator: torch._ops.OpOverload, arguments: Seque
     return call(c.externs, c.operator, arguments, c.results, c.result_sizes, reason=reason, mutates=mutates)
 
 
-def _with_a_tensor(c: Conversion, operator: torch._ops.OpOverload, arguments: Sequence[Any]) -> Sequence[Any]:
+def _with_a_tensor(c: Conversion, operator: OpOverload, arguments: Sequence[Any]) -> Sequence[Any]:
     """`arguments`, where all tensors among them are numbers with those made tensors: ATen takes a number for a tensor only beside one."""
     if any(isinstance(argument, ir.Value | list) for argument in arguments):
         return arguments
 
-    def tensor(number: Any, parameter: torch._C.Argument) -> Any:
+    def tensor(number: Any, parameter: Argument) -> Any:
         if number is None or not isinstance(parameter.type, torch.TensorType):
             return number
         element = c.results[0].element_type

@@ -1,11 +1,10 @@
-"""Which overload of an operator writes its results into given tensors.
-
-The private functions of PyTorch's dispatcher are named here and nowhere else. Checked on torch 2.13.
-"""
+"""Which overload of an operator writes its results into given tensors."""
 
 from functools import cache
 
 import torch
+
+from bascule.compat.operators.schemas import FunctionSchema, has_kernel
 
 _CHECK_LESS = ("aten.max.default", "aten.min.default")  # whose `out` forms take a tensor of no elements
 
@@ -25,12 +24,12 @@ def out_overload(operator: str) -> str | None:
     for overload in packet.overloads():
         candidate = getattr(packet, overload)
         if _writes_results_of(candidate._schema, functional._schema):
-            own = torch._C._dispatch_has_kernel_for_dispatch_key(candidate.name(), "CPU")
+            own = has_kernel(candidate.name(), "CPU")
             return f"{namespace}.{name}.{overload}" if own else None
     return None
 
 
-def _writes_results_of(out: torch._C.FunctionSchema, functional: torch._C.FunctionSchema) -> bool:
+def _writes_results_of(out: FunctionSchema, functional: FunctionSchema) -> bool:
     destinations = [a for a in out.arguments if a.is_out]
     given = [(a.name, str(a.type), a.kwarg_only) for a in out.arguments if not a.is_out]
     wanted = [(a.name, str(a.type), a.kwarg_only) for a in functional.arguments]

@@ -6,6 +6,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..fx.storages import storage_of
 from ..fx_passes.cse import repeats
 from .weight_inputs import constant, held_tensor
@@ -45,7 +47,7 @@ def _folds(node: Node, known: dict[Node, torch.Tensor]) -> bool:
     if node.op != "call_function" or not inputs or any(x not in known for x in inputs):
         return False
     target, value = node.target, node.meta.get("val")
-    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable or not repeats(target):
+    if not isinstance(target, OpOverload) or target._schema.is_mutable or not repeats(target):
         return False
     if not isinstance(value, torch.Tensor) or 0 in value.stride():
         return False

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..fx.graph_ends import inputs_of, outputs_of
 from ..fx.node_calls import written_by
 
@@ -51,7 +53,7 @@ def frozen_inputs(graph: Graph, weights: WeightInputs) -> list[int]:
         return []
     kept = {x for x in outputs_of(graph) if isinstance(x, Node)}
     for node in graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload):
+        if isinstance(node.target, OpOverload):
             kept.update(written_by(node))
         elif node.op == "call_function" and getattr(node.target, "__module__", None) != "_operator":
             kept.update(node.all_input_nodes)  # an operator of a higher order: it may write

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import torch
-from torch._library.custom_ops import OPDEFS
 from torch.fx import GraphModule
-from torch.utils._pytree import tree_leaves
+
+from bascule.compat.operators.custom_operators import OPDEFS
+from bascule.compat.operators.schemas import OpOverload, OpOverloadPacket
+from bascule.compat.tensors.pytree import tree_leaves
 
 from .operator_effects import COMPUTE, registered_effect
 
@@ -29,21 +30,21 @@ def registering_modules(gm: GraphModule) -> list[str]:
     return sorted({definition._init_fn.__module__ for definition in definitions if definition is not None})
 
 
-def _custom(gm: GraphModule) -> set[torch._ops.OpOverload]:
+def _custom(gm: GraphModule) -> set[OpOverload]:
     graphs = [module.graph for module in gm.modules() if isinstance(module, GraphModule)]
     named = [
         x for graph in graphs for node in graph.nodes for x in (node.target, *tree_leaves([node.args, node.kwargs]))
     ]
-    return {x for x in named if isinstance(x, torch._ops.OpOverload) and x.namespace not in COMPUTE}
+    return {x for x in named if isinstance(x, OpOverload) and x.namespace not in COMPUTE}
 
 
-def told_of_operator(target: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str | None:
+def told_of_operator(target: OpOverload | OpOverloadPacket) -> str | None:
     """The schema of an operator, and the versions of the packages whose functions are its backward, its fake results and so on.
 
     None where they do not tell: the operator was defined in some other way, or by functions that no installed package has as they are (a script,
     a checkout, functions made by other functions).
     """
-    packet = isinstance(target, torch._ops.OpOverloadPacket)
+    packet = isinstance(target, OpOverloadPacket)
     definition = OPDEFS.get(target._qualified_op_name if packet else target._schema.name)
     if definition is None:
         return None

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from bascule.compat.operators.schemas import OpOverload
+
 # Operators on a tensor's memory -> where their `storage_offset` stands.
 STORAGE_OFFSETS = {
     torch.ops.aten.as_strided.default: 3,
@@ -15,7 +17,7 @@ STORAGE_OFFSETS = {
 }
 
 
-def call_like(graph: Graph, like: Node, target: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Node:
+def call_like(graph: Graph, like: Node, target: OpOverload, *args: Any, **kwargs: Any) -> Node:
     """A call at the insertion point that stands for the same line of the user's as `like`, a tensor."""
     made = graph.call_function(target, args, kwargs)
     values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
@@ -32,7 +34,7 @@ def lie_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
     ]
 
 
-def in_places(operator: torch._ops.OpOverload, given: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+def in_places(operator: OpOverload, given: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
     """An argument a parameter of `operator`, from those `given` by place and by name; defaults for the rest."""
     rest = operator._schema.arguments[len(given) :]
     return [*given, *(named.get(parameter.name, parameter.default_value) for parameter in rest)]

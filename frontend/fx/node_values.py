@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
+
+from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload, OpOverloadPacket, resolve_packet
 
 from .graph_ends import inputs_of
 from .trace_context import fake_mode_of
@@ -46,7 +47,7 @@ def complete_values(graph: Graph, before: Mapping[Node, Call] | None = None) -> 
             continue
         args, kwargs = map_arg((node.args, node.kwargs), value_of)
         if isinstance(node.target, OpOverloadPacket):  # which of its overloads is called depends on the arguments
-            name = torch._C._jit_resolve_packet(node.target._qualified_op_name, *args, **kwargs)
+            name = resolve_packet(node.target._qualified_op_name, *args, **kwargs)
             node.target = getattr(node.target, name)
         with mode:
             value = node.target(*args, **kwargs)

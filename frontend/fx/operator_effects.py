@@ -8,30 +8,32 @@ Which operators were registered with an effect is private to PyTorch. Checked on
 """
 
 import torch
-from torch._higher_order_ops.effects import _get_effect
+
+from bascule.compat.operators.custom_operators import effect_of
+from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
 # Namespaces of operators that only compute, if nothing else is said of one.
 COMPUTE = ("aten", "prims", "prim", "bascule")
 WAIT = "wait_tensor"
 
 
-def keeps_order(target: torch._ops.OpOverload) -> bool:
+def keeps_order(target: OpOverload) -> bool:
     """Whether calls of `target` keep the program's order among those of all such operators: it draws from a generator, returns nothing, was
     registered with an effect, or is not known to compute only."""
     return torch.Tag.nondeterministic_seeded in target.tags or not target._schema.returns or is_seen_outside(target)
 
 
-def is_seen_outside(target: torch._ops.OpOverload) -> bool:
+def is_seen_outside(target: OpOverload) -> bool:
     """Whether others may see that `target` is called, so that each call is made, once."""
     return target.namespace not in COMPUTE or registered_effect(target) is not None
 
 
-def registered_effect(target: torch._ops.OpOverload | torch._ops.HigherOrderOperator) -> object | None:
+def registered_effect(target: OpOverload | HigherOrderOperator) -> object | None:
     """The effect with which `target` was registered in PyTorch; such calls keep their order."""
-    return _get_effect(target)
+    return effect_of(target)
 
 
-def only_begins(target: torch._ops.OpOverload) -> bool:
+def only_begins(target: OpOverload) -> bool:
     """Whether `target` may read its operands and write its results until `wait_tensor` of its namespace has taken these."""
     namespace, _, name = target._schema.name.partition("::")
     return namespace not in COMPUTE and name != WAIT and hasattr(getattr(torch.ops, namespace), WAIT)

@@ -7,9 +7,10 @@ when results are needed: an input could be read after its memory is gone.
 from typing import Any
 
 import torch
-from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
-from torch._ops import OpOverload
 from torch.fx import Graph, Node
+
+from bascule.compat.operators.schemas import OpOverload
+from bascule.compat.tensors.functorch import get_unwrapped, is_functorch_wrapped_tensor
 
 # Compared by name: PyTorch defines the operator where Inductor is imported.
 _RESIZE = "inductor::resize_storage_bytes_"

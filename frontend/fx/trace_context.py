@@ -1,16 +1,14 @@
-"""The tracer's state: the context of the trace at hand, its fake tensors, the numbers that symbols were seen with.
-
-Names private modules of PyTorch; checked on torch 2.11 to 2.14.
-"""
+"""The tracer's state: the context of the trace at hand, its fake tensors, the numbers that symbols were seen with."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.utils import detect_fake_mode
-from torch._guards import TracingContext, tracing
-from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from bascule.compat.graphs.dynamo import detect_fake_mode
+from bascule.compat.graphs.tracing import TracingContext, tracing
+from bascule.compat.tensors.fake_tensors import FakeTensorMode
 
 __all__ = ["TracingContext", "context_at_hand", "context_for", "fake_mode_of", "hint", "known", "tracing"]
 

@@ -18,11 +18,13 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves
+
+from bascule.compat.operators.dispatch import without_dispatch_modes
+from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
+from bascule.compat.tensors.fake_tensors import FakeTensor
+from bascule.compat.tensors.pytree import tree_leaves
 
 from ..fx.storages import storage
 
@@ -170,7 +172,7 @@ class _Values:
         if "device" in kwargs or node.target in MADE:
             kwargs = {**kwargs, "device": CPU}
         call: Any = getattr(torch.Tensor, node.target) if isinstance(node.target, str) else node.target
-        with _disable_current_modes(), torch.no_grad():
+        with without_dispatch_modes(), torch.no_grad():
             try:
                 return call(*args, **kwargs)
             except RuntimeError:  # a dtype that the operator does not have on a CPU
@@ -194,12 +196,12 @@ def _may_write(node: Node) -> bool:
         return False
     if isinstance(target, str):
         return node.op != "call_method" or (target.endswith("_") and not target.endswith("__"))
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return target._schema.is_mutable
     if target in COMPUTED or target in ATTENTION:
         return "out" in node.kwargs
     switched = any(x is True for x in (*node.args, *node.kwargs.values()))  # as `relu(x, inplace=True)`
-    of_a_higher_order = isinstance(target, torch._ops.HigherOrderOperator)
+    of_a_higher_order = isinstance(target, HigherOrderOperator)
     return of_a_higher_order or target in WRITING or name.endswith("_") or switched or "out" in node.kwargs
 
 

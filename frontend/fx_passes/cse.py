@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
+
 from ..fx.storages import storage_of
 
 _UNIQUE = (
@@ -35,7 +37,7 @@ def merge_equal_nodes(graph: Graph) -> None:
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
-        overload = isinstance(node.target, torch._ops.OpOverload)
+        overload = isinstance(node.target, OpOverload)
         if overload and node.target._schema.is_mutable:
             writes += 1
             continue
@@ -51,7 +53,7 @@ def merge_equal_nodes(graph: Graph) -> None:
             graph.erase_node(node)
 
 
-def repeats(target: torch._ops.OpOverload) -> bool:
+def repeats(target: OpOverload) -> bool:
     """Whether a second call gives what the first gave."""
     if target.overloadpacket in (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided):
         return False
@@ -59,7 +61,7 @@ def repeats(target: torch._ops.OpOverload) -> bool:
 
 
 def _is_plain(target: Any) -> bool:
-    return not isinstance(target, torch._ops.HigherOrderOperator) and getattr(target, "__module__", "") in _MODULES
+    return not isinstance(target, HigherOrderOperator) and getattr(target, "__module__", "") in _MODULES
 
 
 def _key(x: Any) -> Hashable:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Graph, Node
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..fx.node_calls import call_like
 from .padding_costs import Widths, best_widths
 
@@ -58,8 +60,7 @@ def _widths(node: Node, devices: Sequence[str]) -> Widths:
 def _is_copied(node: Node) -> bool:
     """Whether something reads the result of a product that cannot read it at padded rows: all but pointwise operators, which kernels fuse."""
     return not all(
-        isinstance(user.target, torch._ops.OpOverload) and torch.Tag.pointwise in user.target.tags
-        for user in node.users
+        isinstance(user.target, OpOverload) and torch.Tag.pointwise in user.target.tags for user in node.users
     )
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 from bascule.dialect.errors import UnsupportedError
-from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx.node import map_arg
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+
+from bascule.compat.operators.dispatch import TorchDispatchMode
+from bascule.compat.operators.schemas import HigherOrderOperator
+from bascule.compat.tensors.fake_tensors import FakeTensor, FakeTensorMode
+from bascule.compat.tensors.pytree import tree_leaves, tree_map_only
 
 from ..fx.graph_ends import inputs_of
 from ..fx.seed_scopes import STATE_BYTES, register_fake
@@ -157,7 +159,7 @@ class _Body:
 
 def _is_inlined(target: Any) -> bool:
     """Whether `target` is a higher-order operator that is traced as what its graph does: what of that nobody reads is dropped, draws too."""
-    return isinstance(target, torch._ops.HigherOrderOperator) and not target.py_kernels
+    return isinstance(target, HigherOrderOperator) and not target.py_kernels
 
 
 def _inline_checkpoints(body: GraphModule) -> None:
@@ -213,7 +215,7 @@ class _Drawing(Interpreter):
             return super().run(*tree_map_only(torch.Tensor, torch.clone, args), enable_io_processing=False)
 
     def run_node(self, n: Node) -> Any:
-        if isinstance(n.target, torch._ops.HigherOrderOperator):
+        if isinstance(n.target, HigherOrderOperator):
             bodies = [self.fetch_attr(x.target) for x in n.all_input_nodes if x.op == "get_attr"]
             found = [device for body in bodies for devices in _draws(body, self.mode).values() for device in devices]
             made = tree_map_only(torch.Tensor, torch.clone, n.meta.get(VALUE))  # of `print` there is none

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..fx.graph_ends import inputs_of
 from ..fx.node_calls import call_like
 
@@ -53,7 +55,7 @@ def _seed(graph: Graph, dropouts: Sequence[Node], device: torch.device) -> None:
         graph.erase_node(node)
 
 
-def _call(graph: Graph, dropout: Node, target: torch._ops.OpOverload, *args: Any) -> Node:
+def _call(graph: Graph, dropout: Node, target: OpOverload, *args: Any) -> Node:
     """A call in the region of `dropout`."""
     made = call_like(graph, dropout.args[0], target, *args)
     made.meta = {**dropout.meta, "val": made.meta["val"]}

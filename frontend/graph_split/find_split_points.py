@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from operator import getitem
 from types import MappingProxyType
 
-import torch
 from bascule.dialect.errors import UnsupportedError
 from torch.fx import Graph, Node
-from torch.utils._pytree import tree_leaves
+
+from bascule.compat.operators.schemas import HigherOrderOperator
+from bascule.compat.tensors.pytree import tree_leaves
 
 from ..fx.stack_traces import location_of
 from ..importer.nodes import TAKEN, TOKENS, auto_functionalized, with_effects
@@ -48,11 +49,11 @@ def known_cuts(graph: Graph, apart: Mapping[Node, str] = MappingProxyType({})) -
             continue
         if node.meta.get("unbacked_bindings"):
             found[node] = _SIZES
-        elif isinstance(node.target, torch._ops.HigherOrderOperator) and node.target not in TAKEN:
+        elif isinstance(node.target, HigherOrderOperator) and node.target not in TAKEN:
             found[node] = _OTHERS.get(node.target.name(), _BODIES)
-        elif node.target is auto_functionalized and isinstance(node.args[0], torch._ops.HigherOrderOperator):
+        elif node.target is auto_functionalized and isinstance(node.args[0], HigherOrderOperator):
             found[node] = _WRITING_BODIES
-        elif node.target is with_effects and isinstance(called_by(node), torch._ops.HigherOrderOperator):
+        elif node.target is with_effects and isinstance(called_by(node), HigherOrderOperator):
             found[node] = _OTHERS.get(called_by(node).name(), _BODIES)
         elif node.target in TOKENS or node.target is with_effects:
             tokens[node] = _ORDER

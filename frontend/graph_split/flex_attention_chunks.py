@@ -2,7 +2,6 @@
 grows with one length instead of with the product of two, and what a mask leaves out is not computed.
 
 Only for tensors on a CPU, of static sizes: which keys a chunk needs is read from the mask's tables when the graph runs.
-What PyTorch's own definition of the operator is made of, and its private modules about symbolic sizes, are named here. Checked on torch 2.13.
 """
 
 import math
@@ -12,17 +11,19 @@ from operator import getitem
 from typing import Any
 
 import torch
-from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
-from torch._dynamo.source import ConstantSource
-from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.fx.node import map_arg
-from torch.nn.attention.flex_attention import _vmap_for_bhqkv
+
+from bascule.compat.graphs.dynamo import ConstantSource, TransformGetItemToIndex
+from bascule.compat.tensors.fake_tensors import FakeTensorMode
+from bascule.compat.tensors.functorch import vmap_for_bhqkv
 
 from .higher_order_decompositions import attribute, operands, traced_function
 
 ROWS = 128  # about as many in a chunk: products of fewer rows are slower, of more rows what is masked is more
+
+aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _attention(
     )
     with TransformGetItemToIndex():
         change, allow = (
-            _vmap_for_bhqkv(function, prefix=prefix, suffix=(None,) * len(buffers))
+            vmap_for_bhqkv(function, prefix=prefix, suffix=(None,) * len(buffers))
             for (function, buffers), prefix in ((score, (0,)), (mask, ()))
         )
         scores = torch.where(
@@ -134,7 +135,7 @@ def _attention(
         )
     masked = (scores == -math.inf).all(-1)
     total = torch.where(masked, -math.inf, scores.logsumexp(-1)) / math.log(2)
-    powers = torch._safe_softmax(scores, dim=-1).to(q.dtype)
+    powers = aten._safe_softmax(scores, -1).to(q.dtype)
     out = powers.reshape(batch, *grouped, -1) @ v.to(q.dtype)
     return out.reshape(batch, heads, rows, -1), total, scores.amax(-1) / math.log(2)
 

@@ -1,22 +1,22 @@
 """Higher-order operators that PyTorch also has as plain tensor operators (`flex_attention`), traced to a graph of these, which can be compiled.
 
 `flex_attention` in this form makes all scores of a head: memory grows with the product of the two lengths.
-The private modules of PyTorch about tracing are named here and nowhere else. Checked on torch 2.13.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
-from torch._dispatch.python import enable_python_dispatcher
-from torch._functorch.eager_transforms import enable_inplace_requires_grad
-from torch._subclasses import FakeTensorMode
 from torch.func import functionalize
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
-from torch.utils._pytree import TreeSpec, tree_flatten
+
+from bascule.compat.operators.dispatch import DispatchKey, enable_python_dispatcher
+from bascule.compat.operators.schemas import HigherOrderOperator
+from bascule.compat.tensors.fake_tensors import FakeTensorMode
+from bascule.compat.tensors.functorch import enable_inplace_requires_grad
+from bascule.compat.tensors.pytree import TreeSpec, tree_flatten
 
 from ..fx.graph_ends import outputs_of
 from ..fx.trace_context import fake_mode_of
@@ -26,7 +26,7 @@ DENSE = ("flex_attention", BACKWARD, "associative_scan")
 
 
 def has_dense_form(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() in DENSE
+    return isinstance(node.target, HigherOrderOperator) and node.target.name() in DENSE
 
 
 def operands(node: Node) -> list[Node]:

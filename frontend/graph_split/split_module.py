@@ -16,6 +16,8 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.symbol_sources import Source
 from torch.fx import Graph, GraphModule, Node
 
+from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
+
 from ..fx.operator_effects import keeps_order
 from ..fx.storages import changes_input
 from ..importer.graph import RESTRIDED
@@ -150,9 +152,9 @@ class _Levels:
 def _has_effect(node: Node) -> bool:
     """Whether a node does what its results do not show: its operator does, or it calls a graph that may."""
     target = node.target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return keeps_order(target)
-    return isinstance(target, torch._ops.HigherOrderOperator)
+    return isinstance(target, HigherOrderOperator)
 
 
 def _givers(graph: Graph, cuts: Mapping[Node, Any]) -> dict[sympy.Symbol, tuple[Node, Source]]:

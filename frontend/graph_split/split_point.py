@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from bascule.compat.operators.schemas import HigherOrderOperator
+
 from ..fx.stack_traces import location_of
 
 
@@ -29,7 +31,7 @@ def called_by(node: Node) -> Any:
 def operator_of(node: Node) -> str:
     """`aten.nonzero.default`, `higher_order.cond`."""
     target = called_by(node)
-    return f"higher_order.{target.name()}" if isinstance(target, torch._ops.HigherOrderOperator) else str(target)
+    return f"higher_order.{target.name()}" if isinstance(target, HigherOrderOperator) else str(target)
 
 
 def cut_at(node: Node, reason: str) -> Cut:

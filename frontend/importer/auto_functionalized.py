@@ -15,6 +15,8 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.mlir import ir
 from torch.fx import Node
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..fx.node_calls import STORAGE_OFFSETS, is_written
 
 aten = torch.ops.aten
@@ -29,7 +31,7 @@ class ValueOf(Protocol):
 
 class Call(Protocol):
     def __call__(
-        self, node: Node, target: torch._ops.OpOverload, given: Sequence[Any], named: Mapping[str, Any], value: Any
+        self, node: Node, target: OpOverload, given: Sequence[Any], named: Mapping[str, Any], value: Any
     ) -> Structure:
         """Imports a call of `target`, on behalf of `node`, with FX arguments (or values), which returns what `value` is like."""
 
@@ -45,8 +47,8 @@ class _View:
     """How a mutated argument is a view of base number `base`: by operator `by`, written back by `back`, both with `arguments`."""
 
     base: int
-    by: torch._ops.OpOverload | None = None
-    back: torch._ops.OpOverload | None = None
+    by: OpOverload | None = None
+    back: OpOverload | None = None
     arguments: tuple = ()
 
     @staticmethod
@@ -79,7 +81,7 @@ class _Import:
         self.bases = [_Tensor(value_of(base), base.meta["val"]) for base in described.pop("_all_bases")]
         self.described = described
 
-    def apply(self, operator: torch._ops.OpOverload, tensors: list[_Tensor], arguments: tuple) -> _Tensor:
+    def apply(self, operator: OpOverload, tensors: list[_Tensor], arguments: tuple) -> _Tensor:
         """`operator` of tensors and FX arguments, imported; `as_strided` counts from the first element, in a fake tensor from its storage's."""
         fakes = [tensor.fake for tensor in tensors]
         concrete = list(map(_concrete, arguments))

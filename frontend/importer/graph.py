@@ -31,6 +31,8 @@ from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
 from torch.fx import GraphModule, Node
 
+from bascule.compat.operators.schemas import HigherOrderOperator
+
 from ..fx.graph_ends import inputs_of
 from ..fx.storages import resize_last, storage
 from .item_checks import check_numbers_from_data
@@ -160,7 +162,7 @@ def _attribute(gm: GraphModule, node: Node) -> Any:
     value = gm
     for name in node.target.split("."):
         value = getattr(value, name)
-    runs_alone = all(isinstance(user.target, torch._ops.HigherOrderOperator) for user in node.users)
+    runs_alone = all(isinstance(user.target, HigherOrderOperator) for user in node.users)
     if not isinstance(value, torch.Tensor | GraphModule) and not runs_alone:
         raise UnsupportedError(f"the graph uses {node.target}, of type {type(value).__name__}")
     return value

@@ -2,15 +2,14 @@
 
 The tracer takes such an assertion for the truth: it puts the number asserted in the place of the one in the tensor, and the assertion itself
 becomes one about constants. So the graph has to look at the tensor by itself.
-
-The private function of PyTorch about symbols is named here and in `frontend/aot/graph_key.py`. Checked on torch 2.13.
 """
 
 import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-_ITEM = torch.ops.aten._local_scalar_dense.default
+aten = torch.ops.aten
+_ITEM = aten._local_scalar_dense.default
 _CHECKED = "bascule_checked"
 
 
@@ -35,7 +34,7 @@ def _check(graph: Graph, node: Node) -> None:
     equal.meta = {**_where(node), "val": torch.ops.aten.eq.Scalar(found, number)}
     with graph.inserting_after(equal):
         message = f"Runtime assertion failed for expression Eq(item, {number})"
-        check = graph.call_function(torch.ops.aten._assert_async.msg, (equal, message))
+        check = graph.call_function(aten._assert_async.msg, (equal, message))
     check.meta = {**_where(node), "val": None}
 
 

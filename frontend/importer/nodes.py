@@ -18,6 +18,9 @@ from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import fx_importer, ir
 from torch.fx import Node
 
+from bascule.compat.operators.custom_operators import MAKE_TOKEN, SINK_TOKENS
+from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
+
 from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
 from ..fx.node_calls import STORAGE_OFFSETS, in_places
 from ..fx.operator_effects import is_seen_outside
@@ -60,7 +63,7 @@ class NodeImporter(base.GraphNodeImporter):
         )
 
     def _import_torch_op_overload(
-        self, loc: ir.Location, node: Node, concrete_target: torch._ops.OpOverload | None = None
+        self, loc: ir.Location, node: Node, concrete_target: OpOverload | None = None
     ) -> None:
         with self._at(node):
             token = node.target in TOKENS
@@ -80,7 +83,7 @@ class NodeImporter(base.GraphNodeImporter):
             ) from error
 
     def call(
-        self, node: Node, target: torch._ops.OpOverload, given: Sequence[Any], named: Mapping[str, Any], value: Any
+        self, node: Node, target: OpOverload, given: Sequence[Any], named: Mapping[str, Any], value: Any
     ) -> Structure:
         """A call of `target`, on behalf of `node`, with FX arguments (or values); `value` is what it returns, as fake tensors."""
         schema = target._schema
@@ -151,11 +154,11 @@ class NodeImporter(base.GraphNodeImporter):
         assert parts is not None, f"{source} has no results to take one of"
         self.structures[node] = parts[index]
 
-    def _import_hop(self, loc: ir.Location, node: Node, hop: torch._ops.HigherOrderOperator) -> None:
+    def _import_hop(self, loc: ir.Location, node: Node, hop: HigherOrderOperator) -> None:
         with self._at(node):
             if hop is with_effects:
                 self.structures[node] = self._with_effects(node)
-            elif hop is auto_functionalized and isinstance(node.args[0], torch._ops.OpOverload):
+            elif hop is auto_functionalized and isinstance(node.args[0], OpOverload):
                 self.structures[node] = import_functionalized(node, self.value_of, self.call)
             else:
                 raise UnsupportedError(f"the higher-order operator {hop.name()} is not taken")
@@ -163,7 +166,7 @@ class NodeImporter(base.GraphNodeImporter):
     def _with_effects(self, node: Node) -> Structure:
         """`with_effects(token, operator, *arguments)`: the operator itself, since ops with effects keep their order here."""
         _, target, *given = node.args
-        if isinstance(target, torch._ops.HigherOrderOperator):
+        if isinstance(target, HigherOrderOperator):
             raise UnsupportedError(f"the higher-order operator {target.name()} is not taken")
         _, *values = node.meta["val"]
         if len(target._schema.returns) > 1:
@@ -179,7 +182,7 @@ class NodeImporter(base.GraphNodeImporter):
             raise UnsupportedError(f"{node} is not a tensor")
         return found
 
-    def _argument(self, loc: ir.Location, argument: Any, type_: torch._C.Type) -> ir.Value:
+    def _argument(self, loc: ir.Location, argument: Any, type_: Any) -> ir.Value:
         """An FX argument as a value; `type_` is the schema's."""
         if isinstance(argument, ir.Value):
             return argument
@@ -192,7 +195,7 @@ class NodeImporter(base.GraphNodeImporter):
             return self._list(loc, argument, type_)
         return self._constant(argument)
 
-    def _list(self, loc: ir.Location, arguments: Sequence[Any], type_: torch._C.Type) -> ir.Value:
+    def _list(self, loc: ir.Location, arguments: Sequence[Any], type_: Any) -> ir.Value:
         while isinstance(type_, torch.OptionalType):
             type_ = type_.getElementType()
         element = type_.getElementType()
@@ -305,7 +308,7 @@ _INTEGER_OPERATORS = {
 # What the user's own casts are traced as; another operator's decomposition casts with them too. By name: FX copies an overload in metadata.
 _CASTS = ("aten._to_copy.default", "prims.convert_element_type.default")
 # Operators about the tokens that order effects in FX; here the order of the ops does.
-TOKENS = (torch.ops.prims._make_token.default, torch.ops.prims._sink_tokens.default)
+TOKENS = (MAKE_TOKEN, SINK_TOKENS)
 _LIST_ELEMENTS = {
     "TensorType": "vtensor",
     "IntType": "int",

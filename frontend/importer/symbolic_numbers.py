@@ -1,7 +1,4 @@
-"""Numbers computed from sizes, in FX graphs: which symbols they name, and the nodes that compute them.
-
-The private modules of PyTorch about symbolic expressions are named here and in `symbols.py`. Checked on torch 2.13.
-"""
+"""Numbers computed from sizes, in FX graphs: which symbols they name, and the nodes that compute them."""
 
 import math
 import operator
@@ -13,11 +10,13 @@ import torch
 from bascule.dialect.ir.computed_symbols import FUNCTIONS
 from torch.fx import Graph, Node, Proxy
 from torch.fx.proxy import GraphAppendingTracer
-from torch.utils._pytree import tree_leaves
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from bascule.compat.graphs.symbolic_shapes import PythonReferenceAnalysis, sympy_interp
+from bascule.compat.tensors.pytree import tree_leaves
 
 SymNumber: TypeAlias = torch.SymInt | torch.SymFloat | torch.SymBool
+
+aten = torch.ops.aten
 
 
 def _function(function: Callable[..., Any]) -> staticmethod:
@@ -84,7 +83,7 @@ def symbols_in(value: Any) -> set[sympy.Symbol]:
 
 def checked_equalities(graph: Graph) -> Iterator[tuple[sympy.Symbol, sympy.Symbol]]:
     """Pairs of symbols that the graph asserts to be equal; one of each may be of a node that was found to repeat another and is gone."""
-    for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_scalar.default):
+    for node in graph.find_nodes(op="call_function", target=aten._assert_scalar.default):
         value = node.args[0].meta["val"] if isinstance(node.args[0], Node) else None
         if isinstance(value, torch.SymBool) and isinstance(value.node.expr, sympy.Eq):
             a, b = value.node.expr.args

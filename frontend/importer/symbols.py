@@ -1,7 +1,4 @@
-"""Symbolic integers of a graph (sympy) as affine expressions over the function's symbols.
-
-The functions that PyTorch adds to sympy are private to it: checked on torch 2.13.
-"""
+"""Symbolic integers of a graph (sympy) as affine expressions over the function's symbols."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -14,27 +11,9 @@ from bascule.dialect.errors import UnsupportedError
 from bascule.dialect.ir.computed_symbols import Tree, leaf_of, tree_of
 from bascule.dialect.ir.shapes import Size, expr
 from bascule.dialect.mlir import ir
-from torch.utils._sympy.functions import (
-    CeilDiv,
-    CeilToInt,
-    CleanDiv,
-    FloatPow,
-    FloatTrueDiv,
-    FloorDiv,
-    FloorToInt,
-    Identity,
-    IntTrueDiv,
-    Max,
-    Min,
-    Mod,
-    ModularIndexing,
-    PowByNatural,
-    PythonMod,
-    ToFloat,
-    TruncToFloat,
-    TruncToInt,
-)
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from bascule.compat.graphs.symbolic_shapes import ValueRanges, bound_sympy
+from bascule.compat.graphs.symbolic_shapes import functions as sizes
 
 from .symbol_sources import Number, is_strided, named_sources, sympy_of
 from .sympy_trees import is_condition, tree_for
@@ -85,7 +64,7 @@ class Symbols:
         found = sympy_of(number)
         if isinstance(found, int):
             return found
-        return self.affine(found.replace(lambda e: isinstance(e, Max) and sympy.S.One in e.args, _without_one))
+        return self.affine(found.replace(lambda e: isinstance(e, sizes.Max) and sympy.S.One in e.args, _without_one))
 
     def _translate(self, found: sympy.Expr) -> Expr:
         match found:
@@ -100,27 +79,31 @@ class Symbols:
                 return reduce(lambda a, b: a + b, map(self._expr, found.args))
             case sympy.Mul():
                 return reduce(lambda a, b: a * b, map(self._expr, found.args))
-            case sympy.Pow() | PowByNatural() if found.args[1].is_Integer and found.args[1] > 0:
+            case sympy.Pow() | sizes.PowByNatural() if found.args[1].is_Integer and found.args[1] > 0:
                 return reduce(lambda a, b: a * b, [self._expr(found.args[0])] * int(found.args[1]))
-            case CeilDiv() if self._may_be_negative(found.args[1]):
-                return self._expr(-FloorDiv(-found.args[0], found.args[1]))
-            case FloorDiv() | CleanDiv() | Mod() | PythonMod() | sympy.Mod() if self._may_be_negative(found.args[1]):
+            case sizes.CeilDiv() if self._may_be_negative(found.args[1]):
+                return self._expr(-sizes.FloorDiv(-found.args[0], found.args[1]))
+            case sizes.FloorDiv() | sizes.CleanDiv() | sizes.Mod() | sizes.PythonMod() | sympy.Mod() if (
+                self._may_be_negative(found.args[1])
+            ):
                 pass  # an affine expression's divisor is positive
-            case FloorDiv() | CleanDiv():
+            case sizes.FloorDiv() | sizes.CleanDiv():
                 return Expr.get_floor_div(*map(self._expr, found.args))
-            case CeilDiv():
+            case sizes.CeilDiv():
                 return Expr.get_ceil_div(*map(self._expr, found.args))
-            case Mod() | PythonMod() | sympy.Mod():
+            case sizes.Mod() | sizes.PythonMod() | sympy.Mod():
                 return Expr.get_mod(*map(self._expr, found.args))
-            case ModularIndexing():
+            case sizes.ModularIndexing():
                 base, divisor, modulus = map(self._expr, found.args)
                 return Expr.get_mod(Expr.get_floor_div(base, divisor), modulus)
-            case Identity():
+            case sizes.Identity():
                 return self._expr(found.args[0])
-            case FloorToInt() | TruncToInt() | CeilToInt():  # of a size times a number, which is not negative
+            case (
+                sizes.FloorToInt() | sizes.TruncToInt() | sizes.CeilToInt()
+            ):  # of a size times a number, which is not negative
                 fraction = self._fraction(found.args[0])
                 if fraction is not None:
-                    divide = Expr.get_ceil_div if isinstance(found, CeilToInt) else Expr.get_floor_div
+                    divide = Expr.get_ceil_div if isinstance(found, sizes.CeilToInt) else Expr.get_floor_div
                     return divide(fraction[0], expr(fraction[1]))
         return self._not_negative(found, self._compute(tree_for(found, self.affine)))
 
@@ -155,9 +138,9 @@ class Symbols:
                 value = Fraction(str(found)) if isinstance(found, sympy.Rational) else Fraction(float(found))
                 if value.denominator <= 1 << 20:
                     return expr(value.numerator), value.denominator
-            case ToFloat():
+            case sizes.ToFloat():
                 return self._expr(found.args[0]), 1
-            case IntTrueDiv() if found.args[1].is_Integer and found.args[1] > 0:
+            case sizes.IntTrueDiv() if found.args[1].is_Integer and found.args[1] > 0:
                 return self._expr(found.args[0]), int(found.args[1])
             case sympy.Mul():
                 numerator, denominator = expr(1), 1
@@ -170,15 +153,15 @@ class Symbols:
 
 
 _NUMBER_OPERATORS = {
-    IntTrueDiv: "div",
-    FloatTrueDiv: "div",
-    FloatPow: "pow",
-    PowByNatural: "pow",
+    sizes.IntTrueDiv: "div",
+    sizes.FloatTrueDiv: "div",
+    sizes.FloatPow: "pow",
+    sizes.PowByNatural: "pow",
     sympy.Pow: "pow",
-    Max: "maximum",
-    Min: "minimum",
-    TruncToFloat: "trunc",
-    ToFloat: "float",
+    sizes.Max: "maximum",
+    sizes.Min: "minimum",
+    sizes.TruncToFloat: "trunc",
+    sizes.ToFloat: "float",
 }
 
 
@@ -196,7 +179,7 @@ def number_operator(found: sympy.Expr) -> tuple[str, Sequence[sympy.Expr]]:
 
 def _without_one(found: sympy.Expr) -> sympy.Expr:
     rest = [part for part in found.args if part != 1]
-    return rest[0] if len(rest) == 1 else Max(*rest)
+    return rest[0] if len(rest) == 1 else sizes.Max(*rest)
 
 
 def _ranges(values: Sequence[object]) -> dict[sympy.Symbol, ValueRanges]:

@@ -1,7 +1,4 @@
-"""Sizes that are no affine expressions of symbols, `Max(s0, s1)` for example, as trees of operators (`dialect/ir/computed_symbols.py`).
-
-The private modules of PyTorch about symbolic expressions are named here and in `symbols.py`. Checked on torch 2.13.
-"""
+"""Sizes that are no affine expressions of symbols, `Max(s0, s1)` for example, as trees of operators (`dialect/ir/computed_symbols.py`)."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -12,7 +9,8 @@ from bascule.dialect.ir.computed_symbols import FUNCTIONS, Tree, leaf_of, tree_o
 from bascule.dialect.mlir import ir
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFunction
-from torch.utils._sympy import functions as sizes
+
+from bascule.compat.graphs.symbolic_shapes import functions as sizes
 
 OPERATORS = {
     sizes.Max: "max",

@@ -11,7 +11,8 @@ from bascule.dialect.ir import LayoutAttr
 from bascule.dialect.ir.scalar_types import SCALAR_TYPES
 from bascule.dialect.ir.shapes import Size, size_map, tensor_type
 from bascule.dialect.mlir import ir
-from torch.utils._pytree import tree_leaves
+
+from bascule.compat.tensors.pytree import tree_leaves
 
 from .symbol_sources import sympy_of
 from .symbols import Symbols

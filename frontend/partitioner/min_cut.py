@@ -1,8 +1,8 @@
 """The min-cut partitioner, given a joint graph that passes have prepared, and told that it may fuse composite operators that have rules here.
 
 The partitioner's own lists know what Inductor decomposes such operators into. It takes an operator that is not on them for one that needs its
-operands in memory, and so saves what could be computed again for nothing. PyTorch's private lists are named here and nowhere else; checked on
-torch 2.13.
+operands in memory, and so saves what could be computed again for nothing. The names of PyTorch's lists were checked
+on torch 2.11 to 2.14.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,10 +12,10 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._functorch import config as functorch_config
-from torch._functorch import partitioners
 from torch.fx import GraphModule
-from torch.utils._ordered_set import OrderedSet
+
+from bascule.compat.graphs.aot_autograd import config as functorch_config
+from bascule.compat.graphs.partitioners import OrderedSet, partitioners
 
 from ..fx_passes.batch_norm import open_batch_norms
 from ..fx_passes.conv_bias import peel_biases

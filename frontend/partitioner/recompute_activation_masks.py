@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Graph, Node
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..fx.node_calls import call_like
 from ..fx.trace_context import hint
 
@@ -111,7 +113,7 @@ def _count(value: torch.Tensor) -> float:
 
 def _is_pointwise(node: Node) -> bool:
     target = node.target
-    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+    if node.op != "call_function" or not isinstance(target, OpOverload):
         return False
     seeded = torch.Tag.nondeterministic_seeded in target.tags
     return target in CASTS or (torch.Tag.pointwise in target.tags and not seeded)

@@ -4,9 +4,10 @@ Which results a partitioner computes again depends on the sizes of this process'
 for the others for ever.
 """
 
-import torch
 from torch.fx import Graph
 from torch.utils.checkpoint import CheckpointPolicy
+
+from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.operator_effects import is_seen_outside
 from ..fx_passes.seed_dropout import CHECKPOINTED
@@ -20,7 +21,7 @@ def save_seen_calls(graph: Graph) -> int:
     """
     saved = 0
     for node in graph.nodes:
-        seen = isinstance(node.target, torch._ops.OpOverload) and is_seen_outside(node.target)
+        seen = isinstance(node.target, OpOverload) and is_seen_outside(node.target)
         if seen and not any(key in node.meta for key in CHECKPOINTED):
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
             saved += 1

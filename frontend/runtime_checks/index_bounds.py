@@ -4,8 +4,9 @@ from operator import getitem
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import Node
+
+from bascule.compat.tensors.fake_tensors import FakeTensor, unset_fake_temporarily
 
 aten = torch.ops.aten
 

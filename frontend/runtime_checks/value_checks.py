@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from bascule.compat.operators.schemas import OpOverload
+
 from ..fx.node_calls import arguments_of
 
 aten = torch.ops.aten
@@ -33,7 +35,7 @@ def may_have_elements(value: torch.Tensor) -> bool:
 def operator_of(node: Node) -> Any:
     """The operator that the user called, of which the one of `node` is a part, or all."""
     original = node.meta.get("original_aten")
-    return original if isinstance(original, torch._ops.OpOverload) else node.target
+    return original if isinstance(original, OpOverload) else node.target
 
 
 def check_values(graph: Graph, node: Node, done: set[Any]) -> None:

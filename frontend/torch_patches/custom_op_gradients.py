@@ -18,12 +18,14 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._guards import active_fake_mode
-from torch._library.custom_ops import OPDEFS
-from torch._prims_common import is_non_overlapping_and_dense_or_false, make_contiguous_strides_for
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx import Graph
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from bascule.compat.graphs.tracing import active_fake_mode
+from bascule.compat.operators.custom_operators import OPDEFS
+from bascule.compat.operators.schemas import OpOverload
+from bascule.compat.tensors.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
+from bascule.compat.tensors.layouts import is_non_overlapping_and_dense_or_false, make_contiguous_strides_for
 
 from .patch import Patch
 
@@ -191,7 +193,7 @@ def mark_operators(graph: Graph) -> None:
     gradients = graph.find_nodes(op="call_function", target=torch.ops.bascule.gradient_of.default)
     named = {_read(node.args[1])["operator"] for node in gradients}
     for node in graph.nodes if named else ():
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in named:
+        if isinstance(node.target, OpOverload) and node.target._schema.name in named:
             node.meta[LOOKS] = True
 
 

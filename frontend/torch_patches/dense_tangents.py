@@ -9,8 +9,9 @@ How PyTorch keeps the layouts is private to it. Checked on torch 2.11 to 2.14.
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.schemas import MemoryFormatMeta
-from torch._prims_common import is_non_overlapping_and_dense_or_false, suggest_memory_format
+
+from bascule.compat.graphs.aot_autograd import MemoryFormatMeta
+from bascule.compat.tensors.layouts import is_non_overlapping_and_dense_or_false, suggest_memory_format
 
 from .patch import Patch
 

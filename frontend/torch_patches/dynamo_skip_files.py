@@ -1,7 +1,7 @@
 """Dynamo kept out of the project's own functions.
 
 Where a compiled function was left for a graph break, or for its `backward()`, Dynamo looks at every Python frame that starts, those of a
-compiled backward among them. What `torch._dynamo.disable` wraps is safe, but costs at each call; files that Dynamo skips cost nothing.
+compiled backward among them. What Dynamo's `disable` wraps is safe, but costs at each call; files that Dynamo skips cost nothing.
 
 PyTorch's list of such files is private to it. Checked on torch 2.11 to 2.14.
 """
@@ -10,7 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from torch._dynamo import trace_rules
+from bascule.compat.graphs.dynamo import trace_rules
 
 # Each may be a folder of its own.
 PACKAGES = ("bascule", "bascule.dialect", "bascule.frontend", "bascule.lowering", "bascule.runtime")

@@ -12,10 +12,11 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-from torch._higher_order_ops import effects
-from torch._ops import HigherOrderOperator, OpOverload
-from torch._subclasses.functional_tensor import FunctionalTensorMode, PythonFunctionalizeAPI
 from torch.fx import Graph, GraphModule, Node
+
+from bascule.compat.operators.custom_operators import effects
+from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
+from bascule.compat.tensors.functional_tensors import FunctionalTensorMode, PythonFunctionalizeAPI
 
 from ..fx.operator_effects import registered_effect
 from .patch import Patch

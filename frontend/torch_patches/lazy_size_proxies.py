@@ -9,8 +9,9 @@ How PyTorch puts that off is private to it. Checked on torch 2.11, 2.13 and 2.14
 
 from typing import Any
 
-from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx.experimental.proxy_tensor import maybe_enable_thunkify
+
+from bascule.compat.tensors.functional_tensors import FunctionalTensor
 
 from .patch import Patch
 

@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey
+
+from bascule.compat.operators.dispatch import DispatchKey
+from bascule.compat.operators.schemas import OpOverload
 
 from .patch import Patch
 
@@ -37,7 +39,7 @@ def _forward(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]
     return loss, is_target.to(x.dtype).reshape(target.shape)
 
 
-DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable] = {_OPERATOR: _forward}
+DECOMPOSITIONS: dict[OpOverload, Callable] = {_OPERATOR: _forward}
 
 _theirs = {key: kernel for key, kernel in _OPERATOR.py_kernels.items() if key == DispatchKey.Autograd}
 

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from torch._functorch._aot_autograd import graph_compile
-from torch._logging import getArtifactLogger
-from torch._logging._internal import trace_log
+from bascule.compat.graphs.aot_autograd import graph_compile
+from bascule.compat.graphs.logs import getArtifactLogger, trace_log
 
 from .patch import Patch
 

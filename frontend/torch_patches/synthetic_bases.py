@@ -10,8 +10,7 @@ The function that describes a graph over synthetic bases is private to PyTorch.
 from dataclasses import replace
 from typing import Any
 
-from torch._functorch._aot_autograd import runtime_wrappers
-from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
+from bascule.compat.graphs.aot_autograd import ViewAndMutationMeta, runtime_wrappers
 
 from .patch import Patch
 

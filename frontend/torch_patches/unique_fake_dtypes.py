@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_impls import op_implementations_dict
+
+from bascule.compat.tensors.fake_tensors import op_implementations_dict
 
 from .versions import running
 

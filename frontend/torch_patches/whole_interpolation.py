@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
-from torch._decomp.decompositions import upsample_compute_output_size
-from torch._ops import OpOverload
-from torch._prims_common import suggest_memory_format
+
+from bascule.compat.operators.dispatch import DispatchKey
+from bascule.compat.operators.schemas import OpOverload
+from bascule.compat.tensors.layouts import suggest_memory_format, upsample_compute_output_size
 
 from .patch import Patch
 

@@ -11,6 +11,8 @@ from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.scalar_types import scalar_type_name
 from bascule.dialect.mlir import ir
 
+from bascule.compat.operators.schemas import Argument, OpOverload
+
 from .expressions import python_of
 
 # c10::MemoryFormat and c10::Layout by number
@@ -77,7 +79,7 @@ class AtenFunction:
         return f"{name}({', '.join(parts)})"
 
     @staticmethod
-    def _places(parameter: torch._C.Argument, attribute: ir.Attribute, tensors: Sequence[str]) -> bool:
+    def _places(parameter: Argument, attribute: ir.Attribute, tensors: Sequence[str]) -> bool:
         """Whether a device is given, or None where there is no tensor to take it from."""
         asked = parameter.kwarg_only and "Device" in str(parameter.real_type)
         return asked and (not isinstance(attribute, ir.UnitAttr) or not tensors)
@@ -94,12 +96,12 @@ class AtenFunction:
         return len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
 
 
-def _is_none_anyway(parameter: torch._C.Argument) -> bool:
+def _is_none_anyway(parameter: Argument) -> bool:
     """Whether None need not be given. (`default_value` is None too where there is no default.)"""
     return parameter.has_default_value() and parameter.default_value is None
 
 
-def _overload(name: str, function: ir.Operation) -> torch._ops.OpOverload:
+def _overload(name: str, function: ir.Operation) -> OpOverload:
     try:
         namespace, packet, overload = name.split(".")
         return getattr(getattr(getattr(torch.ops, namespace), packet), overload)

@@ -1,20 +1,20 @@
 """CUDA graphs: recorded and replayed by PyTorch's trees of them, which share one pool of memory a device.
 
-Names private modules of PyTorch, all of them here; checked on torch 2.11 and 2.13. They take the same arguments; 2.13 keeps what it has recorded
-by thread, 2.11 for all threads. Each function imports what it needs: that costs a second, due only where graphs are replayed.
+PyTorch 2.13 keeps what it has recorded by thread, 2.11 for all threads.
 """
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import torch
 
+from bascule.compat.inductor.cudagraph_trees import cudagraphify, loaded_trees, placeholder_info, trees
+from bascule.compat.tensors.cuda_memory import allocator_enabled, snapshot
+
 from ..boxed import Boxed
 from .recording import Recording
 
-_TREES = "torch._inductor.cudagraph_trees"
 LEAST = 10 << 20  # bytes: PyTorch's allocator takes segments of 20 MiB for smaller blocks, and divides them anyway
 
 
@@ -23,10 +23,7 @@ def record(call: Boxed, what: Recording) -> Boxed:
 
     It records again where static inputs have moved, or where it comes after other functions than before.
     """
-    from torch._inductor.compile_fx import cudagraphify
-    from torch._inductor.cudagraph_utils import PlaceholderInfo
-
-    placeholders = tuple(PlaceholderInfo(x.name, x.stack_trace, [], x.written_at) for x in what.inputs)
+    placeholders = tuple(placeholder_info(x.name, x.stack_trace, [], x.written_at) for x in what.inputs)
     return cudagraphify(
         call,
         what.static,
@@ -58,7 +55,7 @@ def reserve(device: int, size: int) -> None:
     allocator is told not to divide such (`max_split_size_mb`), nothing is reserved: the call takes its memory tensor by tensor.
     """
     lacking = size - sum(segment["total_size"] - segment["active_size"] for segment in _segments(device))
-    if lacking < LEAST or 0 <= torch.cuda.memory._snapshot()["allocator_settings"]["max_split_size"] < lacking:
+    if lacking < LEAST or 0 <= snapshot()["allocator_settings"]["max_split_size"] < lacking:
         return
     with suppress(torch.OutOfMemoryError):
         torch.empty(lacking, dtype=torch.uint8, device=torch.device("cuda", device))
@@ -66,17 +63,13 @@ def reserve(device: int, size: int) -> None:
 
 def _segments(device: int) -> list[dict[str, Any]]:
     """Those of the pool, as PyTorch's allocator tells them."""
-    from torch._inductor.cudagraph_trees import get_cudagraph_segments, get_manager
-
-    manager = get_manager(device, create_if_none_exists=False)
-    return [] if manager is None else get_cudagraph_segments(manager.cuda_graphs_thread_pool)
+    manager = trees().get_manager(device, create_if_none_exists=False)
+    return [] if manager is None else trees().get_cudagraph_segments(manager.cuda_graphs_thread_pool)
 
 
 def recordings(device: int) -> int:
     """How many recordings the tree of device number `device` has."""
-    from torch._inductor.cudagraph_trees import get_manager
-
-    manager = get_manager(device, create_if_none_exists=False)
+    manager = trees().get_manager(device, create_if_none_exists=False)
     if manager is None:
         return 0
     waiting, found = [manager.roots], 0
@@ -89,17 +82,16 @@ def recordings(device: int) -> int:
 
 def running_backward(device: int) -> None:
     """Tells the tree of a device that a backward runs which is not replayed: what its forward has saved is needed no longer."""
-    from torch._inductor.cudagraph_trees import get_manager
-
-    manager = get_manager(device, create_if_none_exists=False)
+    manager = trees().get_manager(device, create_if_none_exists=False)
     if manager is not None:
         manager.set_to_running_backward()
 
 
 def forget() -> None:
     """Drops all recordings of this thread: recorded functions cannot be called any more."""
-    if _TREES in sys.modules:
-        sys.modules[_TREES].reset_cudagraph_trees()
+    loaded = loaded_trees()
+    if loaded is not None:
+        loaded.reset_cudagraph_trees()
 
 
 def total_bytes(device: int) -> int:
@@ -109,13 +101,16 @@ def total_bytes(device: int) -> int:
 
 def unavailable() -> str | None:
     """Why nothing can be recorded in this process; None if it can."""
-    enabled: Callable[[], bool] = getattr(torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True)
-    return None if enabled() else "PyTorch's caching allocator is off, in whose pools CUDA graphs keep their memory"
+    return (
+        None
+        if allocator_enabled()
+        else "PyTorch's caching allocator is off, in whose pools CUDA graphs keep their memory"
+    )
 
 
 def static_input_numbers() -> Sequence[int]:
     """Which inputs of the forward that is being compiled, parameters and buffers, stay where they are from call to call."""
-    from torch._guards import TracingContext
+    from bascule.compat.graphs.tracing import TracingContext
 
     context = TracingContext.try_get()
     found = context is not None and context.fw_metadata is not None and context.fw_metadata.static_input_indices

@@ -1,14 +1,12 @@
-"""How long compiled kernels take on a device, over a cold L2 cache and on memory of their own. Synchronises with the device.
-
-PyTorch's private way out of the modes of tracing is named here; checked on torch 2.11 and 2.13.
-"""
+"""How long compiled kernels take on a device, over a cold L2 cache and on memory of their own. Synchronises with the device."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+
+from bascule.compat.operators.dispatch import without_dispatch_modes
 
 from .cuda_driver import Function, Plan, current_stream
 
@@ -46,7 +44,7 @@ def times_of(
 
     They take turns, so that a clock that drifts is fair to all. Raises `torch.OutOfMemoryError` and `DriverError`.
     """
-    with _disable_current_modes(), torch.no_grad(), torch.cuda.device(device):
+    with without_dispatch_modes(), torch.no_grad(), torch.cuda.device(device):
         generator = torch.Generator(torch.device("cuda", device)).manual_seed(0)
         buffers = [argument.tensor(generator) for argument in arguments]
         flush = torch.empty(FLUSH, dtype=torch.uint8, device=generator.device)

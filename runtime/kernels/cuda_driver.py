@@ -1,12 +1,11 @@
-"""Kernels on CUDA: loading, streams, what a device is. Imported only where CUDA is used.
-
-PyTorch's private function for the current stream is named here and nowhere else. Checked on torch 2.11 and 2.13.
-"""
+"""Kernels on CUDA: loading, streams, what a device is. Imported only where CUDA is used."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
+
+from bascule.compat.tensors.cuda_memory import raw_stream
 
 try:
     from .._native import Cubin, DriverError, Function, KernelError, Plan, open_driver
@@ -62,7 +61,7 @@ def _no_streams(device: int) -> int:
 
 
 # The address of the stream that is current on device number `device`, as an integer.
-current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _no_streams)
+current_stream = raw_stream or _no_streams
 
 
 def capability(device: int) -> int:

@@ -1,14 +1,12 @@
-"""Allocation, views and copies of tensors for generated modules.
-
-PyTorch's private functions for wrappers are named here and nowhere else. Checked on torch 2.11 to 2.14.
-"""
+"""Allocation, views and copies of tensors for generated modules."""
 
 from collections.abc import Sequence
 
 import torch
-from torch._C._dynamo.guards import _empty_strided_cpu as empty  # type: ignore[attr-defined]
-from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[attr-defined]
-from torch._C._dynamo.guards import assert_size_stride
+
+from bascule.compat.tensors.allocation import assert_size_stride
+from bascule.compat.tensors.allocation import empty_strided_cpu as empty
+from bascule.compat.tensors.allocation import reinterpret_tensor as view
 
 from .alignment import ALIGNMENT
 

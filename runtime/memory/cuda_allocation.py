@@ -1,12 +1,11 @@
 """Allocation and moves of tensors on a GPU for generated modules. Memory is that of PyTorch's caching allocator, whose blocks are freed in
 stream order.
-
-PyTorch's private functions for wrappers are named here and in `allocation.py`. Checked on torch 2.11 and 2.13.
 """
 
 import torch
-from torch._C._dynamo.guards import _empty_strided_cuda as empty  # type: ignore[attr-defined]
-from torch._C._dynamo.guards import _reinterpret_tensor as view  # type: ignore[attr-defined]
+
+from bascule.compat.tensors.allocation import empty_strided_cuda as empty
+from bascule.compat.tensors.allocation import reinterpret_tensor as view
 
 from .allocation import laid_out
 

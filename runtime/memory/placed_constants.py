@@ -1,12 +1,10 @@
-"""The tensors that a graph itself holds, as its kernels take them.
-
-PyTorch's private function for leaving fake tensors is named here and nowhere else. Checked on torch 2.13.
-"""
+"""The tensors that a graph itself holds, as its kernels take them."""
 
 from collections.abc import Sequence
 
 import torch
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from bascule.compat.tensors.fake_tensors import unset_fake_temporarily
 
 from .alignment import aligned
 

@@ -4,8 +4,6 @@ The C library does not give the same block again: what it cuts off for alignment
 next block of a size lie elsewhere. So results wander through memory that is in no cache, and that is often not there yet, a page fault
 every 4 KiB. Here a block is a storage that stays when a result dies; as long as anything else refers to the storage (a tensor, a view, an
 array of NumPy's), it is not given again. It is an ordinary storage: it can be resized, shared between processes, or saved.
-
-PyTorch's private count of a storage's users is named here and nowhere else. Checked on torch 2.11 to 2.14.
 """
 
 import threading
@@ -14,7 +12,8 @@ from sys import getrefcount
 
 import torch
 from torch import is_inference_mode_enabled as inference
-from torch._C import _storage_Use_Count as users_of
+
+from bascule.compat.tensors.allocation import storage_users as users_of
 
 from .allocation import empty, view
 

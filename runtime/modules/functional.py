@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+
+from bascule.compat.operators.schemas import OpOverload
+from bascule.compat.tensors.pytree import tree_leaves
 
 
-def functional(operator: torch._ops.OpOverload) -> Callable[..., tuple[Any, ...]]:
+def functional(operator: OpOverload) -> Callable[..., tuple[Any, ...]]:
     """`operator` on copies of the arguments that it writes: returns its results, one by one, then the copies as it leaves them."""
     # Which arguments are written the frontend asks in `fx/node_calls.py`; the runtime imports no other layer.
     parameters = operator._schema.arguments
@@ -32,7 +34,7 @@ def functional(operator: torch._ops.OpOverload) -> Callable[..., tuple[Any, ...]
     return call
 
 
-def flat(operator: torch._ops.OpOverload) -> Callable[..., list[Any]]:
+def flat(operator: OpOverload) -> Callable[..., list[Any]]:
     """`operator`, whose results are lists and others: returns the elements of all, in order, None for what is missing."""
 
     def call(*args: Any, **kwargs: Any) -> list[Any]:

@@ -1,12 +1,9 @@
-"""Calls of higher-order operators (`cond`, `scan`, ...) between compiled parts of a graph.
-
-PyTorch's private guard for code below autograd is named here and nowhere else. Checked on torch 2.13.
-"""
+"""Calls of higher-order operators (`cond`, `scan`, ...) between compiled parts of a graph."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from bascule.compat.operators.dispatch import AutoDispatchBelowAutograd
 
 from ..boxed import Boxed
 
@@ -15,7 +12,7 @@ def below_autograd(operator: Callable[..., Any]) -> Callable[..., Any]:
     """`operator` where gradients have been taken care of: it runs as it is, and does not trace the functions it is given."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
+        with AutoDispatchBelowAutograd():
             return operator(*args, **kwargs)
 
     return call

@@ -10,7 +10,8 @@ from operator import itemgetter
 from typing import Any
 
 import torch
-from torch.utils._pytree import treespec_loads
+
+from bascule.compat.tensors.pytree import treespec_loads
 
 from ..boxed import Boxed
 from ..memory.tensor_serialization import tensor_of

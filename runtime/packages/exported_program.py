@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from bascule.compat.tensors.pytree import tree_flatten, tree_unflatten, treespec_loads
 
 from ..memory.extents import overlap, overlaps_itself
 from ..memory.tensor_serialization import tensor_of
@@ -46,8 +47,8 @@ class Program:
         self._guards: list[str] = description["guards"]
         for guard in self._guards:
             _check_arithmetic(guard)
-        self._in_spec = pytree.treespec_loads(description["in_spec"])
-        self._out_spec = pytree.treespec_loads(description["out_spec"])
+        self._in_spec = treespec_loads(description["in_spec"])
+        self._out_spec = treespec_loads(description["out_spec"])
         self._layouts: dict[str, dict[str, Any]] = description["weights"]
         self._unused, self._frozen = set(description["unused"]), set(description["frozen"])
         held = {name: f"weights/{name}" for name in self._layouts if f"weights/{name}" in blobs}
@@ -95,7 +96,7 @@ class Program:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raises `ValueError` for arguments that the program was not compiled for."""
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves, spec = tree_flatten((args, kwargs))
         if spec != self._in_spec:
             raise ValueError(
                 f"the arguments have the structure {_call_of(spec)}, the program takes {_call_of(self._in_spec)}"
@@ -113,7 +114,7 @@ class Program:
                     leaves[told["written"]].copy_(output)
                 else:
                     results.append(self._lying(told["lies"], output, leaves, given, symbols))
-        return pytree.tree_unflatten(results, self._out_spec)
+        return tree_unflatten(results, self._out_spec)
 
     def _lying(
         self, told: Mapping[str, Any], result: Any, leaves: list[Any], given: dict[int, Any], symbols: dict[str, int]
@@ -222,7 +223,7 @@ class _Leaf:
 
 def _call_of(spec: Any) -> str:
     """Arguments as they are nested, `(_, [_, _], scale=_)`."""
-    args, kwargs = pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec)
+    args, kwargs = tree_unflatten([_Leaf()] * spec.num_leaves, spec)
     return f"({', '.join([*map(repr, args), *(f'{name}={value!r}' for name, value in kwargs.items())])})"
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from bascule.compat.graphs.printed_sizes import SQRT
+
 Evaluate = Callable[[Mapping[str, int]], Any]
 
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
@@ -41,7 +43,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{function.__name__: function for function in (abs, max, min, round, int, float)},
     **{f"math.{name}": getattr(math, name) for name in _MATH},
     "torch.sym_float": float,
-    "torch._sym_sqrt": math.sqrt,
+    SQRT: math.sqrt,
 }
 _CONSTANTS = {"math.inf": math.inf, "math.nan": math.nan}
 

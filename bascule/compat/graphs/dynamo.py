@@ -1,0 +1,34 @@
+"""Dynamo: its settings and counters, what it wraps and skips, where a value of its comes from, its errors. Checked on torch 2.11 to 2.14."""
+
+from torch._C._dynamo.eval_frame import get_eval_frame_callback
+from torch._dynamo import compiled_autograd, config, disable, dont_skip_tracing, reset, trace_rules
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch._dynamo.debug_utils import minifier_dir
+from torch._dynamo.eval_frame import innermost_fn
+from torch._dynamo.exc import ShortenTraceback, TensorifyScalarRestartAnalysis, TorchDynamoException
+from torch._dynamo.source import ConstantSource
+from torch._dynamo.symbolic_convert import TensorifyState
+from torch._dynamo.utils import GmWrapper, counters, detect_fake_mode, flatten_graph_inputs, get_debug_dir
+
+__all__ = [
+    "ConstantSource",
+    "GmWrapper",
+    "ShortenTraceback",
+    "TensorifyScalarRestartAnalysis",
+    "TensorifyState",
+    "TorchDynamoException",
+    "TransformGetItemToIndex",
+    "compiled_autograd",
+    "config",
+    "counters",
+    "detect_fake_mode",
+    "disable",
+    "dont_skip_tracing",
+    "flatten_graph_inputs",
+    "get_debug_dir",
+    "get_eval_frame_callback",
+    "innermost_fn",
+    "minifier_dir",
+    "reset",
+    "trace_rules",
+]

@@ -1,0 +1,9 @@
+"""The context of a trace: its fake mode, its symbols, what Dynamo told of it. Checked on torch 2.11 to 2.14."""
+
+from torch._guards import TracingContext, active_fake_mode, tracing
+
+__all__ = [
+    "TracingContext",
+    "active_fake_mode",
+    "tracing",
+]
