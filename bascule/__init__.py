@@ -38,11 +38,15 @@ _PUBLIC = {
     "memory_efficient_fusion": "entry.compile_fx",
 }
 
+_COMPILES = {"aot_compile", "compile_fx", "compile_fx_inner", "compile_graph", "explain", "memory_efficient_fusion"}
+
 __all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
+        if name in _COMPILES:
+            import_module(f"{__name__}.compat.versions").check("torch")
         return getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -8,6 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from .compat.versions import Internals, internals
 from .errors import UserError
 from .inductor_options import INDUCTORS, followed_as, is_inductors, warn_about_settings
 
@@ -75,6 +76,19 @@ class Options:
         "each call of a compiled graph is a range of torch.profiler's, with the graph's name; where it is not given, "
         "Inductor's config.profiler_mark_wrapper_call counts",
     )
+    direct_calls: bool | None = _option(
+        None,
+        "call compiled graphs past AOTAutograd's wrappers, from their second call on, where these have nothing to do; None: with a version of "
+        "PyTorch whose wrappers were read",
+    )
+    trace_cache: bool | None = _option(
+        None,
+        "keep AOTAutograd's traces on disk beside compiled graphs, where 'cache' is on; None: with a version of PyTorch that was checked",
+    )
+    trace_patches: bool | None = _option(
+        None,
+        "mend known flaws of PyTorch's tracing while a graph is traced; None: with a version of PyTorch that was checked",
+    )
     cache: bool = _option(
         True, "keep compiled graphs on disk, in $BASCULE_CACHE_DIR or ~/.cache/bascule, and load them"
     )
@@ -138,6 +152,11 @@ class Options:
                 raise UserError(f"takes no number under {least}, got {value}", location=f"option '{f.name}'")
         if self.dump is not None:
             check_writable(self.dump, "dump")
+
+    @property
+    def internals(self) -> Internals:
+        """The parts that lean on PyTorch's internals."""
+        return internals(self.direct_calls, self.trace_cache, self.trace_patches)
 
     @property
     def checks_indices(self) -> bool:

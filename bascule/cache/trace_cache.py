@@ -14,9 +14,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from bascule.frontend.aot import autograd_cache
-from bascule.frontend.aot.autograd_cache import Result
 from bascule.frontend.aot.graph_key import NotKeyed, nodes_of
 from bascule.frontend.aot.restarts import Restart, restart
+from bascule.frontend.aot.trace_lookup import Result
 from bascule.frontend.aot_runtime.tangents import with_memory
 from bascule.runtime.cudagraphs.recording import Direction
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from bascule.runtime.boxed import boxed
 
-from ..compat.graphs.autograd_cache import BypassAOTAutogradCache, OutputCode
+from ..compat.inductor.settings import OutputCode
 from .compiled_graph import CompiledGraph
 
 
@@ -35,6 +35,8 @@ class CompiledFxGraph(OutputCode):
 
     def prepare_for_serialization(self) -> None:
         """PyTorch's own caches do not get it: their keys know nothing of our options and versions."""
+        from ..compat.graphs.autograd_cache import BypassAOTAutogradCache
+
         raise BypassAOTAutogradCache("Bascule keeps what it compiled in its own cache")
 
     def post_compile(self, example_inputs: Sequence[Any], constants: Any, graph_kwargs: Any) -> None:

@@ -14,13 +14,12 @@ from bascule.frontend.aot.compile_autograd import compile_with_autograd, needs_g
 from bascule.frontend.fx_passes.seed_bodies import seed_bodies
 
 from ..aliasing.untracked_writes import run_as_eager
-from ..cache.trace_cache import Traces, unused
 from ..compat.graphs.aot_autograd import config as functorch_config
 from ..compiled.compiled_graph import NotSerializable
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.custom_passes import apply, partition
 from ..compiler.gc_pause import collections_paused
-from ..cudagraphs.cudagraphify import Replays, forget_recordings
+from ..cudagraphs.cudagraphify import Replays
 from ..errors import UserError
 from ..options import PRE_GRAD, Options, options_for
 from ..reporting.compile_record import Record
@@ -72,7 +71,7 @@ def compile_dynamo_graph(
             return gm.forward
         if checked.random == "philox" and needs_gradients(example_inputs):
             seed_bodies(gm)
-        reason = unused(checked)
+        reason = _untraced(checked)
         if reason is None:
             return _compile_or_load(name, gm, example_inputs, checked, on_record)
         counted("traces", f"bypass: {reason}")
@@ -84,7 +83,18 @@ def compile_dynamo_graph(
         replays = Replays.of(gm, checked)
         weights = weight_inputs(gm) if checked.freezing else None
         compiler = partial(compile_autograd_graph, name, checked, on_record, replays=replays, weights=weights)
-        return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), partition(checked))
+        return compile_with_autograd(
+            gm, example_inputs, compiler, _decompositions(), partition(checked), leaning=checked.internals
+        )
+
+
+def _untraced(options: Options) -> str | None:
+    """Why traces are not looked up on disk; None if they are."""
+    if not options.internals.trace_cache:
+        return "this PyTorch was not checked" if options.trace_cache is None else "the option 'trace_cache' is off"
+    from ..cache.trace_cache import unused  # leans on PyTorch's internals
+
+    return unused(options)
 
 
 def _refuse_to_be_bundled() -> None:
@@ -106,6 +116,8 @@ def _compile_or_load(
     on_record: Callable[[Record], None] | None,
 ) -> Callable[..., Any]:
     """Looks the trace of `gm` up on disk, and keeps it there if it had to be traced."""
+    from ..cache.trace_cache import Traces
+
     replays = Replays.of(gm, options) if options.cudagraphs else None
     traces = Traces(name, options, _decompositions, on_record, replays)
 
@@ -119,14 +131,12 @@ def _compile_or_load(
             traces.refuse(str(reason))
             return CompiledFxGraph(graph)
 
-    return compile_with_autograd(gm, example_inputs, compiler, {}, partition(options), traces)
+    return compile_with_autograd(
+        gm, example_inputs, compiler, {}, partition(options), traces, leaning=options.internals
+    )
 
 
 def _decompositions() -> dict[Any, Callable]:
     from bascule.frontend.aot.decompositions import decomposition_table
 
     return decomposition_table()
-
-
-# What `torch.compiler.reset` calls.
-bascule.reset = forget_recordings  # type: ignore[attr-defined]

@@ -141,7 +141,13 @@ def compile_fx(
         direction = partial(compile_autograd_graph, name, options, None, replays=replays, weights=weights)
         compiler = direction if own else inner_compile
         return compile_with_autograd(
-            model, example_inputs, compiler, table, partition(options), ignore_shape_env=ignore_shape_env
+            model,
+            example_inputs,
+            compiler,
+            table,
+            partition(options),
+            ignore_shape_env=ignore_shape_env,
+            leaning=options.internals,
         )
 
 

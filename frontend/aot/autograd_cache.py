@@ -8,15 +8,14 @@ found again. Other backends' lookups are as they were.
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from inspect import signature
 from time import time_ns
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from bascule.dialect.interrupts import pass_on
@@ -27,7 +26,6 @@ from bascule.compat.graphs.autograd_cache import (
     AOTAutogradCache,
     AOTAutogradCacheInfo,
     BypassAOTAutogradCache,
-    OutputCode,
     SerializableAOTDispatchCompiler,
     check_cacheable,
     should_bundle_autograd_cache,
@@ -36,17 +34,17 @@ from bascule.compat.graphs.autograd_cache import (
 )
 from bascule.compat.graphs.dynamo import GmWrapper, compiled_autograd, counters, disable
 from bascule.compat.graphs.symbolic_shapes import config as symbols_config
+from bascule.compat.inductor.settings import OutputCode
 from bascule.compat.operators.dispatch import without_dispatch_modes
 from bascule.compat.operators.schemas import HigherOrderOperator
 
 from ..aot_runtime.direct_calls import made
 from ..fx.boxed import Boxed
 from ..fx.trace_context import context_at_hand, hint
-from ..torch_patches.versions import is_checked, running
 from .graph_key import NotKeyed, graph_text, inputs_text, state_text
 from .restarts import restarts
+from .trace_lookup import Lookup, Result, current, in_turn
 
-VERSIONS = ((2, 11), (2, 14))  # of PyTorch, for which this is used
 _SHOWN = ("aot_joint_graph_str", "aot_forward_graph_str", "aot_backward_graph_str", "min_cut_info_str")  # only for logs
 # Settings that PyTorch's copy of its configuration leaves out.
 _CALLABLES = (
@@ -82,40 +80,6 @@ class Backward(Graph):
         return disable(call, reason="a compiled backward")
 
 
-@dataclass(frozen=True)
-class Result:
-    """The result of tracing and compiling. `keys`: the compiled graphs' own records (`KEPT`), forward first. `guards`: on the symbols of the
-    inputs, an expression; None or empty where there are none. `content`: the rest, for `restored`."""
-
-    keys: tuple[Any, ...]
-    guards: str | None
-    content: bytes
-
-
-class Lookup(Protocol):
-    """Where results of one compile are looked for and put."""
-
-    def load(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> Callable[..., Any] | None:
-        """Loads and restores the result for an equal graph; None on a miss. Raises `NotKeyed` for a graph for which the cache is not used."""
-        ...
-
-    def decompositions(self) -> dict[Any, Callable]:
-        """For tracing, when nothing was found."""
-        ...
-
-    def save(self, result: Result) -> None:
-        """Keeps what `gm` of `load` came to."""
-        ...
-
-    def restarted(self, names: Sequence[str]) -> None:
-        """Keeps that the trace of `gm` was given up, for `restart` of `names`; `load` does the same from then on."""
-        ...
-
-    def refuse(self, reason: str) -> None:
-        """Notes that nothing is loaded or kept, and why."""
-        ...
-
-
 class _Key(str):
     """Stands for the key in AOTAutograd's hands."""
 
@@ -125,13 +89,10 @@ class _Key(str):
 # Higher-order operators that PyTorch's own cache does not take.
 CONTROL = ("cond", "while_loop", "scan", "map_impl", "associative_scan")
 KEPT = "_fx_graph_cache_key"  # what a compiled graph has to have to be kept
-_lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
 
 def unavailable() -> str | None:
     """Why AOTAutograd's results are not kept at all; None if they are."""
-    if not is_checked(VERSIONS):
-        return f"PyTorch {'.'.join(map(str, running()))} is not among the versions that were checked"
     if torch.compiler.config.force_disable_caches:
         return "torch.compiler.config.force_disable_caches"
     if not (should_use_local_autograd_cache() or should_use_remote_autograd_cache()):
@@ -147,16 +108,11 @@ def serializable(compiler: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def looking_up(lookup: Lookup | None) -> Iterator[None]:
-    """The next graph that AOTAutograd is given in this thread is looked up by `lookup`, if there is one."""
-    if lookup is not None:
-        _install()
-    token = _lookup.set(lookup)
-    try:
-        with nullcontext() if lookup is None else restarts(lookup.restarted):
-            yield
-    finally:
-        _lookup.reset(token)
+def looking_up(lookup: Lookup) -> Iterator[None]:
+    """The next graph that AOTAutograd is given in this thread is looked up by `lookup`."""
+    _install()
+    with in_turn(lookup), restarts(lookup.restarted):
+        yield
 
 
 @cache
@@ -166,10 +122,10 @@ def _install() -> None:
     returns_config = "tuple" in str(signature(load).return_annotation)
 
     def try_load(mod: Any, args: Any, aot_config: Any, *rest: Any, **named: Any) -> Any:
-        lookup = _lookup.get()
+        lookup = current.get()
         if lookup is None:
             return load(mod, args, aot_config, *rest, **named)
-        _lookup.set(None)
+        current.set(None)
         found, changed = _load(lookup, mod.gm if isinstance(mod, GmWrapper) else mod, args, aot_config)
         if returns_config:
             return found, replace(aot_config, **changed)

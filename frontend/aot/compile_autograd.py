@@ -1,7 +1,7 @@
 """AOTAutograd: a Dynamo graph becomes functional ATen graphs, forward, backward or inference, each given to a compiler."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import torch
 from bascule.compat.graphs.aot_autograd import aot_function, aot_module, aot_module_simplified
 from bascule.compat.graphs.aot_autograd import config as functorch_config
 from bascule.compat.graphs.dynamo import GmWrapper, counters, disable, flatten_graph_inputs
+from bascule.compat.versions import Internals, internals
 
 from ..aot_runtime.direct_calls import Made, called_directly, made, making
 from ..aot_runtime.python_random import with_drawn_numbers
@@ -19,16 +20,7 @@ from ..fx.trace_context import TracingContext, context_at_hand, context_for, hin
 from ..fx_passes.attention_masks import simplify_masks
 from ..fx_passes.pad_mm import pad_products
 from ..partitioner.min_cut import min_cut
-from ..torch_patches.custom_op_gradients import opaque_gradients
-from ..torch_patches.dense_tangents import dense_tangents
-from ..torch_patches.dynamo_skip_files import keep_untraced
-from ..torch_patches.higher_order_effects import body_effects
-from ..torch_patches.lazy_size_proxies import size_proxies_on_demand
-from ..torch_patches.multilabel_margin_loss import multilabel_margins_right
-from ..torch_patches.skip_graph_text import unread_graphs_unwritten
-from ..torch_patches.synthetic_bases import synthetic_bases_right
-from ..torch_patches.whole_interpolation import whole_resampling
-from .autograd_cache import Lookup, looking_up, serializable
+from .trace_lookup import Lookup, in_turn
 
 
 class GraphCompiler(Protocol):
@@ -51,6 +43,7 @@ def compile_with_autograd(
     partition: Callable[..., Any] = min_cut,
     lookup: Lookup | None = None,
     ignore_shape_env: bool = False,
+    leaning: Internals | None = None,
 ) -> Callable[..., Any]:
     """`gm` as Dynamo made it, compiled, with autograd through it.
 
@@ -58,8 +51,9 @@ def compile_with_autograd(
     what is cheap to save and recomputes what is cheap to recompute. In a graph that does not, mutations of inputs stay
     in the graph (`aten.copy_`). With `ignore_shape_env` inputs that are no fake tensors keep their sizes, in whatever trace this is called. With
     `lookup`, what an equal graph became is loaded, or kept; it gives the decompositions then, and `compiler` returns what
-    `frontend/aot/autograd_cache.py` takes.
+    `frontend/aot/autograd_cache.py` takes. `leaning`: the parts that lean on PyTorch's internals; None: those of this version.
     """
+    leaning = internals() if leaning is None else leaning
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
         again = partial(
             compile_with_autograd,
@@ -68,10 +62,10 @@ def compile_with_autograd(
             partition=partition,
             lookup=lookup,
             ignore_shape_env=ignore_shape_env,
+            leaning=leaning,
         )
         return flatten_graph_inputs(gm, example_inputs, again)
 
-    keep_untraced()
     given = with_drawn_numbers(gm)
     if isinstance(gm, torch.fx.GraphModule):
         simplify_masks(gm)
@@ -79,11 +73,11 @@ def compile_with_autograd(
     forward = partial(compiler, is_backward=False, is_inference=False)
     # By which DDP's optimizer knows that the first call can be with fake tensors.
     counters["aot_autograd"]["total"] += 1
-    with _traced_for(context, lookup) as found:
+    with _traced_for(context, lookup, leaning) as found:
         compiled = aot_module_simplified(
             gm,
             example_inputs,
-            fw_compiler=forward if lookup is None else serializable(forward),
+            fw_compiler=forward if lookup is None else _serializable(forward),
             bw_compiler=_backward_compiler(compiler),
             inference_compiler=_inference_compiler(compiler, context),
             partition_fn=partition,
@@ -93,31 +87,41 @@ def compile_with_autograd(
         )
         if not isinstance(gm, GmWrapper):  # which takes its inputs as a list
             # Where AOTAutograd itself answers the first call with fake tensors (DDP's), it has to have it.
-            compiled = called_directly(compiled, found, None if context.fakify_first_call else gm.forward)
+            operators = None if context.fakify_first_call else gm.forward
+            compiled = called_directly(compiled, found, operators, leaning.direct_calls)
     counters["aot_autograd"]["ok"] += 1
     return disable(given(compiled), reason="a compiled graph")
 
 
 @contextmanager
-def _traced_for(context: TracingContext, lookup: Lookup | None) -> Iterator[Made]:
+def _traced_for(context: TracingContext, lookup: Lookup | None, leaning: Internals) -> Iterator[Made]:
     """The state in which AOTAutograd traces a graph: with what is changed in PyTorch meanwhile. Gives what the trace comes to."""
     # Ordered side effects (as of a print) carry no token arguments into the graphs.
     settings = functorch_config.patch(unlift_effect_tokens=True)
-    with (
-        tracing(context),
-        settings,
-        looking_up(lookup),
-        making() as found,
-        opaque_gradients,
-        whole_resampling,
-        body_effects,
-        multilabel_margins_right,
-        size_proxies_on_demand,
-        unread_graphs_unwritten,
-        dense_tangents,
-        synthetic_bases_right,
-    ):
+    with tracing(context), settings, _looked_up(lookup), making() as found, _patched(leaning):
         yield found
+
+
+def _looked_up(lookup: Lookup | None) -> AbstractContextManager[None]:
+    if lookup is None:
+        return in_turn(None)
+    from .autograd_cache import looking_up
+
+    return looking_up(lookup)
+
+
+def _serializable(compiler: GraphCompiler) -> Callable[..., Any]:
+    from .autograd_cache import serializable
+
+    return serializable(compiler)
+
+
+def _patched(leaning: Internals) -> AbstractContextManager[None]:
+    if not leaning.trace_patches:
+        return nullcontext()
+    from ..torch_patches.in_force import trace_patches
+
+    return trace_patches()
 
 
 def _inference_compiler(compiler: GraphCompiler, context: TracingContext) -> Callable[..., Callable]:

@@ -14,7 +14,6 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from bascule.compat.operators.autograd_state import autocast_devices, mkldnn_enabled
 from bascule.compat.operators.dispatch import dispatch_modes, is_traceable_wrapper_subclass
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload, OpOverloadPacket
 from bascule.compat.tensors.fake_tensors import FakeTensor
@@ -195,6 +194,8 @@ def _size(number: Any, symbols: dict[str, str]) -> str:
 
 def state_text() -> str:
     """The part of PyTorch's global state that tracing looks at. Raises `NotKeyed` inside of modes and transforms."""
+    from bascule.compat.operators.autograd_state import autocast_devices, mkldnn_enabled
+
     if dispatch_modes() or peek_interpreter_stack() is not None:
         raise NotKeyed("traced inside of a mode or a function transform")
     backends, matmul = torch.backends, torch.backends.cuda.matmul

@@ -5,8 +5,8 @@ to: about 5 us for an inference graph, 40 us for a forward and its backward. A g
 called as it is from its second call on. The first goes through AOTAutograd, which compiles a backward at its first use, and shows whether
 inputs arrive as they were given.
 
-An inference graph is called here, a training step in `direct_training.py`. The private modules of PyTorch that this needs are named in these
-files alone. Run on torch 2.11 to 2.14, whose sources were read; with others all calls go through the wrappers.
+Inference graphs are in `direct_inference.py`, training steps in `direct_training.py`. The wrappers of torch 2.11 to 2.14 were read; with others
+all calls go through them, unless the option `direct_calls` says otherwise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,17 +18,13 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from bascule.compat.operators.autograd_state import any_autocast, set_grad_enabled
 from bascule.compat.tensors.fake_tensors import is_fake
 
 from ..fx.boxed import Boxed
-from ..torch_patches.versions import is_checked
-from .direct_training import training
-from .plain_metadata import Call, is_plain, unwrapped, without_autocast
+from .plain_metadata import PLAIN, Call
 from .saved_tensor_hooks import hooks_now, hooks_to_mind
 
-VERSIONS = ((2, 11), (2, 14))  # of PyTorch: the first and the last whose wrappers were read
-PLAIN = (torch.Tensor, torch.nn.Parameter)
+DEVICES = ("cpu", "cuda")
 NUMBERS = (int, float, bool, type(None))
 TRIES = 3  # calls, of fake tensors for example, that may show nothing
 
@@ -62,22 +58,18 @@ def made(metadata: Any, inference: Boxed | None) -> None:
         found.metadata, found.inference = metadata, inference
 
 
-def available() -> bool:
-    """Whether this version of PyTorch is one whose wrappers were read."""
-    return is_checked(VERSIONS)
-
-
-def called_directly(compiled: Call, made: Made, operators: Call | None) -> Call:
+def called_directly(compiled: Call, made: Made, operators: Call | None, enabled: bool) -> Call:
     """`compiled`, which AOTAutograd made, or from its second call on what does the same with less, where that is known to be so.
 
     `operators` computes the same one by one: it is called where the inputs are fake tensors, as a program has them that runs under a
     `FakeTensorMode` of its own. Dynamo guards the classes of inputs, so that the first call tells whether they are. To be called where
-    `compiled` was made: what holds there (autocast) Dynamo guards too, but not hooks on saved tensors.
+    `compiled` was made: what holds there (autocast) Dynamo guards too, but not hooks on saved tensors. Not `enabled`: every call goes through
+    AOTAutograd's wrappers.
     """
     hooks = hooks_now(True) is not None
-    amp = any_autocast()
+    amp = any(map(torch.is_autocast_enabled, DEVICES))
     direct: Call | None = None
-    tries = 0 if not available() or hooks else TRIES
+    tries = TRIES if enabled and not hooks else 0
 
     def call(*args: Any) -> Any:
         nonlocal direct, tries, operators
@@ -99,8 +91,7 @@ def called_directly(compiled: Call, made: Made, operators: Call | None) -> Call:
         tries -= 1
         outputs = compiled(*args)
         if all(type(x) in PLAIN or type(x) in NUMBERS for x in (*args, *outputs)):
-            inference = made.inference is not None
-            direct = _inference(made, args, amp) if inference else training(compiled, args, outputs, amp)
+            direct = _shortened(made, compiled, args, outputs, amp)
         return outputs
 
     return call
@@ -114,26 +105,14 @@ def _refuse_duals(args: Sequence[Any]) -> None:
         )
 
 
-def _inference(made: Made, args: Sequence[Any], amp: bool) -> Call | None:
-    """`amp`: whether it was traced under autocast."""
-    metadata = made.metadata
-    if metadata is None or not is_plain(metadata, args):
-        return None
-    graph = without_autocast(unwrapped(made.inference)) if amp else unwrapped(made.inference)
-    written = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
-    if metadata.mutated_graph_handled_indices and not all(type(x) in PLAIN for x in args):
-        return None  # inputs that share memory may have become one, and sizes
-    grad_enabled = torch.is_grad_enabled
+def _shortened(made: Made, compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any], amp: bool) -> Call | None:
+    """What does the same as `compiled`, traced under autocast or not (`amp`), with less; None where AOTAutograd has to.
 
-    def direct(*args: Any) -> Any:
-        if written:
-            torch.autograd.graph.increment_version([args[i] for i in written])
-        if not grad_enabled():
-            return list(graph(list(args)))
-        set_grad_enabled(False)
-        try:
-            return list(graph(list(args)))
-        finally:
-            set_grad_enabled(True)
+    Imports what leans on PyTorch's internals.
+    """
+    from .direct_inference import inference
+    from .direct_training import training
 
-    return direct
+    if made.inference is not None:
+        return inference(made.metadata, made.inference, args, amp)
+    return training(compiled, args, outputs, amp)

@@ -6,11 +6,12 @@ What the metadata is called is private to PyTorch; see `direct_calls.py` for the
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bascule.compat.operators.autograd_state import DisableAutocast
+import torch
 
 from ..fx.boxed import Boxed
 
 Call = Callable[..., Any]
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def is_plain(metadata: Any, args: Sequence[Any]) -> bool:
@@ -40,6 +41,7 @@ def unwrapped(graph: Any) -> Boxed:
 
 def without_autocast(graph: Boxed) -> Boxed:
     """`graph`, whose operators were cast when it was traced."""
+    from bascule.compat.operators.autograd_state import DisableAutocast
 
     def call(args: list[Any]) -> Sequence[Any]:
         with DisableAutocast():

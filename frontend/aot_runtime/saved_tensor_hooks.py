@@ -13,7 +13,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from bascule.compat.graphs.dynamo import dont_skip_tracing
-from bascule.compat.operators.autograd_state import saved_tensors_hooks as hooks_now
+from bascule.compat.operators.saved_tensor_hooks import top_hooks as hooks_now
 
 Strides = tuple[int, ...]
 

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from bascule.compat.tensors.fake_tensors import op_implementations_dict
-
-from .versions import running
+from bascule.compat.versions import running
 
 aten = torch.ops.aten
 
@@ -29,5 +28,5 @@ def _with_integers(traced: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def correct_unique_indices() -> None:
-    if running() == (2, 11):
+    if running("torch") == (2, 11):
         op_implementations_dict.update({op: _with_integers(op_implementations_dict[op]) for op in OPERATORS})

@@ -8,10 +8,10 @@ import warnings
 
 import pytest
 import torch
-from bascule.frontend.aot_runtime import direct_calls
 from bascule.lowering.cpu.jit.machine_code import MachineCode
 
 import bascule
+from bascule.compat.versions import internals
 from bascule.compiled.compiled_graph import CompiledGraph
 from bascule.compiled.deferred import FinishedAtFirstCall
 from bascule.errors import CompilerError, FallbackWarning
@@ -117,7 +117,7 @@ def test_what_runs_without_a_wait():
     assert CompiledGraph(run).finished() is run
 
 
-@pytest.mark.skipif(not direct_calls.available(), reason="calls are direct on versions of PyTorch that were read")
+@pytest.mark.skipif(not internals().direct_calls, reason="calls are direct on versions of PyTorch that were read")
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_direct_call_goes_past_the_wait(monkeypatch, tmp_path, cache):
     """Forward and backward, whether what is compiled is kept or not."""

@@ -6,9 +6,9 @@ import threading
 from contextlib import nullcontext
 
 import torch
-from bascule.frontend.torch_patches.versions import running
 from bascule.runtime import release_arenas
 
+from bascule.compat.versions import running
 from tests.wrapper.harness import OPTIONS, compiled
 
 GROWTH = 4 << 20  # bytes that the allocator may take in the meantime
@@ -90,7 +90,7 @@ def test_twenty_threads_compile_and_call():
     torch._dynamo.lookup_backend("bascule")  # PyTorch's look-up by name is not for several threads
     failures = []
     # Dynamo of 2.11 crashes the process where several threads compile at once, whatever the backend.
-    alone = threading.Lock() if running() < (2, 12) else nullcontext()
+    alone = threading.Lock() if running("torch") < (2, 12) else nullcontext()
 
     def work(number):
         try:

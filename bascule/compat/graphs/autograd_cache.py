@@ -9,13 +9,11 @@ from torch._functorch._aot_autograd.autograd_cache import (
     should_use_remote_autograd_cache,
 )
 from torch._functorch._aot_autograd.schemas import AOTAutogradCacheInfo, SerializableAOTDispatchCompiler
-from torch._inductor.output_code import OutputCode
 
 __all__ = [
     "AOTAutogradCache",
     "AOTAutogradCacheInfo",
     "BypassAOTAutogradCache",
-    "OutputCode",
     "SerializableAOTDispatchCompiler",
     "check_cacheable",
     "should_bundle_autograd_cache",

@@ -5,21 +5,17 @@ from torch._C import _DisableAutocast as DisableAutocast
 from torch._C import _get_deterministic_algorithms as deterministic_algorithms
 from torch._C import _get_mkldnn_enabled as mkldnn_enabled
 from torch._C import _get_obj_in_tls as thread_local
-from torch._C import _is_any_autocast_enabled as any_autocast
 from torch._C import _is_key_in_tls as has_thread_local
 from torch._C import _set_grad_enabled as set_grad_enabled
 from torch._C._autograd import _get_current_graph_task_keep_graph as keeps_graph
-from torch._C._autograd import _top_saved_tensors_default_hooks as saved_tensors_hooks
 
 __all__ = [
     "DisableAutocast",
-    "any_autocast",
     "autocast_devices",
     "deterministic_algorithms",
     "has_thread_local",
     "keeps_graph",
     "mkldnn_enabled",
-    "saved_tensors_hooks",
     "set_grad_enabled",
     "thread_local",
 ]

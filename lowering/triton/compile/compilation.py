@@ -18,6 +18,8 @@ from bascule.dialect.interrupts import pass_on
 from bascule.dialect.scheduling.gpu import clusters
 from bascule.dialect.scheduling.gpu.machine import SHARED
 
+from bascule.compat.versions import check
+
 from ...environment import changing_environment
 from ...refusals import Refuse, reraise
 from ...threads import start
@@ -32,8 +34,9 @@ def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
     """Triton's compiled kernel for compute capability `capability` (90 is sm_90); `.asm` has its `ttgir`, `ptx` and `cubin`.
 
     Denormals are kept, as by torch's own kernels. Triton caches what it has compiled on disk. Raises `CompilerError` that names the kernel
-    and the user's line, and `UserError` for an architecture that Triton does not know.
+    and the user's line, `UserError` for an architecture that Triton does not know, and RuntimeError for a Triton that is too old.
     """
+    check("triton")
     if not ptxas.knows(capability):
         raise UserError(
             f"Triton {triton_version()} does not compile for sm_{capability}",

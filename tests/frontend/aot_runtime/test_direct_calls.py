@@ -5,34 +5,37 @@ from pathlib import Path
 
 import pytest
 import torch
-from bascule.frontend.aot_runtime import direct_calls
+from bascule.frontend.aot_runtime import direct_inference, direct_training
 from torch._dynamo import convert_frame
 from torch.autograd import forward_ad
 
 import bascule
 from bascule import frontend, runtime
+from bascule.compat.versions import internals
 
-needs_version = pytest.mark.skipif(not direct_calls.available(), reason="another PyTorch")
+needs_version = pytest.mark.skipif(not internals().direct_calls, reason="another PyTorch")
 
 
-def compiled(function, **options):
+def compiled(function, options=None, **named):
     torch._dynamo.reset()
-    return torch.compile(function, backend="bascule", fullgraph=True, options={"on_error": "raise"}, **options)
+    options = {"on_error": "raise", **(options or {})}
+    return torch.compile(function, backend="bascule", fullgraph=True, options=options, **named)
 
 
 @pytest.fixture
 def found(monkeypatch):
     """Whether each graph that was called the first time is called directly from then on."""
     told = []
-    for name in ("_inference", "training"):
-        original = getattr(direct_calls, name)
+    for module in (direct_inference, direct_training):
+        name = module.__name__.rpartition("_")[2]
+        original = getattr(module, name)
 
         def note(*args, original=original):
             direct = original(*args)
             told.append(direct is not None)
             return direct
 
-        monkeypatch.setattr(direct_calls, name, note)
+        monkeypatch.setattr(module, name, note)
     return told
 
 
@@ -302,9 +305,8 @@ def test_a_kept_graph_with_a_loss_of_some_outputs(found):
     assert found == [True]
 
 
-def test_other_versions_call_through_the_wrappers(found, monkeypatch):
-    monkeypatch.setattr(direct_calls, "VERSIONS", ((1, 0), (1, 13)))
-    call = compiled(lambda x: x.sin())
+def test_without_direct_calls_all_go_through_the_wrappers(found):
+    call = compiled(lambda x: x.sin(), options={"direct_calls": False})
     for _ in range(3):
         (x,) = leaves((5,))
         call(x).sum().backward()

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from bascule.frontend.aot_runtime import direct_calls
 from bascule.runtime.memory.donated_inputs import over
 
-pytestmark = pytest.mark.skipif(not direct_calls.available(), reason="another PyTorch")
+from bascule.compat.versions import internals
+
+pytestmark = pytest.mark.skipif(not internals().direct_calls, reason="another PyTorch")
 ROWS, COLUMNS = 256, 2048  # two MiB of f32
 
 

@@ -1,0 +1,31 @@
+"""All changes that are in force while a graph is traced."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .custom_op_gradients import opaque_gradients
+from .dense_tangents import dense_tangents
+from .dynamo_skip_files import keep_untraced
+from .higher_order_effects import body_effects
+from .lazy_size_proxies import size_proxies_on_demand
+from .multilabel_margin_loss import multilabel_margins_right
+from .skip_graph_text import unread_graphs_unwritten
+from .synthetic_bases import synthetic_bases_right
+from .whole_interpolation import whole_resampling
+
+
+@contextmanager
+def trace_patches() -> Iterator[None]:
+    """The changes, for as long as anybody is inside; our own files stay untraced for good."""
+    keep_untraced()
+    with (
+        opaque_gradients,
+        whole_resampling,
+        body_effects,
+        multilabel_margins_right,
+        size_proxies_on_demand,
+        unread_graphs_unwritten,
+        dense_tangents,
+        synthetic_bases_right,
+    ):
+        yield
