@@ -8,6 +8,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from bascule.frontend.fx_pipeline import registry as fx_registry
+
 from .compat.versions import Internals, internals
 from .errors import UserError
 from .inductor_options import INDUCTORS, followed_as, is_inductors, warn_about_settings
@@ -53,6 +55,16 @@ class Options:
         None,
         "a directory that receives the IR after every pass and the wrapper of each graph; where it is not given and "
         "Inductor's config.trace.enabled (TORCH_COMPILE_DEBUG=1) is on, 'bascule' in the directory of that run",
+    )
+    disable_fx_passes: tuple = _option(
+        (),
+        "passes over FX graphs that do not run, by their names in `bascule-opt --list-passes`: a list, or text with commas between them; those "
+        "that are required are refused",
+    )
+    print_fx_passes: tuple = _option(
+        (),
+        "passes over FX graphs around which the graph is printed to the standard error: a list, or text with commas between them; 'all' stands "
+        "for all of them; traces are neither loaded nor kept then",
     )
     verify: bool = _option(False, "verify the IR after every pass")
     nan_asserts: bool = _option(
@@ -152,6 +164,20 @@ class Options:
                 raise UserError(f"takes no number under {least}, got {value}", location=f"option '{f.name}'")
         if self.dump is not None:
             check_writable(self.dump, "dump")
+        self._check_fx_passes()
+
+    def _check_fx_passes(self) -> None:
+        """Raises `UserError` for names of FX passes that nobody knows, and for one that has to run."""
+        for option in FX_PASSES:
+            for name in getattr(self, option):
+                if option == PRINT and name == ALL:
+                    continue
+                try:
+                    required = fx_registry.find(name).required
+                except UserError as error:
+                    raise UserError(error.message, location=f"option '{option}'", hint=error.hint) from None
+                if option == DISABLE and required:
+                    raise UserError(f"the FX pass '{name}' is required: {required}", location=f"option '{option}'")
 
     @property
     def internals(self) -> Internals:
@@ -175,7 +201,11 @@ def check_writable(directory: str, option: str) -> None:
         raise UserError(f"cannot make the directory '{directory}': '{existing}' {why}", location=f"option '{option}'")
 
 
-_NAMES = {type(None): "None", Callable: "a function"}
+_NAMES = {type(None): "None", Callable: "a function", tuple: "names of FX passes"}
+
+# The options that name passes over FX graphs, and what stands for all of these where they are printed.
+FX_PASSES = DISABLE, PRINT = "disable_fx_passes", "print_fx_passes"
+ALL = "all"
 
 # The passes of the user's own over FX graphs, by where they run, as Inductor's `config` names them too.
 PRE_GRAD = ("pre_grad_custom_pass",)
@@ -225,7 +255,8 @@ def _by_our_names(options: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(options or {}, Mapping):
         raise UserError(f"takes a dictionary, got {options!r}", location="parameter 'options'")
     known = {f.name: f.default for f in fields(Options)}
-    given = {name: _as_one(value) if name in PASSES else value for name, value in (options or {}).items()}
+    readings = {**dict.fromkeys(PASSES, _as_one), **dict.fromkeys(FX_PASSES, _as_names)}
+    given = {name: readings.get(name, lambda x: x)(value) for name, value in (options or {}).items()}
     for name in given.keys() - known.keys():
         value = given.pop(name)
         if not (isinstance(name, str) and is_inductors(name)):
@@ -234,6 +265,14 @@ def _by_our_names(options: Mapping[str, Any] | None) -> dict[str, Any]:
         if option is not None:
             given.setdefault(option, followed)
     return given
+
+
+def _as_names(given: Any) -> Any:
+    """Names in a list, or in a text with commas between them, as a tuple in alphabetical order: options that mean the same are equal."""
+    names = [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in names):
+        return given
+    return tuple(sorted(set(names)))
 
 
 def _as_one(given: Any) -> Any:

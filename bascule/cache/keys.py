@@ -8,7 +8,10 @@ from typing import Any
 from ..options import Options
 
 # Options that change nothing of what is traced or compiled, or that leave the cache unused.
-_UNSEEN = {"direct_calls", "trace_cache", "on_error", "dump", "verify", "cache", "cudagraph_shapes", "cudagraph_bytes"}
+_UNSEEN = {
+    *("direct_calls", "trace_cache", "on_error", "dump", "verify", "print_fx_passes", "cache"),
+    *("cudagraph_shapes", "cudagraph_bytes"),
+}
 
 
 def seen(options: Options, unseen: Collection[str]) -> dict[str, Any]:

@@ -53,6 +53,8 @@ def unused(options: Options) -> str | None:
         return "the target 'interpret'"
     if options.profiler_mark_wrapper_call:
         return "the option 'profiler_mark_wrapper_call' is on"
+    if options.print_fx_passes:
+        return "the option 'print_fx_passes' is on"  # passes run on what is traced
     if dynamo_config.repro_after is not None:
         return "a reproducer was asked for"
     return bypassed(options) or autograd_cache.unavailable()

@@ -11,7 +11,7 @@ from bascule.frontend.aot.compile_autograd import mark_visible_outputs, report_o
 from bascule.frontend.aot_runtime.tangents import tangents_of, with_memory
 from bascule.frontend.freezing.weight_inputs import WeightInputs
 from bascule.frontend.fx.node_values import complete_inserted
-from bascule.frontend.fx_passes.conv_bias import peel_biases
+from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.recording import Direction
 
@@ -24,6 +24,7 @@ from ..reporting.logs import cudagraphs, timed
 from ..reporting.raise_through_dynamo import raised_as_is
 from .compile_graph import compile_graph
 from .freezing import Compiler, freezing
+from .fx_passes import fx_pipeline
 from .gc_pause import collections_paused
 from .prepare_graph import prepared
 
@@ -45,13 +46,15 @@ def compile_autograd_graph(
     replays: Replays | None = None,
     static_inputs: Sequence[int] | None = None,
     weights: WeightInputs | None = None,
+    passes: FxPipeline | None = None,
 ) -> CompiledGraph:
     """Compiles the forward, backward or inference graph of what is called `name`.
 
     `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of
     all that `name` has; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
-    `weights`: which inputs are weights, to be frozen if the options ask for it.
+    `weights`: which inputs are weights, to be frozen if the options ask for it; `passes`: ours over the FX graphs of `name`.
     """
+    passes = passes or fx_pipeline(name, options)
     direction = direction_of(is_backward=is_backward, is_inference=is_inference)
     with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True):
         complete_inserted(gm.graph, example_inputs)
@@ -59,12 +62,12 @@ def compile_autograd_graph(
         if replays is not None and options.cudagraphs and replay is None:
             cudagraphs.debug("%s_%s: not replayed: %s", name, direction, replays.unreplayed(gm))
         called = f"{name}_{direction}"
-        gm = prepared(gm, options, called, is_backward=is_backward, is_inference=is_inference, joint=joint)
+        gm = prepared(gm, options, called, passes, is_backward=is_backward, is_inference=is_inference, joint=joint)
 
         def compile_(
             gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options = options
         ) -> CompiledGraph:
-            if is_inference and peel_biases(gm.graph):  # not before: freezing folds into biases
+            if is_inference and passes.run("final", gm):  # not before: freezing folds into biases
                 gm.recompile()
             return compile_graph(gm, example_inputs, options, name=called, on_record=on_record, replay=replay)
 
@@ -78,7 +81,7 @@ def compile_autograd_graph(
             compiler = partial(minifying, strictly, compile_, options=options, direction=direction)
         if options.freezing and not is_backward:
             none = WeightInputs(0, frozenset())
-            compiler = freezing(called, weights or none, compiler, is_inference=is_inference)
+            compiler = freezing(called, weights or none, compiler, passes, is_inference=is_inference)
         compiled = compiler(gm, example_inputs)
         if not is_backward:
             report_output_strides(gm)

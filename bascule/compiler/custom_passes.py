@@ -20,6 +20,7 @@ from torch.fx import Graph, GraphModule, Node
 from bascule.frontend.aot.retrace import functional
 from bascule.frontend.fx.node_values import calls_of, complete_values
 from bascule.frontend.fx.output_strides import promised_strides, restore_strides
+from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.frontend.graph_split.split_point import called_by
 from bascule.frontend.partitioner.min_cut import min_cut
 
@@ -88,11 +89,11 @@ def made_functional(gm: GraphModule) -> GraphModule:
     return new
 
 
-def partition(options: Options) -> Callable[..., Any]:
-    """The min-cut partitioner, or the user's, after the passes over the joint graph. It leaves dropouts as they are where eager's masks are
-    asked for, and raises `UserError` where the user's fails."""
+def partition(options: Options, passes: FxPipeline) -> Callable[..., Any]:
+    """The min-cut partitioner, or the user's, after the user's passes over the joint graph, then `passes`. Raises `UserError` where the
+    user's fails."""
     own = options.custom_partitioner_fn
-    cut = min_cut if options.random == "philox" else partial(min_cut, seeded=False)
+    cut = partial(min_cut, passes=passes)
     if own is not None:
         cut = partial(cut, split=partial(_split_by, own))
 

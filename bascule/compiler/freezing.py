@@ -11,10 +11,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from bascule.frontend.freezing.constant_folding import fold_constants
-from bascule.frontend.freezing.conv_folding import fold_into_convolutions
-from bascule.frontend.freezing.conv_weight_layout import lay_out_convolution_weights
 from bascule.frontend.freezing.weight_inputs import WeightInputs, frozen_inputs, with_constants
+from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.runtime.boxed import Boxed, boxed
 
 from ..compat.tensors.fake_tensors import FakeTensor
@@ -27,16 +25,21 @@ Compiler = Callable[[GraphModule, Sequence[Any]], CompiledGraph]
 _MOST = 8  # sets of weights that one graph is compiled for
 
 
-def freeze(gm: GraphModule, weights: dict[int, torch.Tensor]) -> GraphModule:
-    """A copy of `gm`, a functional graph, that holds the inputs `weights`, by number, and what can be computed from them beforehand."""
+# Pass of the stage "frozen" -> the counter of what it changed.
+_COUNTED = {
+    "fold-constants": "constants folded",
+    "fold-into-convolutions": "folded into convolutions",
+    "lay-out-convolution-weights": "weights of convolutions laid out",
+}
+
+
+def freeze(gm: GraphModule, weights: dict[int, torch.Tensor], passes: FxPipeline) -> GraphModule:
+    """A copy of `gm`, a functional graph, that holds the inputs `weights`, by number, and what `passes` compute from them beforehand."""
     frozen = with_constants(gm, weights)
-    changed = {
-        "constants folded": fold_constants(frozen),
-        "folded into convolutions": fold_into_convolutions(frozen),
-        "weights of convolutions laid out": lay_out_convolution_weights(frozen),
-    }
-    for what, number in changed.items():
-        count("freezing", what, number)
+    first = len(passes.runs)
+    passes.run("frozen", frozen)
+    for run in passes.runs[first:]:
+        count("freezing", _COUNTED[run.name], run.changes)
     frozen.delete_all_unused_submodules()
     frozen.recompile()
     return frozen
@@ -49,9 +52,17 @@ class Frozen:
     its weights as inputs again. Which tensors the weights are is looked at, not what they contain.
     """
 
-    def __init__(self, gm: GraphModule, example_inputs: Sequence[Any], numbers: Sequence[int], compile_: Compiler):
+    def __init__(
+        self,
+        gm: GraphModule,
+        example_inputs: Sequence[Any],
+        numbers: Sequence[int],
+        compile_: Compiler,
+        passes: FxPipeline,
+    ):
         boxed(self)
         self.gm, self.example_inputs, self.numbers, self.compile = gm, list(example_inputs), numbers, compile_
+        self.passes = passes
         self.last: tuple[list[torch.Tensor], Boxed] | None = None
         self.known: list[tuple[list[torch.Tensor], Boxed]] = []
         self.plain: Boxed | None = None
@@ -84,7 +95,7 @@ class Frozen:
                     self.plain = self.compile(self.gm, self.example_inputs).call
                 return self.plain
             inputs = [x for n, x in enumerate(self.example_inputs) if n not in set(self.numbers)]
-            call = self.compile(freeze(self.gm, dict(zip(self.numbers, weights))), inputs).call
+            call = self.compile(freeze(self.gm, dict(zip(self.numbers, weights)), self.passes), inputs).call
             self.last = weights, call
             self.known.append(self.last)
             return call
@@ -95,8 +106,11 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a is b or (a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride())
 
 
-def freezing(name: str, weights: WeightInputs, compile_: Compiler, *, is_inference: bool) -> Compiler:
-    """`compile_` for a graph called `name`, which freezes it when it is first called; as it is, after a warning, for one with gradients."""
+def freezing(
+    name: str, weights: WeightInputs, compile_: Compiler, passes: FxPipeline, *, is_inference: bool
+) -> Compiler:
+    """`compile_` for a graph called `name`, which freezes it by `passes` when it is first called; as it is, after a warning, for one with
+    gradients."""
     if not is_inference:
         _not_frozen(name, "it computes gradients: call it under torch.no_grad()")
         return compile_
@@ -104,7 +118,7 @@ def freezing(name: str, weights: WeightInputs, compile_: Compiler, *, is_inferen
     def compile_frozen(gm: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         numbers = frozen_inputs(gm.graph, weights)
         if numbers:
-            return CompiledGraph(Frozen(gm, example_inputs, numbers, compile_))
+            return CompiledGraph(Frozen(gm, example_inputs, numbers, compile_, passes))
         if weights.numbers:
             _not_frozen(
                 name,

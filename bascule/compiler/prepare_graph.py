@@ -1,9 +1,8 @@
-"""A graph of AOTAutograd's on its way to the compiler: the user's passes, checks of indices, the log."""
+"""A graph of AOTAutograd's on its way to the compiler: the user's passes, ours that add checks, the log."""
 
 from torch.fx import GraphModule
 
-from bascule.frontend.runtime_checks.index_checks import check_indices
-from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
+from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 
 from ..options import JOINT, POST_GRAD, Options
 from ..reporting.logs import trace_compiled
@@ -11,7 +10,14 @@ from .custom_passes import apply, made_functional
 
 
 def prepared(
-    gm: GraphModule, options: Options, name: str, *, is_backward: bool, is_inference: bool, joint: bool
+    gm: GraphModule,
+    options: Options,
+    name: str,
+    passes: FxPipeline,
+    *,
+    is_backward: bool,
+    is_inference: bool,
+    joint: bool,
 ) -> GraphModule:
     """`gm`, or the graph that a pass of the user's has made of it, functional and with its checks.
 
@@ -21,10 +27,7 @@ def prepared(
         apply(gm, options, JOINT)
     if apply(gm, options, POST_GRAD, is_inference=is_inference):
         gm = made_functional(gm)
-    # The forward has checked the indices of a backward.
-    if not is_backward:
-        check_indexed_sizes(gm)
-    if options.checks_indices and not is_backward:
-        check_indices(gm)
+    if not is_backward:  # the forward has checked its indices
+        passes.run("checks", gm)
     trace_compiled(name, gm)
     return gm

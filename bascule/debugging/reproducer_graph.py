@@ -27,7 +27,7 @@ SAVED_INPUTS = """
 def example_inputs():
     return [saved.get(number, value) for number, value in enumerate(inputs_of())]
 """
-UNWRITTEN = ("on_error", "cache", "freezing")
+UNWRITTEN = ("on_error", "cache", "freezing", "print_fx_passes")
 
 RUN = """
 

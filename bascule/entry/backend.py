@@ -10,14 +10,15 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.aot.compile_autograd import compile_with_autograd, needs_gradients
-from bascule.frontend.fx_passes.seed_bodies import seed_bodies
+from bascule.frontend.aot.compile_autograd import compile_with_autograd
+from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 
 from ..aliasing.untracked_writes import run_as_eager
 from ..compat.graphs.aot_autograd import config as functorch_config
 from ..compiled.compiled_graph import NotSerializable
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.custom_passes import apply, partition
+from ..compiler.fx_passes import fx_pipeline, told_of_passes
 from ..compiler.gc_pause import collections_paused
 from ..cudagraphs.cudagraphify import Replays
 from ..errors import UserError
@@ -69,11 +70,11 @@ def compile_dynamo_graph(
             apply(gm, checked, PRE_GRAD)
         if run_as_eager(gm, example_inputs, checked, name, on_record):
             return gm.forward
-        if checked.random == "philox" and needs_gradients(example_inputs):
-            seed_bodies(gm)
+        passes = fx_pipeline(name, checked, captured=True)
+        on_record = told_of_passes(on_record, passes, name)
         reason = _untraced(checked)
         if reason is None:
-            return _compile_or_load(name, gm, example_inputs, checked, on_record)
+            return _compile_or_load(name, gm, example_inputs, checked, on_record, passes)
         counted("traces", f"bypass: {reason}")
 
         from bascule.frontend.freezing.weight_inputs import weight_inputs
@@ -82,10 +83,12 @@ def compile_dynamo_graph(
 
         replays = Replays.of(gm, checked)
         weights = weight_inputs(gm) if checked.freezing else None
-        compiler = partial(compile_autograd_graph, name, checked, on_record, replays=replays, weights=weights)
-        return compile_with_autograd(
-            gm, example_inputs, compiler, _decompositions(), partition(checked), leaning=checked.internals
+        compiler = partial(
+            compile_autograd_graph, name, checked, on_record, replays=replays, weights=weights, passes=passes
         )
+        cut = partition(checked, passes)
+        how = {"passes": passes, "leaning": checked.internals}
+        return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), cut, **how)
 
 
 def _untraced(options: Options) -> str | None:
@@ -114,6 +117,7 @@ def _compile_or_load(
     example_inputs: Sequence[Any],
     options: Options,
     on_record: Callable[[Record], None] | None,
+    passes: FxPipeline,
 ) -> Callable[..., Any]:
     """Looks the trace of `gm` up on disk, and keeps it there if it had to be traced."""
     from ..cache.trace_cache import Traces
@@ -124,16 +128,17 @@ def _compile_or_load(
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledFxGraph:
         from ..compiler.autograd_graph import compile_autograd_graph
 
-        graph = compile_autograd_graph(name, options, on_record, gm, example_inputs, replays=replays, **direction)
+        graph = compile_autograd_graph(
+            name, options, on_record, gm, example_inputs, replays=replays, passes=passes, **direction
+        )
         try:
             return CompiledFxGraph(graph, graph.entry())
         except NotSerializable as reason:
             traces.refuse(str(reason))
             return CompiledFxGraph(graph)
 
-    return compile_with_autograd(
-        gm, example_inputs, compiler, {}, partition(options), traces, leaning=options.internals
-    )
+    cut, how = partition(options, passes), {"passes": passes, "leaning": options.internals}
+    return compile_with_autograd(gm, example_inputs, compiler, {}, cut, traces, **how)
 
 
 def _decompositions() -> dict[Any, Callable]:

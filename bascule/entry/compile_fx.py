@@ -19,6 +19,7 @@ from ..compiled.eager import operator_by_operator
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.autograd_graph import compile_autograd_graph
 from ..compiler.custom_passes import apply, partition
+from ..compiler.fx_passes import fx_pipeline
 from ..cudagraphs.cudagraphify import ForwardDevice, Replays
 from ..errors import UserError
 from ..options import POST_GRAD, PRE_GRAD, inductors_passes, make_options, options_for
@@ -138,17 +139,14 @@ def compile_fx(
         own = inner_compile is compile_fx_inner
         replays = Replays.of(model, options)
         weights = weight_inputs(model) if options.freezing else None
-        direction = partial(compile_autograd_graph, name, options, None, replays=replays, weights=weights)
-        compiler = direction if own else inner_compile
-        return compile_with_autograd(
-            model,
-            example_inputs,
-            compiler,
-            table,
-            partition(options),
-            ignore_shape_env=ignore_shape_env,
-            leaning=options.internals,
+        passes = fx_pipeline(name, options)
+        direction = partial(
+            compile_autograd_graph, name, options, None, replays=replays, weights=weights, passes=passes
         )
+        compiler = direction if own else inner_compile
+        cut = partition(options, passes)
+        how = {"ignore_shape_env": ignore_shape_env, "passes": passes, "leaning": options.internals}
+        return compile_with_autograd(model, example_inputs, compiler, table, cut, **how)
 
 
 def memory_efficient_fusion(
@@ -164,8 +162,10 @@ def memory_efficient_fusion(
         pipeline_for(checked)
         if not callable(function):
             raise UserError(f"takes a function or a module, got {function!r}", location="memory_efficient_fusion")
-        compiler = partial(compile_autograd_graph, f"fx{next(_numbers)}", checked, None, replays=Replays(checked))
-        return compile_eagerly(function, compiler, decomposition_table())
+        name = f"fx{next(_numbers)}"
+        passes = fx_pipeline(name, checked)
+        compiler = partial(compile_autograd_graph, name, checked, None, replays=Replays(checked), passes=passes)
+        return compile_eagerly(function, compiler, decomposition_table(), passes)
 
 
 def _check_graph(gm: Any) -> None:

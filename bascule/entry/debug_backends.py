@@ -27,6 +27,7 @@ from bascule.runtime.boxed import Boxed, boxed
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import in_sequence, operator_by_operator
 from ..compiler.autograd_graph import compile_autograd_graph, direction_of
+from ..compiler.fx_passes import fx_pipeline
 from ..compiler.whole_or_split import whole_or_split
 from ..debugging.accuracy import disagreements
 from ..debugging.checked_interpreter import CheckedInterpreter
@@ -56,12 +57,12 @@ def bascule_nop(
 ) -> Callable[..., Any]:
     """The graphs that AOTAutograd makes with our decompositions, their operators called one by one."""
     with raised_as_is():
-        make_options(mode, options)
+        passes = fx_pipeline(f"graph{next(_numbers)}", make_options(mode, options))
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **directions: bool) -> Any:
         return operator_by_operator(gm)
 
-    return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
+    return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), passes=passes)
 
 
 def bascule_debug(
@@ -141,12 +142,15 @@ def _with_stage(
         if stage not in stages:
             raise UserError(f"has no value '{stage}'", location="option 'stage'", hint=f"known: {', '.join(stages)}")
         checked, name = make_options(mode, given), f"graph{next(_numbers)}"
+        passes = fx_pipeline(name, checked)
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
             run = _looked_at(f"{name}_{direction_of(**directions)}", stage, checked, gm, inputs, look)
-            return compile_autograd_graph(name, checked, None, gm, inputs, **directions) if compiled else run
+            if not compiled:
+                return run
+            return compile_autograd_graph(name, checked, None, gm, inputs, passes=passes, **directions)
 
-        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), passes=passes)
 
 
 def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], look: Look) -> Boxed:
@@ -228,11 +232,12 @@ def bascule_dump(
         if not isinstance(data, bool):
             raise UserError(f"takes bool, got {data!r}", location="option 'data'")
         checked, name = make_options(mode, given), f"graph{next(_numbers)}"
+        passes = fx_pipeline(name, checked)
         written(directory / f"{name}_captured.py", gm.print_readable(print_output=False))
 
         def split(joint: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
             written(directory / f"{name}_joint.py", joint.print_readable(print_output=False))
-            return min_cut(joint, inputs, **kwargs)
+            return min_cut(joint, inputs, passes=passes, **kwargs)
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
             direction = direction_of(**directions)
@@ -240,10 +245,10 @@ def bascule_dump(
             write_graph(path, gm, direction, checked)
             print(f"bascule_dump: {path}")
             again = partial(write_graph, path, copy_of(gm), direction, checked, data=data)
-            compiled = compile_autograd_graph(name, checked, None, gm, inputs, **directions)
+            compiled = compile_autograd_graph(name, checked, None, gm, inputs, passes=passes, **directions)
             return _told_inputs(compiled.call, again) if data or deciding_inputs(gm) else compiled
 
-        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), split)
+        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), split, passes=passes)
 
 
 def _told_inputs(compiled: Boxed, tell: Callable[[list[Any]], None]) -> Boxed:

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from bascule.frontend.fx_pipeline.pipeline import FxRun
+
 from ..compat.graphs.dynamo import reset
 from ..compat.tensors.pytree import tree_leaves
 from ..errors import UserError
@@ -37,6 +39,9 @@ class GraphExplanation:
     cuts: tuple[str, ...]  # operators that run between its parts, which follow it: operator, reason, the user's line
     seconds: dict[str, float]  # stage or pass -> time
     wrapper: str | None  # the Python module that runs the graph
+    fx_passes: tuple[
+        FxRun, ...
+    ] = ()  # that ran for it; of the captured and the joint graph, for the first of the graphs that came of it
 
     @property
     def loaded(self) -> bool:
@@ -63,6 +68,7 @@ class GraphExplanation:
             cuts=tuple(map(str, record.cuts)),
             seconds=dict(record.seconds),
             wrapper=record.wrapper,
+            fx_passes=tuple(record.fx_runs),
         )
 
     def __str__(self) -> str:
@@ -101,6 +107,12 @@ class GraphExplanation:
             lines.append(f"  {_plural(len(self.remarks), 'remark')}")
             said = Counter(self.remarks)  # layers that are alike say the same
             lines += [f"    {remark}{_times(n)}" for remark, n in said.items()]
+        if self.fx_passes:
+            changing = [run for run in self.fx_passes if run.changes]
+            spent = 1e3 * sum(run.seconds for run in self.fx_passes)
+            what = f"{_plural(len(self.fx_passes), 'FX pass', 'FX passes')} in {spent:.1f} ms"
+            lines.append(f"  {what}, of which {len(changing) or 'none'} changed the graph")
+            lines += [f"    {run}" for run in changing]
         stages = [f"{stage} {1e3 * t:.0f} ms" for stage, t in self.seconds.items() if t >= 5e-4]
         short = len(self.seconds) - len(stages)
         lines.append("  time: " + ", ".join([*stages, *([f"{short} others under 1 ms"] if short else [])]))

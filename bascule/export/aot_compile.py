@@ -12,8 +12,6 @@ from torch.export import ExportedProgram
 from bascule.export.effect_tokens import unlift_tokens
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.fx.custom_operators import custom_operators
-from bascule.frontend.runtime_checks.index_checks import check_indices
-from bascule.frontend.runtime_checks.indexed_sizes import check_indexed_sizes
 from bascule.frontend.torch_patches.higher_order_effects import body_effects
 from bascule.runtime.kernels.processor import instruction_sets
 from bascule.runtime.memory.tensor_serialization import bytes_of, told_of
@@ -23,6 +21,7 @@ from bascule.runtime.packages.exported_program import FORMAT
 from ..aliasing.storage_offset_guard import places_of, traced_place
 from ..aliasing.untracked_writes import unfollowed
 from ..compat.tensors.pytree import treespec_dumps
+from ..compiler.fx_passes import fx_pipeline
 from ..dialect.interrupts import pass_on
 from ..errors import UserError
 from ..options import PARTITIONER, PASSES, Options, make_options
@@ -55,12 +54,10 @@ def aot_compile(
     exported, program = program, _decomposed(program)
     tensors = {**program.state_dict, **program.constants}
     interface = interface_of(program)
-    gm, frozen = (
-        frozen_weights(program.graph_module, interface, tensors) if checked.freezing else (program.graph_module, [])
-    )
-    check_indexed_sizes(gm)
-    if checked.checks_indices:
-        check_indices(gm)
+    passes, gm, frozen = fx_pipeline("program", checked), program.graph_module, list[str]()
+    if checked.freezing:
+        gm, frozen = frozen_weights(gm, interface, tensors, passes)
+    passes.run("checks", gm)
     placeholders = gm.graph.find_nodes(op="placeholder")
     for number in places_of(gm.graph, exported=True):
         interface.inputs[number]["begins"] = traced_place(placeholders[number])

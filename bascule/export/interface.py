@@ -9,6 +9,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from bascule.frontend.freezing.weight_inputs import WeightInputs, frozen_inputs
+from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.runtime.memory.tensor_serialization import told_of
 
 from ..compiler.freezing import freeze
@@ -50,14 +51,15 @@ def interface_of(program: ExportedProgram) -> Interface:
 
 
 def frozen_weights(
-    gm: torch.fx.GraphModule, interface: Interface, tensors: Mapping[str, Any]
+    gm: torch.fx.GraphModule, interface: Interface, tensors: Mapping[str, Any], passes: FxPipeline
 ) -> tuple[torch.fx.GraphModule, list[str]]:
-    """`gm` with the weights that it does not write as constants, which are no inputs of `interface` any more, and their names."""
+    """`gm` with the weights that it does not write as constants, which are no inputs of `interface` any more, after `passes` over it; and their
+    names."""
     written = {told["weight"] for told in interface.outputs if "weight" in told}
     constant = {number: name for number, name in interface.weights.items() if name not in written}
     numbers = frozen_inputs(gm.graph, WeightInputs(len(interface.inputs), frozenset(constant)))
     frozen = {number: constant[number] for number in numbers}
-    gm = freeze(gm, {number: tensors[name] for number, name in frozen.items()})
+    gm = freeze(gm, {number: tensors[name] for number, name in frozen.items()}, passes)
     interface.inputs = [told for number, told in enumerate(interface.inputs) if number not in frozen]
     interface.values = [value for number, value in enumerate(interface.values) if number not in frozen]
     return gm, list(frozen.values())

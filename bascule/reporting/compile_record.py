@@ -8,6 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from bascule.frontend.fx_pipeline.pipeline import FxRun
+
 from ..options import Options
 from . import logs
 from .dump_files import written
@@ -34,6 +36,9 @@ class Record:
     options: Options
     nodes: int  # of the FX graph
     seconds: dict[str, float] = field(default_factory=dict)  # stage or pass -> time
+    fx_runs: list[FxRun] = field(
+        default_factory=list
+    )  # the FX passes that ran for it, also those over the graphs that it was made of
     running: str = ""  # the stage or pass at work: after a failure, the one that failed
     module: "ir.Module | None" = None  # as the last stage left it
     summary: Summary | None = None  # of the program

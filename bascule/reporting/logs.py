@@ -61,7 +61,12 @@ def trace_captured(name: str, gm: GraphModule) -> None:
 def trace_compiled(name: str, gm: GraphModule) -> None:
     """Logs `gm`, a graph of ATen operators that is compiled, as the user's passes left it."""
     _post_grad.debug("%s", _code(f"AFTER POST GRAD {name}", gm))
-    trace_structured("inductor_post_grad_graph", payload_fn=partial(gm.print_readable, print_output=False, **_SHOWN))
+    trace_structured("inductor_post_grad_graph", payload_fn=partial(readable, gm))
+
+
+def readable(gm: GraphModule) -> str:
+    """The code of `gm`, with sizes, strides and devices."""
+    return gm.print_readable(print_output=False, **_SHOWN)
 
 
 def _code(title: str, gm: GraphModule) -> object:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from typing import Any
 
 from .. import passes
@@ -47,6 +48,8 @@ looking inside
   --mlir-disable-threading      run MLIR's own passes on one thread
   --remarks                     what passes decided against, and why
   --version"""
+
+PASS_LISTS = "bascule.pass_lists"  # the entry points of functions without arguments that give lines: a title and passes
 
 FLAGS = {
     *("split-input-file", "verify-diagnostics", "verify-roundtrip", "allow-unregistered-dialect"),
@@ -196,7 +199,7 @@ def _alike(name: str) -> str:
 
 
 def pass_list() -> Iterator[str]:
-    """Lines: each pass with its options, and the first sentence of what it does."""
+    """Lines: each pass with its options, and the first sentence of what it does; then the lists of passes of other kinds."""
     for name in passes.names():
         try:
             cls = passes.find(name)
@@ -208,6 +211,9 @@ def pass_list() -> Iterator[str]:
             yield f"  --{name}={options}" if options else f"  --{name}"
             sentence = re.split(r"(?<=\.)\s|\n\s*\n", inspect.cleandoc(cls.__doc__ or ""))[0]
             yield textwrap.fill(sentence, 120, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    for entry in entry_points(group=PASS_LISTS):
+        yield ""
+        yield from entry.load()()
 
 
 def _spelled(value: Any) -> str:

@@ -17,8 +17,7 @@ from ..aot_runtime.python_random import with_drawn_numbers
 from ..fx.boxed import Boxed
 from ..fx.graph_ends import inputs_of, outputs_of
 from ..fx.trace_context import TracingContext, context_at_hand, context_for, hint, tracing
-from ..fx_passes.attention_masks import simplify_masks
-from ..fx_passes.pad_mm import pad_products
+from ..fx_pipeline.pipeline import FxPipeline
 from ..partitioner.min_cut import min_cut
 from .trace_lookup import Lookup, in_turn
 
@@ -40,20 +39,26 @@ def compile_with_autograd(
     example_inputs: Sequence[Any],
     compiler: GraphCompiler,
     decompositions: dict[Any, Callable],
-    partition: Callable[..., Any] = min_cut,
+    partition: Callable[..., Any] | None = None,
     lookup: Lookup | None = None,
     ignore_shape_env: bool = False,
     leaning: Internals | None = None,
+    passes: FxPipeline | None = None,
 ) -> Callable[..., Any]:
     """`gm` as Dynamo made it, compiled, with autograd through it.
 
-    A graph that needs gradients is traced jointly with its backward and split by `partition`; the min-cut partitioner saves
-    what is cheap to save and recomputes what is cheap to recompute. In a graph that does not, mutations of inputs stay
+    A graph that needs gradients is traced jointly with its backward and split by `partition`, else by the min-cut partitioner, which saves
+    what is cheap to save and recomputes what is cheap to recompute. `passes` run over `gm`, over the joint graph before the min-cut
+    partitioner, and over an inference graph. In a graph that does not, mutations of inputs stay
     in the graph (`aten.copy_`). With `ignore_shape_env` inputs that are no fake tensors keep their sizes, in whatever trace this is called. With
     `lookup`, what an equal graph became is loaded, or kept; it gives the decompositions then, and `compiler` returns what
     `frontend/aot/autograd_cache.py` takes. `leaning`: the parts that lean on PyTorch's internals; None: those of this version.
     """
     leaning = internals() if leaning is None else leaning
+    passes = passes or FxPipeline()
+    partition = partition or partial(min_cut, passes=passes)
+    if isinstance(gm, torch.fx.GraphModule):
+        passes.run("dynamo", gm, *(["gradients"] if needs_gradients(example_inputs) else []))
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
         again = partial(
             compile_with_autograd,
@@ -63,12 +68,11 @@ def compile_with_autograd(
             lookup=lookup,
             ignore_shape_env=ignore_shape_env,
             leaning=leaning,
+            passes=passes,
         )
         return flatten_graph_inputs(gm, example_inputs, again)
 
     given = with_drawn_numbers(gm)
-    if isinstance(gm, torch.fx.GraphModule):
-        simplify_masks(gm)
     context = context_for(example_inputs)
     forward = partial(compiler, is_backward=False, is_inference=False)
     # By which DDP's optimizer knows that the first call can be with fake tensors.
@@ -79,7 +83,7 @@ def compile_with_autograd(
             example_inputs,
             fw_compiler=forward if lookup is None else _serializable(forward),
             bw_compiler=_backward_compiler(compiler),
-            inference_compiler=_inference_compiler(compiler, context),
+            inference_compiler=_inference_compiler(compiler, context, passes),
             partition_fn=partition,
             decompositions=decompositions,
             keep_inference_input_mutations=True,
@@ -124,13 +128,15 @@ def _patched(leaning: Internals) -> AbstractContextManager[None]:
     return trace_patches()
 
 
-def _inference_compiler(compiler: GraphCompiler, context: TracingContext) -> Callable[..., Callable]:
-    """`compiler` for a graph that needs no gradients, which `made` is told of."""
+def _inference_compiler(
+    compiler: GraphCompiler, context: TracingContext, passes: FxPipeline
+) -> Callable[..., Callable]:
+    """`compiler` for a graph that needs no gradients, after its `passes`; `made` is told of it."""
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         if functorch_config.functionalize_rng_ops:  # the state of the generator is among them twice
             example_inputs = example_inputs[: len(inputs_of(gm.graph))]
-        pad_products(gm.graph)
+        passes.run("inference", gm)
         compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
         made(context.fw_metadata, compiled)
         return compiled
@@ -156,9 +162,13 @@ def needs_gradients(example_inputs: Sequence[Any]) -> bool:
 
 
 def compile_eagerly(
-    function: Callable[..., Any] | torch.nn.Module, compiler: GraphCompiler, decompositions: dict[Any, Callable]
+    function: Callable[..., Any] | torch.nn.Module,
+    compiler: GraphCompiler,
+    decompositions: dict[Any, Callable],
+    passes: FxPipeline,
 ) -> Callable[..., Any]:
-    """`function` traced by AOTAutograd alone, without Dynamo, at its first call and for inputs like those of it."""
+    """`function` traced by AOTAutograd alone, without Dynamo, at its first call and for inputs like those of it; `passes` run over its joint
+    graph."""
     aot = aot_module if isinstance(function, torch.nn.Module) else aot_function
     with functorch_config.patch(unlift_effect_tokens=True):
         return aot(
@@ -166,7 +176,7 @@ def compile_eagerly(
             fw_compiler=partial(compiler, is_backward=False, is_inference=False),
             bw_compiler=partial(compiler, is_backward=True, is_inference=False),
             inference_compiler=partial(compiler, is_backward=False, is_inference=True),
-            partition_fn=min_cut,
+            partition_fn=partial(min_cut, passes=passes),
             decompositions=decompositions,
         )
 

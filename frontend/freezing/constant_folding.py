@@ -17,7 +17,7 @@ _SMALL = 1 << 16  # bytes: what has no more may grow
 
 
 def fold_constants(gm: GraphModule) -> int:
-    """Replaces nodes whose arguments are all held by held tensors, with the strides they were traced with; returns how many it removed.
+    """Replaces nodes whose arguments are all held by held tensors, with the strides they were traced with. Returns how many it removed.
 
     What shares memory with an output stays, since it is the caller's; so does what is much larger than what it is made of (a kernel reads a
     broadcast weight from a cache). Operators run as eager runs them, each result rounded to its dtype.

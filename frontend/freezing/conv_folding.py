@@ -30,8 +30,9 @@ class _Affine:
 
 
 def fold_into_convolutions(gm: GraphModule) -> int:
-    """Replaces chains of `add`, `sub`, `mul` and `div` by numbers, or by held tensors of one number a channel; returns how many operators it
-    removed.
+    """Replaces chains of `add`, `sub`, `mul` and `div` by numbers, or by held tensors of one number a channel, that follow a convolution.
+
+    Returns how many operators it removed.
 
     Each is the only reader of what is before it. The new weights are computed in f64 and rounded once. Transposed convolutions, and those of
     other dtypes than f32 and f64, stay as they are.

@@ -25,15 +25,15 @@ class _Distinct(Exception):
     """An argument that is not compared."""
 
 
-def merge_equal_nodes(graph: Graph) -> None:
-    """Replaces each node by an earlier one of the same operator and arguments.
+def merge_equal_nodes(graph: Graph) -> int:
+    """Replaces each node by an earlier one of the same operator and arguments. Returns how many.
 
     Random operators, those whose results have sizes of their own, and what shares memory with an output stay. Nodes with a write to memory
     between them are not equal.
     """
     outputs = {storage_of(node) for node in graph.output_node().all_input_nodes} - {None}
     known: dict[Hashable, Node] = {}
-    writes = 0
+    writes = merged = 0
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
@@ -51,6 +51,8 @@ def merge_equal_nodes(graph: Graph) -> None:
         if first is not node:
             node.replace_all_uses_with(first)
             graph.erase_node(node)
+            merged += 1
+    return merged
 
 
 def repeats(target: OpOverload) -> bool:

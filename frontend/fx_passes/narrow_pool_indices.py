@@ -21,8 +21,10 @@ FORWARD = (aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.de
 BACKWARD = (aten.max_pool2d_with_indices_backward.default, aten.max_pool3d_with_indices_backward.default)
 
 
-def narrow_pooling_indices(graph: Graph) -> None:
-    """Lets each backward of a max pooling, of windows of static places without gaps, read indices made of numbers in the window."""
+def narrow_pooling_indices(graph: Graph) -> int:
+    """Lets each backward of a max pooling, of windows of static places without gaps, read indices made of numbers in the window. Returns how
+    many it changed."""
+    narrowed = 0
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in BACKWARD:
             continue
@@ -33,6 +35,8 @@ def narrow_pooling_indices(graph: Graph) -> None:
                 numbers = _numbers(graph, indices, windows)
             with graph.inserting_before(node):
                 node.update_arg(len(node.args) - 1, _positions(graph, indices, numbers, windows))
+            narrowed += 1
+    return narrowed
 
 
 def _is_of_pooling(indices: Any) -> bool:

@@ -29,14 +29,15 @@ BACKWARD = aten.native_batch_norm_backward.default
 STATISTICS, TRAINING = (3, 4), 7  # the operands: running mean and variance, and whether they are of no use
 
 
-def drop_copies(graph: Graph) -> None:
-    """Replaces each clone, and each cast to a wider dtype and back, of the same sizes, strides and offset by what it copies.
+def drop_copies(graph: Graph) -> int:
+    """Replaces each clone, and each cast to a wider dtype and back, of the same sizes, strides and offset by what it copies. Returns how many.
 
     Kept are copies of, or in, the memory of an input or an output of the graph: whether those share memory is for the user to see, and an input
     may be written to.
     """
     seen = {storage_of(node) for node in inputs_of(graph)}
     seen |= {storage_of(node) for node in graph.output_node().all_input_nodes} | {None}
+    dropped = 0
     for node in list(graph.nodes):
         source = _copied(node)
         if source is None or storage_of(node) in seen or storage_of(source) in seen:
@@ -44,6 +45,8 @@ def drop_copies(graph: Graph) -> None:
         if lie_alike(node.meta["val"], source.meta["val"]):
             node.replace_all_uses_with(source)
             graph.erase_node(node)
+            dropped += 1
+    return dropped
 
 
 def _copied(node: Node) -> Node | None:
@@ -69,19 +72,21 @@ def _is_cast(node: Node) -> bool:
     return node.op == "call_function" and node.target is aten._to_copy.default and set(node.kwargs) == {"dtype"}
 
 
-def drop_unused_operands(graph: Graph) -> None:
-    """Gives None for the running statistics to each backward of a batch norm in training."""
-    for node in graph.find_nodes(op="call_function", target=BACKWARD):
-        if node.args[TRAINING]:
-            for number in STATISTICS:
-                node.update_arg(number, None)
+def drop_unused_operands(graph: Graph) -> int:
+    """Gives None for the running statistics to each backward of a batch norm in training. Returns to how many."""
+    norms = [node for node in graph.find_nodes(op="call_function", target=BACKWARD) if node.args[TRAINING]]
+    for node in norms:
+        for number in STATISTICS:
+            node.update_arg(number, None)
+    return len(norms)
 
 
-def expand_repeats(graph: Graph) -> None:
+def expand_repeats(graph: Graph) -> int:
     """Makes each `cat` of one tensor with itself views and a clone, which the partitioner computes again in the backward; a `cat` it saves.
 
-    So is the table of a rotary embedding made. Of static, contiguous tensors.
+    So is the table of a rotary embedding made. Of static, contiguous tensors. Returns how many it replaced.
     """
+    expanded = 0
     for node in graph.find_nodes(op="call_function", target=aten.cat.default):
         parts, value = node.args[0], node.meta["val"]
         part = parts[0].meta["val"]
@@ -103,6 +108,8 @@ def expand_repeats(graph: Graph) -> None:
         last.meta["val"] = value  # views of the result share its memory
         node.replace_all_uses_with(last)
         graph.erase_node(node)
+        expanded += 1
+    return expanded
 
 
 def _is_plain(value: torch.Tensor) -> bool:

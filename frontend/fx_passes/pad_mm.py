@@ -25,15 +25,18 @@ WORK = 1 << 32  # multiplications from which padding pays
 PRODUCTS = (aten.mm.default, aten.addmm.default)
 
 
-def pad_products(graph: Graph, devices: Sequence[str] = ("cuda",)) -> None:
+def pad_products(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
     """Pads the operands of each large `aten.mm` or `aten.addmm` of a row, of static sizes on `devices`, whose rows are not aligned, if that
-    is faster. Every other node stays as it is."""
+    is faster. Every other node stays as it is. Returns how many it padded."""
     padded: dict[tuple[Node, tuple[int, ...]], Node] = {}
+    products = 0
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in PRODUCTS:
             widths = _widths(node, devices)
             if any(widths):
                 _pad(graph, node, widths, padded)
+                products += 1
+    return products
 
 
 def _widths(node: Node, devices: Sequence[str]) -> Widths:

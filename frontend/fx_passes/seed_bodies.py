@@ -49,35 +49,39 @@ OPERATORS = {
 }
 
 
-def seed_bodies(gm: GraphModule) -> None:
-    """Gives the graphs that `gm`, as Dynamo made it, calls by `OPERATORS` seeds, where they draw numbers."""
+def seed_bodies(gm: GraphModule) -> int:
+    """Gives the graphs that `gm`, as Dynamo made it, calls by `OPERATORS` seeds, where they draw numbers. Returns how many such operators it
+    changed."""
     nodes = [node for node in _modules_nodes(gm) if node.target in OPERATORS]
     if not nodes:
-        return
+        return 0
     register_fake()
     # Dynamo captures under another mode than it hands a graph over with.
     modes = (
         x.fake_mode for x in tree_leaves(_values([node.all_input_nodes for node in nodes])) if isinstance(x, FakeTensor)
     )
-    if (mode := next(modes, None)) is not None:
-        _seed_in(gm, mode)
+    mode = next(modes, None)
+    return 0 if mode is None else _seed_in(gm, mode)
 
 
 def _modules_nodes(gm: GraphModule) -> Iterator[Node]:
     return (node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes)
 
 
-def _seed_in(gm: GraphModule, mode: FakeTensorMode) -> None:
+def _seed_in(gm: GraphModule, mode: FakeTensorMode) -> int:
     """The innermost first: its seeds are numbers that the graph around it draws."""
+    seeded = 0
     for name in dict.fromkeys(str(node.target) for node in gm.graph.find_nodes(op="get_attr")):
         if isinstance(body := getattr(gm, name, None), GraphModule):
-            _seed_in(body, mode)
+            seeded += _seed_in(body, mode)
     for node in [node for node in gm.graph.nodes if node.target in OPERATORS]:
         where = OPERATORS[node.target]
         names = [str(node.args[number].target) for number in where.graphs]
         if any(_draws(getattr(gm, name), mode) for name in names):
             _seed(gm, node, where, names, mode)
+            seeded += 1
     gm.recompile()
+    return seeded
 
 
 def _seed(gm: GraphModule, node: Node, where: Seeded, names: Sequence[str], mode: FakeTensorMode) -> None:

@@ -17,18 +17,7 @@ from torch.fx import GraphModule
 from bascule.compat.graphs.aot_autograd import config as functorch_config
 from bascule.compat.graphs.partitioners import OrderedSet, partitioners
 
-from ..fx_passes.batch_norm import open_batch_norms
-from ..fx_passes.conv_bias import peel_biases
-from ..fx_passes.cse import merge_equal_nodes
-from ..fx_passes.narrow_pool_indices import narrow_pooling_indices
-from ..fx_passes.normalize_joint import drop_copies, drop_unused_operands, expand_repeats
-from ..fx_passes.pad_mm import pad_products
-from ..fx_passes.seed_dropout import seed_dropouts
-from ..torch_patches.custom_op_gradients import mark_operators
-from ..torch_patches.higher_order_effects import keep_in_forward
-from .recompute_activation_masks import recompute_masks
-from .save_calls import save_seen_calls
-from .save_extrema import save_extremes
+from ..fx_pipeline.pipeline import FxPipeline
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -72,33 +61,15 @@ def min_cut(
     joint: GraphModule,
     inputs: Any,
     *,
-    seeded: bool = True,
+    passes: FxPipeline | None = None,
     split: Callable[..., tuple[GraphModule, GraphModule]] = partitioners.min_cut_rematerialization_partition,
     **kwargs: Any,
 ) -> tuple[GraphModule, GraphModule]:
-    """A joint graph split into forward and backward by the min-cut partitioner, or `split`, after `merge_equal_nodes` in place of its own
-    pass.
+    """A joint graph split into forward and backward by the min-cut partitioner, or `split`, after the `passes` of the stage "joint".
 
-    Copies of what nobody else sees go, batch norms are taken apart, products are padded, indices of poolings narrowed, biases of convolutions
-    added apart and masks of activations after normalizations made from what was normalized before, those of dropouts from seeds (if
-    `seeded`), so that what is saved is what both sides read. What a gradient looks for an extreme in is saved, and what calls give that
-    others see.
+    These have what is saved be what both sides read, and stand in place of the partitioner's own CSE.
     """
-    keep_in_forward(joint.graph)
-    drop_copies(joint.graph)
-    drop_unused_operands(joint.graph)
-    expand_repeats(joint.graph)
-    open_batch_norms(joint.graph)
-    merge_equal_nodes(joint.graph)
-    pad_products(joint.graph)
-    narrow_pooling_indices(joint.graph)
-    peel_biases(joint.graph)
-    recompute_masks(joint.graph)
-    save_extremes(joint.graph)
-    save_seen_calls(joint.graph)
-    if seeded:
-        seed_dropouts(joint.graph)
-    mark_operators(joint.graph)
+    (passes or FxPipeline()).run("joint", joint)
     with functorch_config.patch(cse=False), _composites_fused():
         return split(joint, inputs, **kwargs)
 

@@ -14,7 +14,7 @@ from ..fx_passes.seed_dropout import CHECKPOINTED
 
 
 def save_seen_calls(graph: Graph) -> int:
-    """Has a partitioner save what operators of a joint graph that others see (`frontend/fx/operator_effects.py`) give; returns how many.
+    """Has a partitioner save what operators of a joint graph that others see (`frontend/fx/operator_effects.py`) give. Returns how many.
 
     Those in a region that the user checkpointed are computed again, as in eager; so are all with a memory budget of 0, which asks
     for that everywhere.

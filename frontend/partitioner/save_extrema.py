@@ -25,7 +25,7 @@ THROUGH = (
 
 
 def save_extremes(graph: Graph) -> int:
-    """Marks what is compared with its own extreme, and the extreme, as to be saved, in a joint graph before it is split; returns how many
+    """Marks what is compared with its own extreme, and the extreme, as to be saved, in a joint graph before it is split. Returns how many
     comparisons it found. What a checkpointed region computes again stays so: the extreme is then found again, too."""
     found = 0
     for node in graph.find_nodes(op="call_function", target=aten.eq.Tensor):

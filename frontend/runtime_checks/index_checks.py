@@ -32,18 +32,19 @@ class Range:
     wraps: bool
 
 
-def check_indices(gm: GraphModule) -> None:
+def check_indices(gm: GraphModule) -> int:
     """Adds the checks of `value_checks.py` and of indices to the graph of `gm`, of functional ATen operators, where operators on a CPU may need
     them.
 
     In the bodies of conditionals and loops, too. Where a check fails, an exception of the type that eager raises, or of one under it, names the
     user's operator, the index and the size. Indices of which the range is plain to see are not checked.
+    Returns how many checks it added.
     """
-    graph, done = gm.graph, set[Any]()
+    graph, done, added = gm.graph, set[Any](), 0
     for node in [*graph.nodes]:
         if node.target in _LOOPS:
             for body in _bodies(node):
-                check_indices(body)
+                added += check_indices(body)
         if node.op != "call_function" or not computes_on_cpu(node):
             continue
         for wanted in ranges(node):
@@ -54,6 +55,7 @@ def check_indices(gm: GraphModule) -> None:
     if done:
         complete_values(graph)
         gm.recompile()
+    return added + len(done)
 
 
 # Operators that run graphs, as they are called.

@@ -14,8 +14,9 @@ from .index_checks import Range, ranges, size_node, size_of, where_of
 from .value_checks import operator_of, value_of
 
 
-def check_indexed_sizes(gm: GraphModule) -> None:
-    """Adds the checks to the graph of `gm`, of functional ATen operators. Where one fails, `IndexOutOfRangeError` names the user's operator."""
+def check_indexed_sizes(gm: GraphModule) -> int:
+    """Adds checks that dimensions which are indexed have elements to the graph of `gm`, of functional ATen operators. Where one fails,
+    `IndexOutOfRangeError` names the user's operator. Returns how many it added."""
     graph, done = gm.graph, set[Range]()
     for node in [*graph.nodes]:
         for wanted in ranges(node) if node.op == "call_function" else ():
@@ -31,6 +32,7 @@ def check_indexed_sizes(gm: GraphModule) -> None:
     if done:
         complete_values(graph)
         gm.recompile()
+    return len(done)
 
 
 def _may_be_empty(wanted: Range) -> bool:

@@ -188,13 +188,16 @@ def _fake_gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Seque
     ]
 
 
-def mark_operators(graph: Graph) -> None:
-    """Notes on each custom operator of a joint graph whose gradient looks at data that it may do so itself."""
+def mark_operators(graph: Graph) -> int:
+    """Notes on each custom operator of a joint graph whose gradient looks at data that it may do so itself. Returns on how many."""
     gradients = graph.find_nodes(op="call_function", target=torch.ops.bascule.gradient_of.default)
     named = {_read(node.args[1])["operator"] for node in gradients}
+    noted = 0
     for node in graph.nodes if named else ():
         if isinstance(node.target, OpOverload) and node.target._schema.name in named:
             node.meta[LOOKS] = True
+            noted += 1
+    return noted
 
 
 @cache

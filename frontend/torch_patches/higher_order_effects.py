@@ -39,11 +39,15 @@ _within = ContextVar("_within", default=False)
 _theirs: dict[Any, Callable[..., Any]] = {}
 
 
-def keep_in_forward(graph: Graph) -> None:
-    """Notes for the partitioner of the joint `graph` that what has effects in graphs that it calls runs where the program has it."""
+def keep_in_forward(graph: Graph) -> int:
+    """Notes for the partitioner of the joint `graph` that what has effects in graphs that it calls runs where the program has it. Returns for
+    how many operators."""
+    noted = 0
     for node in graph.nodes:
         if isinstance(node.target, HigherOrderOperator) and has_effects(node) and node.meta.get(TAG) != BACKWARD:
             node.meta[TAG] = FORWARD
+            noted += 1
+    return noted
 
 
 def _kept(node: Node, impure_random: bool = True) -> bool:

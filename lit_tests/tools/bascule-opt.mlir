@@ -30,6 +30,12 @@ func.func @fold() -> i32 {
 // RUN: bascule-opt --list-passes | filecheck %s --check-prefix=LIST
 // LIST: --form-kernels
 // LIST: --torch-to-bascule
+// LIST: passes over FX graphs
+// LIST: drop-copies (joint)
+// LIST: pad-products (joint, inference)
+// LIST: with: tensors on cuda
+// LIST: save-extremes (joint)
+// LIST: required: a gradient may find no element
 // RUN: bascule-opt --show-dialects | filecheck %s --check-prefix=DIALECTS
 // DIALECTS: arith, bascule,
 

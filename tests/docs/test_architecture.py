@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from bascule.frontend.fx_pipeline import registry
 
 from bascule.pipelines import DEFAULT, STAGES
 
@@ -40,6 +41,16 @@ def test_the_pipeline_is_the_one_that_runs():
     text = (ROOT / "docs" / "architecture.md").read_text()
     rows = re.findall(r"^\| (?:tensor|kernel|program) stage \| (.*) \|$", text, re.MULTILINE)
     assert tuple(name for row in rows for name in re.findall("`([^`]+)`", row)) == DEFAULT
+
+
+def test_the_table_of_fx_passes_is_the_registrys():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    section = text[text.index("## FX passes\n") : text.index("## Before the trace\n")]
+    rows = [row.split(" | ") for row in re.findall(r"^\| (`\w+` \| .*) \|$", section, re.MULTILINE)]
+    assert [(stage.strip("`"), of) for stage, of, _ in rows] == [*registry.STAGES.items()]
+    for stage, _, told in rows:
+        wanted = [(each.name, bool(each.required)) for each in registry.passes_at(stage.strip("`"))]
+        assert [(name, bool(star)) for name, star in re.findall(r"`([^`]+)`(\\\*)?", told)] == wanted
 
 
 def test_the_figure_has_the_stages():

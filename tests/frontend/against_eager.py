@@ -21,10 +21,12 @@ def check(
     *calls: Sequence[Any],
     dynamic: bool | None = None,
     graphs: int | None = None,
+    options: dict[str, Any] | None = None,
     **tolerance: float,
 ) -> list[Record]:
     """`function`, compiled, gives on each of `calls` (lists of arguments) what eager gives: numbers, strides, dtypes, the contents of the
     arguments afterwards, and gradients. `graphs`: how many graphs that may compile (one for all calls, if they only differ in sizes).
+    `options`: of the backend.
 
     Returns the records of what was compiled.
     """
@@ -34,8 +36,8 @@ def check(
 
     def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         captured.append(gm)
-        options = {"on_error": "raise"}
-        return compile_dynamo_graph(gm, example_inputs, options=options, on_record=records.append)
+        asked = {"on_error": "raise", **(options or {})}
+        return compile_dynamo_graph(gm, example_inputs, options=asked, on_record=records.append)
 
     settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
     with torch._dynamo.config.patch(settings):

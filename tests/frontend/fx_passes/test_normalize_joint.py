@@ -3,7 +3,7 @@ clone, and different tensors stay beside each other."""
 
 import pytest
 import torch
-from bascule.frontend.fx_passes.normalize_joint import drop_copies, expand_repeats
+from bascule.frontend.fx_passes.normalize_joint import drop_copies, drop_unused_operands, expand_repeats
 from torch.fx.experimental.proxy_tensor import make_fx
 
 aten = torch.ops.aten
@@ -162,3 +162,21 @@ def test_what_is_repeated_is_not_saved_for_the_backward():
     exact = x.detach().double().requires_grad_()
     (want,) = torch.autograd.grad(function(angle.double(), exact).sum(), exact)
     torch.testing.assert_close(grad, want.float())
+
+
+@pytest.mark.parametrize(("training", "dropped"), [(True, 1), (False, 0)])
+def test_statistics_are_no_operands_of_a_backward_in_training(training, dropped):
+    x, w, mean, variance = torch.randn(4, 6, 3, 3), torch.rand(6), torch.rand(6), torch.rand(6)
+
+    def function(g, x, w, mean, variance):
+        saved = x.mean((0, 2, 3)), x.var((0, 2, 3), correction=0).add(1e-5).rsqrt()
+        return aten.native_batch_norm_backward(g, x, w, mean, variance, *saved, training, 1e-5, [True] * 3)
+
+    inputs = torch.randn_like(x), x, w, mean, variance
+    gm = make_fx(function, tracing_mode="fake")(*inputs)
+    assert drop_unused_operands(gm.graph) == dropped
+    (node,) = gm.graph.find_nodes(op="call_function", target=aten.native_batch_norm_backward.default)
+    assert (node.args[3] is None) == (node.args[4] is None) == training
+    gm.recompile()
+    for got, want in zip(gm(*inputs), function(*inputs), strict=True):
+        torch.testing.assert_close(got, want)
