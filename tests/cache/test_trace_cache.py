@@ -198,7 +198,9 @@ def test_what_is_told_is_the_same(folder):
     assert counted()["hit"] == 1
     for first, second in zip(*told):
         assert "jit" in first.seconds and "import" not in second.seconds
-        assert {**vars(first), "seconds": None, "name": None} == {**vars(second), "seconds": None, "name": None}
+        here = {"seconds": None, "name": None, "fx_passes": None}  # of this process: when, and which passes it took
+        assert {**vars(first), **here} == {**vars(second), **here}
+        assert {run.stage for run in second.fx_passes} <= {"dynamo"}  # nothing else is made
     assert [g.name.split("_")[1] for g in told[1]] == ["forward", "backward"]
 
 
