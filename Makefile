@@ -8,7 +8,7 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # Where PyTorch's wheel asks for no Triton; one that does names the version that it goes with.
 TRITON := 3.6.0
 
-.PHONY: demo test lint lit pytest soak docs wheel clean
+.PHONY: demo test test-all lint lit pytest soak docs wheel clean
 
 demo: $(READY)
 	$(BIN)/python -m benchmarks.demo
@@ -25,6 +25,10 @@ lit: $(READY)
 
 pytest: $(READY)
 	$(BIN)/python -m pytest tests -n 2 --dist=loadfile
+
+# All of PyTorch's databases of operators, modules and optimizers, of which `make pytest` runs a fixed part.
+test-all: test
+	BASCULE_OPERATORS_PART=1/1 BASCULE_DATABASES_PART=1/1 $(BIN)/python -m pytest tests/operators tests/databases -n 2
 
 # Fresh seeds of every generator in tests/generators; what differs is written to soak_failures.
 soak: $(READY)

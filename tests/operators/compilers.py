@@ -43,9 +43,9 @@ class Compiled:
 Backend = Callable[[torch.fx.GraphModule, Sequence[Any], Compiled], Callable[..., Any]]
 
 
-def bascule(target: str = "auto") -> Backend:
-    """The backend itself, with the option `target`."""
-    options = {"on_error": "raise", "target": target}
+def bascule(target: str = "auto", random: str = "philox") -> Backend:
+    """The backend itself, with the options `target` and `random`."""
+    options = {"on_error": "raise", "target": target, "random": random}
 
     def backend(gm, example_inputs, compiled):
         return compile_dynamo_graph(gm, example_inputs, options=options, on_record=compiled.add)
@@ -78,10 +78,13 @@ def interpreted(pipeline: str) -> Backend:
 
 @dataclass(frozen=True)
 class Compiler:
-    """Compiles a function of tensors by `backend`: through Dynamo, with graph breaks where it makes them, or without it."""
+    """Compiles a function of tensors by `backend`: through Dynamo, with graph breaks where it makes them, or without it.
+
+    `drawing`: the backend that draws the random numbers that eager draws, if there is one."""
 
     backend: Backend
     dynamo: bool
+    drawing: Backend | None = None
 
     def __call__(
         self, function: Callable[..., Any], tensors: Sequence[torch.Tensor], compiled: Compiled

@@ -6,7 +6,7 @@ The private module of PyTorch that holds it is named here and nowhere else. Chec
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
 SAMPLES = 3
+SPREAD = 16
 DEVICE = os.environ.get("BASCULE_TEST_DEVICE", "cpu")
 
 
@@ -33,11 +34,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of an operator: `function(*tensors)`, with the numbers and options of the sample inside."""
+    """One call of an operator: `function(*tensors)`, with the numbers and options of the sample inside; `fill` gives all of its arguments."""
 
     function: Callable[..., Any]
     tensors: list[torch.Tensor]
-    differentiable: bool
+    operator: Any
+    fill: Callable[..., tuple[Any, tuple[Any, ...], dict[str, Any]]]
 
     def copies(self, dtype: torch.dtype | None = None) -> list[torch.Tensor]:
         """The inputs anew, the same strides; floating-point ones in `dtype` if it is given."""
@@ -67,9 +69,10 @@ def cases(names: Sequence[str] | None = None) -> list[Case]:
     ]
 
 
-def samples(case: Case, count: int = SAMPLES) -> Iterator[Sample]:
-    """The first samples of a case, always the same ones."""
-    return islice(samples_of(operators()[case.operator], case.dtype), count)
+def samples(case: Case, count: int = SAMPLES) -> list[Sample]:
+    """Samples of a case, always the same ones: the first, and others at equal distances among the first `SPREAD`."""
+    found = list(islice(samples_of(operators()[case.operator], case.dtype), max(SPREAD, count)))
+    return [found[number * len(found) // count] for number in range(count)] if len(found) > count else found
 
 
 def samples_of(entry: Any, dtype: torch.dtype) -> Iterator[Sample]:
@@ -84,14 +87,17 @@ def samples_of(entry: Any, dtype: torch.dtype) -> Iterator[Sample]:
 
         process = sample.output_process_fn_grad  # to what is unique, of eigenvectors for example
 
-        def function(*tensors, leaves=leaves, structure=structure, places=places, process=process):
+        def fill(*tensors, leaves=leaves, structure=structure, places=places):
             filled = list(leaves)
             for place, tensor in zip(places, tensors):
                 filled[place] = tensor
-            first, args, kwargs = tree_unflatten(filled, structure)
+            return tree_unflatten(filled, structure)
+
+        def function(*tensors, fill=fill, process=process):
+            first, args, kwargs = fill(*tensors)
             return process(entry.op(first, *args, **kwargs))
 
-        yield Sample(function, [leaves[i] for i in places], differentiable)
+        yield Sample(function, [leaves[i] for i in places], entry.op, fill)
 
 
 def emptied(sample: Sample) -> Iterator[Sample]:
@@ -114,7 +120,7 @@ def emptied(sample: Sample) -> Iterator[Sample]:
                 tensors = [
                     _resized(t, shape) if list(t.shape) != shape else t for t, shape in zip(sample.tensors, shapes)
                 ]
-                yield Sample(sample.function, tensors, sample.differentiable)
+                yield replace(sample, tensors=tensors)
 
 
 def _resized(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:

@@ -14,20 +14,20 @@ import torch
 
 from tests.operators.check import Wrong, check
 from tests.operators.compilers import Compiler, bascule, interpreted
-from tests.operators.exceptions import THROUGH_DYNAMO
 from tests.operators.opinfo import Case
 
 
-def compiler_for(name: str, target: str, case: Case) -> Compiler:
-    backend = bascule(target) if name in ("backend", "dynamo") else interpreted(name)
-    return Compiler(backend, dynamo=name == "dynamo" or case.operator in THROUGH_DYNAMO)
+def compiler_for(name: str, target: str) -> Compiler:
+    if name in ("backend", "dynamo"):
+        return Compiler(bascule(target), dynamo=name == "dynamo", drawing=bascule(target, random="eager"))
+    return Compiler(interpreted(name), dynamo=False)
 
 
 def outcome(case: Case, compiler: str, count: int, target: str, empty: bool) -> dict:
-    """The outcome of `check`: status `generated` (nothing went to ATen), `aten`, `wrong` or `error`."""
+    """The outcome of `check`: status `generated` (nothing went to ATen), `aten`, `skipped` (no sample was run), `wrong` or `error`."""
     try:
         with torch.backends.cudnn.flags(allow_tf32=False):  # eager's convolution may be another: 1e-3 would say nothing
-            found = check(case, compiler_for(compiler, target, case), count, empty=empty)
+            found = check(case, compiler_for(compiler, target), count, empty=empty)
     except Exception as error:  # whatever it is, it is the outcome of this case
         cause = error
         while cause.__cause__ is not None:
@@ -38,7 +38,10 @@ def outcome(case: Case, compiler: str, count: int, target: str, empty: bool) -> 
         return {"status": status, "message": f"{type(cause).__name__}: {' | '.join(lines)}"[:400] + f" ({notes})"}
     finally:
         torch._dynamo.reset()
-    return {"status": "aten" if found.aten else "generated", "aten": found.aten, "kernels": found.kernels}
+    counts = {"aten": found.aten, "kernels": found.kernels, "samples": found.samples, "exempt": dict(found.exempt)}
+    if found.exempt and not found.samples:
+        return {"status": "skipped", "message": "; ".join(found.exempt), **counts}
+    return {"status": "aten" if found.aten else "generated", **counts}
 
 
 def main() -> None:
