@@ -20,10 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tests.operators import accuracy
+
 DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
-FLIPPED = 0.02  # the share of comparisons and positions that f32's own roundings may decide
+SMALL = {torch.float64: 1e-30, torch.float32: 1e-30, torch.float16: 1e-4, torch.bfloat16: 1e-30}
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100)
+SPECIAL = (float("nan"), float("inf"), -float("inf"))
 MOST = 20_000  # elements of an input; of a value four times as many
 LONGEST = 128  # of each size of what is multiplied with itself
 
@@ -65,23 +67,16 @@ class Program:
     calls: list[dict[str, Tensor]]
     gradients: bool
 
-    @property
-    def rounds(self) -> bool:
-        """Whether numbers of 16 bits come up: where eager's roundings decide, comparisons and positions are others."""
-        narrow = [name for name, dtype in DTYPES.items() if dtype.itemsize == 2]
-        inputs = {x.dtype for call in self.calls for x in call.values()}
-        return any(DTYPES[name] in inputs or f"({name})" in self.source for name in narrow)
-
-    def function(self, *, exactly: bool = False) -> Callable:
-        """`exactly`: whatever it converts to is f64."""
-        types = dict.fromkeys(DTYPES, torch.float64) if exactly else DTYPES
+    def function(self, dtype: torch.dtype | None = None) -> Callable:
+        """`dtype`: of whatever it converts to."""
+        types = dict.fromkeys(DTYPES, dtype) if dtype is not None else DTYPES
         names: dict[str, Any] = {"torch": torch, "F": F, **types}
         exec(compile(self.source, "<program>", "exec"), names)
         return names["program"]
 
-    def run(self, function: Callable, call: dict[str, Tensor], *, exactly: bool = False) -> list[Tensor]:
-        """The results of `function`, this program's, and their gradients; `exactly`: of inputs in f64."""
-        inputs = [(x.double() if exactly and x.is_floating_point() else x).clone() for x in call.values()]
+    def run(self, function: Callable, call: dict[str, Tensor], dtype: torch.dtype | None = None) -> list[Tensor]:
+        """The results of `function`, this program's, and their gradients; `dtype`: of floating-point inputs."""
+        inputs = [(x.to(dtype or x.dtype) if x.is_floating_point() else x).clone() for x in call.values()]
         if self.gradients:
             inputs = [x.requires_grad_(x.is_floating_point()) for x in inputs]
         results = list(function(*inputs))
@@ -159,6 +154,8 @@ class Draft:
     random: random.Random
     seed: int
     empty: bool  # whether results may have no elements
+    scale: float = 1.0  # of the inputs
+    special: bool = False  # whether inputs have a NaN and infinities, and results may
     # Sizes, dtype, and what indices are below.
     inputs: dict[str, tuple[list[int], torch.dtype, int]] = field(default_factory=dict)
     values: dict[str, Tensor] = field(default_factory=dict)
@@ -185,7 +182,10 @@ class Draft:
         sizes = [larger.get(size, size) for size in sizes]
         if below:
             return torch.randint(0, below, sizes, generator=generator)
-        return torch.randn(sizes, generator=generator, dtype=torch.float64).to(dtype)
+        made = torch.randn(sizes, generator=generator, dtype=torch.float64) * self.scale
+        if self.special and made.numel() > len(SPECIAL):
+            made.view(-1)[torch.randperm(made.numel(), generator=generator)[: len(SPECIAL)]] = made.new_tensor(SPECIAL)
+        return made.to(dtype)
 
     def step(self) -> None:
         """Adds one, if what is drawn is one that eager takes."""
@@ -204,7 +204,8 @@ class Draft:
         ):  # eager takes no such step: another is drawn
             result = None
         least = 0 if self.empty else 1
-        if result is None or not least <= result.numel() <= 4 * MOST or not torch.isfinite(result.double()).all():
+        kept = result is not None and least <= result.numel() <= 4 * MOST
+        if not kept or not (self.special or torch.isfinite(result.double()).all()):
             for extra in [*self.inputs][known:]:
                 del self.inputs[extra], self.values[extra]
             return
@@ -235,6 +236,8 @@ def program(seed: int, *, empty: bool = False) -> Program:
     if empty:
         sizes[draft.random.randrange(len(sizes))] = 0
     dtype = draft.random.choice([*DTYPES.values()])
+    draft.scale = draft.random.choice([1.0, 1.0, 1.0, SMALL[dtype]])
+    draft.special = draft.random.random() < 0.15
     for _ in range(draft.random.choice([1, 2, 3])):
         draft.new_input([size if draft.random.random() < 0.8 else 1 for size in sizes], dtype)
     wanted = draft.random.choice([4, 8, 12, 20])
@@ -244,37 +247,20 @@ def program(seed: int, *, empty: bool = False) -> Program:
     return draft.program()
 
 
-def distance(x: Tensor, want: Tensor) -> float:
-    """From `want`, an f64 tensor, over its length; not over nothing."""
-    return ((x.double() - want).norm() / (want.norm() + 1e-3 * max(1, want.numel()) ** 0.5)).item()
-
-
 def differences(program: Program, target: str) -> list[str]:
     """The differences from eager in the results of `program`, compiled for `target`."""
     torch._dynamo.reset()
-    eager, exact, dynamic = program.function(), program.function(exactly=True), len(program.calls) > 1
+    eager, dynamic = program.function(), len(program.calls) > 1
     compiled = torch.compile(eager, backend="bascule", dynamic=dynamic, options={"target": target, "on_error": "raise"})
     found = []
     for number, call in enumerate(program.calls):
         try:
-            wanted, best_of_all = program.run(eager, call), program.run(exact, call, exactly=True)
+            wanted = program.run(eager, call)
+            exact, narrow = (program.run(program.function(t), call, t) for t in (torch.float64, torch.float32))
         except (RuntimeError, ValueError, IndexError):
             continue  # these sizes are none for the program
-        for place, (got, want, best) in enumerate(zip(program.run(compiled, call), wanted, best_of_all, strict=True)):
-            if (got.dtype, got.shape) != (want.dtype, want.shape):
-                found.append(
-                    f"call {number}, result {place}: {got.dtype} {[*got.shape]}, not {want.dtype} {[*want.shape]}"
-                )
-            elif not want.is_floating_point():
-                share = (got != want).double().mean().item()
-                if share > FLIPPED and not program.rounds:
-                    found.append(f"call {number}, result {place} ({got.dtype}): {share:.0%} of the elements differ")
-            elif not want.isnan().any():
-                ours, theirs = distance(got, best.double()), distance(want, best.double())
-                if not ours <= max(3 * theirs, TOLERANCE[got.dtype]):
-                    found.append(
-                        f"call {number}, result {place} ({got.dtype}): {ours:.2e} from f64, eager {theirs:.2e}"
-                    )
+        for place, tensors in enumerate(zip(program.run(compiled, call), wanted, exact, narrow, strict=True)):
+            found += accuracy.differences(f"call {number}, result {place}", *tensors)
     return found
 
 
