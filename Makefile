@@ -30,9 +30,10 @@ pytest: $(READY)
 test-all: test
 	BASCULE_OPERATORS_PART=1/1 BASCULE_DATABASES_PART=1/1 $(BIN)/python -m pytest tests/operators tests/databases -n 2
 
-# Fresh seeds of every generator in tests/generators; what differs is written to soak_failures.
+# Fresh seeds of every generator in tests/generators, and of hypothesis; what differs is written to soak_failures.
 soak: $(READY)
 	$(BIN)/python -m tests.generators
+	BASCULE_HYPOTHESIS=soak $(BIN)/python -m pytest tests/properties tests/dialect/fusion tests/dialect/analysis/memory
 
 # Wheels, in dist, tested in clean environments on every Python at hand.
 wheel: $(READY)

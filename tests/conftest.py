@@ -9,8 +9,23 @@ import random
 
 import pytest
 import torch
+from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 os.environ["BASCULE_CACHE_DIR"] = ""
+
+# The same examples in every run; `make soak` has fresh ones, and keeps those that fail.
+settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+kept = DirectoryBasedExampleDatabase("soak_failures/hypothesis")
+settings.register_profile("soak", deadline=None, derandomize=False, database=kept, print_blob=True)
+settings.load_profile(os.environ.get("BASCULE_HYPOTHESIS", "fixed"))
+
+
+def pytest_make_collect_report(collector):
+    """Numbers that a module of tests draws when it is imported are the same in any order too."""
+    if isinstance(collector, pytest.Module):
+        random.seed(0)
+        torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

@@ -56,7 +56,7 @@ def compare_after(text: str, size: int, before: list[str], tested: list[str], *,
 
 
 sizes = st.sampled_from((5, 1, 0, 17))  # of the symbol
-common = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+common = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("position", range(len(STAGES)), ids=STAGES)
