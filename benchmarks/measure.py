@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("triton", "transformers", "timm")
+PACKAGES = ("bascule", "triton", "transformers", "timm")
 FILLING = 2  # processors a process that fills a compiler's disk cache
 
 
@@ -70,9 +70,10 @@ def print_ratios(
             print(f"{key}: Inductor / Bascule in the geometric mean of {len(both)}: {mean:.3f}")
 
 
-def versions() -> dict[str, str]:
-    """Of Python, torch, and those packages of `PACKAGES` that are there."""
-    found = {"python": platform.python_version(), "torch": torch.__version__}
+def versions() -> dict[str, str | None]:
+    """Of Python, torch, Bascule, and those packages of `PACKAGES` that are there."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "torch": torch.__version__}
+    found |= dict.fromkeys(PACKAGES[:2])  # None where they are not there
     for package in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
@@ -80,18 +81,25 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Of the sources that run; with `+` where they differ from it, empty where they are in no repository."""
-    command = [
-        "git",
-        "-C",
-        str(Path(__file__).parent),
-        "describe",
-        "--always",
-        "--abbrev=12",
-        "--dirty=+",
-        "--exclude=*",
-    ]
+    """Of the sources that run; empty where they are in no repository."""
+    return _git("rev-parse", "--short=12", "HEAD")
+
+
+def is_dirty() -> bool:
+    """Whether sources differ from the commit."""
+    return bool(_git("status", "--porcelain", "--untracked-files=no"))
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def beside(rows: list[dict[str, Any]]) -> dict[str, str | None]:
+    """Eager and Inductor: None where the rows have their numbers, else why they have not."""
+    named = [text for row in rows for text in (*row, *row.values()) if isinstance(text, str)]
+    names = {text.replace("-", " ").replace(",", " ").lower().partition(" ")[0] for text in named}
+    return {other: None if other in names else "not measured by this run" for other in ("eager", "inductor")}
 
 
 def save(name: str, rows: list[dict[str, Any]], path: str | None, *, device: str | None = None) -> None:
@@ -105,9 +113,12 @@ def save(name: str, rows: list[dict[str, Any]], path: str | None, *, device: str
         "benchmark": name,
         "date": date.today().isoformat(),
         "commit": commit(),
+        "commit_is": "of the run",
+        "dirty": is_dirty(),
         "device": device,
         "threads": torch.get_num_threads(),
         "versions": versions(),
+        "missing": beside(rows),
         "rows": rows,
     }
     Path(path).write_text(json.dumps(record, indent=1) + "\n")
