@@ -37,3 +37,8 @@ def only_begins(target: OpOverload) -> bool:
     """Whether `target` may read its operands and write its results until `wait_tensor` of its namespace has taken these."""
     namespace, _, name = target._schema.name.partition("::")
     return namespace not in COMPUTE and name != WAIT and hasattr(getattr(torch.ops, namespace), WAIT)
+
+
+def leaves_unwritten(target: torch._ops.OpOverload) -> bool:
+    """Whether the result of `target` holds what its memory held before. No tag says so; ATen names just these operators "empty"."""
+    return "empty" in target._schema.name.rpartition("::")[2].split("_")

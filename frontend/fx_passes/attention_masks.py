@@ -12,51 +12,33 @@ in f32. Attention repeats a mask itself, so that a bias beside a mask that was e
 A graph of Dynamo's is looked at, before autograd. The part of it that makes a mask from nothing but numbers is run, on the CPU.
 """
 
-import operator
-from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
 
-from bascule.compat.operators.dispatch import without_dispatch_modes
-from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
-from bascule.compat.tensors.fake_tensors import FakeTensor
-from bascule.compat.tensors.pytree import tree_leaves
-
+from ..dynamo_graphs.called_operators import Call, CalledOperators, WrittenMemory
+from ..dynamo_graphs.constants import CPU, Constants
+from ..dynamo_graphs.traced_values import TRACED, static_tensor, traced
+from ..fx.operator_effects import keeps_order
 from ..fx.storages import storage
 
 ATTENTION = (torch.nn.functional.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
 MASK, CAUSAL = 3, 5  # the places of `attn_mask` and `is_causal`
-LARGEST = 1 << 27  # bytes of a tensor that is made here
 
-CPU = torch.device("cpu")
-
-MADE = {torch.arange, torch.full, torch.ones, torch.zeros}  # on a device that is given
-COMPUTED = {
-    *(operator.add, operator.sub, operator.mul, operator.neg, operator.floordiv, operator.mod),
-    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
-    *(operator.and_, operator.or_, operator.xor, operator.invert, operator.getitem),
-    *(torch.add, torch.sub, torch.mul, torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge),
-    *(torch.logical_and, torch.logical_or, torch.logical_not, torch.bitwise_and, torch.bitwise_or),
-    *(torch.where, torch.tril, torch.triu, torch.diff, torch.cumsum, torch.masked_fill),
-    *(torch.unsqueeze, torch.reshape),
-}
-METHODS = {
-    *("expand", "permute", "reshape", "squeeze", "transpose", "unsqueeze", "view"),
-    *("add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not"),
-    *("cumsum", "diff", "masked_fill", "new_full", "new_ones", "new_zeros", "tril", "triu", "where"),
-    *("bool", "clone", "contiguous", "float", "int", "long", "to"),
-}
-VIEWS = {"expand", "permute", "squeeze", "transpose", "unsqueeze", "view"}
-WRITING = {
-    *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod),
-    *(operator.iand, operator.ior, operator.ixor, operator.setitem),
-}
-TRACED = ("example_value", "val")  # of a node's metadata: the fake value, as Dynamo and as AOTAutograd call it
 LINES = ("stack_trace", "nn_module_stack", "source_fn_stack")  # of a node's metadata: where the user's program made it
+
+
+class _Graph(NamedTuple):
+    """What is known of a graph's nodes."""
+
+    called: CalledOperators
+    memory: WrittenMemory
+    constants: Constants
 
 
 def simplify_masks(gm: GraphModule) -> int:
@@ -65,29 +47,40 @@ def simplify_masks(gm: GraphModule) -> int:
     found = [node for node in gm.graph.nodes if node.op == "call_function" and node.target in ATTENTION]
     if not found:
         return 0
-    values = _Values(gm)
-    others = dict[Node, Node]()
+    known = _known(gm, found)
+    given = dict[Node, tuple[Node | None, bool]]()  # mask -> mask and `is_causal` instead
     changed = 0
     for node in found:
         arguments = _arguments(node)
         mask = arguments.get(MASK)
         if not isinstance(mask, Node) or arguments.get(CAUSAL, False) is not False:
             continue
-        value = values.of(mask)
-        kind = None if value is None else _kind(value)
-        if kind is not None:
-            _set(node, MASK, "attn_mask", None)
-            if kind == "causal":
-                _set(node, CAUSAL, "is_causal", True)
-        else:
-            if mask not in others:
-                others[mask] = _unrepeated(mask, values.of, values.is_written)
-            _set(node, MASK, "attn_mask", others[mask])
-        changed += kind is not None or others[mask] is not mask
+        if mask not in given:
+            given[mask] = _instead(mask, known)
+        other, is_causal = given[mask]
+        _set(node, MASK, "attn_mask", other)
+        if is_causal:
+            _set(node, CAUSAL, "is_causal", True)
+        changed += other is not mask
     if changed:
-        values.drop(gm)
+        known.constants.drop(gm)
         gm.recompile()
     return changed
+
+
+def _known(gm: GraphModule, attentions: list[Node]) -> _Graph:
+    called = CalledOperators()
+    memory = WrittenMemory(gm.graph, called)
+    for node in attentions:
+        memory.only_read(node)
+    return _Graph(called, memory, Constants(gm, memory))
+
+
+def _instead(mask: Node, known: _Graph) -> tuple[Node | None, bool]:
+    """`attn_mask` and `is_causal` for attentions whose mask is `mask`."""
+    value = known.constants.of(mask)
+    kind = None if value is None else _kind(value)
+    return (_unrepeated(mask, known), False) if kind is None else (None, kind == "causal")
 
 
 def _arguments(node: Node) -> dict[int, Any]:
@@ -124,166 +117,94 @@ def _kind(mask: torch.Tensor) -> str | None:
     return "causal" if torch.where(seen, shown, hidden).all() else None
 
 
-class _Values:
-    """The values of nodes that are the same at every call, as tensors of the CPU."""
-
-    def __init__(self, gm: GraphModule) -> None:
-        self.known: dict[Node, torch.Tensor | None] = {}
-        self.written = {x for node in gm.graph.nodes if _may_write(node) for x in _storages(node)}
-
-    def of(self, node: Node) -> torch.Tensor | None:
-        """The value; None where it is not known, or not looked at because of its size."""
-        waiting = [node]
-        while waiting:  # a long chain would be too deep for recursion
-            last = waiting[-1]
-            missing = [x for x in last.all_input_nodes if x not in self.known] if self._is_pure(last) else []
-            if missing:
-                waiting.extend(missing)
-            elif waiting.pop() not in self.known:
-                self.known[last] = self._run(last) if self._is_pure(last) else None
-        return self.known[node]
-
-    def drop(self, gm: GraphModule) -> None:
-        """Removes what has been run and is not used any more."""
-        for node in reversed(gm.graph.nodes):
-            if self.known.get(node) is not None and not node.users:
-                gm.graph.erase_node(node)
-
-    def _is_pure(self, node: Node) -> bool:
-        """Whether a node gives one tensor, made of what it is given, into whose memory nobody writes."""
-        known = {"call_function": MADE | COMPUTED, "call_method": METHODS}.get(node.op, ())
-        value = _value_of(node)
-        if node.target not in known or value is None or value.requires_grad or "out" in node.kwargs:
-            return False
-        if node.target not in VIEWS and value.numel() * value.element_size() > LARGEST:
-            return False
-        return not self.is_written(value)
-
-    def is_written(self, value: torch.Tensor) -> bool:
-        """Whether somebody writes to the memory of a tensor, or may."""
-        place = storage(value)
-        return place is None or not self.written.isdisjoint((place, None))
-
-    def _run(self, node: Node) -> torch.Tensor | None:
-        if any(self.known[x] is None for x in node.all_input_nodes):
-            return None
-        args, kwargs = map_arg((node.args, node.kwargs), self.known.__getitem__)
-        args = [CPU if _names_device(node, x) else x for x in args]
-        if "device" in kwargs or node.target in MADE:
-            kwargs = {**kwargs, "device": CPU}
-        call: Any = getattr(torch.Tensor, node.target) if isinstance(node.target, str) else node.target
-        with without_dispatch_modes(), torch.no_grad():
-            try:
-                return call(*args, **kwargs)
-            except RuntimeError:  # a dtype that the operator does not have on a CPU
-                return None
-
-
-def _names_device(node: Node, argument: Any) -> bool:
-    return isinstance(argument, torch.device) or (node.target == "to" and isinstance(argument, str))
-
-
-def _storages(node: Node) -> list[int | None]:
-    """The storages of a node's operands; None for one that is not known."""
-    values = [_traced(x) for x in node.all_input_nodes]
-    return [storage(x) for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
-
-
-def _may_write(node: Node) -> bool:
-    """Whether a node may write into an operand. A graph of Dynamo's has functions of all kinds; most tell it by their names."""
-    target, name = node.target, getattr(node.target, "__name__", "")
-    if node.op in ("placeholder", "get_attr", "output"):
-        return False
-    if isinstance(target, str):
-        return node.op != "call_method" or (target.endswith("_") and not target.endswith("__"))
-    if isinstance(target, OpOverload):
-        return target._schema.is_mutable
-    if target in COMPUTED or target in ATTENTION:
-        return "out" in node.kwargs
-    switched = any(x is True for x in (*node.args, *node.kwargs.values()))  # as `relu(x, inplace=True)`
-    of_a_higher_order = isinstance(target, HigherOrderOperator)
-    return of_a_higher_order or target in WRITING or name.endswith("_") or switched or "out" in node.kwargs
-
-
-def _unrepeated(
-    mask: Node, constant: Callable[[Node], torch.Tensor | None], is_written: Callable[[torch.Tensor], bool]
-) -> Node:
-    """A mask that attention can take for `mask`, a node of a graph of PyTorch functions: `mask` itself, or a node made where it is made.
-
-    `constant` tells what a node is at every call, if that is known; `is_written`, whether somebody writes to the memory of a tensor.
-    """
-    whole = _value_of(mask)
-    if whole is None or is_written(whole):
+def _unrepeated(mask: Node, known: _Graph) -> Node:
+    """A mask that attention can take for `mask`: `mask` itself, or a node made where it is made."""
+    whole = static_tensor(mask)
+    if whole is None or known.memory.holds(whole):
         return mask
-    found = _narrow(mask)
-    if found.target is torch.where and len(found.args) == 3 and not found.kwargs:
-        found = _narrow_choice(found, constant, is_written)
-    value = _value_of(found)
-    if value is None:
-        return mask if found is mask else _made(mask, "contiguous", found)
-    if value.dim() < 2 or value.stride(-1) == 1:
+    found = _narrow_result(_narrow(mask), known)
+    value = static_tensor(found)
+    if value is None or value.dim() < 2 or value.stride(-1) == 1:
         return found
-    if found.op == "call_method" and found.target == "expand":  # of one column
-        column = _value_of(found.args[0])
-        if column is not None and column.dim() == value.dim():
-            found = _made(mask, "expand", found.args[0], *[-1] * (value.dim() - 1), value.shape[-1])
-    return _made(mask, "contiguous", found)
+    column = _narrow(found, keeps_last=False)
+    sizes = traced(column).shape
+    if len(sizes) == value.dim() and sizes[-1] == 1:
+        found = _made(mask, "expand", (column, *[-1] * (value.dim() - 1), value.shape[-1]))
+    return _made(mask, "contiguous", (found,))
 
 
-def _narrow(node: Node) -> Node:
-    """The tensor that a node repeats along dimensions before the last."""
-    while node.op == "call_method" and node.target == "expand":
-        source, wide = _value_of(node.args[0]), _value_of(node)
-        if source is None or wide is None or source.dim() < 2 or source.shape[-1] != wide.shape[-1]:
-            break
-        node = node.args[0]  # type: ignore[assignment]
-    return node
+def _narrow(node: Node, keeps_last: bool = True) -> Node:
+    """The tensor that a node repeats along dimensions: a view of less of the same memory. With `keeps_last`, not along the last one."""
+    found = each = node
+    while True:
+        given = [y for x in each.all_input_nodes for y in ([x] if static_tensor(x) is not None else x.all_input_nodes)]
+        source = next((x for x in given if _repeats(traced(each), static_tensor(x), keeps_last)), None)
+        if source is None:
+            return found
+        each = source
+        if traced(each).numel() < traced(found).numel():
+            found = each
 
 
-def _narrow_choice(
-    choice: Node, constant: Callable[[Node], torch.Tensor | None], is_written: Callable[[torch.Tensor], bool]
-) -> Node:
-    """A `torch.where`, of what its operands repeat; or what it chooses, if that is the same for all elements."""
-    whole, values = _value_of(choice), [_value_of(x) for x in choice.args]
-    if whole is None or any(isinstance(x, Node) and (v is None or is_written(v)) for x, v in zip(choice.args, values)):
-        return choice
-    condition, shown, _ = choice.args
-    known = constant(condition) if isinstance(condition, Node) else None
-    if known is not None and known.dtype == torch.bool and known.all():
-        one = values[1]
-        if one is not None and one.dtype == whole.dtype and one.dim() >= 2 and one.shape[-1] == whole.shape[-1]:
-            return _narrow(shown)  # type: ignore[arg-type]
-    narrow = [_narrow(x) if isinstance(x, Node) else x for x in choice.args]
-    if narrow == [*choice.args]:
-        return choice
-    return _made(choice, torch.where, *narrow)
+def _repeats(wide: torch.Tensor, one: torch.Tensor | None, keeps_last: bool) -> bool:
+    """Whether `wide` is `one`, of two dimensions or more, repeated along some and along new ones before."""
+    if one is None or not 2 <= one.dim() <= wide.dim() or (keeps_last and one.shape[-1] != wide.shape[-1]):
+        return False
+    if storage(one) is None or storage(one) != storage(wide):
+        return False
+    if (one.dtype, one.storage_offset()) != (wide.dtype, wide.storage_offset()):
+        return False
+    new = wide.dim() - one.dim()
+    sizes, strides = (1,) * new + tuple(one.shape), (0,) * new + one.stride()
+    return all(
+        size == 1 or (size, stride) == (of_one, stride_of_one) or (of_one == 1 and not stride)
+        for size, stride, of_one, stride_of_one in zip(wide.shape, wide.stride(), sizes, strides)
+    )
 
 
-def _made(beside: Node, target: Any, *arguments: Any) -> Node:
+def _narrow_result(node: Node, known: _Graph) -> Node:
+    """A call that works on each element by itself, of what its operands repeat; or what it chooses, if that is the same for all elements."""
+    whole, calls = static_tensor(node), known.called.of(node)
+    values = [static_tensor(x) for x in node.all_input_nodes]
+    if whole is None or not calls or any(value is None or known.memory.holds(value) for value in values):
+        return node
+    shown = _chosen(calls[-1], known)
+    if shown is not None:
+        one = traced(shown)
+        if one.dtype == whole.dtype and one.dim() >= 2 and one.shape[-1] == whole.shape[-1]:
+            return _narrow(shown)
+    narrow = {x: _narrow(x) for x in node.all_input_nodes}
+    if all(x is y for x, y in narrow.items()) or not all(map(_is_pointwise, calls)):
+        return node
+    args, kwargs = map_arg((node.args, node.kwargs), narrow.__getitem__)
+    return _made(node, node.target, args, kwargs)
+
+
+def _chosen(call: Call, known: _Graph) -> Node | None:
+    """What `call` takes all elements from, where it chooses and its condition is a constant."""
+    if call.operator is not torch.ops.aten.where.self or not all(isinstance(x, Node) for x in call.args[:2]):
+        return None
+    condition, shown = call.args[:2]
+    value = known.constants.of(condition)
+    return shown if value is not None and value.dtype == torch.bool and value.all() else None
+
+
+def _is_pointwise(call: Call) -> bool:
+    """Whether a call may be made once more, of operands that are not repeated: it takes elements one by one, or none."""
+    takes = any(isinstance(x, Node | torch.Tensor) for x in tree_leaves((call.args, call.kwargs)))
+    return not keeps_order(call.operator) and (not takes or torch.Tag.pointwise in call.operator.tags)
+
+
+def _made(beside: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Node:
     """A call after `beside`, and after the last of the arguments that were made there."""
-    graph, kind = beside.graph, "call_method" if isinstance(target, str) else "call_function"
-    last = max((beside, *(x for x in arguments if isinstance(x, Node))))
-    with graph.inserting_after(last):
-        made = graph.create_node(kind, target, arguments)
+    graph, kind, kwargs = beside.graph, "call_method" if isinstance(target, str) else "call_function", kwargs or {}
+    given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Node)]
+    with graph.inserting_after(max((beside, *given))):
+        made = graph.create_node(kind, target, args, kwargs)
     made.meta = {key: beside.meta[key] for key in LINES if key in beside.meta}
-    values = [_traced(x) if isinstance(x, Node) else x for x in arguments]
-    if any(isinstance(x, Node) and value is None for x, value in zip(arguments, values)):
-        return made
-    with next((x.fake_mode for x in values if isinstance(x, FakeTensor)), nullcontext()):
-        value = (getattr(torch.Tensor, target) if isinstance(target, str) else target)(*values)
+    values, named = map_arg((args, kwargs), traced)
+    with next((traced(x).fake_mode for x in given if isinstance(traced(x), FakeTensor)), nullcontext()):
+        value = (getattr(torch.Tensor, target) if isinstance(target, str) else target)(*values, **named)
     # AOTAutograd's cache takes a method's operand for a tensor only where the operand's node says what it is.
     made.meta |= {key: value for key in TRACED if key in beside.meta}
     return made
-
-
-def _traced(node: Node) -> Any:
-    """The value that a node was traced with; None if it does not say."""
-    return next((node.meta[key] for key in TRACED if key in node.meta), None)
-
-
-def _value_of(node: Any) -> torch.Tensor | None:
-    """The fake tensor of static sizes that a node was traced with."""
-    value = _traced(node) if isinstance(node, Node) else None
-    if not isinstance(value, torch.Tensor) or not all(isinstance(size, int) for size in value.shape):
-        return None
-    return value

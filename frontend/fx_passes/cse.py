@@ -11,6 +11,7 @@ from torch.fx import Graph, Node
 
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
+from ..fx.operator_effects import leaves_unwritten
 from ..fx.storages import storage_of
 
 _UNIQUE = (
@@ -57,9 +58,9 @@ def merge_equal_nodes(graph: Graph) -> int:
 
 def repeats(target: OpOverload) -> bool:
     """Whether a second call gives what the first gave."""
-    if target.overloadpacket in (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided):
+    if leaves_unwritten(target) or any(tag in target.tags for tag in _UNIQUE):
         return False
-    return target.namespace in ("aten", "prims") and not any(tag in target.tags for tag in _UNIQUE)
+    return target.namespace in ("aten", "prims")
 
 
 def _is_plain(target: Any) -> bool:
