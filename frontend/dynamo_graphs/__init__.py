@@ -1,2 +1,2 @@
-"""What the calls of a graph of Dynamo's come to, before AOTAutograd traces it: their operators, the memory they write, the values that are
-the same at every run."""
+"""Calls of a graph of Dynamo's, before AOTAutograd traces it: their operators, the memory they write, the values that are the same at every
+run."""

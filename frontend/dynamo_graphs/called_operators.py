@@ -72,7 +72,7 @@ class WrittenMemory:
 
 
 def function_of(node: Node) -> Callable[..., Any] | None:
-    """What `node` calls, if it is PyTorch's or Python's own: calling that twice is seen by nobody.
+    """The function that `node` calls, if it is PyTorch's or Python's own: calling that twice is seen by nobody.
 
     It has a tensor among what it takes and gives: what sets a mode (of gradients, of autocast, of `vmap`) has none.
     """

@@ -99,7 +99,7 @@ def _on_cpu(x: Any) -> Any:
 
 
 def _runnable(node: Node) -> Any:
-    """What `node` calls; None where it is not to be run."""
+    """The function that `node` calls; None where it is not to be run."""
     value = traced(node)
     if value is None or not is_known_before(value) or _bytes(value) > LARGEST:
         return None
@@ -107,7 +107,7 @@ def _runnable(node: Node) -> Any:
 
 
 def _ancestors(node: Node) -> list[Node]:
-    """What `node` is computed from, with itself, in the order of the graph."""
+    """The nodes that `node` is computed from, with itself, in the order of the graph."""
     found, waiting = {node}, [node]
     while waiting:
         more = [x for x in waiting.pop().all_input_nodes if x not in found]

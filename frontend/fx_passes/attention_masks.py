@@ -34,7 +34,7 @@ LINES = ("stack_trace", "nn_module_stack", "source_fn_stack")  # of a node's met
 
 
 class _Graph(NamedTuple):
-    """What is known of a graph's nodes."""
+    """Knowledge of a graph's nodes."""
 
     called: CalledOperators
     memory: WrittenMemory
@@ -181,7 +181,7 @@ def _narrow_result(node: Node, known: _Graph) -> Node:
 
 
 def _chosen(call: Call, known: _Graph) -> Node | None:
-    """What `call` takes all elements from, where it chooses and its condition is a constant."""
+    """The node that `call` takes all elements from, where it chooses and its condition is a constant."""
     if call.operator is not torch.ops.aten.where.self or not all(isinstance(x, Node) for x in call.args[:2]):
         return None
     condition, shown = call.args[:2]

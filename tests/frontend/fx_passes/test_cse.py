@@ -92,3 +92,16 @@ f(torch.randn(3, requires_grad=True)).backward()
 assert "torch._inductor.lowering" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_memory_that_nobody_wrote():
+    """Each tensor of it is another, by whatever operator."""
+
+    def empties(x):
+        return [x.new_empty(3), x.new_empty(3), torch.empty_permuted((2, 3), (1, 0)), torch.empty_permuted((2, 3), (1, 0))]
+
+    gm = make_fx(empties)(x)
+    before = calls(gm.graph)
+    gm.graph.output_node().args = ([(node, node.args[0])[0] for node in gm.graph.nodes if node.op == "call_function"],)
+    merge_equal_nodes(gm.graph)
+    assert calls(gm.graph) == before
