@@ -11,6 +11,7 @@ from torch.fx import Graph, Node
 
 from bascule.compat.operators.schemas import OpOverload
 from bascule.compat.tensors.functorch import get_unwrapped, is_functorch_wrapped_tensor
+from .node_calls import STORAGE_OFFSETS
 
 # Compared by name: PyTorch defines the operator where Inductor is imported.
 _RESIZE = "inductor::resize_storage_bytes_"
@@ -30,6 +31,17 @@ def storage(value: Any) -> int | None:
 def storage_of(node: Node) -> int | None:
     """The same of the tensor that a node of AOTAutograd's stands for."""
     return storage(node.meta.get("val"))
+
+
+def is_view(node: Node) -> bool:
+    """Whether a node of AOTAutograd's has elements of its first operand alone, in its memory. `as_strided` may have others of that."""
+    if not isinstance(node.target, OpOverload) or node.target._schema.is_mutable or node.target in STORAGE_OFFSETS:
+        return False
+    source = node.args[0] if node.args else None
+    if not isinstance(source, Node) or storage_of(node) is None or storage_of(node) != storage_of(source):
+        return False
+    value, given = node.meta["val"], source.meta["val"]
+    return (value.dtype, value.is_neg(), value.is_conj()) == (given.dtype, given.is_neg(), given.is_conj())
 
 
 def unwrapped(x: torch.Tensor) -> torch.Tensor:

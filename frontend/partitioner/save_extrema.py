@@ -10,18 +10,16 @@ import torch
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
+from ..fx.storages import is_view
+
 aten = torch.ops.aten
 
 EXTREMES = (
     *(aten.amax.default, aten.amin.default, aten.max.default, aten.min.default, aten.aminmax.default),
     aten.linalg_vector_norm.default,  # of infinite order
 )
-# What keeps the order of values, or, as `abs` of them, is the same on both sides of a comparison.
-THROUGH = (
-    *(aten.detach.default, aten.alias.default, aten.clone.default, aten._to_copy.default, aten.abs.default),
-    *(aten.view.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.squeeze.dim, aten.expand.default),
-    *(aten.permute.default, aten.transpose.int, aten.t.default),
-)
+# Beside views: what keeps the order of values, or, as `abs` of them, is the same on both sides of a comparison.
+THROUGH = (aten.clone.default, aten._to_copy.default, aten.abs.default)
 
 
 def save_extremes(graph: Graph) -> int:
@@ -41,7 +39,7 @@ def save_extremes(graph: Graph) -> int:
 
 def _origin(node: Node) -> Node:
     """The node that `node` is a view, a copy or the magnitude of."""
-    while node.target in THROUGH:
+    while is_view(node) or node.target in THROUGH:
         node = node.args[0]
     return node
 

@@ -7,15 +7,12 @@ import torch
 from torch.fx import Node
 
 from bascule.compat.tensors.fake_tensors import FakeTensor, unset_fake_temporarily
+from ..fx.storages import is_view
 
 aten = torch.ops.aten
 
-# Operators whose result has elements of their first operand alone.
-_MOVES = (
-    *(aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.expand.default),
-    *(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.permute.default, aten.clone.default),
-    *(aten.slice.Tensor, aten.select.int, aten.repeat.default, aten.flip.default, aten.lift_fresh_copy.default),
-)
+# Operators beside views whose result has elements of their first operand alone.
+_COPIES = (aten.clone.default, aten.repeat.default, aten.flip.default, aten.lift_fresh_copy.default)
 _PLACES = {  # operators, with the number of the result that has places along a dimension of the first operand
     aten.argmax.default: None,
     aten.argmin.default: None,
@@ -32,7 +29,7 @@ def bounds(node: Node) -> tuple[int, int] | None:
     args, target = node.args, node.target
     if node.op == "get_attr":
         return _bounds_of(getattr(node.graph.owning_module, str(target), None))
-    if target in _MOVES:
+    if is_view(node) or target in _COPIES:
         return bounds(args[0])  # type: ignore[arg-type]
     if target is torch.ops.prims.iota.default:
         numbers = [args[0], node.kwargs["start"], node.kwargs["step"]]

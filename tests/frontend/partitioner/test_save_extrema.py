@@ -19,6 +19,8 @@ EXTREMES = {
     "norm": lambda x: torch.linalg.vector_norm(x, INFINITY, 1),
     "of magnitudes": lambda x: x.abs().amax(1),
     "of a view": lambda x: x.t().amax(0),
+    "of a part": lambda x: x[:, 1:4].amax(1),
+    "of a diagonal": lambda x: x.diagonal().amax(0),
 }
 
 
