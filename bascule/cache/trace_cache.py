@@ -184,8 +184,9 @@ def _gpus(args: Sequence[Any]) -> list[Any]:
     found = []
     for device in sorted(devices, key=str):
         if device.type == "cuda":
-            from bascule.runtime.kernels.cuda_driver import capability, device_name, sm_count
+            from bascule.runtime.kernels.cuda_driver import capability, device_name, l2_bytes, sm_count
 
             number = device.index
-            found.append([number, device_name(number), capability(number), sm_count(number)])
+            what = [capability(number), sm_count(number), l2_bytes(number)]
+            found.append([number, device_name(number), *what])
     return found

@@ -29,9 +29,13 @@ class Cuda:
 
     @property
     def machine(self) -> Mapping[str, Any]:
-        from bascule.runtime.kernels.cuda_driver import capability, device_name, sm_count
+        from bascule.runtime.kernels.cuda_driver import capability, device_name, l2_bytes, sm_count
 
-        what = {"sm_count": sm_count(self.index), "capability": capability(self.index)}
+        what = {
+            "sm_count": sm_count(self.index),
+            "capability": capability(self.index),
+            "l2_bytes": l2_bytes(self.index),
+        }
         return {"target": "cuda", "device": device_name(self.index), **what}
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:

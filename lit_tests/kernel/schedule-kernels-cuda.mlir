@@ -1,4 +1,5 @@
 // RUN: bascule-opt %s --split-input-file --form-kernels --schedule-kernels=target=cuda | filecheck %s
+// RUN: bascule-opt %s --split-input-file --form-kernels --schedule-kernels='target=cuda l2-bytes=280000000' | filecheck %s --check-prefix=MORE
 // RUN: not bascule-opt %s --split-input-file --form-kernels '--pass-pipeline=builtin.module(schedule-kernels{target=cuda sm-count=0})' 2>&1 | filecheck %s --check-prefix=BAD
 
 // BAD: option 'sm-count' cannot be 0
@@ -100,9 +101,10 @@ func.func @columns(%x: tensor<4096x16384xf32>) -> tensor<16384xf32> attributes {
 
 // -----
 
-// A row that is read twice and too long to hold, by the programs of a cluster too: a program has a multiprocessor to itself, so that the row is still in the cache. Each
-// thread has one state for all it loads in a step.
-// CHECK: evict = "last", fold = 4 : i64, {{.*}}step = 16384 : i64, walk = 0 : i64}, {{.*}}evict = "first", fold = 4 : i64, {{.*}}walk = 1 : i64}], {{.*}}warps = 32 : i64
+// A row that is read twice and too long to hold, by the programs of a cluster too: a program has a multiprocessor to itself, so that the row is still in the cache,
+// or but for its first steps, which registers keep. Each thread has one state for all it loads in a step.
+// CHECK: evict = "last", fold = 4 : i64, kept = 5 : i64, {{.*}}step = 8192 : i64, walk = 0 : i64}, {{.*}}evict = "first", fold = 4 : i64, kept = 5 : i64, {{.*}}walk = 1 : i64}], {{.*}}warps = 32 : i64
+// MORE: evict = "last", fold = 4 : i64, kept = 4 : i64, {{.*}}step = 8192 : i64, walk = 0 : i64}
 func.func @walked(%x: tensor<4096x262144xf32>) -> tensor<4096x262144xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index, %u: index):

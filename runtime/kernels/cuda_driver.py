@@ -80,6 +80,11 @@ def sm_count(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+def l2_bytes(device: int) -> int:
+    """How many bytes the L2 cache of a device has."""
+    return torch.cuda.get_device_properties(device).L2_cache_size
+
+
 __all__ = [
     "Cubin",
     "CubinImage",
@@ -90,6 +95,7 @@ __all__ = [
     "capability",
     "current_stream",
     "device_name",
+    "l2_bytes",
     "load_kernels",
     "open_driver",
     "sm_count",

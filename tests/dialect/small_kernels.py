@@ -157,9 +157,10 @@ def column_sums(rows: int, columns: int) -> ir.Operation:
     return kernel(f"%x: {x}, %y: {y}", "%j", f"{columns}", total, store("%s", "%y", "%j", y))
 
 
-def scaled_rows(rows: int, length: int) -> ir.Operation:
+def scaled_rows(rows: int, length: int, element: str = "f32") -> ir.Operation:
     """y[i, k] = x[i, k] times the sum of x[i, :]: a row is read twice."""
-    x = f"memref<{rows}x{length}xf32>"
-    total = reduce("%s", "%k", f"{length}", load("%a", "%x", "%i, %k", x), "%a")
-    body = (load("%a", "%x", "%i, %k", x), "%b = arith.mulf %a, %s : f32", store("%b", "%y", "%i, %k", x))
+    x = f"memref<{rows}x{length}x{element}>"
+    total = reduce("%s", "%k", f"{length}", load("%a", "%x", "%i, %k", x), "%a", element)
+    times = f"%b = arith.{'muli' if element.startswith('i') else 'mulf'} %a, %s : {element}"
+    body = (load("%a", "%x", "%i, %k", x), times, store("%b", "%y", "%i, %k", x, element))
     return kernel(f"%x: {x}, %y: {x}", "%i", f"{rows}", total, foreach("%k", f"{length}", "\n".join(body)))

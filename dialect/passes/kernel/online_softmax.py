@@ -30,12 +30,13 @@ class OnlineSoftmax(Pass):
     sm_count: int = H200.sm_count
     capability: int = H200.capability
     registers: int = H200.registers
+    l2_bytes: int = H200.l2_bytes
 
     def run(self, module: ir.Module) -> None:
         check_target(self.name, self.target)
         if self.target == "cpu":
             return
-        machine = CudaMachine(self.sm_count, self.capability, self.registers)
+        machine = CudaMachine(self.sm_count, self.capability, self.registers, self.l2_bytes)
         with module.context:
             simplifier = Simplifier()
             for function in functions(module):

@@ -77,6 +77,7 @@ class ScheduleKernels(Pass):
     sm_count: int = H200.sm_count
     capability: int = H200.capability
     registers: int = H200.registers
+    l2_bytes: int = H200.l2_bytes
 
     def run(self, module: ir.Module) -> None:
         schedule = self._scheduler()
@@ -98,7 +99,8 @@ class ScheduleKernels(Pass):
             self._check("sm-count", self.sm_count, range(1, 1 << 16))
             self._check("capability", self.capability, range(70, 1000))
             self._check("registers", self.registers, range(1 << 14, 1 << 20))
-            cuda = CudaMachine(self.sm_count, self.capability, self.registers)
+            self._check("l2-bytes", self.l2_bytes, range(1 << 20, 1 << 32))
+            cuda = CudaMachine(self.sm_count, self.capability, self.registers, self.l2_bytes)
             return lambda kernel, indexing: cuda_schedule(kernel, cuda, indexing)
         raise UserError(f"no schedules for target '{self.target}'", location=self.name, hint="known: cpu, cuda")
 

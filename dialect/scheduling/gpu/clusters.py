@@ -4,14 +4,13 @@ from ...analysis.bodies.nested_loops import inner_loops
 from ...ir.types import byte_width
 from ...mlir import ir
 from .domains import POSITIONS, Domain, DomainPlan
-from .machine import VECTOR, WARP, waste
+from .machine import REGISTER, VECTOR, WARP, waste
 
 SINCE, BEFORE = 90, 120  # compute capabilities that have clusters of more than one program
 MOST = 8  # programs of one: what every GPU that has clusters runs
 SHARED = ("bascule.reduce", "bascule.foreach", "bascule.compute")
-WIDE = 4  # bytes of a number of shared rows: of narrower ones the exchange takes longer than reading them again
+WIDE = REGISTER  # bytes of a number of shared rows: of narrower ones the exchange takes longer than reading them again
 WARPS, TOGETHER = (8, 16), 32  # of a program, and of those of a multiprocessor
-HELD = 40  # numbers that a thread holds, at most
 # Elements of a tile; what whole tiles have of them over those that there are, if smaller ones can do it.
 LEAST, PADDED = 1024, 1.1
 
@@ -56,9 +55,10 @@ def shared_rows(domain: Domain) -> DomainPlan | None:
     written = any(loop.name == "bascule.foreach" for loop in domain.lanes)
     if not has(domain.machine.capability) or length is None or not alone or not written or unshared(domain.node.op):
         return None
-    held = _read_again(domain)
+    held = domain.read_again()
     part = -(-length // MOST)
-    warps = next((warps for warps in WARPS if part * len(held) <= HELD * WARP * warps), None)
+    most = domain.machine.held // WIDE // TOGETHER  # numbers of a warp
+    warps = next((warps for warps in WARPS if part * len(held) <= most * warps), None)
     if warps is None or {*held.values()} != {WIDE}:
         return None
     step = WARP * VECTOR // 2 * warps
@@ -68,17 +68,6 @@ def shared_rows(domain: Domain) -> DomainPlan | None:
     axes, tile = ([len(order)], [1]) if order else ([], [])
     loops = domain.plan(dict.fromkeys(domain.lanes, step), domain.lanes)
     return DomainPlan("row", order, axes, tile, warps, 1, TOGETHER // warps, MOST, loops=loops)
-
-
-def _read_again(domain: Domain) -> dict[ir.Value, int]:
-    """The buffers that several loops read along their last index, with the bytes of their numbers."""
-    seen, again = set[ir.Value](), dict[ir.Value, int]()
-    for loop in domain.lanes:
-        index = loop.indices[domain.loop_order(loop)[-1]]
-        read = {a.buffer: a.width for a in domain.accesses if not a.stores and loop in a.loops and a.form.varies(index)}
-        again |= {buffer: width for buffer, width in read.items() if buffer in seen}
-        seen |= read.keys()
-    return again
 
 
 def shared_by(kernel: ir.Operation) -> int:

@@ -70,6 +70,18 @@ class Domain:
         """About how many bytes an access touches."""
         return access.width * magnitude([size for index, size in self.body.sizes.items() if access.form.varies(index)])
 
+    def read_again(self) -> dict[ir.Value, int]:
+        """The buffers that several loops with the lanes read along their last index, with the bytes of their numbers."""
+        seen, again = set[ir.Value](), dict[ir.Value, int]()
+        for loop in self.lanes:
+            index = loop.indices[self.loop_order(loop)[-1]]
+            read = {
+                a.buffer: a.width for a in self.accesses if not a.stores and loop in a.loops and a.form.varies(index)
+            }
+            again |= {buffer: width for buffer, width in read.items() if buffer in seen}
+            seen |= read.keys()
+        return again
+
     def neighbours(self, index: int) -> tuple[int, bool]:
         """Elements that a thread loads with one instruction at each of the accesses along `index` in a loop, at least, 1 if there is none;
         and whether that is what an instruction can load, everywhere: rows of 1001 elements begin anywhere."""

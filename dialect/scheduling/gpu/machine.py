@@ -22,22 +22,43 @@ LEAST_SHARED = 99 << 10
 PARAMETERS = 480  # addresses that a launch takes: of 4 KiB of parameters, with room for sizes
 
 
+REGISTER = 4  # bytes
+HELD = (
+    5 / 8
+)  # of a multiprocessor's registers: what programs take from one loop to a later one; the rest is for the step at hand
+# Of the L2 cache: what is still there of the rows under way when they are read again. Its two halves each have what both are asked for, and what
+# is written passes through: 204 KiB of a multiprocessor's share on an H200.
+CACHED = 7 / 16
+
+
 @dataclass(frozen=True)
 class CudaMachine:
-    """The GPU as schedules see it: multiprocessors, compute capability (90: sm_90), 32-bit registers of a multiprocessor."""
+    """The GPU as schedules see it: multiprocessors, compute capability (90: sm_90), 32-bit registers of a multiprocessor, bytes of the L2
+    cache."""
 
     sm_count: int
     capability: int
     registers: int
+    l2_bytes: int
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory that a program may have; programs of one multiprocessor have about as much together."""
         return SHARED.get(self.capability, LEAST_SHARED)
 
+    @property
+    def held(self) -> int:
+        """Bytes that the programs of a multiprocessor keep in registers from one loop to a later one, at most."""
+        return int(HELD * self.registers) * REGISTER
 
-# What is assumed where no machine is told; an H100 has the same.
-H200 = CudaMachine(sm_count=132, capability=90, registers=1 << 16)
+    @property
+    def cached(self) -> int:
+        """Bytes of the rows under way on a multiprocessor that the L2 cache has when they are read again, at most."""
+        return int(CACHED * self.l2_bytes) // self.sm_count
+
+
+# What is assumed where no machine is told; an H100 has the same, and an L2 cache of 50 MiB.
+H200 = CudaMachine(sm_count=132, capability=90, registers=1 << 16, l2_bytes=60 << 20)
 
 
 def power_of_two(size: int) -> int:

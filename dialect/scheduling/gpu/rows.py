@@ -11,13 +11,15 @@ from ...analysis.bodies.nested_loops import iterations
 from ...mlir import ir
 from .clusters import shared_rows
 from .domains import Domain, DomainPlan
-from .machine import LARGE, MOST_WARPS, VECTOR, WARP, power_of_two, warps_of, waste
-from .schedule_form import LoopSchedule
+from .machine import LARGE, MOST_WARPS, REGISTER, VECTOR, WARP, power_of_two, warps_of, waste
+from .schedule_form import MOST_KEPT, LoopSchedule
 
 # Register-resident rows.
 HOLDABLE = 3 / 4  # of a multiprocessor's registers, at most, for rows of one tile
 CROWDED = 15 / 16  # of a multiprocessor's registers, at most, for rows of several tiles, inside of other loops
-LONGEST = 1 << 14  # elements of a row: a longer one leaves no room for a second program
+LONGEST = (
+    1 / 4
+)  # of a multiprocessor's registers, for the elements of a row: with more there is no room for a second program
 HELD = 16  # elements of a thread
 HELD_MORE = 32  # elements of a thread, of rows up to `SHORT`, and where no reduction waits for another
 SHORT = 4096  # elements of a row
@@ -33,11 +35,12 @@ SCANNED = 4096  # elements of a step of a scan
 LATENCY = 64  # bytes that a thread has in flight
 FULL = 32  # warps of a program that has a multiprocessor to itself
 PART = 8  # warps of a program that shares one, at least
-UNDER_WAY = 208 << 10  # bytes of rows in work that are read again, a multiprocessor: half of its share of the L2 cache
+MANY = 8  # long steps of a row, at least
+KEPT_EACH = 8  # elements of a thread in a register-resident step, at least; 16 bytes of narrower numbers
 IDLE = 1.25  # ratio, at most: multiprocessors over those with work; points of whole steps over those of the row
 
 # Software pipelining through shared memory.
-SCAN_STAGED = 98304  # bytes of a program of scans: two share a multiprocessor
+SCANS = 2  # programs of scans that share a multiprocessor
 ROWS_STAGED = 200 << 10  # bytes of a multiprocessor, for rows beside columns
 BESIDE = 16  # warps of a multiprocessor, for rows beside columns: sums of columns fill the registers
 SCAN_AHEAD = 3  # stages of a scan, at most
@@ -59,20 +62,12 @@ class _Step:
         return WARP * self.warps * self.each
 
 
-# The L2 cache overflows with long rows of 16-bit numbers that are read again: their first steps stay register-resident.
-OVERFLOWING = 1 << 18  # bytes of a row, at least
-NARROW = 2  # bytes of a number
-KEPT = _Step(FULL, 8, kept=4)  # of the shortest such rows: a quarter of the registers
-REST = 10  # steps of a longer row that are read again
-MOST_HELD = 10  # register-resident steps, at most: five eighths of the registers
-
-
 def rows(domain: Domain) -> DomainPlan:
     """Schedules a domain whose loops run along memory."""
     values = max(1, _held(domain))
     limit, room = int(domain.machine.registers * HOLDABLE) // values, int(domain.machine.registers * CROWDED) // values
     if not any(loop.inner_loops() for loop in domain.inner):
-        limit, room = min(limit, LONGEST), 0
+        limit, room = min(limit, int(domain.machine.registers * LONGEST)), 0
 
     def fits(length: int) -> bool:
         return power_of_two(length) <= limit or _padded(length, _tile(length, FILLED)) <= room
@@ -81,7 +76,7 @@ def rows(domain: Domain) -> DomainPlan:
     walked = [n for n in domain.lengths if n is None or not fits(n)]
     scans = any(loop.name == "bascule.scan" for loop in domain.lanes)
     points = domain.points if domain.points is not None else LARGE
-    if walked and _read_again(domain) >= OVERFLOWING and (shared := shared_rows(domain)) is not None:
+    if walked and _read_again(domain) > domain.machine.cached and (shared := shared_rows(domain)) is not None:
         return shared
     step = _step(domain, walked, points) if walked and not scans else _Step(SCANNED // WARP // HELD, HELD)
     steps = {}
@@ -179,23 +174,40 @@ def _step(domain: Domain, lengths: list[int | None], points: int) -> _Step:
     index = max((i for loop in domain.lanes for i in loop.indices), key=lambda i: domain.along[i])
     _, aligned = domain.neighbours(index)
     if points <= sm_count:
-        return _Step(FULL, 32 if aligned and shortest >= 1 << 18 else 16)
+        step = _Step(FULL, 32)
+        return step if aligned and shortest >= MANY * step.elements else _Step(FULL, 16)
     again = _read_again(domain)
     if len(domain.lanes) > 1 and again:
-        if aligned and again >= OVERFLOWING and {*lengths} == {shortest} and again == NARROW * shortest:
-            steps = shortest // KEPT.elements
-            return KEPT if again == OVERFLOWING else replace(KEPT, kept=min(MOST_HELD, max(KEPT.kept, steps - REST)))
         idle = -(-points // sm_count) * sm_count / points
         warps = FULL if idle <= IDLE else FULL // 2
-        while aligned and warps > PART and UNDER_WAY * warps >= 2 * FULL * again:
+        while aligned and warps > PART and again * 2 * FULL // warps <= domain.machine.cached:
             warps //= 2
         step = _Step(warps, 16 if aligned else 8)
-        return step if waste(shortest, step.elements) <= IDLE else _Step(step.warps, 8)
+        step = step if waste(shortest, step.elements) <= IDLE else _Step(step.warps, 8)
+        alike = {*lengths} == {shortest} and domain.lanes == domain.inner
+        return (_keeping(domain, warps, aligned, shortest, points) or step) if alike else step
     width = max((a.width for a in domain.accesses if a.form.adjacent(index)), default=4)
     step = _Step(8, max(8, min(32, LATENCY // width))) if aligned else _Step(4, 16)
     while step.each > 8 and shortest < 4 * step.elements:
         step = _Step(step.warps, step.each // 2)
     return step
+
+
+def _keeping(domain: Domain, warps: int, aligned: bool, length: int, points: int) -> _Step | None:
+    """The step of rows of which the L2 cache has not all when they are read again: it has what is left of all rows under way without the first
+    steps, which stay register-resident, as many as registers allow. None where it has all."""
+    machine = domain.machine
+    under_way = min(points, machine.sm_count * (FULL // warps))
+    over = _read_again(domain) - machine.cached * machine.sm_count // under_way
+    widths = domain.read_again().values()
+    if over <= 0 or not widths:
+        return None
+    step = _Step(warps, max(KEPT_EACH, VECTOR // min(widths)))
+    wanted = -(-over * length // (_read_again(domain) * step.elements))
+    # What is read one by one has a register a number, and another for where it is.
+    taken = step.elements * sum(width if aligned else max(width, REGISTER) + REGISTER for width in widths)
+    kept = min(wanted, machine.held * warps // FULL // taken, length // step.elements, MOST_KEPT)
+    return replace(step, kept=kept) if kept else None
 
 
 def _read_again(domain: Domain) -> int:
@@ -242,7 +254,7 @@ def _stages(domain: Domain, scans: bool, most: int) -> int:
             rows = max(rows, sum(streamed.values()))
             parts = parts or any(domain.plans[inner].walks(inner.sizes) for inner in loop.inner_loops())
     if walked:
-        return min(SCAN_AHEAD, max(1, SCAN_STAGED // walked))
+        return min(SCAN_AHEAD, max(1, (domain.machine.shared // SCANS - EXCHANGED) // walked))
     if rows < WORTH_STAGING:
         return 1
     together = min(most, -(-(LARGE if domain.points is None else domain.points) // domain.machine.sm_count))

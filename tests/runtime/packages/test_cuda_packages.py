@@ -40,6 +40,7 @@ def h100(monkeypatch):
     """Answers for the device, which is not there."""
     monkeypatch.setattr(cuda_driver, "capability", lambda device: 90)
     monkeypatch.setattr(cuda_driver, "sm_count", lambda device: 132)
+    monkeypatch.setattr(cuda_driver, "l2_bytes", lambda device: 50 << 20)
     monkeypatch.setattr(cuda_driver, "device_name", lambda device: "NVIDIA H100 80GB HBM3")
 
 

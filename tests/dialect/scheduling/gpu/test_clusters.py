@@ -45,7 +45,7 @@ def test_sixteen_warps_hold_twice_as_much_and_no_more():
 
 
 def test_rows_that_are_not_shared():
-    assert shared_rows(domain_of(scaled_rows(5, 40001), CudaMachine(108, 80, 1 << 16))) is None
+    assert shared_rows(domain_of(scaled_rows(5, 40001), CudaMachine(108, 80, 1 << 16, 40 << 20))) is None
     assert shared_rows(domain_of(row_sums(5, 40001))) is None  # nothing is written along them
 
 

@@ -22,6 +22,13 @@ def test_warps_are_one_to_sixteen(elements, each, warps):
 
 def test_shared_memory_by_capability():
     assert H200.shared == 227 << 10
-    assert CudaMachine(72, 89, 1 << 16).shared == 99 << 10
-    assert CudaMachine(40, 75, 1 << 16).shared == 64 << 10
-    assert CudaMachine(40, 73, 1 << 16).shared == 99 << 10  # of one unknown, what it has at least
+    assert CudaMachine(72, 89, 1 << 16, 48 << 20).shared == 99 << 10
+    assert CudaMachine(40, 75, 1 << 16, 4 << 20).shared == 64 << 10
+    assert CudaMachine(40, 73, 1 << 16, 4 << 20).shared == 99 << 10  # of one unknown, what it has at least
+
+
+def test_shares_of_a_multiprocessor():
+    assert H200.held == 40 * 4 * 1024  # 40 of the 64 registers of each of 1024 threads
+    assert H200.cached == (60 << 20) * 7 // 16 // 132
+    assert CudaMachine(108, 80, 1 << 15, 40 << 20).held == H200.held // 2
+    assert CudaMachine(66, 90, 1 << 16, 30 << 20).cached == H200.cached
