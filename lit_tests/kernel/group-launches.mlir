@@ -1,5 +1,6 @@
 // RUN: bascule-opt %s '--pass-pipeline=builtin.module(group-launches{target=cuda})' | filecheck %s
 // RUN: bascule-opt %s '--pass-pipeline=builtin.module(group-launches)' | filecheck %s --check-prefix=CPU
+// RUN: bascule-opt %s '--pass-pipeline=builtin.module(group-launches{target=cuda sm-count=2})' | filecheck %s --check-prefix=SMALL
 // RUN: bascule-run %s --function=step --pipeline='builtin.module(group-launches{target=cuda})'
 
 // Three tensors scaled in place, one launch: a kernel without ranges, a domain a tensor. What comes later waits for all of them.
@@ -13,6 +14,9 @@
 // CHECK: "bascule.copy_into"(%[[NEW]]#0, %[[A]])
 // CHECK: "bascule.copy_into"(%[[NEW]]#1, %[[B]])
 // CHECK: return %[[NEW]]#2
+
+// Two multiprocessors take longer to write a megabyte than a launch takes.
+// SMALL-COUNT-3: call @scale(
 
 // A call that needs another's result is not of its group, and what is read only for a while is not made early.
 // CHECK-LABEL: func.func @chain(

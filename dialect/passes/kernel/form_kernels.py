@@ -24,8 +24,7 @@ from ...scheduling.gpu.machine import H200, PARAMETERS
 from ..base import VALUES, Pass
 
 TINY, TINY_PARTS = 256, 64  # bytes of a group that is a program of a GPU; so many of them are one launch
-# Pieces of work that keep a target busy, where that is more than a few.
-BUSY = {"cuda": H200.sm_count, "interpret": H200.sm_count}
+GPUS = ("cuda", "interpret")
 SMALL = 1 << 20  # bytes below which a kernel's launch is worth saving
 
 
@@ -42,7 +41,8 @@ class FormKernels(Pass):
     kernel of its consumer is noted on the call, as `bascule.remarks`. Up to `max-parts` small kernels of which nothing in the graph
     reads the results (an optimizer's step) become one launch, a kernel without ranges and a foreach for each.
     Partial sums of columns that `split-reductions` made run beside the rows that read the same tensors, `min-shared` bytes or more of
-    them: that kernel's domain is chunks of rows. On `target` cuda a loop over many elements does not join a kernel of few points.
+    them: that kernel's domain is chunks of rows. On `target` cuda a loop over many elements does not join a kernel of so few points that of
+    `sm-count` multiprocessors many are idle.
     """
 
     name: ClassVar[str] = "form-kernels"
@@ -52,6 +52,7 @@ class FormKernels(Pass):
     max_parts: int = 16
     min_shared: int = 1 << 18  # bytes
     target: str = "cpu"
+    sm_count: int = H200.sm_count
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -62,7 +63,8 @@ class FormKernels(Pass):
 def _form(options: FormKernels, module: ir.Module, graph: ir.Operation) -> None:
     block = graph.regions[0].blocks[0]
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
-    grouping = Grouping(options.max_reads, options.max_ops, BUSY.get(options.target, 0))
+    busy = options.sm_count if options.target in GPUS else 0  # pieces of work, where that is more than a few
+    grouping = Grouping(options.max_reads, options.max_ops, busy)
     originals = []
     for view in list(block.operations):
         op = view.operation
@@ -105,7 +107,7 @@ def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Gro
     small.sort(key=lambda group: (str(group.rows), group.ops))  # equal ones together, so that equal launches share code
     launch: list[Group] = []
     for group in small:
-        tiny = options.target in BUSY and all(_bytes(member) <= TINY for member in (*launch[:1], group))
+        tiny = options.target in GPUS and all(_bytes(member) <= TINY for member in (*launch[:1], group))
         most = TINY_PARTS if tiny else options.max_parts
         if launch and (len(launch) >= most or sum(map(_buffers, (*launch, group))) > PARAMETERS):
             launches.append(launch)

@@ -1,7 +1,7 @@
 """The pass `group-launches`: equal, independent kernels over many small tensors become one launch."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
 from typing import ClassVar
@@ -21,7 +21,7 @@ from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 
 SMALL = 1 << 16  # bytes of a result that may live longer than it must
-LARGE = 1 << 26  # bytes of a result whose kernel hides its launch
+LARGE = 1 << 19  # bytes of a result, a multiprocessor: a kernel that writes more hides its launch
 TINY = 1 << 10  # bytes of results of one program or so
 FEW = 4  # times more calls of those join: to choose among so many more addresses is cheaper than a launch
 ENDS = {CopyIntoOp.OPERATION_NAME, "func.return"}
@@ -34,7 +34,8 @@ class GroupLaunches(Pass):
     matrices (queries, keys and values) join though they are of several sizes, if their sums are of one length.
 
     Only calls whose results are written to arguments or returned (what is made of arguments may be used before), or are small: what is made
-    earlier than it must be would take memory longer. Calls with dynamic sizes stay as they are. For a CPU, where a launch costs little,
+    earlier than it must be would take memory longer. Results so large that `sm-count` multiprocessors take longer to write them than a launch
+    takes stay alone. Calls with dynamic sizes stay as they are. For a CPU, where a launch costs little,
     nothing changes.
     """
 
@@ -42,6 +43,7 @@ class GroupLaunches(Pass):
     takes: ClassVar[str] = VALUES
     target: str = "cpu"
     most: int = 16  # a program chooses its addresses among so many
+    sm_count: int = H200.sm_count
 
     def run(self, module: ir.Module) -> None:
         check_target(self.name, self.target)
@@ -51,14 +53,17 @@ class GroupLaunches(Pass):
             return
         with module.context, joining(module) as (table, kernels):
             for graph in graph_functions(module):
-                _Graph(graph, table, kernels, self.most).run()
+                _Graph(graph, table, kernels, self.most, self.sm_count).run()
 
 
 class _Graph(GraphWalk):
     """One graph function. Ops of one level do not depend on each other."""
 
-    def __init__(self, graph: ir.Operation, table: ir.SymbolTable, kernels: dict[str, ir.Operation], most: int):
+    def __init__(
+        self, graph: ir.Operation, table: ir.SymbolTable, kernels: dict[str, ir.Operation], most: int, sm_count: int
+    ):
         super().__init__(graph)
+        self.machine, self.large = replace(H200, sm_count=sm_count), LARGE * sm_count
         self.table, self.kernels, self.most = table, kernels, most
         self.merged: dict[tuple[str, ...], str] = {}
         self.families: dict[str, str | int] = {}
@@ -91,7 +96,7 @@ class _Graph(GraphWalk):
     def _family(self, callee: str) -> str | int:
         """The key by which kernels join: the function, or the length of the sums of products of a row."""
         if callee not in self.families:
-            domain = Domain.of(kernel_op(self.kernels[callee]), H200, Indexing([], self.simplifier))
+            domain = Domain.of(kernel_op(self.kernels[callee]), self.machine, Indexing([], self.simplifier))
             self.families[callee] = summed(domain) or callee
         return self.families[callee]
 
@@ -144,8 +149,8 @@ class _Graph(GraphWalk):
         if size <= SMALL:
             return True
         users = {user.name for user in self.users(result)}
-        if size > LARGE or not users:
-            return size <= LARGE
+        if size > self.large or not users:
+            return size <= self.large
         return users <= ENDS or (given and "func.return" in users)
 
     def _reorder(self, before: list[set[int]], groups: list[list[int]]) -> None:

@@ -60,8 +60,8 @@ MACHINES = {
         beside=16,
     ),
     "cuda": _Machine(
-        parallel=4 * H200.sm_count,
-        few=H200.sm_count,
+        parallel=4,  # for each multiprocessor
+        few=1,  # the same
         points=1,
         columns=32,
         rows=256,
@@ -95,8 +95,8 @@ class SplitReductions(Pass):
     from a result of those columns (on a CPU, if they are not too long). What was cut, and what was not though
     it is large, is a remark.
 
-    `target` gives the measures. Where not 0, these stand for them: `parallel`, the pieces of work wanted (then also of a single result);
-    `min-size`, elements below which nothing is cut; `cache`, bytes of a chunk of rows.
+    `target` gives the measures, of a GPU with `sm-count` multiprocessors. Where not 0, these stand for them: `parallel`, the pieces of work
+    wanted (then also of a single result); `min-size`, elements below which nothing is cut; `cache`, bytes of a chunk of rows.
     """
 
     name: ClassVar[str] = "split-reductions"
@@ -105,6 +105,7 @@ class SplitReductions(Pass):
     parallel: int = 0
     min_size: int = 0
     cache: int = 0
+    sm_count: int = H200.sm_count
 
     def run(self, module: ir.Module) -> None:
         if self.target not in MACHINES:
@@ -113,7 +114,11 @@ class SplitReductions(Pass):
             )
         if min(self.parallel, self.min_size, self.cache) < 0:
             raise UserError("'parallel', 'min-size' and 'cache' are not negative", location=self.name)
+        if self.sm_count < 1:
+            raise UserError(f"option 'sm-count' cannot be {self.sm_count}", location=self.name, hint="1 or more")
         machine = MACHINES[self.target]
+        if self.target != "cpu":
+            machine = replace(machine, parallel=machine.parallel * self.sm_count, few=machine.few * self.sm_count)
         if self.parallel:
             machine = replace(machine, parallel=self.parallel, few=self.parallel, points=1)
         if self.min_size:
