@@ -1,19 +1,29 @@
 # Everything starts from a bare machine with Python 3.11 and a C++ compiler: each target makes .venv if there is none.
 PYTHON ?= python3
 VENV := .venv
+CONSTRAINTS := constraints/newest.txt
 BIN := $(VENV)/bin
 # Stamped by what it was installed from, so that a changed constraint or native source reinstalls.
 READY := $(VENV)/.ready
-PIP = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # Where PyTorch's wheel asks for no Triton; one that does names the version that it goes with.
 TRITON := 3.6.0
 
-.PHONY: demo test test-all lint lit pytest soak docs wheel clean
+# Three tries, each within 15 minutes: pip waits for a silent server and calls again, but gives up where a download breaks off. What came
+# whole stays in its cache.
+PIP = install() { for try in 1 2 3; do \
+	timeout 900 $(BIN)/pip install --quiet --disable-pip-version-check --retries 10 --timeout 60 -c $(CONSTRAINTS) "$$@" && return; \
+	done; echo "make: could not install $$* into $(VENV) in three tries; pip's reason stands above" >&2; return 1; }; install
+
+.PHONY: demo test test-all test-oldest smoke lint lit pytest soak docs wheel clean
 
 demo: $(READY)
 	$(BIN)/python -m benchmarks.demo
 
 test: lint lit pytest
+
+# The core on the oldest PyTorch and Triton that pyproject.toml takes, in an environment of its own.
+test-oldest:
+	$(MAKE) VENV=.venv-oldest CONSTRAINTS=constraints/oldest.txt demo lit smoke
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -30,6 +40,11 @@ pytest: $(READY)
 test-all: test
 	BASCULE_OPERATORS_PART=1/1 BASCULE_DATABASES_PART=1/1 $(BIN)/python -m pytest tests/operators tests/databases -n 2
 
+# Of each file below the folders that PyTorch's versions differ for, every eighth test.
+SMOKE := aliasing cache compiled compiler cudagraphs debugging entry export frontend models reporting runtime targets tools wrapper
+smoke: $(READY)
+	$(BIN)/python -m pytest $(SMOKE:%=tests/%) --every=8 -n 2 --dist=loadfile
+
 # Fresh seeds of every generator in tests/generators, and of hypothesis; what differs is written to soak_failures.
 soak: $(READY)
 	$(BIN)/python -m tests.generators
@@ -42,13 +57,14 @@ wheel: $(READY)
 docs: $(READY)
 	$(BIN)/python -m bascule.dialect.tools.reference --write docs/dialect.md
 
-$(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard runtime/native/*)
+# Each environment has its own build folder, for editable installs build again there.
+$(READY): pyproject.toml $(wildcard constraints/*.txt) CMakeLists.txt $(wildcard runtime/native/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) torch==2.13.0
-	$(BIN)/pip -qq show triton || $(PIP) triton==$(TRITON)
+	$(PIP) torch
+	$(BIN)/pip -qq show triton || { $(PIP) triton==$(TRITON); }
 	$(PIP) scikit-build-core cmake ninja nanobind
-	$(PIP) --no-build-isolation -e '.[test,models,gpu]'
+	$(PIP) --no-build-isolation -C build-dir='build/$(VENV:.%=%)/{wheel_tag}' -e '.[test,models,gpu]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf .venv .venv-oldest build dist

@@ -6,6 +6,7 @@ come from `make soak`.
 
 import os
 import random
+from collections import Counter
 
 import pytest
 import torch
@@ -26,6 +27,20 @@ def pytest_make_collect_report(collector):
     if isinstance(collector, pytest.Module):
         random.seed(0)
         torch.manual_seed(0)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--every", type=int, default=1, metavar="N", help="run of each file the first test and every Nth")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keeps the same tests in every run: they are counted as their file gives them, before any is left out by its name or marker."""
+    every, count, kept, left = config.getoption("every"), Counter(), [], []
+    for item in items:
+        (left if count[item.path] % every else kept).append(item)
+        count[item.path] += 1
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 @pytest.fixture(autouse=True)

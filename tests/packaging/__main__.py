@@ -48,7 +48,9 @@ class Environment:
 
     def install(self, *words: str) -> None:
         """Installs what is named in the tested versions."""
-        self.pip("install", "--quiet", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"), *words)
+        self.pip(
+            "install", "--quiet", "--disable-pip-version-check", "-c", str(ROOT / "constraints" / "newest.txt"), *words
+        )
 
 
 def main() -> int:
