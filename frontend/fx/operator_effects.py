@@ -7,9 +7,11 @@ often as the program does, whatever the sizes of its own tensors.
 Which operators were registered with an effect is private to PyTorch. Checked on torch 2.11, 2.13, 2.14.
 """
 
+from typing import Any
+
 import torch
 
-from bascule.compat.operators.custom_operators import effect_of
+from bascule.compat.operators.custom_operators import EffectType, effect_of, register_effectful
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
 # Namespaces of operators that only compute, if nothing else is said of one.
@@ -31,6 +33,11 @@ def is_seen_outside(target: OpOverload) -> bool:
 def registered_effect(target: OpOverload | HigherOrderOperator) -> object | None:
     """The effect with which `target` was registered in PyTorch; such calls keep their order."""
     return effect_of(target)
+
+
+def register_ordered(target: OpOverload) -> Any:
+    """Registers an effect by which calls of `target` keep their order; what it returns takes that back by `destroy()`."""
+    return register_effectful(target, EffectType.ORDERED)
 
 
 def only_begins(target: OpOverload) -> bool:

@@ -8,6 +8,7 @@ from .dense_tangents import dense_tangents
 from .dynamo_skip_files import keep_untraced
 from .higher_order_effects import body_effects
 from .lazy_size_proxies import size_proxies_on_demand
+from .linear_algebra_effects import checks_kept
 from .multilabel_margin_loss import multilabel_margins_right
 from .skip_graph_text import unread_graphs_unwritten
 from .synthetic_bases import synthetic_bases_right
@@ -22,6 +23,7 @@ def trace_patches() -> Iterator[None]:
         opaque_gradients,
         whole_resampling,
         body_effects,
+        checks_kept,
         multilabel_margins_right,
         size_proxies_on_demand,
         unread_graphs_unwritten,

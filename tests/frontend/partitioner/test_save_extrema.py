@@ -33,8 +33,19 @@ def marked(graph):
     return {node.name for node in graph.nodes if node.meta.get("recompute") == CheckpointPolicy.MUST_SAVE}
 
 
+def _has_gradient(operator):
+    """Whether an operator has a formula of its own, as a trace meets it."""
+    try:
+        joint(lambda x: operator(x, dim=1).min, torch.randn(2, 2, requires_grad=True))
+    except RuntimeError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("name", EXTREMES)
 def test_what_is_compared_and_the_extreme_are_marked(name):
+    if "both" in name and not _has_gradient(torch.aminmax):
+        pytest.skip("this PyTorch (2.11) has no gradient of aminmax")
     graph = joint(EXTREMES[name], torch.randn(4, 6, requires_grad=True)).graph
     assert save_extremes(graph) == 1
     assert "sin" in marked(graph) and len(marked(graph)) == 2
