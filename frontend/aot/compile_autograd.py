@@ -60,17 +60,8 @@ def compile_with_autograd(
     if isinstance(gm, torch.fx.GraphModule):
         passes.run("dynamo", gm, *(["gradients"] if needs_gradients(example_inputs) else []))
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
-        again = partial(
-            compile_with_autograd,
-            compiler=compiler,
-            decompositions=decompositions,
-            partition=partition,
-            lookup=lookup,
-            ignore_shape_env=ignore_shape_env,
-            leaning=leaning,
-            passes=passes,
-        )
-        return flatten_graph_inputs(gm, example_inputs, again)
+        rest = (compiler, decompositions, partition, lookup, ignore_shape_env, leaning, passes)
+        return flatten_graph_inputs(gm, example_inputs, lambda gm, inputs: compile_with_autograd(gm, inputs, *rest))
 
     given = with_drawn_numbers(gm)
     context = context_for(example_inputs)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_map_only
+
+from bascule.compat.operators.dispatch import TorchDispatchMode, without_dispatch_modes
+from bascule.compat.operators.schemas import LIBRARIES, HigherOrderOperator, OpOverload
+from bascule.compat.tensors.fake_tensors import FakeTensor
+from bascule.compat.tensors.pytree import tree_map_only
 
 from ..fx.node_calls import in_places, is_written
 from ..fx.operator_effects import COMPUTE
@@ -24,7 +26,7 @@ KNOWN = ("torch", "_operator", "builtins")  # modules of the functions that may 
 class Call(NamedTuple):
     """Of an operator. A tensor that the node was given stands in the arguments as its node."""
 
-    operator: torch._ops.OpOverload
+    operator: OpOverload
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
@@ -66,7 +68,7 @@ class WrittenMemory:
     def _writes(self, node: Node) -> bool:
         if node in self._reading or node.op in ("placeholder", "get_attr", "output"):
             return False
-        if isinstance(node.target, torch._ops.OpOverload):
+        if isinstance(node.target, OpOverload):
             return node.target._schema.is_mutable
         return self._called.of(node) is None
 
@@ -83,12 +85,12 @@ def function_of(node: Node) -> Callable[..., Any] | None:
     if node.op == "call_method":
         is_of_tensor = isinstance(node.args[0], Node) and isinstance(traced(node.args[0]), torch.Tensor)
         return getattr(torch.Tensor, str(node.target), None) if is_of_tensor else None
-    if node.op != "call_function" or isinstance(node.target, torch._ops.HigherOrderOperator):
+    if node.op != "call_function" or isinstance(node.target, HigherOrderOperator):
         return None
     target: Any = node.target
-    # A method's descriptor says of which class it is. The module of a library's operators is "torch._ops.LIBRARY".
+    # A method's descriptor says of which class it is. That of a library's operators ends with its name.
     module = getattr(target, "__module__", None) or getattr(target, "__objclass__", type(None)).__module__
-    is_foreign = module.startswith("torch._ops.") and module.rpartition(".")[2] not in COMPUTE
+    is_foreign = module.startswith(LIBRARIES) and module.rpartition(".")[2] not in COMPUTE
     return target if module.partition(".")[0] in KNOWN and not is_foreign else None
 
 
@@ -126,7 +128,7 @@ def _called(node: Node) -> list[Call] | None:
     if function is None or not all(map(is_known_before, values)):
         return None
     mode = next(x.fake_mode for value in values for x in leaves(value) if isinstance(x, FakeTensor))
-    with _disable_current_modes(), mode, torch.no_grad():
+    with without_dispatch_modes(), mode, torch.no_grad():
         # Another tensor over the same memory: what is called may change the metadata of its operand.
         given = {x: tree_map_only(torch.Tensor, torch.detach, value) for x, value in zip(node.all_input_nodes, values)}
         named = {id(value): x for x, value in given.items() if isinstance(value, torch.Tensor)}

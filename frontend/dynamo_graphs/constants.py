@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_map, tree_map_only
+
+from bascule.compat.operators.dispatch import TorchDispatchMode, without_dispatch_modes
+from bascule.compat.tensors.pytree import tree_map, tree_map_only
 
 from ..fx.operator_effects import keeps_order, leaves_unwritten
 from .called_operators import WrittenMemory, function_of
@@ -58,7 +59,7 @@ class Constants:
         if any(self._known[x] is None for x in node.all_input_nodes):
             return None
         args, kwargs = tree_map(_on_cpu, map_arg((node.args, node.kwargs), self._known.__getitem__))
-        with _disable_current_modes(), torch.no_grad(), _OnCpu() as calls:
+        with without_dispatch_modes(), torch.no_grad(), _OnCpu() as calls:
             try:
                 value = self._functions[node](*args, **kwargs)
             except Exception:  # of a call that is refused, or that the CPU does not have

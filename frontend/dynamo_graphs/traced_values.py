@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
-from torch.utils._pytree import tree_leaves
+
+from bascule.compat.tensors.fake_tensors import FakeTensor
+from bascule.compat.tensors.pytree import tree_leaves
 
 TRACED = ("example_value", "val")  # of a node's metadata: the fake value, as Dynamo and as AOTAutograd call it
 

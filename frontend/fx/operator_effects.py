@@ -46,6 +46,6 @@ def only_begins(target: OpOverload) -> bool:
     return namespace not in COMPUTE and name != WAIT and hasattr(getattr(torch.ops, namespace), WAIT)
 
 
-def leaves_unwritten(target: torch._ops.OpOverload) -> bool:
+def leaves_unwritten(target: OpOverload) -> bool:
     """Whether the result of `target` holds what its memory held before. No tag says so; ATen names just these operators "empty"."""
     return "empty" in target._schema.name.rpartition("::")[2].split("_")

@@ -11,6 +11,7 @@ from torch.fx import Graph, Node
 
 from bascule.compat.operators.schemas import OpOverload
 from bascule.compat.tensors.functorch import get_unwrapped, is_functorch_wrapped_tensor
+
 from .node_calls import STORAGE_OFFSETS
 
 # Compared by name: PyTorch defines the operator where Inductor is imported.

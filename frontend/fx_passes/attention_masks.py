@@ -16,10 +16,11 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_leaves
+
+from bascule.compat.tensors.fake_tensors import FakeTensor
+from bascule.compat.tensors.pytree import tree_leaves
 
 from ..dynamo_graphs.called_operators import Call, CalledOperators, WrittenMemory
 from ..dynamo_graphs.constants import CPU, Constants

@@ -7,6 +7,7 @@ import torch
 from torch.fx import Node
 
 from bascule.compat.tensors.fake_tensors import FakeTensor, unset_fake_temporarily
+
 from ..fx.storages import is_view
 
 aten = torch.ops.aten

@@ -6,13 +6,16 @@ error. Inside `checks_kept` the effect is registered.
 Effects of operators are private to PyTorch. Checked on torch 2.11 and 2.13.
 """
 
+from typing import Any
+
 import torch
 
 from ..fx.operator_effects import register_ordered, registered_effect
 from .patch import Patch
 
-_CHECK = torch.ops.aten._linalg_check_errors.default
-_registered: list[torch._library.utils.RegistrationHandle] = []
+aten = torch.ops.aten
+_CHECK = aten._linalg_check_errors.default
+_registered: list[Any] = []  # handles, by which a registration is taken back
 
 
 def _make() -> None:

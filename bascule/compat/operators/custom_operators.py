@@ -12,11 +12,11 @@ MAKE_TOKEN = torch.ops.prims._make_token.default
 SINK_TOKENS = torch.ops.prims._sink_tokens.default
 
 __all__ = [
-    "EffectType",
-    "register_effectful",
     "MAKE_TOKEN",
     "OPDEFS",
     "SINK_TOKENS",
+    "EffectType",
     "effect_of",
     "effects",
+    "register_effectful",
 ]

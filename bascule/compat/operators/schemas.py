@@ -5,7 +5,10 @@ from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
 from torch._C import _jit_resolve_packet as resolve_packet
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
+LIBRARIES = "torch._ops."  # what the modules of libraries' operators begin with
+
 __all__ = [
+    "LIBRARIES",
     "Argument",
     "FunctionSchema",
     "HigherOrderOperator",
