@@ -31,6 +31,7 @@ from bascule.compat.tensors.functorch import is_of_transforms
 from bascule.compat.tensors.pytree import tree_leaves, tree_map_only
 
 from ..fx.graph_ends import inputs_of
+from ..fx.node_calls import is_written
 from ..fx.storages import unwrapped
 from ..fx.trace_context import fake_mode_of
 from ..torch_patches.custom_op_gradients import register_fake
@@ -141,7 +142,7 @@ def writes_to(gm: GraphModule, node: Node, values: Mapping[Node, Any]) -> list[N
             getattr(Interpreter(gm), node.op)(node.target, args, kwargs)
         except Exception as error:  # of any kind: what the call does is not known
             pass_on(error)
-            return [] if _is_of_transforms(node) else node.all_input_nodes
+            return [] if is_of_transforms(node.target) or _only_reads(node) else node.all_input_nodes
     leaves = {
         x: [leaf for leaf in tree_leaves(value) if isinstance(leaf, FunctionalTensor)] for x, value in given.items()
     }
@@ -155,6 +156,11 @@ def _functional_like(x: torch.Tensor) -> torch.Tensor:
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)  # functional, as the mode that is on makes it
 
 
-def _is_of_transforms(node: Node) -> bool:
-    """Whether a call is one of those that `torch.func` makes around a function: they wrap and unwrap tensors, and write none."""
-    return is_of_transforms(node.target)
+def _only_reads(node: Node) -> bool:
+    """Whether a call is of a function of `torch` that stands for an ATen operator, no overload of which writes the arguments given."""
+    name = str(getattr(node.target, "__name__", ""))
+    packet = getattr(aten, name, None)
+    if packet is None or getattr(torch, name, None) is not node.target:
+        return False
+    parameters = (x for overload in packet.overloads() for x in getattr(packet, overload)._schema.arguments)
+    return not any(is_written(x) and (not x.kwarg_only or x.name in node.kwargs) for x in parameters)

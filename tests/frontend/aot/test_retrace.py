@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bascule.frontend.aot.retrace import writes_to
+from bascule.frontend.aot.retrace import _only_reads, writes_to
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -156,3 +156,19 @@ def test_which_arguments_a_call_writes(call, written):
     found = writes_to(torch.fx.GraphModule(torch.nn.Module(), graph, "gm"), node, values)
     assert [x.name for x in found] == written
     assert all(value._version == 0 for value in values.values())
+
+
+@pytest.mark.parametrize(
+    ("target", "named", "reads"),
+    [
+        (torch._make_dual, (), True),  # as torch 2.11 traces forward-mode differentiation
+        (torch.sin, (), True),
+        (torch.sin, ("out",), False),
+        (torch.relu_, (), False),
+        (len, (), False),
+    ],
+)
+def test_functions_that_only_read_are_told_by_their_operators(target, named, reads):
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    assert _only_reads(graph.call_function(target, (x,), dict.fromkeys(named, x))) is reads
