@@ -11,7 +11,7 @@ from bascule.frontend.fx.storages import changes_input
 from bascule.frontend.graph_split.find_split_points import known_cuts, refused
 from bascule.frontend.graph_split.flex_attention_chunks import query_chunks
 from bascule.frontend.graph_split.higher_order_decompositions import dense_form
-from bascule.frontend.graph_split.split_module import Part, Step, partition
+from bascule.frontend.graph_split.split_module import Step, Submodule, split_module
 from bascule.frontend.graph_split.split_point import cut_at
 from bascule.frontend.importer.graph import RESTRIDED
 from bascule.runtime.boxed import Boxed
@@ -68,8 +68,8 @@ def compile_split(
                 return None
             cuts |= found
         try:
-            steps = partition(gm, cuts)
-            parts = [step for step in steps if isinstance(step, Part)]
+            steps = split_module(gm, cuts)
+            parts = [step for step in steps if isinstance(step, Submodule)]
             for number, part in enumerate(parts):
                 if _key(part) not in compiled:
                     inputs = [x.meta["val"] for x in part.gm.graph.nodes if x.op == "placeholder"]
@@ -85,14 +85,14 @@ def compile_split(
     return run, [compiled[_key(part)][1] for part in parts]
 
 
-def _key(part: Part) -> tuple:
+def _key(part: Submodule) -> tuple:
     return tuple(x.name for x in part.gm.graph.nodes), part.inputs, part.outputs
 
 
 def _split_graph(
     gm: torch.fx.GraphModule,
     steps: Sequence[Step],
-    parts: dict[Part, CompiledGraph],
+    parts: dict[Submodule, CompiledGraph],
     record: Record,
     compile_body: CompileBody,
 ) -> CompiledGraph:
@@ -103,7 +103,7 @@ def _split_graph(
     constants, given = [], list[_InRole | Any]()
     for name, needed in wrapper.constants.items():
         match needed:
-            case Part():
+            case Submodule():
                 needed = _InRole("part", parts[needed], name)
             case torch.fx.GraphModule() if wrapper.callers[name] in _COMPILED_BODIES:
                 if wrapper.callers[name] in LOOPS:

@@ -89,7 +89,7 @@ def made_functional(gm: GraphModule) -> GraphModule:
     return new
 
 
-def partition(options: Options, passes: FxPipeline) -> Callable[..., Any]:
+def partitioner(options: Options, passes: FxPipeline) -> Callable[..., Any]:
     """The min-cut partitioner, or the user's, after the user's passes over the joint graph, then `passes`. Raises `UserError` where the
     user's fails."""
     own = options.custom_partitioner_fn

@@ -10,7 +10,7 @@ import torch
 
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.graph_split.higher_order_decompositions import has_dense_form, operands
-from bascule.frontend.graph_split.split_module import Alone, Part, Solved, Step, makes, reads
+from bascule.frontend.graph_split.split_module import Alone, Solved, Step, Submodule, makes, reads
 from bascule.frontend.graph_split.split_point import called_by
 from bascule.lowering.program.source import Source
 
@@ -50,7 +50,7 @@ class SplitWrapper:
                 if not isinstance(value, torch.fx.GraphModule) or not all(map(has_dense_form, node.users)):
                     self._constant(node.target, value, node)
         self._body(inputs, graph.output_node())
-        parts = [name for name, value in self.constants.items() if isinstance(value, Part)]
+        parts = [name for name, value in self.constants.items() if isinstance(value, Submodule)]
         head = [
             f'"""A graph in {len(parts)} parts, and what runs between them."""',
             "",
@@ -93,9 +93,9 @@ class SplitWrapper:
         """Writes `step`, after which nothing reads `dead`; a part is given what it may free."""
         line = self.source.line
         match step:
-            case Part():
+            case Submodule():
                 inputs = ", ".join(self.names[value] for value in step.inputs)
-                name = self._constant(f"part{sum(isinstance(c, Part) for c in self.constants.values())}", step)
+                name = self._constant(f"part{sum(isinstance(c, Submodule) for c in self.constants.values())}", step)
                 results = ", ".join(self._name(node, node.name) for node in step.outputs)
                 line(f"    given = [{inputs}]")
                 self.source.delete(dead)

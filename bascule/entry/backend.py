@@ -17,7 +17,7 @@ from ..aliasing.untracked_writes import run_as_eager
 from ..compat.graphs.aot_autograd import config as functorch_config
 from ..compiled.compiled_graph import NotSerializable
 from ..compiled.output_code import CompiledFxGraph
-from ..compiler.custom_passes import apply, partition
+from ..compiler.custom_passes import apply, partitioner
 from ..compiler.fx_passes import fx_pipeline, told_of_passes
 from ..compiler.gc_pause import collections_paused
 from ..cudagraphs.cudagraphify import Replays
@@ -86,7 +86,7 @@ def compile_dynamo_graph(
         compiler = partial(
             compile_autograd_graph, name, checked, on_record, replays=replays, weights=weights, passes=passes
         )
-        cut = partition(checked, passes)
+        cut = partitioner(checked, passes)
         how = {"passes": passes, "leaning": checked.internals}
         return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), cut, **how)
 
@@ -137,7 +137,7 @@ def _compile_or_load(
             traces.refuse(str(reason))
             return CompiledFxGraph(graph)
 
-    cut, how = partition(options, passes), {"passes": passes, "leaning": options.internals}
+    cut, how = partitioner(options, passes), {"passes": passes, "leaning": options.internals}
     return compile_with_autograd(gm, example_inputs, compiler, {}, cut, traces, **how)
 
 

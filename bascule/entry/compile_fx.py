@@ -18,7 +18,7 @@ from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import operator_by_operator
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.autograd_graph import compile_autograd_graph
-from ..compiler.custom_passes import apply, partition
+from ..compiler.custom_passes import apply, partitioner
 from ..compiler.fx_passes import fx_pipeline
 from ..cudagraphs.cudagraphify import ForwardDevice, Replays
 from ..errors import UserError
@@ -144,7 +144,7 @@ def compile_fx(
             compile_autograd_graph, name, options, None, replays=replays, weights=weights, passes=passes
         )
         compiler = direction if own else inner_compile
-        cut = partition(options, passes)
+        cut = partitioner(options, passes)
         how = {"ignore_shape_env": ignore_shape_env, "passes": passes, "leaning": options.internals}
         return compile_with_autograd(model, example_inputs, compiler, table, cut, **how)
 

@@ -27,7 +27,7 @@ from .find_split_points import is_check
 
 
 @dataclass(frozen=True)
-class Part:
+class Submodule:
     """A part that is compiled: `gm` takes the values of `inputs`, nodes and symbols of the whole graph, and returns those of `outputs`."""
 
     gm: GraphModule
@@ -51,10 +51,10 @@ class Solved:
     source: Source
 
 
-Step = Part | Alone | Solved
+Step = Submodule | Alone | Solved
 
 
-def partition(gm: GraphModule, cuts: Mapping[Node, Any]) -> list[Step]:
+def split_module(gm: GraphModule, cuts: Mapping[Node, Any]) -> list[Step]:
     """`gm` as steps, in the order in which they run. Its constants and subgraphs (`get_attr` nodes) are there for every step.
 
     Raises `UnsupportedError` for a symbol whose value nothing gives.
@@ -66,7 +66,7 @@ def partition(gm: GraphModule, cuts: Mapping[Node, Any]) -> list[Step]:
 def reads(step: Step) -> Sequence[Node | sympy.Symbol]:
     """The values that a step reads."""
     match step:
-        case Part():
+        case Submodule():
             return step.inputs
         case Alone():
             return step.node.all_input_nodes
@@ -77,7 +77,7 @@ def reads(step: Step) -> Sequence[Node | sympy.Symbol]:
 def makes(step: Step) -> Sequence[Node | sympy.Symbol]:
     """The values that a step makes."""
     match step:
-        case Part():
+        case Submodule():
             return step.outputs
         case Alone():
             return [step.node]
@@ -220,7 +220,7 @@ class _PartBuilder:
             placeholders[symbol].meta["val"] = number_of(symbol, values)
         return ComputedNumbers(self.graph, placeholders)
 
-    def build(self) -> Part:
+    def build(self) -> Submodule:
         present = set(self.nodes)
         for node in self.nodes:
             for x in node.all_input_nodes:
@@ -239,7 +239,7 @@ class _PartBuilder:
             if node not in self.levels.repeated and any(user not in present for user in node.users)
         )
         self.graph.output(tuple(self.copies[node] for node in outputs))
-        return Part(GraphModule(self.gm, self.graph), tuple(self.inputs), outputs)
+        return Submodule(GraphModule(self.gm, self.graph), tuple(self.inputs), outputs)
 
     def _copied(self, x: Node) -> Any:
         """The node that stands for `x` among the arguments of the subgraph's nodes."""
