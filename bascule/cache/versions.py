@@ -44,7 +44,7 @@ def _source_digest() -> str:
     digest = sha256()
     for layer in LAYERS:
         folder = Path(next(iter(import_module(layer).__path__)))
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml")):
             if path.stat().st_mtime > BEGAN:
                 raise NotKeyed("Bascule's own source changed while it ran")
             digest.update(path.relative_to(folder).as_posix().encode())

@@ -4,18 +4,21 @@ from collections.abc import Iterable, Iterator
 
 from ..analysis.bodies.costs import magnitude, tensor_bytes
 from ..ir.locations import operators_of, source_of
+from ..machines.measures import value
 from ..mlir import ir
 from .cycle_check import Dependencies
 from .group_records import Fit, Group, Refusal
 from .members import Member, Pattern, pairs
 
-FEW_ROWS = 8  # fewer rows than this leave processors idle ...
-LONG_ROW = 1 << 14  # ... if each has more elements than this
+FEW_ROWS = value("cuda", "idle_rows")  # fewer rows than this leave processors idle ...
+LONG_ROW = value("cuda", "idle_row")  # ... if each has more elements than this
 LANES = 64  # points along memory that one piece of work on a GPU computes together
-SMALL = 1 << 16  # elements for which a launch more costs more than idle processors
-MANY_ROWS = 1 << 10  # from these on, a loop at each row of a group that reduces nothing keeps a GPU busy
+SMALL = value("cuda", "launch_elements")  # elements for which a launch more costs more than idle processors
+MANY_ROWS = value(
+    "cuda", "busy_rows"
+)  # from these on, a loop at each row of a group that reduces nothing keeps a GPU busy
 LONG_COLUMN = 1 << 12  # elements of a column that a tile of columns still keeps in a cache
-LITTLE = 1 << 24  # bytes of partial results, which one launch sums as fast as two
+LITTLE = value("cuda", "partial_sums")  # bytes of partial results, which one launch sums as fast as two
 SHARED = 1 << 10  # bytes of a tensor that are worth reading once for two computes that do not depend on each other
 
 

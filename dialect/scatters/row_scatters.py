@@ -10,21 +10,20 @@ from ..analysis.bodies.costs import magnitude
 from ..ir.regions import ops_in
 from ..ir.shapes import constant, shape_of
 from ..ir.types import byte_width
+from ..machines.measures import measures
 from ..mlir import ir
 
 ORDERED = "bascule.ordered"  # on a scatter of rows that must not be atomic: deterministic algorithms are asked for
 ROW = 16  # elements of a row, at least
-# Bytes that an H200 moves to or from memory (4 TB/s) in the time of something else, as measured.
-ATOMIC = 7  # one number added to memory
-ATOMIC_NEAR = 3  # and to a tensor of at most `NEAR` bytes, which stays in the L2 cache
-NEAR = 40 << 20
-SORT = 280_000_000  # indices sorted and their segments found, however few
-SORTED = 300  # and for each index
-MERGED = 1 << 16  # indices, if static, that are ordered without a sort, at most
-MERGE, PAIRS = 80_000_000, 32  # the same of those, and one more for so many pairs of them
-# One number added to a tensor of one cache line, which all others are added to: they wait for one another; of more lines it is so much less.
-CONTENDED, LINE = 8_000, 128
-STEP = 2  # a number compared with one row, and added to that if it is its own
+# Bytes that move to or from memory in the time of something else; see the file for each.
+ATOMIC, ATOMIC_NEAR, NEAR, SORT, SORTED, MERGED, MERGE, PAIRS, CONTENDED, STEP = (
+    measures("h200")[name].value
+    for name in (
+        *("atomic", "atomic_near", "near", "sort", "sorted_index", "merged_most", "merge", "merged_pairs"),
+        *("contended", "compared"),
+    )
+)
+LINE = 128  # bytes of a cache line
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ Only their ratio matters: tensor cores and memory of other GPUs are about as far
 
 from itertools import product
 
+from bascule.dialect.machines.measures import value
+
 Widths = tuple[int, int, int]  # by how much the sizes (m, k, n) of a product are enlarged
 
-OPERATIONS = 700e12  # a second, of an aligned product
-BYTES = 4e12  # a second, of memory
-# How often the time of an aligned product one takes whose rows begin at multiples of so many bytes: the least of six products each, on an H200,
-# 2026-11-23, torch 2.11, by `python -m benchmarks.products --alignments` (2: up to 5.9; 4 and 8: up to 3.3).
-SLOWER = {2: 5.2, 4: 2.9, 8: 2.9, 16: 1.0}
+OPERATIONS = value("h200", "product_rate")  # a second, of an aligned product
+BYTES = value("h200", "memory_rate")  # a second, of memory
+# How often the time of an aligned product one takes whose rows begin at multiples of so many bytes.
+SLOWER = {int(alignment): times for alignment, times in value("h200", "unaligned_products").items()}
 
 
 def best_widths(sizes: tuple[int, int, int], wanted: Widths, itemsize: int, copied: bool) -> Widths:

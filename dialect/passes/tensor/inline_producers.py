@@ -23,6 +23,7 @@ CHEAP = 6  # work of an element, at most, that is repeated rather than stored
 SUMMED = (
     24  # work of an element, at most, that a GPU repeats in sums of columns: it hides behind their reads of two tensors
 )
+BESIDE = 0.1  # of what is counted: small tensors and ragged ends beside it
 BYTE = 1.0  # work that takes as long as moving a byte to or from memory
 SMALL = 1 << 18  # bytes of a tensor, at most, that stays in a cache: reading it again is free
 
@@ -148,7 +149,7 @@ class _Graph(GraphWalk):
             return body.cost <= CHEAP and self._bytes(reads, body) <= body.bytes
         if not reads:
             return body.cost * times <= CHEAP * max(1, len(consumers)) or body.points * times * body.cost < SMALL
-        if len(consumers) == 1 and times <= 1.1:
+        if len(consumers) == 1 and times <= 1 + BESIDE:
             return True
         if body.loops or (self.options.target == "cpu" and gathers(body)):
             return False
@@ -159,14 +160,14 @@ class _Graph(GraphWalk):
             reduced = [reader for reader in readers if reader.loops]
             others = [reader for reader in readers if not reader.loops]
             if self._summed(reduced, others):
-                return self._bytes(reads, body) <= 2.1 * body.bytes
+                return self._bytes(reads, body) <= (2 + BESIDE) * body.bytes
             if self._parted(reduced, others):
-                return self._bytes(reads, body) <= 1.1 * body.bytes
-        once_each = len(consumers) == 1 or times <= 1.1 * len(consumers)
+                return self._bytes(reads, body) <= (1 + BESIDE) * body.bytes
+        once_each = len(consumers) == 1 or times <= (1 + BESIDE) * len(consumers)
         if self.options.target != "cpu" and once_each and self._left_out(body, readers):
             return True
         if once_each:
-            return body.cost <= CHEAP and self._bytes(reads, body) <= 1.1 * body.bytes and again <= 4 * saved
+            return body.cost <= CHEAP and self._bytes(reads, body) <= (1 + BESIDE) * body.bytes and again <= 4 * saved
         return body.cost == 0 and again <= saved
 
     def _summed(self, reduced: list[Body], others: list[Body]) -> bool:
@@ -188,7 +189,8 @@ class _Graph(GraphWalk):
         small, as it stays in a cache; nor if the first kernel sums columns, as those are kernels of their own.
         """
         reads = self.reads[body.result]
-        bound = 2.1 if body.width < 4 else 1.9  # times its bytes; f32 has no rounding to save
+        # Two operands as wide as itself, and small ones beside; of f32, where no rounding is saved, less than two.
+        bound = 2 + BESIDE if body.width < 4 else 2 - BESIDE
         if body.cost > CHEAP or body.bytes <= SMALL or self._bytes(reads, body) > bound * body.bytes:
             return False
         waiting = []

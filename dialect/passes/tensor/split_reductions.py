@@ -18,6 +18,7 @@ from ...fusion.split_reduction import fills, is_splittable, refine, split
 from ...ir.functions import graph_functions
 from ...ir.locations import operators_of
 from ...ir.shapes import constant
+from ...machines.measures import value
 from ...mlir import ir
 from ...scheduling.gpu.machine import H200
 from ..base import VALUES, Pass
@@ -60,12 +61,12 @@ MACHINES = {
         beside=16,
     ),
     "cuda": _Machine(
-        parallel=4,  # for each multiprocessor
+        parallel=value("cuda", "pieces_a_multiprocessor"),
         few=1,  # the same
         points=1,
         columns=32,
         rows=256,
-        least=1 << 16,
+        least=value("cuda", "split_least"),
         chunk=1 << 11,
         row=1 << 13,
         cache=1 << 20,

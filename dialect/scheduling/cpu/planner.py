@@ -9,24 +9,25 @@ from dataclasses import dataclass, replace
 from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.body_tree import ACCUMULATORS, LOOPS, Block, Node
 from ...analysis.bodies.costs import COSTS
+from ...machines.measures import measures
 from ...mlir import ir
 from .joined_reductions import Joins, join_siblings
 from .loop_legality import Groups, colliding, group_ranges, length, moving_reads, reads_along
 from .schedule_form import NEAR, REGISTERS, SCRATCH, SHORT, KernelSchedule, LoopSchedule, Tasks, to_attribute
 
 DYNAMIC = 512  # the size assumed of a dynamic range
-# Costs are in scalar ops; that of a vector op is one for all lanes of a register.
-ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER = 1.0, 0.3, 6.0, 0.1, 1.2, 3.0
-MASKED = 8.0  # of a branch that is taken under a mask: whether any lane takes it, and a jump
+# Costs are in scalar ops; that of a vector op is one for all lanes of a register. Wider vectors have the same.
+ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER, MASKED, SAME_SET, GRAIN = (
+    measures("avx2")[name].value
+    for name in ("access", "op", "call", "uniform", "gather", "scatter", "masked", "same_set", "grain")
+)
 LONG = ("bascule.random", "math.absi")  # beside the functions of the math dialect: as long as a call
 # Of a step of a scan that is more than an op, by its kind.
 STEPS = {"logaddexp": 3 * CALL}
-SAME_SET = 2.0  # times as much where lanes lie pages apart: the first cache keeps few such lines
 FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
 BLOCK = 8192  # points of the blocked group in a tile
 REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
 RUN = 64  # points in a row of a tile that walks serial groups around it, one by one: a few cache lines
-GRAIN = 8192  # vector ops that pay for one more thread
 ROWS = 32  # of a transposed tile in scratch memory: two cache lines of f32
 SQUARE_OPS = 24  # ops of a body that may be there once for each row of a tile in registers
 SQUARES = 2  # reads that may be such tiles

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ...machines.measures import value
+
 WARP = 32  # threads
 VECTOR = 16  # bytes that a thread loads with one instruction
 MOST_WARPS = 16  # of a program, where nothing asks for more
@@ -58,7 +60,7 @@ class CudaMachine:
 
 
 # What is assumed where no machine is told; an H100 has the same, and an L2 cache of 50 MiB.
-H200 = CudaMachine(sm_count=132, capability=90, registers=1 << 16, l2_bytes=60 << 20)
+H200 = CudaMachine(*(value("h200", name) for name in ("sm_count", "capability", "registers", "l2_bytes")))
 
 
 def power_of_two(size: int) -> int:
