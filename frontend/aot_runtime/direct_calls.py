@@ -106,7 +106,7 @@ def _refuse_duals(args: Sequence[Any]) -> None:
 
 
 def _shortened(made: Made, compiled: Call, args: tuple[Any, ...], outputs: Sequence[Any], amp: bool) -> Call | None:
-    """What does the same as `compiled`, traced under autocast or not (`amp`), with less; None where AOTAutograd has to.
+    """A function that does the same as `compiled`, traced under autocast or not (`amp`), with less; None where AOTAutograd has to.
 
     Imports what leans on PyTorch's internals.
     """

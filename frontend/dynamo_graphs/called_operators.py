@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from bascule.dialect.interrupts import pass_on
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
@@ -137,6 +138,7 @@ def _called(node: Node) -> list[Call] | None:
         with _Noting(named, memory) as noting:
             try:
                 function(*args, **kwargs)
-            except Exception:  # whatever the function says of what it is given
+            except Exception as error:  # whatever the function says of what it is given
+                pass_on(error)
                 return None
     return noting.calls

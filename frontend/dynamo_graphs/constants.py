@@ -6,6 +6,7 @@ What belongs to it is decided by what runs: operators of PyTorch's that compute,
 from typing import Any
 
 import torch
+from bascule.dialect.interrupts import pass_on
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -62,7 +63,8 @@ class Constants:
         with without_dispatch_modes(), torch.no_grad(), _OnCpu() as calls:
             try:
                 value = self._functions[node](*args, **kwargs)
-            except Exception:  # of a call that is refused, or that the CPU does not have
+            except Exception as error:  # of a call that is refused, or that the CPU does not have
+                pass_on(error)
                 return None
         # What comes from nothing comes from an operator: else from a state that no operator told of.
         told = bool(node.all_input_nodes) or calls.count > 0

@@ -17,6 +17,7 @@ import bascule
 from bascule.cache import graph_entry
 from bascule.cache.disk.files import Refused
 from bascule.cache.disk.store import Store
+from bascule.compat import versions
 from tests.cache.cached_calls import entries, gated, inputs, opened, resigned, run
 
 
@@ -305,7 +306,7 @@ def test_lookups_of_other_backends_are_pytorchs(folder, monkeypatch):
 
 
 def test_a_version_of_pytorch_that_was_not_checked(folder, monkeypatch):
-    monkeypatch.setattr(torch, "__version__", "9.9.0")
+    monkeypatch.setattr(versions, "running", lambda package: (9, 9))
     run(gated, *inputs())
-    assert counted() == {"bypass: PyTorch 9.9 is not among the versions that were checked": 1}
+    assert counted() == {"bypass: this PyTorch was not checked": 1}
     assert graph_entry.bypassed(bascule.Options()) is None

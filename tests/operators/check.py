@@ -104,7 +104,7 @@ def _fails_in_pytorch(sample: Sample) -> bool:
 
 
 def check_sample(sample: Sample, compiler: Compiler, compiled: Compiled, seen: Seen) -> None:
-    """What draws is run twice: sizes, dtypes and strides are eager's, and where the numbers drawn are eager's, so are those."""
+    """A sample that draws is run twice: sizes, dtypes and strides are eager's, and where the numbers drawn are eager's, so are those."""
     compiler = replace(compiler, dynamo=compiler.dynamo or bool(seen.untraceable))
     if seen.draws:
         _check_once(sample, compiler, compiled, seen, numbers=False)

@@ -57,8 +57,8 @@ def _splits_by_a_tensor(sample: Sample) -> bool:
 
 @dataclass(frozen=True)
 class Seen:
-    """What eager does with a sample. `untraceable`: why AOTAutograd does not trace it, empty where it does; `written`: for each result, then
-    each input after the call, where somebody has written."""
+    """The facts of a sample run in eager. `untraceable`: why AOTAutograd does not trace it, empty where it does; `written`: for each result,
+    then each input after the call, where somebody has written."""
 
     draws: bool
     untraceable: str

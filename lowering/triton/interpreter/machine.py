@@ -18,8 +18,9 @@ Rule = Callable[..., Sequence[Any]]  # of the machine, the operation, and its op
 
 @dataclass
 class Machine:
-    """`active`: the programs that run what is at hand; `rules`: by an operation's name."""
+    """`programs`: how many there are here, from number `first` on; `active`: those that run what is at hand; `rules`: by an operation's name."""
 
+    first: int
     programs: int
     active: torch.Tensor
     rules: Mapping[str, Rule]

@@ -103,11 +103,13 @@ def share(memories: Sequence[Memory]) -> None:
 
 @dataclass(frozen=True)
 class Pointer:
-    """Addresses into one buffer: `offset` in elements. `dtype` is that of the elements, if it is not the buffer's."""
+    """Addresses into one buffer: `offset` in elements, of programs from number `first` on. `dtype` is that of the elements, if it is not the
+    buffer's."""
 
     memory: Memory
     offset: torch.Tensor
     dtype: torch.dtype | None = None
+    first: int = 0
 
     def moved(self, by: torch.Tensor) -> "Pointer":
         return replace(self, offset=self.offset + by)
@@ -153,7 +155,9 @@ class Either:
 
 def _places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The places in the mask, and the number of the program of each."""
-    programs = torch.arange(len(mask)).reshape([-1] + [1] * (mask.dim() - 1)).expand(mask.shape)
+    programs = (
+        torch.arange(pointer.first, pointer.first + len(mask)).reshape([-1] + [1] * (mask.dim() - 1)).expand(mask.shape)
+    )
     offset = pointer.offset.expand(mask.shape)[mask]
     wrong = (offset < 0) | (offset >= len(pointer.memory.flat))
     wrong[~wrong] = ~pointer.memory.reachable[offset[~wrong]]

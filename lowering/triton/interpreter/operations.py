@@ -34,7 +34,7 @@ def _constant(machine, op):
 
 
 def _program(machine, op):
-    return [torch.arange(machine.programs, dtype=torch.int32)]
+    return [torch.arange(machine.first, machine.first + machine.programs, dtype=torch.int32)]
 
 
 def _range(machine, op):
