@@ -121,6 +121,13 @@ def observe(sample: Sample) -> Seen:
     return Seen(watch.draws, untraceable, [_same_bits(x, y) for x, y in zip(*found)])
 
 
+def draws(call: Callable[[], object]) -> bool:
+    """Whether a call draws random numbers."""
+    with _Watch(0) as watch:
+        call()
+    return watch.draws
+
+
 def _generator_state() -> torch.Tensor:
     return torch.get_rng_state() if DEVICE == "cpu" else torch.cuda.get_rng_state(DEVICE)
 
