@@ -4,7 +4,6 @@ import pytest
 
 from tests.operators.programs import differences, program
 
-
 # The interpreter takes minutes for a few of the others: a reduction of a size that changes has 2048 lanes, however few are in force.
 CASES = [*((seed, "cpu") for seed in range(24)), *((seed, "interpret") for seed in range(20))]
 
