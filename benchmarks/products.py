@@ -3,8 +3,8 @@
     python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments]
 
 Each result is compared with eager's in f32, element by element, before anything is timed. With --alignments the table is of eager's products
-alone, by the bytes that their rows are multiples of, over the time where they are multiples of 16: `SLOWER` of
-`frontend/fx_passes/padding_costs.py`.
+alone, by the bytes that their rows are multiples of, over the time where they are multiples of 16: `unaligned_products` of
+`dialect/machines/h200.toml`.
 """
 
 import argparse

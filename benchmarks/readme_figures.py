@@ -57,7 +57,7 @@ class Measure:
 
 
 MEASURES = (
-    Measure("GPU: kernels, time", "cuda_kernels_beside_eager", "gpu_ms"),
+    Measure("GPU: kernels, time", "cuda_kernels", "gpu_ms"),
     Measure("GPU: models, time of a step", "cuda_models", "ms"),
     Measure("GPU: models, peak memory", "cuda_models", "peak_mib"),
     Measure("GPU: models, first call", "cuda_models", "first_s", beside=("inductor",)),
