@@ -26,6 +26,7 @@ _CUDA_LOOP: Keys = {
     "walk": (INT, False),
     "evict": (TEXT, False),
     "held": (FLAG, True),
+    "dot": (FLAG, True),
     **{key: (INT, True) for key in ("along", "fold", "kept", "unroll")},
 }
 _CUDA_LOOP["loops"] = ([_CUDA_LOOP], True)
@@ -33,6 +34,7 @@ _DOMAIN: Keys = {
     "kind": (TEXT, True),
     **{key: (INTS, False) for key in ("order", "axes", "tile")},
     "loops": ([_CUDA_LOOP], False),
+    "group": (INT, True),
 }
 _LAUNCH: Keys = {
     "target": (TEXT, False),

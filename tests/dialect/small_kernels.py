@@ -76,6 +76,19 @@ def store(value: str, buffer: str, at: str, type_: str, element: str = "f32") ->
     return f'"bascule.store"({value}, {buffer}{", " if indices else ""}{at}) : ({element}, {type_}{indices}) -> ()'
 
 
+def product(x: str, y: str, z: str, at: str, sizes: str, summed: int, element: str = "bf16") -> ir.Operation:
+    """A kernel: z[at] = the sum over k of x[..] * y[..]. `x`, `y`, `z`: their sizes and indices, "100x20 : %m, %k" for example."""
+    (xs, xi), (ys, yi), (zs, zi) = (text.split(" : ") for text in (x, y, z))
+    types = [f"memref<{sizes}x{element}>" for sizes in (xs, ys)]
+    terms = [load("%a", "%x", xi, types[0]), load("%b", "%y", yi, types[1])]
+    if element != "f32":
+        terms += [f"%aw = arith.extf %a : {element} to f32", f"%bw = arith.extf %b : {element} to f32"]
+    terms += ["%c = arith.mulf %aw, %bw : f32" if element != "f32" else "%c = arith.mulf %a, %b : f32"]
+    total = reduce("%s", "%k", f"{summed}", "\n".join(terms), "%c")
+    result = f"memref<{zs}xf32>"
+    return kernel(f"%x: {types[0]}, %y: {types[1]}, %z: {result}", at, sizes, total, store("%s", "%z", zi, result))
+
+
 # -- parsed -------------------------------------------------------------------------------------------------------------
 
 

@@ -51,6 +51,9 @@ class ScheduleKernels(Pass):
           order       its ranges as they are flattened
           step        points at once, a power of two. A loop that has no more is one tile, read once and held in registers
           held        true, or left out: all its tiles of `step` points are there at once, as one tile would be
+          dot         true, or left out: of a sum of products of a factor of the rows (the last axis but one of the tile) and one of the
+                      columns (the last): tensor cores multiply pieces of `step` elements of both. Other axes have one point of a program,
+                      and the domain no other loop
           kept        of a walk: what its first steps, so many, read stays in registers for later walks. Left out: nothing does
           walk        loops of one number are walked together; they have equal ranges and steps, and none needs another's result
           along       of a foreach that is held: the walk, point by point, of an earlier foreach over the ranges of its reductions.
@@ -59,6 +62,8 @@ class ScheduleKernels(Pass):
           evict       what its reads, where they vary with the domain, ask of the L2 cache: "normal", "first" or "last" to go
           fold        of a reduction's walk: a thread has one state, into which it takes its points of a step together; so many of them are
                       neighbours. 0: each place in a step has a state of its own
+        group       so many tiles along the last axis but one go, with each along the last, before the next along the last: programs that
+                    follow each other read what is in L2. Left out: the last axis is fastest
         parts       of a kernel without ranges that consists of `foreach`, instead of these keys: a dictionary of them for each
         warps       warps of a program
         cluster     so many programs, a power of two up to 8, which the GPU runs at the same time, share a tile: each has as much of every loop,

@@ -26,7 +26,8 @@ class ExpandProducts(Pass):
       from the result (a bias, an activation, the next residual sum) can go along. Sizes are static, and memory runs along what is summed: the
       weight of a linear layer, (N, K), seen transposed. With `across` also where memory runs along the results (a matrix (K, N)): sums of
       columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
-    - an outer product, whose inner size is 1: pointwise.
+    - an outer product, whose inner size is 1: pointwise;
+    - with `contractions`, any other product of f16 or bf16 of static sizes, for tensor cores: what is computed from its elements can go along.
 
     Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, whatever PyTorch allows
     cuBLAS (TF32, sums in f16). With `numerics=eager` no pass removes that rounding. A product of up to 8 rows that stays a call has a remark
@@ -39,6 +40,7 @@ class ExpandProducts(Pass):
     numerics: str = "f32"
     across: bool = False
     rows: int = 2
+    contractions: bool = False
 
     def run(self, module: ir.Module) -> None:
         check_target(self.name, self.target)
@@ -57,7 +59,8 @@ class ExpandProducts(Pass):
             _note(op, f"{name} of few rows stays a call: {refusal}")
             return False
         with ir.InsertionPoint(op), op.location:
-            value = _Expansion(product, {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}).build()
+            rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
+            value = _Expansion(product, rounding, self._is_contraction(product)).build()
         sizes = "x".join("?" if (size := constant(s)) is None else str(size) for s in product.sizes)
         _note(value.owner.operation, f"{name} expanded: {sizes} (rows, summed, columns)")
         op.results[0].replace_all_uses_with(value)
@@ -69,7 +72,7 @@ class ExpandProducts(Pass):
         rows, inner, columns = map(constant, product.sizes)
         if not isinstance(product.result.type.element_type, ir.FloatType) or product.x.type.element_type.width < 16:
             return None
-        if inner == 1:
+        if inner == 1 or self._is_contraction(product):
             return ""
         few = min((size for size in (rows, columns) if size is not None), default=FEW + 1)
         if few > FEW:
@@ -86,6 +89,11 @@ class ExpandProducts(Pass):
         if not _along(product) and not self.across:
             return "memory does not run along what is summed"
         return ""
+
+    def _is_contraction(self, product: Product) -> bool:
+        sizes = list(map(constant, product.sizes))
+        narrow = product.x.type.element_type.width == 16
+        return self.contractions and narrow and all(size is not None and size > FEW for size in sizes)
 
 
 def _few_dim(product: Product) -> int:
@@ -104,10 +112,11 @@ def _along(product: Product) -> bool:
 
 @dataclass(frozen=True)
 class _Expansion:
-    """The computes that a product is. `rounding`: attributes of the roundings of its elements."""
+    """The computes that a product is. `rounding`: attributes of the roundings of its elements; `whole`: one compute has all rows."""
 
     product: Product
     rounding: dict[str, ir.Attribute]
+    whole: bool
 
     @property
     def wide(self) -> ir.Type:
@@ -119,7 +128,7 @@ class _Expansion:
         """The product, made at the insertion point: of several rows (columns), of the sums of each, which one kernel computes: so the matrix is
         read once."""
         result, dim = self.product.result, _few_dim(self.product)
-        few = constant(shape_of(result)[dim]) if constant(self.product.sizes[1]) != 1 else 1
+        few = constant(shape_of(result)[dim]) if constant(self.product.sizes[1]) != 1 and not self.whole else 1
         assert few is not None, "a product of sizes that are not known"
         parts = [self._part(dim, n) for n in range(few)] if few > 1 else []
         return builders.compute(

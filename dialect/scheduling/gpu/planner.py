@@ -6,6 +6,7 @@ from ...analysis.bodies.index_width import reach_of
 from ...ir.shapes import size_map
 from ...mlir import ir
 from .columns import columns
+from .contractions import contraction
 from .domains import Domain, DomainPlan
 from .few_row_products import products
 from .machine import CudaMachine
@@ -61,6 +62,8 @@ def _schedule(domain: Domain) -> DomainPlan:
         return pointwise(domain)
     inside = sum(map(domain.bytes_along, domain.lanes))
     across = sum(domain.along[index] for index in domain.indices)
+    if (schedule := contraction(domain)) is not None:
+        return schedule
     if inside >= across and (schedule := products(domain)) is not None:
         return schedule
     if (schedule := shared(domain, across > inside)) is not None:

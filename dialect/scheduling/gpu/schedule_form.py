@@ -21,7 +21,8 @@ Config = dict[str, ir.Attribute]
 class LoopSchedule:
     """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, the walk that its
     reductions go along with (-1: none), what is kept in L2, the neighbours that a thread takes into its state together (0: each has one);
-    whether all its tiles are held at once; of a walk, the steps whose reads are kept in registers for later walks."""
+    whether all its tiles are held at once; of a walk, the steps whose reads are kept in registers for later walks; whether it is a contraction
+    that tensor cores run (`dot`)."""
 
     order: Sequence[int]
     step: int = 1
@@ -31,6 +32,7 @@ class LoopSchedule:
     fold: int = 0
     held: bool = False
     kept: int = 0
+    dot: bool = False
     loops: Sequence["LoopSchedule"] = ()
 
     def walks(self, sizes: Sequence[ir.AffineExpr]) -> bool:
@@ -42,13 +44,15 @@ class LoopSchedule:
 @dataclass
 class DomainSchedule:
     """Of a parallel domain: its dims in the order they are flattened, how many of them make an axis, and points of a tile along
-    each; a program has one tile. `kind`: for readers."""
+    each; a program has one tile. `kind`: for readers. `group`: tiles along the last axis but one whose programs follow each other, for each
+    tile along the last."""
 
     kind: str = field(compare=False)
     order: Sequence[int]
     axes: Sequence[int]
     tile: Sequence[int]
     loops: Sequence[LoopSchedule] = field(default=(), kw_only=True)
+    group: int = field(default=1, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ def to_attribute(schedule: KernelSchedule) -> ir.DictAttr:
 
 def _of_domain(domain: DomainSchedule) -> Config:
     keys: Config = {name: ir.DenseI64ArrayAttr.get(getattr(domain, name)) for name in ("order", "axes", "tile")}
+    if domain.group > 1:
+        keys["group"] = i64(domain.group)
     return keys | {"kind": ir.StringAttr.get(domain.kind), "loops": _of_loops(domain.loops)}
 
 
@@ -109,6 +115,8 @@ def _of_loop(loop: LoopSchedule) -> ir.DictAttr:
         keys["held"] = ir.BoolAttr.get(True)
     if loop.kept:
         keys["kept"] = i64(loop.kept)
+    if loop.dot:
+        keys["dot"] = ir.BoolAttr.get(True)
     return ir.DictAttr.get(keys)
 
 
@@ -136,7 +144,8 @@ def from_attribute(kernel: ir.Operation) -> KernelSchedule:
 
 def _domain(config: Config) -> DomainSchedule:
     order, axes, tile = (tuple(config[name]) for name in ("order", "axes", "tile"))
-    return DomainSchedule(config["kind"].value if "kind" in config else "", order, axes, tile, loops=_loops(config))
+    kind, group = (config[key].value if key in config else default for key, default in (("kind", ""), ("group", 1)))
+    return DomainSchedule(kind, order, axes, tile, loops=_loops(config), group=group)
 
 
 def _loops(config: Config) -> tuple[LoopSchedule, ...]:
@@ -149,6 +158,7 @@ def _loop(config: Config) -> LoopSchedule:
         **{name: config[name].value for name in ("step", "walk", "along", "evict", "fold")},
         held="held" in config and config["held"].value,
         kept=config["kept"].value if "kept" in config else 0,
+        dot="dot" in config and config["dot"].value,
         loops=_loops(config),
     )
 

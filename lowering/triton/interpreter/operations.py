@@ -172,6 +172,15 @@ def _select(machine, op, condition, a, b):
     return [Either(condition, a, b)] if isinstance(a, Pointer | Either) else scalar(op, op.name, [condition, a, b])
 
 
+def _transpose(machine, op, x):
+    return [x.permute(0, *(dim + 1 for dim in op.attributes["order"]))]
+
+
+def _dot(machine, op, x, y, total):
+    """Sums in f64, rounded once: tensor cores round more often, in no order that is told."""
+    return [(total.double() + x.double() @ y.double()).to(total.dtype)]
+
+
 def _either(condition: torch.Tensor, a: Any, b: Any) -> Any:
     if isinstance(a, Pointer | Either):
         return Either(condition, a, b)
@@ -188,6 +197,8 @@ RULES: dict[str, Rule] = {
     "tt.expand_dims": _reshape(lambda t, shape: t.reshape(shape)),
     "tt.join": lambda machine, op, x, y: [torch.stack([x, y], -1)],
     "tt.reshape": _reshape(lambda t, shape: t.reshape(shape)),
+    "tt.trans": _transpose,
+    "tt.dot": _dot,
     "tt.addptr": lambda machine, op, pointer, by: [pointer.moved(by)],
     "tt.load": _load,
     "tt.store": _store,

@@ -252,6 +252,8 @@ class KernelFunction:
     def _emit_part(self, e: Emitter, part: Part, program: Tile) -> None:
         e.enter(part.op, part.schedule.loops)
         counts, axes, places = part.counts(), [], []
+        if part.schedule.group > 1:
+            program = _grouped(e.ix, program, counts, part.schedule.group)
         for number, (groups, extent) in enumerate(zip(part.axes, part.schedule.tile)):
             at = e.ix.coordinate([([], count) for count in counts], number, program)
             axis = Axis(number, extent) if extent > 1 else None
@@ -265,6 +267,22 @@ class KernelFunction:
                 e.ix.bind(groups, at)
                 conditions.enter_context(e.under(bound, False))
             e.block(part.op.regions[0].blocks[0])
+
+
+def _grouped(ix: Indexing, program: Tile, counts: Sequence[Expr], group: int) -> Tile:
+    """The tile, numbered along the last axis first, of a program in an order in which `group` tiles along the last axis but one go before the
+    next along the last."""
+    *_, rows, columns = counts
+    high, wide = ix.evaluate(rows), ix.evaluate(columns)
+    of_matrix = ix.op("arith.muli", high, wide)
+    matrix, program = ix.op("arith.divui", program, of_matrix), ix.op("arith.remui", program, of_matrix)
+    of_group = ix.op("arith.muli", wide, ix.number(group))
+    first = ix.op("arith.muli", ix.op("arith.divui", program, of_group), ix.number(group))
+    inside = ix.op("arith.remui", program, of_group)
+    several = ix.op("arith.minui", ix.op("arith.subi", high, first), ix.number(group))
+    row = ix.op("arith.addi", first, ix.op("arith.remui", inside, several))
+    place = ix.op("arith.addi", ix.op("arith.muli", row, wide), ix.op("arith.divui", inside, several))
+    return ix.op("arith.addi", ix.op("arith.muli", matrix, of_matrix), place)
 
 
 def _choose(b: Builder, number: ir.Value, rows: Sequence[Sequence[ir.Value]]) -> list[ir.Value]:

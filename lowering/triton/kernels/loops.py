@@ -10,6 +10,7 @@ from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 from ..body.emitter import RULES, Loop, unsupported
 from ..values import clusters
 from ..values.tiles import Axis, union
+from .contractions import ContractionWalker
 from .loop_body import INNER, LoopBody
 from .loop_kinds import WALKERS, ColumnsWalker, ReduceWalker
 from .loop_steps import Walk
@@ -39,7 +40,8 @@ class Emitter(LoopBody):
             size = expr(size * extent)
         before = self.axes, self.loop
         loop = self._begun(ops, schedule, constant(size))
-        walkers = [walker for walker in [WALKERS[op.name](self, op, loop) for op in ops] if walker.walks()]
+        kinds = [ContractionWalker if schedule.dot else WALKERS[op.name] for op in ops]
+        walkers = [walker for walker in [kind(self, op, loop) for kind, op in zip(kinds, ops)] if walker.walks()]
         groups = [self.groups_of(walker.op, schedule.order) for walker in walkers]
         for columns, plan in self.plan.items():
             if plan.along == schedule.walk:

@@ -20,6 +20,7 @@ from bascule.dialect.scheduling.gpu.schedule_form import (
 MOST_WARPS, MOST_POINTS = 32, 1 << 20  # Triton's own limits
 MOST_STAGES = 16  # of steps in flight: more are more than memory keeps waiting
 MOST_RESIDENT = 64  # warps of a multiprocessor
+LEAST_DOT = 16  # rows, columns and summed elements of a product of tensor cores
 MOST_TILES = 16  # that a loop is held as: its body is emitted for each
 
 
@@ -95,9 +96,19 @@ class _Check:
         if not all(map(_power_of_two, tile)):
             raise refusal(self.kernel, f"the schedule's tile {list(tile)} is not of powers of two")
         self._loops(domain.loops, op)
-        points = _longest(domain.loops) * prod(tile)
+        dot = any(loop.dot for loop in domain.loops)  # its pieces have a side of the tile each
+        points = _longest(domain.loops) * max(tile) if dot else _longest(domain.loops) * prod(tile)
+        if dot:
+            self._dot(domain)
         if points > MOST_POINTS:
             raise refusal(self.kernel, f"the schedule has tiles of {points} elements, more than {MOST_POINTS}")
+
+    def _dot(self, domain: DomainSchedule) -> None:
+        *batch, rows, columns = (1, 1, *domain.tile)
+        least = min(rows, columns, domain.loops[0].step)
+        if len(domain.loops) != 1 or max(batch) > 1 or least < LEAST_DOT:
+            what = f"tensor cores for a tile of {list(domain.tile)}, steps of {[loop.step for loop in domain.loops]}"
+            raise refusal(self.kernel, f"the schedule has {what}")
 
     def _loops(self, loops: Sequence[LoopSchedule], op: ir.Operation) -> None:
         inner = inner_loops(op)

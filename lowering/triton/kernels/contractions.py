@@ -1,0 +1,87 @@
+"""A contraction in a walk: pieces of both operands, multiplied and added up by tensor cores (`tt.dot`)."""
+
+from bascule.dialect.analysis.bodies.contractions import factors_of
+from bascule.dialect.ir.regions import end_of
+from bascule.dialect.mlir import ir
+
+from ..body.emitter import Loop, unsupported
+from ..values.builder import Builder, element
+from ..values.reduction_kinds import Values
+from ..values.tiles import Axes, Tile, shaped, spread, union
+from .loop_body import LoopBody
+from .loop_kinds import Walker
+
+IEEE = 2  # Triton's number for products of f32 as they are
+
+
+class ContractionWalker(Walker):
+    """A sum of products of two operands, one over the rows and the loop's axis, the other over the columns and that. It carries the sums."""
+
+    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
+        super().__init__(emitter, op, loop)
+        factors = factors_of(op)
+        if factors is None or loop.axis is None or len(self.outside) != 2 or op.attributes["kind"].value != "sum":
+            raise unsupported(op, "a schedule for tensor cores of what is no sum of products of rows and columns")
+        self.factors, self.total = factors, emitter._checked(op, op.results[0].type)
+        self.state: Values = []
+
+    @property
+    def whole_width(self) -> int:
+        return 1
+
+    def start(self) -> Values:
+        return [self.e.b.constant(shaped(self.total, self.outside), 0.0)]
+
+    def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
+        b = self.e.b
+        x, y = self._operands(bound)
+        (total,) = values or self.start()
+        attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, 0)}
+        return [b.op("tt.dot", [total.type], [x, transposed(b, y), total], attributes).results[0]]
+
+    def _operands(self, bound: Tile | None) -> Values:
+        """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
+        e, tiles = self.e, []
+        term = end_of(self.block).operands[0].owner
+        skipped = {term.operation, *self._widenings(term.operation)}
+        for view in self.block.operations:
+            if view.operation not in skipped and view.operation.name != "bascule.yield":
+                e._op(view.operation)
+        axis = self.loop.axis
+        assert axis is not None
+        for factor in self.factors:
+            tile = e.tile(factor)
+            (side, *more) = [a for a in self.outside if a in tile.axes] or [None]
+            if side is None or more:
+                raise unsupported(self.op, "a factor of both rows and columns, or of neither, on tensor cores")
+            tiles.append((side, self._inside(tile, (side, axis), bound)))
+        (first, _), (second, _) = tiles
+        if first == second:
+            raise unsupported(self.op, "two factors of rows, or of columns, on tensor cores")
+        return [value for _, value in sorted(tiles, key=lambda pair: pair[0])]
+
+    def _widenings(self, term: ir.Operation) -> set[ir.Operation]:
+        """What widens factors for the product alone."""
+        made = {operand.owner.operation for operand in term.operands if not isinstance(operand.owner, ir.Block)}
+        return {op for op in made if op.name == "arith.extf" and op.operands[0] in self.factors}
+
+    def _inside(self, tile: Tile, axes: Axes, bound: Tile | None) -> ir.Value:
+        b, axes = self.e.b, union(axes)
+        value = spread(b, tile, axes)
+        if bound is None:
+            return value
+        return b.select(spread(b, bound, axes), value, b.constant(value.type, 0.0))
+
+    def finish(self, states: list[Values]) -> None:
+        self.state = states[0]
+        if len(states) > 1:
+            raise unsupported(self.op, "a contraction of several tiles that are held")
+
+    def leave(self) -> None:
+        self.e.env[self.op.results[0]] = Tile(self.state[0], self.outside)
+
+
+def transposed(b: Builder, value: ir.Value) -> ir.Value:
+    rows, columns = value.type.shape
+    type_ = ir.RankedTensorType.get([columns, rows], element(value.type))
+    return b.value("tt.trans", type_, [value], {"order": ir.DenseI32ArrayAttr.get([1, 0])})
