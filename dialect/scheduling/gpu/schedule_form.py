@@ -144,7 +144,8 @@ def from_attribute(kernel: ir.Operation) -> KernelSchedule:
 
 def _domain(config: Config) -> DomainSchedule:
     order, axes, tile = (tuple(config[name]) for name in ("order", "axes", "tile"))
-    kind, group = (config[key].value if key in config else default for key, default in (("kind", ""), ("group", 1)))
+    kind = config["kind"].value if "kind" in config else ""
+    group = config["group"].value if "group" in config else 1
     return DomainSchedule(kind, order, axes, tile, loops=_loops(config), group=group)
 
 

@@ -51,17 +51,17 @@ class ContractionWalker(Walker):
         assert axis is not None
         for factor in self.factors:
             tile = e.tile(factor)
-            (side, *more) = [a for a in self.outside if a in tile.axes] or [None]
-            if side is None or more:
+            sides = [side for side in self.outside if side in tile.axes]
+            if len(sides) != 1:
                 raise unsupported(self.op, "a factor of both rows and columns, or of neither, on tensor cores")
-            tiles.append((side, self._inside(tile, (side, axis), bound)))
+            tiles.append((sides[0], self._inside(tile, (sides[0], axis), bound)))
         (first, _), (second, _) = tiles
         if first == second:
             raise unsupported(self.op, "two factors of rows, or of columns, on tensor cores")
         return [value for _, value in sorted(tiles, key=lambda pair: pair[0])]
 
     def _widenings(self, term: ir.Operation) -> set[ir.Operation]:
-        """What widens factors for the product alone."""
+        """The ops that widen factors for the product alone."""
         made = {operand.owner.operation for operand in term.operands if not isinstance(operand.owner, ir.Block)}
         return {op for op in made if op.name == "arith.extf" and op.operands[0] in self.factors}
 

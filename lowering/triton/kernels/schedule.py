@@ -104,9 +104,9 @@ class _Check:
             raise refusal(self.kernel, f"the schedule has tiles of {points} elements, more than {MOST_POINTS}")
 
     def _dot(self, domain: DomainSchedule) -> None:
-        *batch, rows, columns = (1, 1, *domain.tile)
-        least = min(rows, columns, domain.loops[0].step)
-        if len(domain.loops) != 1 or max(batch) > 1 or least < LEAST_DOT:
+        matrix, batch = domain.tile[-2:], domain.tile[:-2]
+        least = min(*matrix, domain.loops[0].step)
+        if len(domain.loops) != 1 or len(matrix) < 2 or max(batch, default=1) > 1 or least < LEAST_DOT:
             what = f"tensor cores for a tile of {list(domain.tile)}, steps of {[loop.step for loop in domain.loops]}"
             raise refusal(self.kernel, f"the schedule has {what}")
 
