@@ -59,6 +59,7 @@ class Measure:
 MEASURES = (
     Measure("GPU: kernels, time", "cuda_kernels", "gpu_ms"),
     Measure("GPU: models, time of a step", "cuda_models", "ms"),
+    Measure("GPU: models, CUDA graphs", "cuda_models_cudagraphs", "ms", "-cudagraphs", beside=("inductor",)),
     Measure("GPU: models, peak memory", "cuda_models", "peak_mib"),
     Measure("GPU: models, first call", "cuda_models", "first_s", beside=("inductor",)),
     Measure("GPU: models, first call, cached", "cuda_models_warm", suffix="-cached", beside=("inductor",)),
