@@ -2,7 +2,8 @@
 
 PyTorch's gradient of these calls the graph once more, to have what it needs of it, and what is drawn then is not what the forward drew: the mask
 of a dropout is another. Here such a graph is given a seed, an operand like others, which the gradient gets with them, and draws all from it.
-The gradients of `scan` and `invoke_subgraph`, and of what is checkpointed, keep what was drawn.
+The gradient of `scan` keeps what was drawn; so does that of `invoke_subgraph`, and of what is checkpointed, but in another such graph: there they
+are inlined.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -119,7 +120,7 @@ class _Body:
 
     def __init__(self, body: GraphModule, place: int, node: Node, mode: FakeTensorMode):
         self.body, self.place, self.node, self.mode = body, place, node, mode
-        _inline_checkpoints(body)
+        _inline_regions(body, mode)
         self.drawing = _draws(body, mode)
         self.graph = Graph()
 
@@ -166,12 +167,17 @@ def _is_inlined(target: Any) -> bool:
     return isinstance(target, HigherOrderOperator) and not target.py_kernels
 
 
-def _inline_checkpoints(body: GraphModule) -> None:
-    """Inlines the checkpointed regions of a graph that runs again anyway."""
-    for node in body.graph.find_nodes(op="call_function", target=higher_order.tag_activation_checkpoint):
+# Operators that are a graph in place of the lines that made it -> their first operand.
+REGIONS = {higher_order.tag_activation_checkpoint: 1, higher_order.invoke_subgraph: 2}
+
+
+def _inline_regions(body: GraphModule, mode: FakeTensorMode) -> None:
+    """Inlines the regions that draw, of a graph that runs again: the gradient of one would run it again too (torch 2.11)."""
+    drawing = _draws(body, mode)
+    for node in [node for node in drawing if node.target in REGIONS]:
         inner = getattr(body, str(node.args[0].target))
-        _inline_checkpoints(inner)
-        known = dict(zip(inputs_of(inner.graph), node.args[1:], strict=True))
+        _inline_regions(inner, mode)
+        known = dict(zip(inputs_of(inner.graph), node.args[REGIONS[node.target] :], strict=True))
         with body.graph.inserting_before(node):
             for name, module in inner.named_children():
                 body.add_submodule(f"{node.name}_{name}", module)
