@@ -2,8 +2,8 @@
 
 PyTorch's gradient of these calls the graph once more, to have what it needs of it, and what is drawn then is not what the forward drew: the mask
 of a dropout is another. Here such a graph is given a seed, an operand like others, which the gradient gets with them, and draws all from it.
-The gradient of `scan` keeps what was drawn; so does that of `invoke_subgraph`, and of what is checkpointed, but in another such graph: there they
-are inlined.
+The gradient of `scan` keeps what was drawn; so does that of `invoke_subgraph`, and of what is checkpointed, but in another such graph: there
+they are inlined.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -86,13 +86,30 @@ def check(function, *, dynamic=False, rows_differ=True):
         assert not rows_differ or not torch.equal(factors[0], factors[1])
 
 
+def nested(operators, body):
+    for operator in reversed(operators):
+        body = {**INSIDE, "checkpoint": in_checkpoint}[operator](body)
+    return body
+
+
+def refused_by_pytorch(operators):
+    """Whether AOTAutograd alone does not take these operators in each other, where nothing is drawn: torch 2.11 sees aliases in a `scan` in `cond`."""
+    function = nested(operators, lambda x: (x.sin(), x + 1))
+    try:
+        torch.compile(function, backend="aot_eager", fullgraph=True)(torch.ones(3, 16, requires_grad=True))
+    except torch._dynamo.exc.BackendCompilerFailed:
+        return True
+    finally:
+        torch._dynamo.reset()
+    return False
+
+
 @pytest.mark.parametrize("operators", NESTED, ids=" of ".join)
 def test_the_gradient_is_that_of_what_was_drawn(operators):
     """Sizes are dynamic where one operator is in no other."""
-    function = several
-    for operator in reversed(operators):
-        function = {**INSIDE, "checkpoint": in_checkpoint}[operator](function)
-    check(function, dynamic=len(operators) == 1)
+    if len(operators) > 1 and refused_by_pytorch(operators):
+        pytest.xfail("AOTAutograd refuses these operators in each other")
+    check(nested(operators, several), dynamic=len(operators) == 1)
 
 
 def every(x):
