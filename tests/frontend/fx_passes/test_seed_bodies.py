@@ -93,7 +93,7 @@ def nested(operators, body):
 
 
 def refused_by_pytorch(operators):
-    """Whether AOTAutograd alone does not take these operators in each other, where nothing is drawn: torch 2.11 sees aliases in a `scan` in `cond`."""
+    """Whether AOTAutograd alone does not take these operators in each other, without draws: torch 2.11 sees aliases in a `scan` in `cond`."""
     function = nested(operators, lambda x: (x.sin(), x + 1))
     try:
         torch.compile(function, backend="aot_eager", fullgraph=True)(torch.ones(3, 16, requires_grad=True))
