@@ -28,19 +28,21 @@ class Pack:
         return self.hook(x), x.stride()
 
 
-@dataclass(frozen=True)
-class Unpack:
-    hook: Callable[[Any], torch.Tensor]
+def unpacking(hook: Callable[[Any], torch.Tensor]) -> Callable[[tuple[Any, Strides]], torch.Tensor]:
+    """A hook that gives what the user's `hook` gives of what `Pack` kept, with the strides beside it. A function: torch 2.11 traces no other
+    callable that has one."""
 
     @dont_skip_tracing
-    def __call__(self, kept: tuple[Any, Strides]) -> torch.Tensor:
+    def unpack(kept: tuple[Any, Strides]) -> torch.Tensor:
         what, strides = kept
-        x = self.hook(what)
+        x = hook(what)
         if (
             torch.compiler.is_compiling()
         ):  # by compiled autograd, and the backward after it with the strides that there are
             return x
         return x if type(x) is not torch.Tensor or _lies_so(x, strides) else laid_out(x, strides)
+
+    return unpack
 
 
 def hooks_to_mind() -> saved_tensors_hooks | None:
@@ -48,7 +50,7 @@ def hooks_to_mind() -> saved_tensors_hooks | None:
     hooks = hooks_now(True)
     if hooks is None or type(hooks[0]) is Pack or isinstance(hooks[0], torch.fx.GraphModule):
         return None
-    return saved_tensors_hooks(Pack(hooks[0]), Unpack(hooks[1]))
+    return saved_tensors_hooks(Pack(hooks[0]), unpacking(hooks[1]))
 
 
 def _lies_so(x: torch.Tensor, strides: Strides) -> bool:
