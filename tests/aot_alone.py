@@ -1,4 +1,4 @@
-"""What AOTAutograd does without a compiler behind it."""
+"""AOTAutograd without a compiler behind it."""
 
 from collections.abc import Callable
 
