@@ -24,7 +24,7 @@ def prepared(
     `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it.
     """
     if is_inference and joint:
-        apply(gm, options, JOINT)
+        apply(gm, options, JOINT, is_inference=True)
     if apply(gm, options, POST_GRAD, is_inference=is_inference):
         gm = made_functional(gm)
     if not is_backward:  # the forward has checked its indices

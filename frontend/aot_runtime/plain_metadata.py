@@ -4,6 +4,7 @@ What the metadata is called is private to PyTorch; see `direct_calls.py` for the
 """
 
 from collections.abc import Callable, Sequence
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -34,8 +35,11 @@ def is_plain(metadata: Any, args: Sequence[Any]) -> bool:
 
 
 def unwrapped(graph: Any) -> Boxed:
-    """The function under a compiled graph of ours that was called before; one of Inductor's (`on_error`) is called as it is."""
-    finished = getattr(graph, "finished", None)  # see bascule/compiled/compiled_graph.py
+    """The function under a compiled graph of ours that was called before; one of Inductor's (`on_error`) is called as it is.
+
+    In torch 2.11 it stays under the wrappers for tokens and random states, which have nothing to do where `is_plain`.
+    """
+    finished = getattr(unwrap(graph), "finished", None)  # see bascule/compiled/compiled_graph.py
     return graph if finished is None else finished()
 
 
