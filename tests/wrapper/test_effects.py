@@ -9,6 +9,8 @@ from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
+from tests.aot_alone import refuses
+
 heard: list[tuple[str, float]] = []
 
 
@@ -174,6 +176,10 @@ def in_scan(x):
     return scan(lambda c, x: (hears("carry")(c), hears_unused(x)), torch.zeros(()), x)[1]
 
 
+def without_effects(x):
+    return scan(lambda c, x: (c.sin(), x * 2), torch.zeros(()), x)[1]
+
+
 def between(x):
     """Neither is what is before it dropped, nor what is after it early."""
     torch.ops.bascule_effects.hear(x, "before")
@@ -210,6 +216,8 @@ BODIES = (in_loops, in_scan, between, of_no_use, nested, equal, prints_in_branch
 @pytest.mark.parametrize("differentiated", [False, True])
 def test_in_graphs_that_operators_call(function, differentiated):
     """The gradients of some call their graphs again, with the effects, as eager's do."""
+    if differentiated and function is in_scan and refuses(without_effects, torch.rand(3, 4, requires_grad=True)):
+        pytest.xfail("AOTAutograd sees aliases in scans that are differentiated")
     check(function, torch.rand(3, 4), differentiated=differentiated)
 
 
