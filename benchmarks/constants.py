@@ -122,10 +122,10 @@ def benchmarks(device: str) -> list[Kernel]:
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    return torch.compile(
-        function, backend="bascule", dynamic=False, options={"on_error": "raise", "cache": False}, fullgraph=False
-    )
+    """Compiled anew, beside what is compiled of it already: Dynamo tells backends apart, which these are several of."""
+    backend = torch._dynamo.lookup_backend("bascule")
+    options = {"on_error": "raise", "cache": False}
+    return torch.compile(function, backend=lambda gm, inputs: backend(gm, inputs, options=options), dynamic=False)
 
 
 def _cpu_step(case: cpu_cases.Case) -> Callable[[], Any]:
@@ -162,8 +162,8 @@ def _gpu_seconds(scratch: torch.Tensor, one: Callable[[], Any], other: Callable[
 # -- What a constant changes -----------------------------------------------------------------------------------------------------
 
 
-def recorded(kernel: Kernel) -> list[Recorded]:
-    """The graphs that `kernel` is made of, and the pipelines they went through."""
+def recorded(kernel: Kernel) -> tuple[Callable[[], Any], list[Recorded]]:
+    """`kernel` compiled, the graphs that it is made of, and the pipelines they went through."""
     found, run = list[Recorded](), Pipeline.run
 
     def recording(pipeline: Pipeline, module: ir.Module, **kwargs: Any) -> None:
@@ -172,10 +172,11 @@ def recorded(kernel: Kernel) -> list[Recorded]:
 
     Pipeline.run = recording  # type: ignore[method-assign]
     try:
-        kernel.make()
+        step = kernel.make()
     finally:
         Pipeline.run = run  # type: ignore[method-assign]
-    return found
+    assert found, f"{kernel.name} was not compiled"
+    return step, found
 
 
 def digest(graphs: Sequence[Recorded]) -> str:
@@ -221,6 +222,7 @@ def ratios(
 ) -> dict[tuple[Constant, str], float | str]:
     """Of those changes that `kernel` comes out otherwise with: its time then over its time now, or why it does not run. None is begun after
     `end`."""
+    torch._dynamo.reset()
     known, found = dict[str, float | str](), dict[tuple[Constant, str], float | str]()
     base: Callable[[], Any] | None = None
     for change, hashes in changes.items():
@@ -228,11 +230,11 @@ def ratios(
         if hashed is None or (hashed not in known and time.monotonic() > end):
             continue
         if hashed not in known:
-            base = base or kernel.make()
+            base = base or recorded(kernel)[0]
             constant, how = change
             try:
                 with changed(constant, FACTORS[how]):
-                    other = kernel.make()
+                    other, _ = recorded(kernel)
                 before, after = kernel.timed(base, other)
                 known[hashed] = after / before
             except Exception as error:
@@ -253,9 +255,10 @@ def main() -> None:
     parser.add_argument("--json")
     args = parser.parse_args()
     end = time.monotonic() + args.seconds
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1 << 16
     asked = [constant for constant in constants(args.device) if is_asked_for(str(constant), args.only)]
     measured = [kernel for kernel in benchmarks(args.device) if is_asked_for(kernel.name, args.kernels)]
-    graphs = {kernel.name: recorded(kernel) for kernel in measured}
+    graphs = {kernel.name: recorded(kernel)[1] for kernel in measured}
     print(f"{len(asked)} constants, {len(measured)} kernels recorded", file=sys.stderr, flush=True)
     changes = compiled_otherwise(graphs, asked)
     rows: list[dict[str, Any]] = [{"constant": str(c), "value": c.value, **{how: {} for how in FACTORS}} for c in asked]
