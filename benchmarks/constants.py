@@ -180,7 +180,7 @@ def recorded(kernel: Kernel) -> tuple[Callable[[], Any], list[Recorded]]:
 
 
 def digest(graphs: Sequence[Recorded]) -> str:
-    """What becomes of `graphs`: a hash of the IR after the pipelines, or why there is none."""
+    """A hash of the IR that the pipelines make of `graphs`, or why there is none."""
     told = hashlib.sha256()
     for text, pipeline in graphs:
         with context(), ir.Location.unknown():

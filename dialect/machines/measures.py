@@ -1,8 +1,8 @@
 """Constants of a machine, each with its unit, its source, the date and the script under `benchmarks/` that makes it again.
 
-A file is a table a constant: `value`, `unit`, `source` ("measured", "data sheet", "assumed"), `date` of what was measured, `script` as
-`python -m` takes it, `note`. What was measured and has no `script` was measured by hand. `inherits` names the machine whose constants hold where
-a file has none of its own.
+A file is a table a constant: `value`, `unit`, `source`, `date` of what was measured, `script` as `python -m` takes it, `note`. A source is
+"measured" (by hand, where there is no `script`), "data sheet", "compared" (with half of it and twice as much, on the kernels of benchmarks) or
+"assumed". `inherits` names the machine whose constants hold where a file has none of its own.
 """
 
 import tomllib
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-SOURCES = ("measured", "data sheet", "assumed")
+SOURCES = ("measured", "data sheet", "compared", "assumed")
 
 
 @dataclass(frozen=True, kw_only=True)
