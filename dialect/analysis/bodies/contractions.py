@@ -57,10 +57,10 @@ def contraction_of(
     if loop.name != "bascule.reduce" or loop.kinds != ["sum"] or loop.inner_loops():
         return None
     factors = factors_of(loop.op)
-    if factors is None or not all(_comes_from_memory(value, loop.op) for value in factors):
+    if factors is None:
         return None
-    x, y = (Operand(value, _accesses(value, loop, accesses)) for value in factors)
-    if x.element != y.element or not isinstance(x.element, ir.FloatType):
+    x, y = (operand_of(value, loop, accesses) for value in factors)
+    if x is None or y is None or x.element != y.element or not isinstance(x.element, ir.FloatType):
         return None
     if not all(any(map(operand.varies, loop.indices)) for operand in (x, y)):
         return None
@@ -74,6 +74,11 @@ def contraction_of(
             case _:
                 batch.append(place)
     return Contraction(loop, x, y, tuple(batch), tuple(rows), tuple(columns))
+
+
+def operand_of(value: ir.Value, loop: Node, accesses: Sequence[Access]) -> Operand | None:
+    """The factor `value` of what `loop` sums; None where it is computed of something else than reads in the loop."""
+    return Operand(value, _accesses(value, loop, accesses)) if _comes_from_memory(value, loop.op) else None
 
 
 def factors_of(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:

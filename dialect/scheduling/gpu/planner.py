@@ -5,6 +5,7 @@ from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.index_width import reach_of
 from ...ir.shapes import size_map
 from ...mlir import ir
+from .attention import attention
 from .columns import columns
 from .contractions import contraction
 from .domains import Domain, DomainPlan
@@ -62,7 +63,7 @@ def _schedule(domain: Domain) -> DomainPlan:
         return pointwise(domain)
     inside = sum(map(domain.bytes_along, domain.lanes))
     across = sum(domain.along[index] for index in domain.indices)
-    if (schedule := contraction(domain)) is not None:
+    if (schedule := contraction(domain) or attention(domain)) is not None:
         return schedule
     if inside >= across and (schedule := products(domain)) is not None:
         return schedule

@@ -20,8 +20,10 @@ class ContractionWalker(Walker):
     def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
         factors = factors_of(op)
-        if factors is None or loop.axis is None or len(self.outside) != 2 or op.attributes["kind"].value != "sum":
+        if factors is None or loop.axis is None or len(self.outside) < 2 or op.attributes["kind"].value != "sum":
             raise unsupported(op, "a schedule for tensor cores of what is no sum of products of rows and columns")
+        # Rows and columns: of the domain, or in a walk the domain's rows and the points of the walk.
+        self.sides = (self.outside[-3], self.outside[-1]) if len(self.outside) > 2 else self.outside
         self.factors, self.total = factors, emitter._checked(op, op.results[0].type)
         self.state: Values = []
 
@@ -30,14 +32,13 @@ class ContractionWalker(Walker):
         return 1
 
     def start(self) -> Values:
-        return [self.e.b.constant(shaped(self.total, self.outside), 0.0)]
+        return [self.e.b.constant(shaped(self.total, self.sides), 0.0)]
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b = self.e.b
         x, y = self._operands(bound)
         (total,) = values or self.start()
-        attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, 0)}
-        return [b.op("tt.dot", [total.type], [x, transposed(b, y), total], attributes).results[0]]
+        return [product_of(b, x, y, total)]
 
     def _operands(self, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
@@ -51,7 +52,7 @@ class ContractionWalker(Walker):
         assert axis is not None
         for factor in self.factors:
             tile = e.tile(factor)
-            sides = [side for side in self.outside if side in tile.axes]
+            sides = [side for side in self.sides if side in tile.axes]
             if len(sides) != 1:
                 raise unsupported(self.op, "a factor of both rows and columns, or of neither, on tensor cores")
             tiles.append((sides[0], self._inside(tile, (sides[0], axis), bound)))
@@ -78,7 +79,13 @@ class ContractionWalker(Walker):
             raise unsupported(self.op, "a contraction of several tiles that are held")
 
     def leave(self) -> None:
-        self.e.env[self.op.results[0]] = Tile(self.state[0], self.outside)
+        self.e.env[self.op.results[0]] = Tile(self.state[0], self.sides)
+
+
+def product_of(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+    """total + x @ y.T, rows x summed by columns x summed."""
+    attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, 0)}
+    return b.op("tt.dot", [total.type], [x, transposed(b, y), total], attributes).results[0]
 
 
 def transposed(b: Builder, value: ir.Value) -> ir.Value:

@@ -10,9 +10,10 @@ from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 from ..body.emitter import RULES, Loop, unsupported
 from ..values import clusters
 from ..values.tiles import Axis, union
+from . import attention
 from .contractions import ContractionWalker
 from .loop_body import INNER, LoopBody
-from .loop_kinds import WALKERS, ColumnsWalker, ReduceWalker
+from .loop_kinds import WALKERS, ColumnsWalker, ReduceWalker, Walker
 from .loop_steps import Walk
 
 
@@ -40,8 +41,7 @@ class Emitter(LoopBody):
             size = expr(size * extent)
         before = self.axes, self.loop
         loop = self._begun(ops, schedule, constant(size))
-        kinds = [ContractionWalker if schedule.dot else WALKERS[op.name] for op in ops]
-        walkers = [walker for walker in [kind(self, op, loop) for kind, op in zip(kinds, ops)] if walker.walks()]
+        walkers = [walker for walker in self._walkers(ops, schedule, loop) if walker.walks()]
         groups = [self.groups_of(walker.op, schedule.order) for walker in walkers]
         for columns, plan in self.plan.items():
             if plan.along == schedule.walk:
@@ -56,16 +56,22 @@ class Emitter(LoopBody):
         for walker in walkers:
             walker.leave()
 
+    def _walkers(self, ops: Sequence[ir.Operation], schedule: LoopSchedule, loop: Loop) -> Sequence[Walker]:
+        if not schedule.dot:
+            return [WALKERS[op.name](self, op, loop) for op in ops]
+        return attention.walkers_of(self, ops, loop) if len(ops) > 1 else [ContractionWalker(self, ops[0], loop)]
+
     def _begun(self, ops: Sequence[ir.Operation], schedule: LoopSchedule, known: int | None) -> Loop:
         """The loops `ops` of so many points, if known, before they are in force."""
         fits = known is not None and known > 0 and (known <= schedule.step or schedule.held)
-        tiled = schedule.step > 1 and known != 1 and not any(axis.order == INNER for axis in self.axes)
+        around = sum(axis.order >= INNER for axis in self.axes)
+        tiled = schedule.step > 1 and known != 1 and (not around or schedule.dot)
         tiles = -(-known // (self.cluster * schedule.step)) if known and fits and tiled else 1
         own = tiles * schedule.step  # points of each of a cluster's programs
         return Loop(
             list(ops),
             schedule.order,
-            Axis(INNER, schedule.step) if tiled else None,
+            Axis(INNER + around, schedule.step) if tiled else None,
             fits and tiled,
             schedule.evict,
             points=known if self.cluster == 1 else own if own * self.cluster == known else None,

@@ -106,7 +106,8 @@ class _Check:
     def _dot(self, domain: DomainSchedule) -> None:
         matrix, batch = domain.tile[-2:], domain.tile[:-2]
         least = min(*matrix, domain.loops[0].step)
-        if len(domain.loops) != 1 or len(matrix) < 2 or max(batch, default=1) > 1 or least < LEAST_DOT:
+        walks = {(loop.dot, loop.walk) for loop in domain.loops}
+        if len(walks) != 1 or len(matrix) < 2 or max(batch, default=1) > 1 or least < LEAST_DOT:
             what = f"tensor cores for a tile of {list(domain.tile)}, steps of {[loop.step for loop in domain.loops]}"
             raise refusal(self.kernel, f"the schedule has {what}")
 

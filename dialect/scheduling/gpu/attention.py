@@ -1,0 +1,59 @@
+"""How attention runs on an NVIDIA GPU's tensor cores: a program has a tile of queries and all columns of the values, and walks the keys.
+
+Dao, Fu, Ermon, Rudra and Re, "FlashAttention": no score is stored. A step has the scores of a piece of keys, the running maximum and sum of
+each row, and adds the piece's values to the row's, scaled where the maximum grew.
+"""
+
+from ...analysis.bodies.attention import Attention, attention_of
+from ...analysis.bodies.nested_loops import iterations
+from ...ir.types import byte_width
+from .contractions import LEAST
+from .domains import Domain, DomainPlan
+from .machine import power_of_two
+
+ROWS = 128  # queries of a tile, at most: 64 for each of two warp groups
+KEYS = 64  # of a step: scores and values' sums share a thread's registers
+DEEPEST = 256  # elements of a query, or columns of values, at most: they are there at once
+STAGES = 3  # pieces of keys and values under way, at most
+
+
+def attention(domain: Domain) -> DomainPlan | None:
+    """The schedule of a domain whose loops are an attention for tensor cores; None for another domain."""
+    found = found_in(domain)
+    if found is None:
+        return None
+    rows, columns, keys = (
+        iterations([domain.sizes[place] for place in found.rows]),
+        iterations([domain.sizes[place] for place in found.columns]),
+        iterations(found.scores.sizes),
+    )
+    deep = iterations(found.product.loop.sizes)
+    if rows is None or columns is None or keys is None or deep is None or min(rows, columns, keys, deep) < LEAST:
+        return None
+    high, wide, deep = (power_of_two(n) for n in (min(rows, ROWS), columns, deep))
+    if max(wide, deep) > DEEPEST:
+        return None
+    step = max(LEAST, min(KEYS, power_of_two(keys) // 2))
+    order = [*found.batch, *found.rows, *found.columns]
+    batch = [1] * len(found.batch)
+    loops = domain.plan({**dict.fromkeys(found.loops, step), found.product.loop: deep})
+    for loop in loops:
+        loop.walk, loop.evict, loop.dot = loops[0].walk, "normal", True
+    loops[0].loops[0].dot = True
+    tile = [*batch, high, wide]
+    plan = DomainPlan(
+        "attention", order, [*batch, len(found.rows), len(found.columns)], tile, 8 if high == ROWS else 4, loops=loops
+    )
+    piece = (wide + deep) * step * byte_width(found.values.element)
+    held = high * deep * byte_width(found.values.element)
+    plan.stages = max(1, min(STAGES, (domain.machine.shared - held) // piece, -(-keys // step)))
+    return plan
+
+
+def found_in(domain: Domain) -> Attention | None:
+    """The attention that a domain is."""
+    if domain.machine.capability < 80:
+        return None
+    found = attention_of(domain.inner, domain.indices, domain.sizes, domain.accesses)
+    narrow = found is not None and byte_width(found.values.element) == 2
+    return found if narrow and found is not None and found.rows and found.columns else None
