@@ -15,6 +15,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "expand-products": ("tensor.expand_products", "ExpandProducts"),
     "simplify-indexing": ("tensor.simplify_indexing", "SimplifyIndexing"),
     "fold-views": ("tensor.fold_views", "FoldViews"),
+    "fuse-attention": ("tensor.fuse_attention", "FuseAttention"),
     "gather-scatters": ("tensor.gather_scatters", "GatherScatters"),
     "segment-scatters": ("tensor.segment_scatters", "SegmentScatters"),
     "collapse-domains": ("tensor.collapse_domains", "CollapseDomains"),

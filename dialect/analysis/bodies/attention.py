@@ -8,7 +8,7 @@ from ...ir.shapes import constant
 from ...mlir import ir
 from .body_summary import Access
 from .body_tree import Node
-from .contractions import Contraction, Operand, contraction_of, factors_of, operand_of
+from .contractions import Contraction, Operand, before_widening, contraction_of, operand_of
 
 
 @dataclass(frozen=True)
@@ -65,23 +65,26 @@ def attention_of(
 
 @dataclass(frozen=True)
 class Weights:
-    """A sum of `weight` * `values`: `weight` is `power`, exp(score - maximum), rounded to the values' type."""
+    """A sum of `power` * `values`: `power` is exp(score - maximum), rounded to the values' type."""
 
     score: ir.Value
     power: ir.Operation
-    weight: ir.Value
     values: ir.Value
 
 
 def weights_of(reduce: ir.Operation) -> Weights | None:
-    """The weights and the values that `reduce` sums; None where it sums something else."""
-    factors = factors_of(reduce) if reduce.name == "bascule.reduce" and _kind(reduce) == "sum" else None
-    for weight, values in (factors, factors[::-1]) if factors is not None else ():
-        rounding = owner_of(weight)
+    """The weights and the values that `reduce` sums; None where it sums something else. Weights in f32 count as rounded."""
+    if reduce.name != "bascule.reduce" or _kind(reduce) != "sum":
+        return None
+    term = owner_of(yielded(reduce))
+    operands = list(term.operands) if term is not None and term.name == "arith.mulf" else []
+    for weight, values in (operands, operands[::-1]) if operands else ():
+        narrow = before_widening(values)
+        rounding = owner_of(before_widening(weight))
         power = owner_of(rounding.operands[0]) if rounding is not None and rounding.name == "arith.truncf" else rounding
         score = _centred(power)
-        if score is not None and power is not None:
-            return Weights(score, power, weight, values)
+        if score is not None and power is not None and narrow != values:
+            return Weights(score, power, narrow)
     return None
 
 
@@ -89,15 +92,15 @@ def _normalize(scores: Node, normalizers: Sequence[Node]) -> bool:
     """Whether these are the maximum of the row and the sum of exponentials about it."""
     kinds = [kind for node in normalizers for kind in node.kinds]
     if kinds == ["softmax"]:
-        return _reads(_yielded(normalizers[0].op), scores.op, normalizers[0].op)
+        return _reads(yielded(normalizers[0].op), scores.op, normalizers[0].op)
     if kinds != ["max", "sum"]:
         return False
     largest, total = (node.op for node in normalizers)
-    power = owner_of(_yielded(total))
+    power = owner_of(yielded(total))
     score = _centred(power)
     if score is None or power is None or power.operands[0].owner.operands[1] != largest.results[0]:
         return False
-    return _reads(_yielded(largest), scores.op, largest) and _reads(score, scores.op, total)
+    return _reads(yielded(largest), scores.op, largest) and _reads(score, scores.op, total)
 
 
 def _centred(power: ir.Operation | None) -> ir.Value | None:
@@ -119,7 +122,8 @@ def _kind(reduce: ir.Operation) -> str:
     return str(reduce.attributes["kind"].value)
 
 
-def _yielded(loop: ir.Operation) -> ir.Value:
+def yielded(loop: ir.Operation) -> ir.Value:
+    """The value that the region of a compute or a reduction yields first."""
     return end_of(loop.regions[0].blocks[0]).operands[0]
 
 

@@ -87,11 +87,11 @@ def factors_of(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     if others or isinstance(term.owner, ir.Block) or term.owner.name != "arith.mulf":
         return None
     wide = list(term.owner.operands)
-    x, y = map(_before_widening, wide)
+    x, y = map(before_widening, wide)
     return (x, y) if x.type == y.type else (wide[0], wide[1])
 
 
-def _before_widening(value: ir.Value) -> ir.Value:
+def before_widening(value: ir.Value) -> ir.Value:
     """A value of 16 bits that `value` is the same number as; else `value`."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.extf":

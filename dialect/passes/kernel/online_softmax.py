@@ -7,6 +7,7 @@ from typing import ClassVar
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.nested_loops import inner_loops
+from ...analysis.bodies.value_equality import equal
 from ...ir.builders import symbols_of
 from ...ir.functions import functions, kernel_op
 from ...ir.regions import end_of
@@ -81,7 +82,7 @@ def _matches(largest: ir.Operation, total: ir.Operation) -> bool:
     if difference is None or difference.name != "arith.subf" or difference.operands[1] != largest.results[0]:
         return False
     pairs = dict(zip(largest.regions[0].blocks[0].arguments, total.regions[0].blocks[0].arguments))
-    return _equal(_yielded(largest), difference.operands[0], pairs)
+    return equal(_yielded(largest), difference.operands[0], pairs)
 
 
 def _yielded(loop: ir.Operation) -> ir.Value:
@@ -90,26 +91,6 @@ def _yielded(loop: ir.Operation) -> ir.Value:
 
 def _owner(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value.owner, ir.Block) else value.owner
-
-
-def _equal(one: ir.Value, other: ir.Value, pairs: dict[ir.Value, ir.Value]) -> bool:
-    """Whether two values are computed alike, where the keys of `pairs` stand for its values."""
-    if one in pairs:
-        return pairs[one] == other
-    if one == other:
-        return True
-    a, b = _owner(one), _owner(other)
-    if a is None or b is None or a.name != b.name or len(a.regions) or len(a.results) != 1 or len(b.results) != 1:
-        return False
-    same = one.type == other.type and _attributes(a) == _attributes(b) and len(a.operands) == len(b.operands)
-    if not same or not all(_equal(x, y, pairs) for x, y in zip(a.operands, b.operands)):
-        return False
-    pairs[one] = other
-    return True
-
-
-def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
-    return {name: op.attributes[name] for name in op.attributes}
 
 
 def _join(largest: ir.Operation, total: ir.Operation) -> None:

@@ -116,7 +116,11 @@ class WeightedWalker(Walker):
         while wanted:
             value = wanted.pop()
             owner = value.owner
-            if not isinstance(owner, ir.Block) and owner.operation.block == self.block and owner.operation not in needed:
+            if (
+                not isinstance(owner, ir.Block)
+                and owner.operation.block == self.block
+                and owner.operation not in needed
+            ):
                 needed.append(owner.operation)
                 wanted += owner.operands
         for view in self.block.operations:

@@ -1,0 +1,154 @@
+"""The pass `fuse-attention`: products, the softmax between them, and what is pointwise become one compute."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...analysis.affine.indexing import Indexing
+from ...analysis.affine.simplification import Simplifier
+from ...analysis.bodies.attention import attention_of
+from ...analysis.bodies.backward_slice import captured
+from ...analysis.bodies.body_summary import Body, decode
+from ...fusion.attention_parts import Weighted, build, is_contraction, is_largest, is_total, weights_read
+from ...fusion.inlining import Inliner
+from ...ir.functions import graph_functions
+from ...ir.regions import clone, ops_in
+from ...mlir import ir
+from ..base import VALUES, Pass, check_target
+from ..graph_walk import GraphWalk
+
+
+@dataclass(frozen=True)
+class FuseAttention(Pass):
+    """Takes the tensor stage after `inline-producers`. On `target` cuda a sum of 16-bit values over keys, weighed by exp(s - max s) / sum exp(s -
+    max s), where the scores s are computed pointwise from a contraction of queries and keys, becomes one compute: a row of scores, its two
+    reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
+
+    Only where nothing else reads the scores or the weights, and sizes are static. Weights are rounded to 16 bits before they are divided, not
+    after.
+    """
+
+    name: ClassVar[str] = "fuse-attention"
+    takes: ClassVar[str] = VALUES
+    target: str = "cpu"
+
+    def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
+        if self.target == "cpu":
+            return
+        with module.context:
+            simplifier = Simplifier()
+            for graph in graph_functions(module):
+                _Graph(graph, simplifier).run()
+
+
+class _Graph(GraphWalk):
+    """One graph function. Computes are looked at with what is pointwise inlined, in copies."""
+
+    def __init__(self, graph: ir.Operation, simplifier: Simplifier):
+        super().__init__(graph)
+        self.simplifier = simplifier
+
+    def run(self) -> None:
+        for op in self.ops:
+            if op.name == "bascule.compute" and any(inner.name == "bascule.reduce" for inner in ops_in(op)):
+                self._fuse(op)
+
+    def _fuse(self, op: ir.Operation) -> None:
+        for weights in weights_read(op):
+            chain = self._chain(weights)
+            if any(map(is_contraction, chain)):
+                self._fuse_with(op, chain)
+                return
+
+    def _chain(self, last: ir.Operation) -> list[ir.Operation]:
+        """The computes from contractions to `last`, which depends on them, in program order."""
+        reads, todo = dict[ir.Operation, list[ir.Operation]](), [last]
+        while todo:
+            compute = todo.pop()
+            if compute not in reads:
+                read = [] if is_contraction(compute) else list(filter(None, map(_compute, captured(compute))))
+                reads[compute] = [other for other in read if other.block == self.block]
+                todo += reads[compute]
+        chain = set[ir.Operation]()
+        for compute in self.ops:
+            if compute in reads and (is_contraction(compute) or not chain.isdisjoint(reads[compute])):
+                chain.add(compute)
+        return [compute for compute in self.ops if compute in chain]
+
+    def _fuse_with(self, op: ir.Operation, chain: list[ir.Operation]) -> None:
+        """Makes `op` and `chain` one compute if they are an attention and nothing else needs one of the chain."""
+        copies = list[ir.Operation]()
+
+        def whole(compute: ir.Operation) -> ir.Operation:
+            with ir.InsertionPoint(op):
+                copies.append(clone(compute, {}))
+            self._inline(copies[-1], [other for other in chain if _is_pointwise(other)])
+            return copies[-1]
+
+        try:
+            found = Weighted.of(whole(op))
+            if found is None:
+                return
+            total, largest = (_compute(read.operands[0]) for read in (found.total, found.largest))
+            if total is None or largest is None or not {total, largest} <= set(chain):
+                return
+            if not is_total(whole(total), found) or not is_largest(whole(largest), found):
+                return
+            inside = {op, *chain, *copies}
+            if any(_around(use.owner, self.block) not in inside for other in chain for use in other.results[0].uses):
+                self.remark(op, "no attention: its scores or weights are needed in memory")
+                return
+            location = ir.Location.fused([op.location, *(other.location for other in chain)])
+            with ir.InsertionPoint(op), location:
+                made = build(copies[0], found).owner.operation
+            self._inline(made, chain)
+        finally:
+            for copy in reversed(copies):
+                copy.erase()
+        self._replace(op, chain, made)
+
+    def _replace(self, op: ir.Operation, chain: list[ir.Operation], made: ir.Operation) -> None:
+        if not self._is_attention(made):
+            made.erase()
+            return
+        self.remark(made, "attention: no score is in memory")
+        op.results[0].replace_all_uses_with(made.results[0])
+        for other in (op, *reversed(chain)):
+            other.erase()
+
+    def _inline(self, op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
+        """Inlines into `op` those of `chain`."""
+        indexing = Indexing(self.symbols, self.simplifier)
+        for loop in (loop for compute in (op, *chain) for loop in ops_in(compute) if "ranges" in loop.attributes):
+            indexing.enter(loop)
+
+        def producer(source: ir.Value) -> ir.Operation | None:
+            compute = _compute(source)
+            return compute if compute is not None and compute in chain else None
+
+        inliner = Inliner(indexing, producer)
+        inliner.inline([inner for inner in ops_in(op) if inner.name == "tensor.extract"])
+        inliner.finish()
+
+    def _is_attention(self, op: ir.Operation) -> bool:
+        body = decode(op, indexing=Indexing(self.symbols, self.simplifier))
+        root = body.root
+        return attention_of(root.inner_loops(), root.indices, root.sizes, body.placed(root)) is not None
+
+
+def _compute(value: ir.Value) -> ir.Operation | None:
+    owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
+    return owner if owner is not None and owner.name == "bascule.compute" else None
+
+
+def _is_pointwise(op: ir.Operation) -> bool:
+    return Body(op).is_pointwise
+
+
+def _around(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of `block` that `op` is in."""
+    operation = op.operation
+    while operation.block != block:
+        operation = operation.parent.operation
+    return operation
