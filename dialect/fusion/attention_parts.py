@@ -17,50 +17,37 @@ ROUNDINGS = ("arith.extf", "arith.truncf")
 
 @dataclass(frozen=True)
 class Weighted:
-    """`reduce`, in a compute, sums exp(score - largest) / total * value: `largest` and `total` are reads of other computes' elements."""
+    """`reduce` sums exp(score - max score) / sum exp(score - max score) * value; maximum and sum are over its own points."""
 
     reduce: ir.Operation
     score: ir.Value
-    largest: ir.Operation
-    total: ir.Operation
     value: ir.Value
 
     @staticmethod
     def of(compute: ir.Operation) -> "Weighted | None":
-        """Of the one reduction of `compute`; None where it sums something else."""
-        reduce = _sum(compute)
+        """Of the one sum of `compute`, in which the maximum and the total stand, too; None where it sums something else."""
+        reduce = sum_of(compute)
         for weight, value in _factors(reduce) if reduce is not None else ():
             quotient = owner_of(_unrounded(weight))
-            if quotient is None or quotient.name != "arith.divf":
+            if reduce is None or quotient is None or quotient.name != "arith.divf":
                 continue
-            total, power = owner_of(quotient.operands[1]), Power.of(quotient.operands[0])
-            if power is not None and total is not None and total.name == "tensor.extract":
-                return Weighted(reduce, power.score, power.largest, total, value)
+            power, total = _power(quotient.operands[0]), _reduction(quotient.operands[1], "sum", reduce)
+            again = None if total is None else _power(yielded(total))
+            if power is None or total is None or again is None or again[1] != power[1]:
+                continue
+            score, largest = power[0], _reduction(power[1], "max", reduce)
+            if (
+                largest is not None
+                and _alike(total, again[0], reduce, score)
+                and _alike(largest, yielded(largest), reduce, score)
+            ):
+                return Weighted(reduce, score, value)
         return None
-
-
-@dataclass(frozen=True)
-class Power:
-    """exp(score - largest)."""
-
-    score: ir.Value
-    largest: ir.Operation
-
-    @staticmethod
-    def of(value: ir.Value) -> "Power | None":
-        power = owner_of(value)
-        difference = owner_of(power.operands[0]) if power is not None and power.name == "math.exp" else None
-        if difference is None or difference.name != "arith.subf":
-            return None
-        largest = owner_of(difference.operands[1])
-        if largest is None or largest.name != "tensor.extract":
-            return None
-        return Power(difference.operands[0], largest)
 
 
 def weights_read(compute: ir.Operation) -> list[ir.Operation]:
     """The computes whose elements, rounded or not, are a factor of the one sum in `compute`."""
-    reduce = _sum(compute)
+    reduce = sum_of(compute)
     reads = [owner_of(_unrounded(weight)) for weight, _ in _factors(reduce)] if reduce is not None else []
     made = [owner_of(read.operands[0]) for read in reads if read is not None and read.name == "tensor.extract"]
     return [op.operation for op in made if op is not None and op.name == "bascule.compute"]
@@ -68,32 +55,13 @@ def weights_read(compute: ir.Operation) -> list[ir.Operation]:
 
 def is_contraction(compute: ir.Operation) -> bool:
     """Whether an element of `compute`, but for roundings, is a sum of products of what is read."""
-    reduce = _sum(compute)
+    reduce = sum_of(compute)
     if reduce is None or owner_of(_unrounded(yielded(compute))) != reduce:
         return False
     factors = factors_of(reduce)
     return factors is not None and all(
         owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)
     )
-
-
-def is_total(compute: ir.Operation, found: Weighted) -> bool:
-    """Whether `compute`, which `found.total` reads, sums the exponentials that are weights, over the same points."""
-    reduce = _reduction(compute, "sum", found.reduce)
-    power = None if reduce is None else Power.of(yielded(reduce))
-    if reduce is None or power is None:
-        return False
-    pairs = _pairs(compute, reduce, found.total, found.reduce)
-    same = equal(power.largest.results[0], found.largest.results[0], pairs)
-    return same and equal(power.score, found.score, pairs)
-
-
-def is_largest(compute: ir.Operation, found: Weighted) -> bool:
-    """Whether `compute`, which `found.largest` reads, is the maximum of the scores, over the same points."""
-    reduce = _reduction(compute, "max", found.reduce)
-    if reduce is None:
-        return False
-    return equal(yielded(reduce), found.score, _pairs(compute, reduce, found.largest, found.reduce))
 
 
 def build(compute: ir.Operation, found: Weighted) -> ir.Value:
@@ -145,15 +113,28 @@ def _attended(found: Weighted, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
     return arith.divf(sums, total)
 
 
-def _reduction(compute: ir.Operation, kind: str, like: ir.Operation) -> ir.Operation | None:
-    """The reduction of `kind` that an element of `compute` is, over the points of `like`."""
-    reduce = owner_of(yielded(compute)) if compute.name == "bascule.compute" else None
+def _power(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+    """The x and y of exp(x - y)."""
+    power = owner_of(value)
+    difference = owner_of(power.operands[0]) if power is not None and power.name == "math.exp" else None
+    return None if difference is None or difference.name != "arith.subf" else tuple(difference.operands)
+
+
+def _reduction(value: ir.Value, kind: str, around: ir.Operation) -> ir.Operation | None:
+    """The reduction of `kind` that `value` is: in the region of `around`, over points like its, and the same at each of these."""
+    reduce = owner_of(value)
     if reduce is None or reduce.name != "bascule.reduce" or reduce.attributes["kind"].value != kind:
         return None
-    return reduce if reduce.attributes["ranges"] == like.attributes["ranges"] else None
+    same = reduce.attributes["ranges"] == around.attributes["ranges"]
+    return reduce.operation if same and not needed([value], _block(around)).arguments else None
 
 
-def _sum(compute: ir.Operation) -> ir.Operation | None:
+def _alike(reduce: ir.Operation, value: ir.Value, around: ir.Operation, other: ir.Value) -> bool:
+    """Whether `value` in `reduce` is what `other` is in `around`."""
+    return equal(value, other, dict(zip(_block(reduce).arguments, _block(around).arguments)))
+
+
+def sum_of(compute: ir.Operation) -> ir.Operation | None:
     """The one reduction of `compute`, a sum over one range."""
     reduces = [view.operation for view in _block(compute).operations if view.operation.name == "bascule.reduce"]
     if len(reduces) != 1 or reduces[0].attributes["kind"].value != "sum" or len(_block(reduces[0]).arguments) != 1:
@@ -168,14 +149,6 @@ def _factors(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
         return []
     x, y = term.operands
     return [(x, y), (y, x)]
-
-
-def _pairs(
-    compute: ir.Operation, reduce: ir.Operation, read: ir.Operation, other: ir.Operation
-) -> dict[ir.Value, ir.Value]:
-    """Of the indices in `compute` and its `reduce` those that stand for them where `read` has an element, within `other`."""
-    indices = dict(zip(_block(compute).arguments, list(read.operands)[1:]))
-    return indices | dict(zip(_block(reduce).arguments, _block(other).arguments))
 
 
 def _unrounded(value: ir.Value) -> ir.Value:

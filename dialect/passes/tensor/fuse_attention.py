@@ -8,8 +8,8 @@ from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.attention import attention_of
 from ...analysis.bodies.backward_slice import captured
-from ...analysis.bodies.body_summary import Body, decode
-from ...fusion.attention_parts import Weighted, build, is_contraction, is_largest, is_total, weights_read
+from ...analysis.bodies.body_summary import decode
+from ...fusion.attention_parts import Weighted, build, is_contraction, weights_read
 from ...fusion.inlining import Inliner
 from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
@@ -20,9 +20,9 @@ from ..graph_walk import GraphWalk
 
 @dataclass(frozen=True)
 class FuseAttention(Pass):
-    """Takes the tensor stage after `inline-producers`. On `target` cuda a sum of 16-bit values over keys, weighed by exp(s - max s) / sum exp(s -
-    max s), where the scores s are computed pointwise from a contraction of queries and keys, becomes one compute: a row of scores, its two
-    reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
+    """Takes the tensor stage after `inline-producers`. On `target` cuda a sum of 16-bit values over keys, weighed by exp(s - max s) over the
+    sum of exp(s - max s), where the scores s are computed pointwise from a contraction of queries and keys, becomes one compute: a row of scores,
+    its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
 
     Only where nothing else reads the scores or the weights, and sizes are static. Weights are rounded to 16 bits before they are divided, not
     after.
@@ -78,34 +78,23 @@ class _Graph(GraphWalk):
 
     def _fuse_with(self, op: ir.Operation, chain: list[ir.Operation]) -> None:
         """Makes `op` and `chain` one compute if they are an attention and nothing else needs one of the chain."""
-        copies = list[ir.Operation]()
-
-        def whole(compute: ir.Operation) -> ir.Operation:
-            with ir.InsertionPoint(op):
-                copies.append(clone(compute, {}))
-            self._inline(copies[-1], [other for other in chain if _is_pointwise(other)])
-            return copies[-1]
-
+        with ir.InsertionPoint(op):
+            copy = clone(op, {})
         try:
-            found = Weighted.of(whole(op))
+            self._inline(copy, [other for other in chain if not is_contraction(other)])
+            found = Weighted.of(copy)
             if found is None:
                 return
-            total, largest = (_compute(read.operands[0]) for read in (found.total, found.largest))
-            if total is None or largest is None or not {total, largest} <= set(chain):
-                return
-            if not is_total(whole(total), found) or not is_largest(whole(largest), found):
-                return
-            inside = {op, *chain, *copies}
+            inside = {op, copy, *chain}
             if any(_around(use.owner, self.block) not in inside for other in chain for use in other.results[0].uses):
                 self.remark(op, "no attention: its scores or weights are needed in memory")
                 return
             location = ir.Location.fused([op.location, *(other.location for other in chain)])
             with ir.InsertionPoint(op), location:
-                made = build(copies[0], found).owner.operation
+                made = build(copy, found).owner.operation
             self._inline(made, chain)
         finally:
-            for copy in reversed(copies):
-                copy.erase()
+            copy.erase()
         self._replace(op, chain, made)
 
     def _replace(self, op: ir.Operation, chain: list[ir.Operation], made: ir.Operation) -> None:
@@ -140,10 +129,6 @@ class _Graph(GraphWalk):
 def _compute(value: ir.Value) -> ir.Operation | None:
     owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
     return owner if owner is not None and owner.name == "bascule.compute" else None
-
-
-def _is_pointwise(op: ir.Operation) -> bool:
-    return Body(op).is_pointwise
 
 
 def _around(op: ir.Operation, block: ir.Block) -> ir.Operation:

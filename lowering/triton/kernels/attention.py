@@ -93,8 +93,7 @@ class WeightedWalker(Walker):
         return [self.e.b.constant(shaped(self.op.results[0].type, self.sides), 0.0)]
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
-        e, b = self.e, self.e.b
-        rows, columns = self.sides
+        b, columns = self.e.b, self.sides[1]
         axis = axis_of(self.loop)
         weights, factor = self.shared.powers, self.shared.factor
         assert weights is not None and factor is not None
