@@ -1,7 +1,7 @@
 """erf of f32 by a table: sixteen polynomials, one an interval, whose coefficients lie in one register of AVX-512 for each power.
 
 A coefficient of every lane is then one permutation, and there is no second branch. The polynomials are minimax fits (Lawson's weighted least
-squares on Chebyshev points) of the relative error of the result.
+squares on Chebyshev points) of the relative error of the result; `python -m benchmarks.polynomials` makes them again.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ LANES = 16  # of a register, and entries of a table
 STEPS = 4.0  # intervals in a unit
 LAST = 15.999999  # the largest number below 16: from there on erf is 1 in f32
 # Powers 5 to 0, highest first, of r = 4 |x| - k where k = floor(4 |x|). In interval 0 it is erf(x) - x, of constant 0.
+# The constants are erf(k / 4), rounded to f32; the other coefficients are fitted to them.
 # fmt: off
 ERF = (
     (0.00010346382, 4.6151625e-05, -2.8944498e-05, -7.5871176e-05, -5.2548057e-05, -3.596382e-05, -1.075189e-05, 3.3999713e-06,

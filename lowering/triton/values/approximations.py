@@ -1,6 +1,7 @@
 """Functions of f32 whose results are rounded to 16 bits or fewer: some roundings of f32 off, without branches.
 
-The coefficients are minimax fits (Lawson's iteration, float64) of relative error below 3e-6 for erf and 2e-7 for tanh.
+The coefficients are minimax fits (Lawson's iteration, float64) of relative error below 3e-6 for erf and 2e-7 for tanh;
+`python -m benchmarks.polynomials` makes them again.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ EXP2, RECIPROCAL = "ex2.approx.ftz.f32 $0, $1;", "rcp.approx.ftz.f32 $0, $1;"
 INSTRUCTIONS = {EXP2: "math.exp2", RECIPROCAL: "reciprocal"}
 
 # erf(x): x * P(x**2) below the bound; above it 1 - 2**-(t * Q(t)) with t = min(|x|, LAST), and the sign of x.
+# Q is fitted for the larger of the relative errors of erf(t) and 1 - erf(t), which a gelu reads.
 ERF_BOUND, ERF_LAST = 0.3, 4.1
 ERF_NEAR = (1.1283785678071119, -0.37600672552974795, 0.10927793421850593)
 ERF_FAR = (
