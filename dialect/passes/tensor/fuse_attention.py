@@ -16,13 +16,14 @@ from ...ir.regions import clone, ops_in
 from ...mlir import ir
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
+from .simplify_indexing import simplify_within
 
 
 @dataclass(frozen=True)
 class FuseAttention(Pass):
-    """Takes the tensor stage after `inline-producers`. On `target` cuda a sum of 16-bit values over keys, weighed by exp(s - max s) over the
-    sum of exp(s - max s), where the scores s are computed pointwise from a contraction of queries and keys, becomes one compute: a row of scores,
-    its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
+    """Takes the tensor stage after `inline-producers`. On `target` cuda a sum of 16-bit values over keys, weighed by exp(s - max s) over the sum
+    of exp(s - max s), where the scores s are computed pointwise from a contraction of queries and keys, becomes one compute: a row of scores, its two
+    reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
 
     Only where nothing else reads the scores or the weights, and sizes are static. Weights are rounded to 16 bits before they are divided, not
     after.
@@ -119,6 +120,7 @@ class _Graph(GraphWalk):
         inliner = Inliner(indexing, producer)
         inliner.inline([inner for inner in ops_in(op) if inner.name == "tensor.extract"])
         inliner.finish()
+        simplify_within(op, Indexing(self.symbols, self.simplifier))
 
     def _is_attention(self, op: ir.Operation) -> bool:
         body = decode(op, indexing=Indexing(self.symbols, self.simplifier))

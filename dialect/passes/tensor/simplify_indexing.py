@@ -32,9 +32,13 @@ class SimplifyIndexing(Pass):
 
 def simplify_indexing(function: ir.Operation, simplifier: Simplifier) -> None:
     """Simplifies the index arithmetic of one function."""
-    ops = ops_in(function)
+    simplify_within(function, Indexing(symbols_of(function), simplifier))
+
+
+def simplify_within(root: ir.Operation, indexing: Indexing) -> None:
+    """Simplifies the index arithmetic in the regions of `root`. `indexing` knows values around it at most."""
+    ops = ops_in(root)
     applies = [op for op in ops if op.name == "affine.apply"]
-    indexing = Indexing(symbols_of(function), simplifier)
     for op in ops:
         if "ranges" in op.attributes:
             indexing.enter(op)
