@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.attention import attention_of
 from ...analysis.bodies.backward_slice import captured
 from ...analysis.bodies.body_summary import decode
 from ...fusion.attention_parts import Weighted, build, is_contraction, weights_read
@@ -14,6 +13,9 @@ from ...fusion.inlining import Inliner
 from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
+from ...scheduling.gpu.attention import attention
+from ...scheduling.gpu.domains import Domain
+from ...scheduling.gpu.machine import H200, CudaMachine
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 from .simplify_indexing import simplify_within
@@ -21,34 +23,39 @@ from .simplify_indexing import simplify_within
 
 @dataclass(frozen=True)
 class FuseAttention(Pass):
-    """Takes the tensor stage after `inline-producers`. On `target` cuda a sum of 16-bit values over keys, weighed by exp(s - max s) over the sum
-    of exp(s - max s), where the scores s are computed pointwise from a contraction of queries and keys, becomes one compute: a row of scores, its two
-    reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
+    """Takes the tensor stage after `inline-producers`. On `target` cuda attention becomes one compute, that of a sum of 16-bit values over keys
+    which exp(s - max s) / sum exp(s - max s) weighs, where the scores s are computed pointwise from a contraction of queries and keys: a row of
+    scores, its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
 
-    Only where nothing else reads the scores or the weights, and sizes are static. Weights are rounded to 16 bits before they are divided, not
-    after.
+    Only where nothing else reads the scores or the weights, and there is a schedule for the sizes, which are static. Weights are rounded to 16
+    bits before they are divided, not after.
     """
 
     name: ClassVar[str] = "fuse-attention"
     takes: ClassVar[str] = VALUES
     target: str = "cpu"
+    sm_count: int = H200.sm_count
+    capability: int = H200.capability
+    registers: int = H200.registers
+    l2_bytes: int = H200.l2_bytes
 
     def run(self, module: ir.Module) -> None:
         check_target(self.name, self.target)
         if self.target == "cpu":
             return
+        machine = CudaMachine(self.sm_count, self.capability, self.registers, self.l2_bytes)
         with module.context:
             simplifier = Simplifier()
             for graph in graph_functions(module):
-                _Graph(graph, simplifier).run()
+                _Graph(graph, simplifier, machine).run()
 
 
 class _Graph(GraphWalk):
     """One graph function. Computes are looked at with what is pointwise inlined, in copies."""
 
-    def __init__(self, graph: ir.Operation, simplifier: Simplifier):
+    def __init__(self, graph: ir.Operation, simplifier: Simplifier, machine: CudaMachine):
         super().__init__(graph)
-        self.simplifier = simplifier
+        self.simplifier, self.machine = simplifier, machine
 
     def run(self) -> None:
         for op in self.ops:
@@ -99,8 +106,11 @@ class _Graph(GraphWalk):
         self._replace(op, chain, made)
 
     def _replace(self, op: ir.Operation, chain: list[ir.Operation], made: ir.Operation) -> None:
-        if not self._is_attention(made):
+        """Puts `made` in the place of `op` and `chain`, where there is a schedule for it."""
+        body = decode(made, indexing=Indexing(self.symbols, self.simplifier))
+        if attention(Domain(body, body.root, self.machine)) is None:
             made.erase()
+            self.remark(op, "no attention: no schedule for its sizes or types")
             return
         self.remark(made, "attention: no score is in memory")
         op.results[0].replace_all_uses_with(made.results[0])
@@ -121,11 +131,6 @@ class _Graph(GraphWalk):
         inliner.inline([inner for inner in ops_in(op) if inner.name == "tensor.extract"])
         inliner.finish()
         simplify_within(op, Indexing(self.symbols, self.simplifier))
-
-    def _is_attention(self, op: ir.Operation) -> bool:
-        body = decode(op, indexing=Indexing(self.symbols, self.simplifier))
-        root = body.root
-        return attention_of(root.inner_loops(), root.indices, root.sizes, body.placed(root)) is not None
 
 
 def _compute(value: ir.Value) -> ir.Operation | None:
