@@ -54,11 +54,9 @@ def weights_read(compute: ir.Operation) -> list[ir.Operation]:
 
 
 def is_contraction(compute: ir.Operation) -> bool:
-    """Whether an element of `compute`, but for roundings, is a sum of products of what is read."""
+    """Whether an element of `compute` is made of one sum of products of what is read."""
     reduce = sum_of(compute)
-    if reduce is None or owner_of(_unrounded(yielded(compute))) != reduce:
-        return False
-    factors = factors_of(reduce)
+    factors = None if reduce is None else factors_of(reduce)
     return factors is not None and all(
         owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)
     )

@@ -1,6 +1,28 @@
-// RUN: bascule-opt %s --schedule-kernels=target=cuda --to-triton | filecheck %s
+// Attention: whole pieces of 64 keys in a loop, which carries the maximum, the sum and the weighted values of each row, then one of 6.
+// RUN: bascule-opt %s '--pass-pipeline=builtin.module(online-softmax{target=cuda},schedule-kernels{target=cuda},to-triton)' | filecheck %s
 // RUN: bascule-run %s --function=heads --interpret-only --pipeline='builtin.module(online-softmax{target=cuda},schedule-kernels{target=cuda})'
 
+// Queries are read once.
+// CHECK: %[[Q:.*]] = "tt.load"
+// CHECK-SAME: tensor<64x32xf16>
+// CHECK: scf.for {{.*}} iter_args(%[[MOST:.*]] = %{{.*}}, %[[TOTAL:.*]] = %{{.*}}, %[[SUMS:.*]] = %{{.*}}) -> (tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
+// CHECK: %[[K:.*]] = "tt.load"
+// CHECK: %[[KT:.*]] = "tt.trans"(%[[K]])
+// CHECK: %[[S:.*]] = "tt.dot"(%[[Q]], %[[KT]],
+// CHECK: "tt.reduce"
+// CHECK: arith.maximumf %[[MOST]],
+// CHECK: %[[P:.*]] = "tt.elementwise_inline_asm"
+// CHECK: %[[FACTOR:.*]] = "tt.elementwise_inline_asm"
+// CHECK: math.fma %[[TOTAL]], %[[FACTOR]],
+// CHECK: %[[OLD:.*]] = arith.mulf %[[SUMS]],
+// CHECK: %[[W:.*]] = arith.truncf %[[P]] : tensor<64x64xf32> to tensor<64x64xf16>
+// CHECK: "tt.dot"(%[[W]], %{{.*}}, %[[OLD]])
+// CHECK: scf.yield
+// Keys beyond the last have no weight, and no values.
+// CHECK: arith.cmpi slt
+// CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<64x64xi1>, tensor<64x64xf32>
+// CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<64x64xi1>, tensor<64x64xf16>
+// CHECK: "tt.store"
 func.func private @heads(%q: memref<2x40x32xf16>, %k: memref<2x70x32xf16>, %v: memref<2x70x48xf16>, %out: memref<2x40x48xf16>) {
   "bascule.kernel"() ({
   ^bb0(%b: index, %i: index, %c: index):

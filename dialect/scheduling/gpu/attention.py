@@ -28,12 +28,12 @@ def attention(domain: Domain) -> DomainPlan | None:
         iterations(found.scores.sizes),
     )
     deep = iterations(found.product.loop.sizes)
-    if rows is None or columns is None or keys is None or deep is None or min(rows, columns, keys, deep) < LEAST:
+    if rows is None or columns is None or keys is None or deep is None or min(rows, columns, keys - 1, deep) < LEAST:
         return None
     high, wide, deep = (power_of_two(n) for n in (min(rows, ROWS), columns, deep))
     if max(wide, deep) > DEEPEST:
         return None
-    step = max(LEAST, min(KEYS, power_of_two(keys) // 2))
+    step = min(KEYS, power_of_two(keys) // 2)  # fewer than there are: they are walked
     order = [*found.batch, *found.rows, *found.columns]
     batch = [1] * len(found.batch)
     loops = domain.plan({**dict.fromkeys(found.loops, step), found.product.loop: deep})
