@@ -1,0 +1,40 @@
+"""Attention on the tensor cores of a GPU: what the interpreter's tests ask, and longer rows."""
+
+import pytest
+import torch
+
+from tests.lowering.triton.kernels.test_attention import CHANGES, EPS, SIZES, attention, causal, check, heads, run
+
+LARGE = [(1000, 1000, 64, 64), (513, 2000, 128, 128), (300, 4096, 80, 256)]
+
+
+def on_gpu(dtype, *sizes):
+    return [x.cuda() for x in heads(dtype, *sizes)]
+
+
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+@pytest.mark.parametrize("sizes", SIZES + LARGE, ids=str)
+def test_sizes(sizes, dtype):
+    found, wanted, kernels = run(attention, *on_gpu(dtype, *sizes))
+    assert kernels == 1
+    check(found, wanted, dtype)
+
+
+@pytest.mark.parametrize("name", ["causal", "softcap"])
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+def test_scores_that_are_changed(name, dtype):
+    inputs = on_gpu(dtype, 700, 700, 64, 64)
+    found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, CHANGES[name]), *inputs)
+    assert kernels <= 2  # a mask may be one of its own
+    check(found, wanted, dtype)
+
+
+def test_rows_without_keys():
+    def function(q, k, v, mask):
+        return attention(q, k, v, lambda scores: causal(scores).masked_fill(mask, -torch.inf))
+
+    mask = torch.zeros(300, 300, dtype=torch.bool, device="cuda")
+    mask[7], mask[9, :200] = True, True
+    found, wanted, _ = run(function, *on_gpu(torch.bfloat16, 300, 300, 64, 32), mask)
+    assert wanted[..., 7, :].isnan().all()
+    check(found, wanted, torch.bfloat16)
