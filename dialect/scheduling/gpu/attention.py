@@ -13,6 +13,8 @@ from .machine import power_of_two
 
 ROWS = 128  # queries of a tile, at most: 64 for each of two warp groups
 KEYS = 64  # of a step: scores and values' sums share a thread's registers
+# Columns of a tile, at least: with 16 or 32 and 64 keys a step Triton 3.6 gave wrong sums (H200, 2026-11-24, tests/gpu/test_attention.py).
+NARROWEST = 64
 DEEPEST = 256  # elements of a query, or columns of values, at most: they are there at once
 STAGES = 3  # pieces of keys and values under way, at most
 
@@ -30,7 +32,7 @@ def attention(domain: Domain) -> DomainPlan | None:
     deep = iterations(found.product.loop.sizes)
     if rows is None or columns is None or keys is None or deep is None or min(rows, columns, keys - 1, deep) < LEAST:
         return None
-    high, wide, deep = (power_of_two(n) for n in (min(rows, ROWS), columns, deep))
+    high, wide, deep = (power_of_two(n) for n in (min(rows, ROWS), max(columns, NARROWEST), deep))
     if max(wide, deep) > DEEPEST:
         return None
     step = min(KEYS, power_of_two(keys) // 2)  # fewer than there are: they are walked
