@@ -7,17 +7,17 @@ from pathlib import Path
 
 import torch
 
-from bascule.dialect.interpreter import compare, interpret, random_inputs
+from bascule.dialect.interpreter import Comparison
+from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
-from bascule.dialect.ir.functions import graph_functions
 from bascule.dialect.mlir import ir
-from bascule.dialect.passes import Pipeline, registry
+from bascule.dialect.passes import registry
 from bascule.dialect.tools.parsing import parse
-from bascule.errors import BasculeError, UserError
+from bascule.errors import UserError
 
-from ..debugging.compare_results import copied
-from ..pipelines import DEFAULT
-from .execution import Inputs, is_program, returned, run_compiled
+from .checking import Check, after
+from .errors import told
+from .execution import is_program
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -37,7 +37,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="the passes to check, in bascule-opt's spelling, or 'default': those that torch.compile runs",
     )
     parser.add_argument("--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know")
-    parser.add_argument("--tolerance", type=float, help="largest relative error (default: by dtype)")
+    parser.add_argument(
+        "--tolerance",
+        type=tolerance,
+        metavar="E",
+        help="largest relative error, absolute below 1, against the input evaluated in its own precision (default: each "
+        "element by what rounding does to it, against the input evaluated in f64)",
+    )
     parser.add_argument("--print", action="store_true", dest="print_results", help="print the results in full")
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
@@ -45,6 +51,14 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     how.add_argument("--interpret-only", action="store_true", help="never compile")
     return parser.parse_args(argv)
+
+
+def tolerance(text: str) -> float:
+    """A number that is not negative. Raises ValueError for another, as argparse wants it."""
+    number = float(text)
+    if not number >= 0:
+        raise ValueError(text)
+    return number
 
 
 def parse_shapes(text: str) -> dict[str, int]:
@@ -70,26 +84,6 @@ def load(file: str) -> ir.Module:
         return parse(text, file)
 
 
-def after(module: ir.Module, pipeline: str) -> ir.Module:
-    """A copy of `module` that `pipeline` has run on: passes, or "default"."""
-    with module.context:
-        copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True))
-    if pipeline == "default":
-        pipeline = ",".join(DEFAULT if in_torch_dialect(module) else DEFAULT[DEFAULT.index("torch-to-bascule") + 1 :])
-    Pipeline.parse(pipeline).run(copy, verify=True)
-    return copy
-
-
-def results(module: ir.Module, inputs: Inputs, function: str | None) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Runs the reference interpreter; returns its results, and the tensor inputs as it leaves them."""
-    own = [copied(value) for value in inputs]
-    return interpret(module, own, function), tensors(own)
-
-
-def tensors(values: Inputs) -> list[torch.Tensor]:
-    return [value for value in values if isinstance(value, torch.Tensor)]
-
-
 def report(values: Sequence[torch.Tensor], print_results: bool) -> None:
     """A line a result; in full with `print_results`."""
     for number, value in enumerate(values):
@@ -99,52 +93,50 @@ def report(values: Sequence[torch.Tensor], print_results: bool) -> None:
             print(value.tolist())
 
 
-def judge(what: str, expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor], tolerance: float | None) -> int:
-    """Prints how `actual` compares; returns the exit status."""
-    outcome = compare(expected, actual, tolerance)
-    if outcome.match:
-        print(f"match ({what}): {len(expected)} tensors, max error {outcome.max_error:.1e}")
-        return 0
-    print(f"mismatch ({what}): max error {outcome.max_error:.1e}")
-    print("\n".join(f"  {line}" for line in outcome.differences))
-    return 1
+def judge(what: str, outcome: Comparison, check: Check) -> int:
+    """Prints how a run compares; returns the exit status."""
+    if not outcome.match:
+        print(f"mismatch ({what}): max error {outcome.max_error:.1e}")
+        print("\n".join(f"  {line}" for line in outcome.differences))
+        return 1
+    print(f"match ({what}): {len(check.reference.own)} tensors, max error {outcome.max_error:.1e}")
+    if check.tolerance is None:
+        print(*(f"  {line}\n" for line in check.reference.unclear()), sep="", end="")
+    return 0
 
 
 def run(arguments: argparse.Namespace) -> int:
     for spec in arguments.load_pass:
         registry.load(spec)
-    module, function = load(arguments.file), arguments.function
-    start = after(module, "torch-to-bascule") if in_torch_dialect(module) else module
-    inputs = random_inputs(start, function, seed=arguments.seed, shapes=parse_shapes(arguments.shapes))
-    expected, changed = results(start, inputs, function)
+    module = load(arguments.file)
+    check = Check(
+        module,
+        arguments.function,
+        seed=arguments.seed,
+        shapes=parse_shapes(arguments.shapes),
+        tolerance=arguments.tolerance,
+    )
     status = 0
     if arguments.pipeline is None:
-        report(expected, arguments.print_results)
+        report(check.results, arguments.print_results)
     else:
         module = after(module, arguments.pipeline)
-        actual, actually_changed = results(module, inputs, function)
+        outcome, results = check.interpreted(module)
         if arguments.print_results:
-            report(actual, True)
-        both = [*expected, *changed], [*actual, *actually_changed]
-        status = judge("interpreted", *both, arguments.tolerance)
+            report(results, True)
+        status = judge("interpreted", outcome, check)
     if arguments.interpret_only or not (arguments.compare or is_program(module)):
         return status
-    own = [copied(value) for value in inputs]
-    outputs = run_compiled(module, own)
-    both = [*returned(module, expected), *changed], [*outputs, *tensors(own)]
-    return judge("compiled", *both, arguments.tolerance) or status
-
-
-def in_torch_dialect(module: ir.Module) -> bool:
-    return any("!torch." in str(function.attributes["function_type"]) for function in graph_functions(module))
+    return judge("compiled", check.compiled(module), check) or status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 for a mismatch or an error that was printed, 2 for a bad command line."""
     try:
         return run(_arguments(argv))
-    except (BasculeError, ir.MLIRError) as error:
-        print(f"bascule-run: error: {error}", file=sys.stderr)
+    except Exception as error:  # a pass's own, whatever it is
+        pass_on(error)
+        print(f"bascule-run: error: {told(error)}", file=sys.stderr)
         return 1
 
 

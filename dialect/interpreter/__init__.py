@@ -4,20 +4,23 @@ Clear rather than fast. A region is evaluated for all of its points at once, so 
 numbers.
 """
 
-from .comparison import Comparison, compare, relative_errors, tolerance_of
 from .entry import choose, interpret
 from .errors import InterpreterError
 from .graph import interpret_graph
 from .inputs import random_inputs
+from .numerics.comparison import Comparison, compare, relative_errors, tolerance_of
+from .reference import Reference, reference
 
 __all__ = [
     "Comparison",
     "InterpreterError",
+    "Reference",
     "choose",
     "compare",
     "interpret",
     "interpret_graph",
     "random_inputs",
+    "reference",
     "relative_errors",
     "tolerance_of",
 ]

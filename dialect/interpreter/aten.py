@@ -11,15 +11,16 @@ from ..ir.attributes import OperandAttr
 from ..ir.functions import ARGUMENTS, EXTERN, MUTATES, OUT, RESULTS, parameters_of
 from ..ir.scalar_types import scalar_type_name
 from ..mlir import ir
-from .errors import error
+from .errors import InterpreterError, error
 from .maps import evaluate
-from .values import Buffer, dtype_of, layout_strides, same_strides
+from .numerics.precision import OWN, computed, computing_in, is_double, is_stochastic, nudged, widened
+from .values import Buffer, dtype_of, layout_strides, same_strides, stored_dtype
 
 # Numbers of c10::MemoryFormat and c10::Layout: how the IR spells constants of these types.
 MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 LAYOUTS = {0: torch.strided}
 CONSTANTS: dict[str, Callable[[int], Any]] = {
-    "ScalarType": lambda number: getattr(torch, scalar_type_name(number)),
+    "ScalarType": lambda number: computed(getattr(torch, scalar_type_name(number))),
     "MemoryFormat": MEMORY_FORMATS.__getitem__,
     "Layout": LAYOUTS.__getitem__,
 }
@@ -58,38 +59,88 @@ def call(
     In the program stage a function with `bascule.out` takes its destinations last and returns nothing.
     """
     attributes = function.attributes
-    tensors = [operand.tensor if isinstance(operand, Buffer) else operand for operand in operands]
-    for number in attributes[MUTATES] if MUTATES in attributes else ():
-        tensors[number] = tensors[number].clone()  # the operator writes it; the caller's stays as it is
-    writes = OUT in attributes and len(op.results) == 0
-    name = attributes[OUT if writes else EXTERN].value
+    name = attributes[OUT if OUT in attributes and len(op.results) == 0 else EXTERN].value
     try:
         overload = operator(name)
     except (AttributeError, ValueError):
         raise error(op, f"calls the operator '{name}', which torch does not have") from None
+    tensors = [operand.tensor if isinstance(operand, Buffer) else operand for operand in operands]
+    if not is_double():
+        return _call(op, function, overload, tensors, symbols)
+    if not _looks_at_bits(overload):
+        try:
+            return _call(op, function, overload, tensors, symbols)
+        except _Refusal:  # it has no kernel for double
+            pass
+    return _call_narrow(op, function, overload, tensors, symbols)
+
+
+class _Refusal(InterpreterError):
+    """An operator does not take its arguments, or refuses the data."""
+
+
+def _looks_at_bits(overload: OpOverload) -> bool:
+    """Whether in double an operator would not do the same: one that draws takes other random numbers."""
+    return torch.Tag.nondeterministic_seeded in overload.tags or overload is torch.ops.aten.view.dtype
+
+
+def _destinations(op: ir.Operation, overload: OpOverload) -> list[str]:
+    """The parameters that an operator writes, where a call of it returns nothing: they come last."""
+    return [p.name for p in overload._schema.arguments if p.is_out] if len(op.results) == 0 else []
+
+
+def _call_narrow(
+    op: ir.Operation,
+    function: ir.Operation,
+    overload: OpOverload,
+    tensors: Sequence[torch.Tensor],
+    symbols: Sequence[int],
+) -> list[torch.Tensor | Buffer]:
+    """Calls the operator on what the IR's types say; what it makes, or writes, is in double again."""
+    types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs[-len(tensors) or None :]
+    narrow = [t.to(stored_dtype(getattr(type_, "element_type", type_))) for t, type_ in zip(tensors, types)]
+    with computing_in(OWN):
+        made = _call(op, function, overload, narrow, symbols)
+    read = len(tensors) - len(_destinations(op, overload))
+    for destination, written in zip(tensors[read:], narrow[read:]):
+        destination.copy_(written)
+    whole = [widened(x.tensor if isinstance(x, Buffer) else x) for x in made]
+    return [Buffer(t, 0) if isinstance(x, Buffer) else t for t, x in zip(whole, made)]
+
+
+def _call(
+    op: ir.Operation,
+    function: ir.Operation,
+    overload: OpOverload,
+    tensors: Sequence[torch.Tensor],
+    symbols: Sequence[int],
+) -> list[torch.Tensor | Buffer]:
+    attributes = function.attributes
+    written = list(attributes[MUTATES]) if MUTATES in attributes else []
+    outs = _destinations(op, overload)
+    read = len(tensors) - len(outs)
+    given = [nudged(t) if is_stochastic() and n < read else t for n, t in enumerate(tensors)]
+    for number in written:
+        given[number] = given[number].clone()  # the operator writes it; the caller's stays as it is
     parameters = parameters_of(overload._schema, MUTATES in attributes)
     values = [
-        decode(attribute, str(parameter.real_type), tensors, symbols)
+        decode(attribute, str(parameter.real_type), given, symbols)
         for attribute, parameter in zip(attributes[ARGUMENTS], parameters)
     ]
     positional = [value for value, parameter in zip(values, parameters) if not parameter.kwarg_only]
     named = {parameter.name: value for value, parameter in zip(values, parameters) if parameter.kwarg_only}
-    if writes:
-        outs = [p.name for p in overload._schema.arguments if p.is_out]
-        destinations = tensors[len(tensors) - len(outs) :]
-        overload(*positional, **named, **dict(zip(outs, destinations)))
-        return []
-    written = attributes[MUTATES] if MUTATES in attributes else ()
     try:
-        outputs = overload(*positional, **named)
-    except (TypeError, RuntimeError, IndexError) as reason:  # it does not take these arguments, or refuses the data
-        raise error(op, f"of '{name}': {reason}") from reason
-    outputs = (_flat(outputs) if overload._schema.returns else []) + [tensors[k] for k in written]
+        outputs = overload(*positional, **named, **dict(zip(outs, given[read:])))
+    except (TypeError, RuntimeError, IndexError) as reason:
+        refused = error(op, f"of '{overload}': {reason}")
+        raise _Refusal(refused.message, location=refused.location) from reason
+    if outs:
+        return []
+    found = (_flat(outputs) if overload._schema.returns else []) + [given[k] for k in written]
     positions = list(attributes[RESULTS])
-    if len(positions) != len(op.results) or any(not 0 <= i < len(outputs) for i in positions):
-        raise error(op, f"of '{name}', which returns {len(outputs)} values, asks for those at {positions}")
-    results = [outputs[i] for i in positions]
-    return [_result(op, result, value, symbols) for result, value in zip(op.results, results)]
+    if len(positions) != len(op.results) or any(not 0 <= i < len(found) for i in positions):
+        raise error(op, f"of '{overload}', which returns {len(found)} values, asks for those at {positions}")
+    return [_result(op, result, found[i], symbols) for result, i in zip(op.results, positions)]
 
 
 def _flat(outputs: Any) -> list[Any]:
@@ -104,6 +155,8 @@ def _result(op: ir.Operation, result: ir.Value, value: torch.Tensor, symbols: Se
     type_ = result.type
     if not list(result.uses):
         return value
+    if is_double() and value.dtype == stored_dtype(type_.element_type):
+        value = widened(value)  # an operator whose results have a dtype of their own
     if value.dtype != dtype_of(type_.element_type):
         raise error(op, f"returns {value.dtype} for {type_}")
     static = zip(value.shape, (None if type_.is_dynamic_dim(i) else type_.get_dim_size(i) for i in range(type_.rank)))

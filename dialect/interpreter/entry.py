@@ -11,20 +11,24 @@ from ..mlir import ir
 from . import aten, memory, random, structure  # noqa: F401  (importing registers the rules)
 from .errors import InterpreterError, error
 from .frame import Frame, Scope, rule
+from .numerics.precision import OWN, Precision, computing_in
 from .values import Buffer, dtype_of, layout_strides, same_strides
 
 
 def interpret(
-    module: ir.Module, inputs: Sequence[torch.Tensor | int], function: str | None = None
+    module: ir.Module,
+    inputs: Sequence[torch.Tensor | int],
+    function: str | None = None,
+    precision: Precision = OWN,
 ) -> list[torch.Tensor]:
     """Runs a graph or kernel function of `module` and returns its results.
 
     `inputs` are the function's arguments: an int for each symbol, then tensors with the dtypes, sizes and strides of
     the arguments' types. Without `function` the module's only graph function runs, or the one called "main". Inputs
-    that the function mutates (`bascule.copy_into`, memref destinations) are mutated. Raises `InterpreterError`, with
-    the op's location.
+    that the function mutates (`bascule.copy_into`, memref destinations) are mutated. In double `precision` floats
+    among them are f64 (`widened`), and so are the results. Raises `InterpreterError`, with the op's location.
     """
-    with module.context, torch.no_grad():
+    with module.context, torch.no_grad(), computing_in(precision):
         return [_tensor(value) for value in _call(module, choose(module, function), list(inputs))]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..interrupts import pass_on
 from ..mlir import ir
 from .errors import InterpreterError, error
 from .maps import evaluate
@@ -124,6 +125,9 @@ class Frame:
                 if reason.location is not None:
                     raise
                 raise error(op, reason.message) from None
+            except Exception as reason:  # torch refuses the values: what it raises does not say where
+                pass_on(reason)
+                raise error(op, f"cannot be run: {type(reason).__name__}: {reason}") from reason
             for result, value in zip(op.results, results):
                 self.values[result] = value
         raise error(block.owner.operation, "has a block without a terminator")

@@ -8,7 +8,7 @@ from .errors import error
 from .frame import Frame, rule
 from .maps import evaluate
 from .structure import checked, empty, read, write
-from .values import Buffer, dtype_of, fill_poison, fresh, layout_strides, same_strides, signed
+from .values import Buffer, byte_room, dtype_of, fill_poison, fresh, layout_strides, same_strides, signed
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -142,15 +142,16 @@ def memref_view(frame, op, operands, scope):
     type_, data = op.results[0].type, arena.tensor
     sizes, (strides, offset) = _sizes(type_, dynamic), _memref_layout(frame, op, type_)
     width = byte_width(type_.element_type)
-    start = data.storage_offset() + int(shift)
-    if start % width:
-        raise error(op, f"starts at byte {start}, which is not a multiple of the element's {width}")
+    start = data.storage_offset() + int(shift) * byte_room()
+    if start % (width * byte_room()):
+        raise error(op, f"starts at byte {start // byte_room()}, which is not a multiple of the element's {width}")
     used = width * (1 + sum((n - 1) * s for n, s in zip(sizes, strides))) if 0 not in sizes else 0
     if int(shift) < 0 or int(shift) + used > data.numel():
         raise error(op, f"of {used} bytes at {int(shift)} leaves a memref of {data.numel()} bytes")
     whole = torch.empty(0, dtype=torch.uint8).set_(data.untyped_storage())
-    typed = whole[: len(whole) // width * width].view(dtype_of(type_.element_type))
-    return [Buffer(typed.as_strided(sizes, strides, start // width + offset), start // width)]
+    dtype = dtype_of(type_.element_type)
+    typed, first = whole[: len(whole) // dtype.itemsize * dtype.itemsize].view(dtype), start // dtype.itemsize
+    return [Buffer(typed.as_strided(sizes, strides, first + offset), first)]
 
 
 @rule("memref.reinterpret_cast")

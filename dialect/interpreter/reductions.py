@@ -1,6 +1,7 @@
 """The combining functions of `bascule.reduce` and `bascule.scan`, one a kind.
 
-Floats are summed in f64 and rounded once, so that the result is a reference whatever order a kernel takes.
+Floats are summed in f64 and rounded once, so that the result is a reference whatever order a kernel takes; in stochastic precision each
+partial result is rounded.
 """
 
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from .integers import wrap
+from .numerics.precision import is_stochastic, nudged, partial_roundings, rounded
 
 Reduction = Callable[[torch.Tensor], torch.Tensor | tuple[torch.Tensor, ...]]  # over axis 0
 
@@ -17,7 +19,36 @@ def _exact(x: torch.Tensor) -> torch.Tensor:
 
 
 def _rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return x.to(dtype) if dtype.is_floating_point else wrap(x, dtype)
+    return rounded(x, dtype) if dtype.is_floating_point else wrap(x, dtype)
+
+
+def _sums(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """The partial sums."""
+    partial = torch.cumsum(_exact(x), dim)
+    if is_stochastic() and x.is_floating_point():
+        partial = partial + partial_roundings(partial, x.dtype, dim)
+    return _rounded(partial, x.dtype)
+
+
+def _products(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """The partial products, each with the relative errors of those before it."""
+    partial = torch.cumprod(_exact(x), dim)
+    if is_stochastic() and x.is_floating_point():
+        one = rounded(partial, x.dtype).double() / partial - 1
+        partial = partial * (1 + torch.cumsum(torch.nan_to_num(one, nan=0.0, posinf=0.0, neginf=0.0), dim))
+    return _rounded(partial, x.dtype)
+
+
+def _sum(x: torch.Tensor) -> torch.Tensor:
+    if is_stochastic() and x.is_floating_point() and x.shape[0]:
+        return _sums(x, 0)[-1]
+    return _rounded(_exact(x).sum(0), x.dtype)
+
+
+def _product(x: torch.Tensor) -> torch.Tensor:
+    if is_stochastic() and x.is_floating_point() and x.shape[0]:
+        return _products(x, 0)[-1]
+    return _rounded(_exact(x).prod(0), x.dtype)
 
 
 def flip(x: torch.Tensor) -> torch.Tensor:
@@ -48,6 +79,9 @@ def _position(x: torch.Tensor, largest: bool) -> torch.Tensor:
 
 def _welford(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     wide, count = x.double(), x.shape[0]
+    if is_stochastic():
+        mean = rounded(_sum(x).double() / max(count, 1), x.dtype)
+        return mean, _sum(rounded((wide - mean.double()).square(), x.dtype)), torch.full_like(mean, count)
     mean = wide.mean(0) if count else wide.sum(0)
     squares = (wide - mean).square().sum(0)
     return mean.to(x.dtype), squares.to(x.dtype), torch.full(mean.shape, count, dtype=x.dtype)
@@ -55,7 +89,8 @@ def _welford(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def _softmax(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     largest = _extreme(x, True)
-    return largest, torch.exp(x.double() - largest.double()).sum(0).to(x.dtype)
+    powers = torch.exp(x.double() - largest.double())
+    return largest, _sum(rounded(powers, x.dtype)) if is_stochastic() else powers.sum(0).to(x.dtype)
 
 
 def _xor(x: torch.Tensor) -> torch.Tensor:
@@ -66,8 +101,8 @@ def _xor(x: torch.Tensor) -> torch.Tensor:
 
 
 REDUCTIONS: dict[str, Reduction] = {
-    "sum": lambda x: _rounded(_exact(x).sum(0), x.dtype),
-    "prod": lambda x: _rounded(_exact(x).prod(0), x.dtype),
+    "sum": _sum,
+    "prod": _product,
     "max": lambda x: _extreme(x, True),
     "min": lambda x: _extreme(x, False),
     "maxu": lambda x: flip(_extreme(flip(x), True)),
@@ -83,13 +118,13 @@ REDUCTIONS: dict[str, Reduction] = {
 
 # Positions of a scan are those of the last of equal values, as in `torch.cummax`.
 SCANS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
-    "sum": lambda x, dim: _rounded(torch.cumsum(_exact(x), dim), x.dtype),
-    "prod": lambda x, dim: _rounded(torch.cumprod(_exact(x), dim), x.dtype),
+    "sum": _sums,
+    "prod": _products,
     "max": lambda x, dim: torch.cummax(x, dim).values,
     "min": lambda x, dim: torch.cummin(x, dim).values,
     "maxu": lambda x, dim: flip(torch.cummax(flip(x), dim).values),
     "minu": lambda x, dim: flip(torch.cummin(flip(x), dim).values),
-    "logaddexp": lambda x, dim: torch.logcumsumexp(x.double(), dim).to(x.dtype),
+    "logaddexp": lambda x, dim: rounded(torch.logcumsumexp(x.double(), dim), x.dtype),
     "argmax": lambda x, dim: torch.cummax(x, dim).indices,
     "argmin": lambda x, dim: torch.cummin(x, dim).indices,
 }
@@ -109,6 +144,8 @@ def combine(mode: str, elements: torch.Tensor, at: torch.Tensor, values: torch.T
     if elements.dtype == torch.bool:  # one bit: signed order, wrapping sums
         result = combine(mode, -elements.to(torch.int64), at, -values.to(torch.int64))
         return wrap(result, torch.bool)
+    if is_stochastic() and mode in ("add", "mul"):
+        values = nudged(values)
     wide, more = _exact(elements), _exact(values)
     if mode == "add":
         return _rounded(wide.index_put((at,), more, accumulate=True), elements.dtype)

@@ -11,7 +11,8 @@ import torch
 from ..mlir import ir
 from . import integers as ints
 from .errors import error
-from .values import dtype_of
+from .numerics.precision import is_stochastic, rounded
+from .values import dtype_of, stored_dtype
 
 Scalar: TypeAlias = torch.Tensor
 Rule = Callable[..., Any]  # (op, *operands) -> a tensor, or a tuple of them
@@ -33,6 +34,9 @@ def _float(function: Rule) -> Rule:
     """A function torch may lack for narrow floats is computed in f32 and rounded."""
 
     def rule(op: ir.Operation, *xs: Scalar) -> Scalar:
+        if is_stochastic():
+            wide = [x.double() if x.is_floating_point() else x for x in xs]
+            return rounded(function(*wide), result_dtype(op), xs)
         wide = [x.float() if x.is_floating_point() and x.element_size() < 4 else x for x in xs]
         return function(*wide).to(result_dtype(op))
 
@@ -113,11 +117,12 @@ def _constant(op: ir.Operation) -> Scalar:
 
 
 def _convert(op: ir.Operation, x: Scalar, *_: Scalar) -> Scalar:
-    return x.to(result_dtype(op))
+    return rounded(x, result_dtype(op))
 
 
 def _bitcast(op: ir.Operation, x: Scalar) -> Scalar:
-    return x.contiguous().view(result_dtype(op))
+    given, made = stored_dtype(op.operands[0].type), stored_dtype(op.results[0].type)
+    return x.to(given).contiguous().view(made).to(result_dtype(op))
 
 
 def _add_extended(op: ir.Operation, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:

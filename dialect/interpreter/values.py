@@ -15,6 +15,7 @@ from ..ir.types import byte_width
 from ..mlir import ir
 from .errors import InterpreterError
 from .maps import evaluate
+from .numerics.precision import WIDE_BYTES, computed, is_double
 
 # Element or scalar type -> dtype. Unsigned elements have torch's unsigned dtypes in memory, and signed ones as scalars.
 DTYPES = {"index": torch.int64} | {
@@ -48,6 +49,11 @@ class Tile:
 
 
 def dtype_of(type_: ir.Type) -> torch.dtype:
+    """The torch dtype that values of an element or scalar type are computed in. Raises as `stored_dtype` does."""
+    return computed(stored_dtype(type_))
+
+
+def stored_dtype(type_: ir.Type) -> torch.dtype:
     """The torch dtype of an element or scalar type. Raises `InterpreterError`, without a place, for a type torch lacks."""
     dtype = DTYPES.get(str(type_))
     if dtype is None:
@@ -69,9 +75,14 @@ def fill_poison(tensor: torch.Tensor) -> None:
 def fresh(sizes: Sequence[int], element: ir.Type, strides: Sequence[int], offset: int = 0) -> torch.Tensor:
     """A poisoned tensor in storage of its own, `offset` elements into it."""
     span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides)) if 0 not in sizes else 0
-    count = (offset + span) * byte_width(element)
+    count = (offset + span) * byte_width(element) * byte_room()
     storage = torch.full((count,), POISON, dtype=torch.uint8).view(dtype_of(element))
     return storage.as_strided(tuple(sizes), tuple(strides), offset)
+
+
+def byte_room() -> int:
+    """How many bytes of storage a byte of the IR's memory has."""
+    return WIDE_BYTES if is_double() else 1
 
 
 def strides_of(layout: ir.AffineMap, symbols: Sequence[int]) -> tuple[list[int], int]:

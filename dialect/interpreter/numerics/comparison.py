@@ -37,17 +37,26 @@ def compare(
         return Comparison(float("inf"), (f"{len(actual)} results for {len(expected)}",))
     worst, differences = 0.0, []
     for number, (want, got) in enumerate(zip(expected, actual)):
-        if want.dtype != got.dtype or want.shape != got.shape:
-            shapes = [f"{t.dtype}{list(t.shape)}".removeprefix("torch.") for t in (want, got)]
-            differences.append(f"result {number}: expected {shapes[0]}, got {shapes[1]}")
+        differ = shapes_differ(want, got)
+        if differ:
+            differences.append(f"result {number}: {differ}")
             continue
         errors = relative_errors(want, got)
         if errors.numel() == 0:
             continue
         worst = max(worst, float(errors.max()))
-        if float(errors.max()) > (tolerance if tolerance is not None else tolerance_of(want.dtype)):
-            differences.append(_describe(number, want, got, errors))
+        allowed = tolerance if tolerance is not None else tolerance_of(want.dtype)
+        if float(errors.max()) > allowed:
+            differences.append(_describe(number, want, got, errors, allowed))
     return Comparison(worst, tuple(differences))
+
+
+def shapes_differ(want: torch.Tensor, got: torch.Tensor) -> str:
+    """Says where dtypes or sizes are not the same; empty where they are."""
+    if want.dtype == got.dtype and want.shape == got.shape:
+        return ""
+    shapes = [f"{t.dtype}{list(t.shape)}".removeprefix("torch.") for t in (want, got)]
+    return f"expected {shapes[0]}, got {shapes[1]}"
 
 
 def tolerance_of(dtype: torch.dtype) -> float:
@@ -73,9 +82,9 @@ def _integers(x: torch.Tensor) -> torch.Tensor:
     return x.view(torch.int64) if x.dtype == torch.uint64 else x.to(torch.int64)
 
 
-def _describe(number: int, want: torch.Tensor, got: torch.Tensor, errors: torch.Tensor) -> str:
+def _describe(number: int, want: torch.Tensor, got: torch.Tensor, errors: torch.Tensor, allowed: float) -> str:
     index = [int(i) for i in torch.unravel_index(errors.argmax(), errors.shape)]
-    bad = int((errors > tolerance_of(want.dtype)).sum())
+    bad = int((errors > allowed).sum())
     at = tuple(index)
     return (
         f"result {number}: {bad} of {errors.numel()} elements differ, most at {index}: "
