@@ -15,6 +15,7 @@ from bascule.dialect.passes import registry
 from bascule.dialect.tools.parsing import parse
 from bascule.errors import UserError
 
+from .bisect import first_difference
 from .checking import Check, after
 from .errors import told
 from .execution import is_program
@@ -48,6 +49,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--compare", action="store_true", help="compile the IR too, whatever its stage (default: at the program stage)"
+    )
+    how.add_argument(
+        "--bisect",
+        action="store_true",
+        help="interpret after each pass of --pipeline: name the first one after which results differ, with the two IRs",
     )
     how.add_argument("--interpret-only", action="store_true", help="never compile")
     return parser.parse_args(argv)
@@ -108,6 +114,10 @@ def judge(what: str, outcome: Comparison, check: Check) -> int:
 def run(arguments: argparse.Namespace) -> int:
     for spec in arguments.load_pass:
         registry.load(spec)
+    if arguments.bisect and arguments.pipeline is None:
+        raise UserError(
+            "there are no passes to look at", location="--bisect", hint="give --pipeline, or --pipeline=default"
+        )
     module = load(arguments.file)
     check = Check(
         module,
@@ -117,6 +127,10 @@ def run(arguments: argparse.Namespace) -> int:
         tolerance=arguments.tolerance,
     )
     status = 0
+    if arguments.bisect:
+        found = first_difference(check, module, arguments.pipeline)
+        print(found.told())
+        return int(found.outcome is not None)
     if arguments.pipeline is None:
         report(check.results, arguments.print_results)
     else:

@@ -1,7 +1,8 @@
 """The results of a module in double precision, and how far from each element another run of the same computation may be.
 
-How far is measured, element by element: the module runs a few times in the precision of its types, with roundings up or down at
-random (`numerics/precision.py`). An element may be `FACTOR` times as far from double precision as the farthest of these runs, and a rounding of its own.
+How far is measured, element by element: the module runs a few times in the precision of its types, with roundings up or down at random
+(`numerics/precision.py`). An element may be `FACTOR` times as far from double precision as the farthest of these runs, and a rounding of
+its own.
 """
 
 from collections.abc import Sequence
@@ -33,19 +34,19 @@ class Reference:
         """Whether `actual` has the dtypes and sizes of the results, and each element is as near to double precision as it may be."""
         if len(self.own) != len(actual):
             return Comparison(float("inf"), (f"{len(actual)} results for {len(self.own)}",))
-        worst, differences = 0.0, []
+        worst, differences = 0.0, {}
         for number, (own, precise, allowed, got) in enumerate(zip(self.own, self.precise, self.allowed, actual)):
             differ = shapes_differ(own, got)
             if differ:
-                differences.append(f"result {number}: {differ}")
+                differences[number] = f"result {number}: {differ}"
                 continue
             errors = distances(precise, got)
             if errors.numel() == 0:
                 continue
             worst = max(worst, float(_relative(errors, precise).max()))
             if bool((errors > allowed).any()):
-                differences.append(_describe(number, precise, got, errors, allowed))
-        return Comparison(worst, tuple(differences))
+                differences[number] = _describe(number, precise, got, errors, allowed)
+        return Comparison(worst, tuple(differences.values()), tuple(differences))
 
     def unclear(self) -> tuple[str, ...]:
         """A line for each result of 32 bits or more some of whose elements are too uncertain in its dtype to find an error of `CLEAR`."""

@@ -3,6 +3,7 @@
 # RUN: not bascule-run %p/bascule-run.mlir --function g 2>&1 | filecheck %s --check-prefix=FUNCTION
 # RUN: not bascule-run %p/nothing.mlir 2>&1 | filecheck %s --check-prefix=FILE
 # RUN: env PYTHONPATH=%p not bascule-run %p/bascule-run.mlir --load-pass=bascule_run_mismatch:OffByOne --pipeline=off-by-one | filecheck %s --check-prefix=MISMATCH
+# RUN: env PYTHONPATH=%p not bascule-run %p/bascule-run.mlir --load-pass=bascule_run_mismatch:OffByOne --pipeline=cse,off-by-one,form-kernels --bisect | filecheck %s --check-prefix=BISECT
 
 # PASS: bascule-run: error: pipeline:1: 'no-such-pass' is not a pass of Bascule or of MLIR
 # SYMBOL: has no symbol t
@@ -12,6 +13,12 @@
 # FILE: there is no file
 # MISMATCH: mismatch (interpreted)
 # MISMATCH-NEXT: result 0: 15 of 15 elements differ
+
+# BISECT: mismatch after 'off-by-one', pass 2 of 3
+# BISECT-NEXT: result 0: 15 of 15 elements differ
+# BISECT-NEXT: made at {{.*}}bascule-run.mlir:18:
+# BISECT: -{{ .*}}constant 0 : i64
+# BISECT: +{{ .*}}constant 1 : i64
 
 """A pass that is wrong, and other reasons for bascule-run to fail."""
 

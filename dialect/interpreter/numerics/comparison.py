@@ -23,6 +23,7 @@ class Comparison:
 
     max_error: float
     differences: tuple[str, ...]
+    numbers: tuple[int, ...] = ()  # of the results that differ
 
     @property
     def match(self) -> bool:
@@ -35,11 +36,11 @@ def compare(
     """Compares dtypes, sizes, integers and booleans exactly, floats by `TOLERANCES` (or `tolerance`); NaN equals NaN."""
     if len(expected) != len(actual):
         return Comparison(float("inf"), (f"{len(actual)} results for {len(expected)}",))
-    worst, differences = 0.0, []
+    worst, differences = 0.0, {}
     for number, (want, got) in enumerate(zip(expected, actual)):
         differ = shapes_differ(want, got)
         if differ:
-            differences.append(f"result {number}: {differ}")
+            differences[number] = f"result {number}: {differ}"
             continue
         errors = relative_errors(want, got)
         if errors.numel() == 0:
@@ -47,8 +48,8 @@ def compare(
         worst = max(worst, float(errors.max()))
         allowed = tolerance if tolerance is not None else tolerance_of(want.dtype)
         if float(errors.max()) > allowed:
-            differences.append(_describe(number, want, got, errors, allowed))
-    return Comparison(worst, tuple(differences))
+            differences[number] = _describe(number, want, got, errors, allowed)
+    return Comparison(worst, tuple(differences.values()), tuple(differences))
 
 
 def shapes_differ(want: torch.Tensor, got: torch.Tensor) -> str:
