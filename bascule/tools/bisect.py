@@ -32,8 +32,8 @@ class Found:
         if self.source is not None:
             lines.append(f"made at {self.source}")
         names = f"before {self.name}", f"after {self.name}"
-        texts = (text.splitlines() for text in (self.before, self.after))
-        return "\n  ".join(lines) + "\n" + "\n".join(difflib.unified_diff(*texts, *names, lineterm=""))
+        changes = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), *names, lineterm="")
+        return "\n  ".join(lines) + "\n" + "\n".join(changes)
 
 
 def first_difference(check: Check, module: ir.Module, pipeline: str) -> Found:

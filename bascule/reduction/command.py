@@ -1,0 +1,122 @@
+"""`bascule-reduce`: makes a module that fails, and the pipeline that it fails under, as small as they get."""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bascule.dialect.interrupts import pass_on
+from bascule.dialect.ir import context
+from bascule.dialect.passes import registry
+from bascule.errors import UserError
+
+from ..tools.checking import passes
+from ..tools.errors import told
+from ..tools.run import load, parse_shapes
+from .oracles import TESTS, Oracle
+from .search import Search, operations, valid
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bascule-reduce",
+        description="Leaves out of a module, and of the passes that run on it, what its failure does not need: functions, results, "
+        "operations, arguments, attributes, sizes, passes. Each module that is tried verifies.",
+    )
+    parser.add_argument("file", help="a file of MLIR text, or - for the standard input")
+    parser.add_argument(
+        "--test",
+        required=True,
+        metavar="crash|mismatch|COMMAND",
+        help="crash: a pass dies, raises, or leaves IR that does not verify, as it does for FILE. mismatch: bascule-run finds that results "
+        "differ. Else a shell command that ends with status 0 if the file {} fails; {pipeline} are the passes",
+    )
+    parser.add_argument("--pipeline", default="", metavar="PASSES", help="the passes that run, or 'default'")
+    parser.add_argument("--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know")
+    parser.add_argument("--shapes", default="", metavar="s0=4,s1=7", help="sizes of the symbols, for a mismatch")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs, for a mismatch")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="a longer test is no failure")
+    parser.add_argument("-o", metavar="FILE", default="-", help="where to write (default: the standard output)")
+    return parser.parse_args(argv)
+
+
+def write_whole(text: str, path: str) -> None:
+    """Writes the file `path` at once: it is the old one, or the new one. Raises `OSError`."""
+    target = Path(path)
+    descriptor, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        os.chmod(made, 0o666 & ~_umask())
+        os.replace(made, target)
+    except BaseException:
+        os.unlink(made)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def reduce(arguments: argparse.Namespace) -> str:
+    """The smallest module that still fails as the file does; the first line is the command that shows it."""
+    for spec in arguments.load_pass:
+        registry.load(spec)
+    module = load(arguments.file)
+    with context():
+        names = tuple(stage.spelling() for stage in passes(module, arguments.pipeline).stages)
+    shapes = tuple(parse_shapes(arguments.shapes).items())
+    oracle = Oracle(arguments.test, tuple(arguments.load_pass), shapes, arguments.seed, arguments.timeout)
+    text = valid(module.operation.get_asm())
+    first = "" if text is None else oracle.failure(text, names)
+    if text is None or not first:
+        raise UserError(
+            "the module does not fail: there is nothing to reduce",
+            location=arguments.file,
+            hint="see --test and --pipeline",
+        )
+    search = Search(text, names, lambda text, names: oracle.failure(text, names) == first)
+    search.reduce()
+    print(
+        f"{first}: {operations(text)} operations are {operations(search.text)}, {len(names)} passes are "
+        f"{len(search.passes)}, by {search.tests} tests",
+        file=sys.stderr,
+    )
+    return f"// RUN: {_shown(arguments, ','.join(search.passes))}\n{search.text}"
+
+
+def _shown(arguments: argparse.Namespace, pipeline: str) -> str:
+    """The command that shows the failure of what is left."""
+    if arguments.test not in TESTS:
+        return arguments.test.replace("{}", "%s").replace("{pipeline}", pipeline)
+    flag = {"crash": "bascule-opt %s --pass-pipeline", "mismatch": "bascule-run %s --pipeline"}[arguments.test]
+    loaded = "".join(f" --load-pass={spec}" for spec in arguments.load_pass)
+    shapes = f" --shapes={arguments.shapes}" if arguments.shapes else ""
+    seed = f" --seed={arguments.seed}" if arguments.seed else ""
+    return f"{flag}='{pipeline}'{loaded}{shapes}{seed}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit status: 0, 1 for an error that was printed, 2 for a bad command line."""
+    arguments = _arguments(argv)
+    try:
+        if arguments.o != "-" and not os.access(Path(arguments.o).parent, os.W_OK):
+            raise UserError(f"cannot write '{arguments.o}'", location="-o")
+        text = reduce(arguments)
+        if arguments.o == "-":
+            sys.stdout.write(text)
+        else:
+            write_whole(text, arguments.o)
+    except Exception as error:  # a user's pass may raise whatever it raises
+        pass_on(error)
+        print(f"bascule-reduce: error: {told(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""`bascule-reduce`: its oracles, and what it writes."""
+
+import os
+
+import pytest
+
+from bascule.reduction import command
+from bascule.reduction.oracles import Oracle
+
+TEXT = """module {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
+    %0 = "bascule.compute"() ({
+    ^bb0(%i: index):
+      %e = tensor.extract %x[%i] : tensor<4xf32>
+      %a = math.exp %e : f32
+      %b = math.log %a : f32
+      "bascule.yield"(%b) : (f32) -> ()
+    }) {ranges = affine_map<() -> (4)>} : () -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "logs.mlir"
+    path.write_text(TEXT)
+    return path
+
+
+def test_a_shell_command_says_what_fails(file, tmp_path, capsys):
+    out = tmp_path / "out.mlir"
+    passes = "canonicalize,fold-views,cse"
+    test = "grep -q math.exp {} && echo {pipeline} | grep -q fold-views"
+    assert command.main([str(file), f"--test={test}", f"--pipeline={passes}", "-o", str(out)]) == 0
+    first, *module = out.read_text().splitlines()
+    assert first == "// RUN: grep -q math.exp %s && echo fold-views | grep -q fold-views"
+    assert "math.exp" in "".join(module) and "math.log" not in "".join(module) and "4" not in "".join(module)
+    assert "3 passes are 1" in capsys.readouterr().err
+
+
+def test_what_does_not_fail_is_not_reduced(file, capsys):
+    for test in ("false", "crash", "mismatch"):
+        assert command.main([str(file), f"--test={test}", "--pipeline=form-kernels"]) == 1
+        assert "logs.mlir: the module does not fail" in capsys.readouterr().err
+
+
+def test_bad_input_is_an_error(file, tmp_path, capsys):
+    for arguments in ([str(tmp_path / "none.mlir"), "--test=true"], [str(file), "--test=true", "--pipeline=no-such"]):
+        assert command.main(arguments) == 1
+        told = capsys.readouterr().err
+        assert told.startswith("bascule-reduce: error: ") and "Traceback" not in told
+
+
+def test_a_file_is_written_whole_or_not_at_all(file, monkeypatch):
+    def fails(*paths):
+        raise OSError("no room")
+
+    monkeypatch.setattr(os, "replace", fails)
+    assert command.main([str(file), "--test=grep -q math {}", "-o", str(file)]) == 1
+    assert file.read_text() == TEXT
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_test_that_takes_too_long_is_no_failure():
+    assert Oracle("true").failure(TEXT, ()) != ""
+    assert Oracle("sleep 20", timeout=0.2).failure(TEXT, ()) == ""
