@@ -11,7 +11,7 @@ import torch
 from ..mlir import ir
 from . import integers as ints
 from .errors import error
-from .numerics.precision import is_stochastic, rounded
+from .numerics.precision import is_double, is_stochastic, rounded
 from .values import dtype_of, stored_dtype
 
 Scalar: TypeAlias = torch.Tensor
@@ -121,8 +121,9 @@ def _convert(op: ir.Operation, x: Scalar, *_: Scalar) -> Scalar:
 
 
 def _bitcast(op: ir.Operation, x: Scalar) -> Scalar:
-    given, made = stored_dtype(op.operands[0].type), stored_dtype(op.results[0].type)
-    return x.to(given).contiguous().view(made).to(result_dtype(op))
+    if is_double():  # bits are those of the IR's types
+        x = x.to(stored_dtype(op.operands[0].type))
+    return x.contiguous().view(stored_dtype(op.results[0].type)).to(result_dtype(op))
 
 
 def _add_extended(op: ir.Operation, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:

@@ -104,3 +104,11 @@ def test_inputs_stay_as_they_are_and_what_is_written_is_compared():
     assert all(map(torch.equal, before, check.inputs))
     assert torch.equal(check.reference.own[-1], before[0] * 1.5)
     assert len(reference(check.start, check.inputs).precise) == len(check.reference.own)
+
+
+def test_in_double_bits_are_those_of_the_type():
+    function = lambda x: (x * 2).view(torch.int32) & 0x7F800000  # noqa: E731  (the exponents)
+    check = Check(imported(function, torch.ones(5, 4)))
+    assert torch.equal(check.results[0], (check.inputs[0] * 2).view(torch.int32) & 0x7F800000)
+    assert check.reference.precise[0].dtype == torch.int32
+    assert torch.equal(check.reference.precise[0], check.results[0])
