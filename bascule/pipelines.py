@@ -13,6 +13,7 @@ from .options import Options
 DEFAULT = (
     # the imported graph -> the tensor stage
     "torch-to-bascule",
+    "expand-convolutions",
     "expand-products",  # while the transposition of a weight is a view that is read through
     "fold-views",
     "simplify-indexing",
@@ -37,6 +38,7 @@ DEFAULT = (
     "join-launches",
     "online-softmax",
     "split-pieces",
+    "unroll-windows",
     "schedule-kernels",
     # -> the program stage
     "choose-products",

@@ -49,6 +49,7 @@ SYMBOLS = "bascule.symbols"
 SYMBOL_SOURCES = "bascule.symbol_sources"
 INPUTS = "bascule.inputs"
 OUTPUTS = "bascule.outputs"
+STORED = "bascule.stored"  # on a compute: its result is read from memory, where it lies as its readers' lanes run
 REMARKS = "bascule.remarks"  # on a function, or a call of a kernel: what passes decided against
 
 

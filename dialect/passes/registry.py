@@ -12,6 +12,7 @@ from .base import Pass
 
 # name -> module below this package, by stage, and class
 _OWN: dict[str, tuple[str, str]] = {
+    "expand-convolutions": ("tensor.expand_convolutions", "ExpandConvolutions"),
     "expand-products": ("tensor.expand_products", "ExpandProducts"),
     "simplify-indexing": ("tensor.simplify_indexing", "SimplifyIndexing"),
     "fold-views": ("tensor.fold_views", "FoldViews"),
@@ -33,6 +34,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "join-launches": ("kernel.join_launches", "JoinLaunches"),
     "online-softmax": ("kernel.online_softmax", "OnlineSoftmax"),
     "split-pieces": ("kernel.split_pieces", "SplitPieces"),
+    "unroll-windows": ("kernel.unroll_windows", "UnrollWindows"),
     "schedule-kernels": ("kernel.schedule_kernels", "ScheduleKernels"),
     "choose-products": ("program.choose_products", "ChooseProducts"),
     "order-program": ("program.order_program", "OrderProgram"),

@@ -49,7 +49,7 @@ func.func private @halves(%x: memref<2x8xf32>, %y: memref<64x16xf32>, %out: memr
 // What stands between two reductions that walk together may be a condition: the second needs it, so that it comes before both.
 // CHECK-LABEL: "tt.func"
 // CHECK: %[[AFTER:.*]] = arith.cmpi sge
-// CHECK: %[[ADDED:.*]] = arith.select %[[AFTER]]
+// CHECK: %[[ADDED:.*]] = "tt.load"(%{{.*}}, %[[AFTER]], %{{.*}})
 // CHECK: "tt.reduce"
 // CHECK: "tt.store"
 func.func private @between(%x: memref<7x3xf32>, %y: memref<2xf32>, %out: memref<7xf32>) {

@@ -12,7 +12,7 @@ from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
-from ...ir.functions import graph_functions
+from ...ir.functions import STORED, graph_functions
 from ...ir.types import byte_width
 from ...mlir import ir
 from ..base import VALUES, Pass
@@ -125,7 +125,7 @@ class _Graph(GraphWalk):
 
     def _worth(self, body: Body) -> bool:
         uses = self.uses.get(body.result, ())
-        if not uses or body.op.name != "bascule.compute":
+        if not uses or body.op.name != "bascule.compute" or STORED in body.op.attributes:
             return False
         reads = self.reads[body.result]
         if body.ops > self.options.max_ops // 2 or len(reads) > self.options.max_reads // 2:

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.body_summary import Body
+from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.body_tree import sizes_of
 from ...analysis.bodies.costs import magnitude, tensor_bytes
 from ...analysis.bodies.shared_reads import shared_size
+from ...analysis.bodies.windows import window_of
 from ...errors import UserError
 from ...fusion.chunk_sizes import Chunks, cut
 from ...fusion.members import Member
@@ -76,6 +77,7 @@ MACHINES = {
 MACHINES["interpret"] = MACHINES["cuda"]  # the same kernels, run by the TTIR interpreter
 WAITING = 4  # rows that are read again when their results are there run in one kernel, even if there are so many times too few of them
 SHORT_ROWS = 2  # times `parallel` chunks of rows, at most
+WINDOWS = 128  # neighbouring results of overlapping windows that one piece of work computes together
 ROWS_BESIDE = 8  # of a chunk with sums in registers, at least: then a partial sum is an eighth of what is read
 STRIPE = 1 << 20  # bytes of neighbouring columns that one piece of work reads several times: those of a second cache
 SHARED = 4  # times `least` bytes of a tensor are worth a launch to read once instead of twice
@@ -188,7 +190,7 @@ class _Graph(GraphWalk):
             return
         columns = member.reduces_columns()
         why = f"{points} results of {elements} elements each"
-        shared = shared_size(op, loop) if self.machine.wide else 1
+        shared = self._together(op, loop) if self.machine.wide else 1
         pieces = self._pieces(points, elements, columns, shared)
         if not columns and points * WAITING >= self.machine.few and self._read_again(member):
             pieces = 1
@@ -216,6 +218,13 @@ class _Graph(GraphWalk):
             else:
                 split(op, loop, chunks, self._indexing())
                 self.remark(op, f"{_name(op)} split into {prod(chunks.outer)} chunks of {_sizes(chunks)}: {why}")
+
+    def _together(self, op: ir.Operation, loop: ir.Operation) -> int:
+        """Points that one piece of work computes: those that read the same, and those whose windows overlap."""
+        window = window_of(decode(op, indexing=self._indexing()))
+        if window is None:
+            return shared_size(op, loop)
+        return window.points * max(1, min(WINDOWS, window.lanes) // self.machine.columns)
 
     def _pieces(self, points: int, elements: int, columns: bool, shared: int = 1) -> int:
         """Into how many chunks a reduction is worth cutting, to keep the machine busy. `shared` points are one piece of work."""

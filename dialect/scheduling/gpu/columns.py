@@ -4,7 +4,6 @@ from math import prod
 
 from ...analysis.bodies.dependent_reads import SEARCH, longest_chain
 from ...analysis.bodies.nested_loops import iterations
-from ...mlir import ir
 from .domains import Domain, DomainPlan
 from .machine import LARGE, WARP, power_of_two, warps_of
 from .pointwise import flat
@@ -76,14 +75,12 @@ def columns(domain: Domain) -> DomainPlan:
 def _stages(domain: Domain, wide: int, short: bool) -> int:
     """Steps that are read ahead, where walks read several buffers along the rows and the columns, or one in short steps, and shared memory
     holds them."""
-    found: dict[ir.Value, int] = {}
+    found: dict[tuple, int] = {}
     for loop, plan in domain.plans.items():
         if plan.walks(loop.sizes):
-            indices = loop.indices
-            inside = [
-                a for a in domain.accesses if loop in a.loops and not a.stores and any(map(a.form.varies, indices))
-            ]
-            found.update({a.buffer: a.width * plan.step * wide for a in inside})
+            for a in domain.accesses:
+                if loop in a.loops and not a.stores and any(map(a.form.varies, loop.indices)):
+                    found[domain.place(a)] = a.width * plan.step * wide
     ahead = AHEAD if len(found) > 1 else ALONE if found and short else 1
     return ahead if ahead * sum(found.values()) <= STAGED else 1
 

@@ -66,6 +66,11 @@ class Domain:
     def bytes_along(self, loop: Node) -> int:
         return sum(self.along[index] for index in loop.indices)
 
+    def place(self, access: Access) -> tuple:
+        """What it accesses: two of one place are one load."""
+        assert self.body.indexing is not None
+        return access.buffer, *map(self.body.indexing.resolve, access.indices)
+
     def bytes(self, access: Access) -> int:
         """About how many bytes an access touches."""
         return access.width * magnitude([size for index, size in self.body.sizes.items() if access.form.varies(index)])

@@ -43,7 +43,7 @@ class Walks:
         for loop in loops:
             plan = self.plans[loop]
             held = self._reduces_held(loop)
-            if not held and not self._walked(loop):
+            if not held and not self._walked(loop) and not self._point_by_point(loop):
                 continue
             for leader in leaders:
                 walk = self.plans[leader]
@@ -64,6 +64,9 @@ class Walks:
         """Whether a loop is a reduction that is held, without loops inside."""
         alone = loop.name == "bascule.reduce" and not loop.inner_loops()
         return alone and self.plans[loop].step > 1 and not self._walked(loop)
+
+    def _point_by_point(self, loop: Node) -> bool:
+        return loop.name == "bascule.reduce" and self.plans[loop].step == 1
 
     def _ride(self, loops: Sequence[Node]) -> None:
         """Sums of columns beside work on rows: while the rows of a chunk are walked one by one, the columns' reductions over the same rows

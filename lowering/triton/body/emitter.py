@@ -10,6 +10,7 @@ from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.errors import UnsupportedError, UserError
 from bascule.dialect.ir.functions import CHECKED
 from bascule.dialect.ir.locations import operators_of, source_of
+from bascule.dialect.ir.regions import end_of
 from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
 
@@ -23,6 +24,17 @@ from ..values.tiles import Axis, Tile, elementwise, spread, union
 from .expressions import Expressions, stored
 from .indexing import Indexing
 from .memory import Condition, Memory
+
+
+def _filling(op: ir.Operation) -> int | float | None:
+    """The number that an `scf.if` gives where its condition does not hold, if all it does elsewhere is to read what it gives; None otherwise."""
+    if len(op.results) != 1 or isinstance(op.results[0].type, (*scalars.FLOAT8, ir.IntegerType)):
+        return None
+    read, other = (end_of(region.blocks[0]).operands[0].owner for region in op.regions)
+    if isinstance(read, ir.Block) or isinstance(other, ir.Block) or other.name != "arith.constant":
+        return None
+    own = [view.operation for view in op.regions[0].blocks[0].operations if view.operation.name != "affine.apply"]
+    return other.attributes["value"].value if read.name == "memref.load" and own[:-1] == [read.operation] else None
 
 
 def unsupported(op: ir.Operation, what: str) -> UnsupportedError:
@@ -195,11 +207,18 @@ class Body:
         type_ = op.operands[0].type
         scalar = self._checked(op, carried(type_.element_type))
         address = self.expressions.address(op)
-        offset, evict = self.ix.address(address), self._eviction(address)
+        offset, evict = self._over_lanes(self.ix.address(address)), self._eviction(address)
         keep = self.loop.walk if self.loop is not None and self.loop.keeps else None
         self.env[op.results[0]] = self.memory.load(
             self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep
         )
+
+    def _over_lanes(self, offset: Tile) -> Tile:
+        """Where a loop goes point by point each thread reads for itself what depends on some axes alone: Triton would exchange it through shared
+        memory, with barriers, at every point."""
+        if self.loop is None or self.loop.axis is not None or not 0 < len(offset.axes) < len(self.axes):
+            return offset
+        return Tile(spread(self.b, offset, self.axes), self.axes)
 
     def _eviction(self, address: ir.AffineExpr) -> int:
         """As the loop at hand says; what all points of the domain read stays, and so does what points without loops read under conditions:
@@ -275,6 +294,13 @@ class Body:
 
     def _if(self, op: ir.Operation) -> None:
         b, condition = self.b, self.tile(op.operands[0])
+        filling = _filling(op)
+        if filling is not None:
+            self.memory.filling = filling
+            with self.under(condition, True):
+                (self.env[op.results[0]],) = self.block(op.regions[0].blocks[0])
+            self.memory.filling = None
+            return
         opposite = elementwise(b, lambda c: b.same("arith.xori", c, b.constant(c.type, -1)), [condition])
         branches = []
         for region, guard in zip(op.regions, (condition, opposite)):

@@ -30,6 +30,7 @@ class Memory:
         self.b = b
         self.conditions: list[Condition] = []
         self.kept: dict[ir.Value, int] = {}  # what was loaded -> the walk that did
+        self.filling: int | float | None = None  # what a load gives where a condition does not hold; None: anything
 
     def reach(self, axes: Axes) -> Axes:
         """`axes`, and those of the guards."""
@@ -56,13 +57,16 @@ class Memory:
         """`keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what is computed of them is not to."""
         b, axes = self.b, self.reach(offset.axes)
         mask = self.mask(axes)
+        other = [] if self.filling is None or not mask else [b.constant(shaped(stored, axes), self.filling)]
         attributes: dict[str, ir.Attribute] = {
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(mask), 0]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(mask), len(other)]),
             "cache": b.number(b.i32, 1),
             "evict": b.number(b.i32, evict),
             "isVolatile": ir.BoolAttr.get(False),
         }
-        value = b.value("tt.load", shaped(stored, axes), [self._pointers(base, offset, axes), *mask], attributes)
+        value = b.value(
+            "tt.load", shaped(stored, axes), [self._pointers(base, offset, axes), *mask, *other], attributes
+        )
         if keep is not None and axes and self.kept.setdefault(value, keep) != keep:
             value = again(b, value, keep)
         if scalar == b.i1:

@@ -52,8 +52,10 @@ def _reshape(change):
     return rule
 
 
-def _load(machine, op, pointer, mask=None):
-    return [load(op, pointer, machine.mask(pointer.offset.shape, mask))]
+def _load(machine, op, pointer, mask=None, other=None):
+    inside = machine.mask(pointer.offset.shape, mask)
+    value = load(op, pointer, inside)
+    return [value if other is None else torch.where(inside, value, other)]
 
 
 def _store(machine, op, pointer, value, mask=None):

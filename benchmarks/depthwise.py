@@ -1,0 +1,70 @@
+"""Depthwise convolutions on a GPU, forward and with both gradients: PyTorch's (cuDNN's) and Bascule, results compared before anything is timed.
+
+python -m benchmarks.depthwise [--json FILE]
+"""
+
+import argparse
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .kernels import FLUSH, gpu_ms
+from .measure import geometric_mean, print_table, save
+
+HOST = 0.6  # milliseconds that issuing a backward takes, at most
+# batch, channels, rows, columns; window, stride, padding
+SIZES = (
+    (32, 96, 56, 56, 7, 1, 3),
+    (32, 192, 28, 28, 7, 1, 3),
+    (32, 384, 14, 14, 7, 1, 3),
+    (32, 768, 7, 7, 7, 1, 3),
+    (128, 64, 56, 56, 3, 1, 1),
+    (128, 64, 112, 112, 3, 2, 1),
+    (128, 240, 14, 14, 3, 1, 1),
+    (128, 120, 28, 28, 5, 1, 2),
+    (128, 960, 7, 7, 5, 1, 2),
+    (32, 96, 23, 29, 5, 1, 2),
+)
+
+
+def measure(sizes: tuple[int, ...], dtype: torch.dtype, scratch: Tensor) -> dict:
+    """One row: milliseconds of the forward, and of it with the backward."""
+    n, c, h, w, k, stride, padding = sizes
+
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        return F.conv2d(x, weight, None, stride, padding, groups=c)
+
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    x = torch.randn(n, c, h, w, device="cuda", dtype=dtype).contiguous(memory_format=torch.channels_last)
+    inputs = [x.requires_grad_(), (torch.randn(c, 1, k, k, device="cuda", dtype=dtype) / k).requires_grad_()]
+    exact = [t.detach().double().requires_grad_() for t in inputs]
+    seed = torch.randn_like(run(*inputs))
+    right = [run(*exact), *torch.autograd.grad(run(*exact), exact, seed.double())]
+    row: dict = {"sizes": " x ".join(map(str, sizes[:4])), "window": k, "stride": stride, "dtype": str(dtype)[6:]}
+    compiled = torch.compile(run, backend="bascule", dynamic=False, options={"on_error": "raise"})
+    for name, call in (("eager", run), ("bascule", compiled)):
+        found = [call(*inputs), *torch.autograd.grad(call(*inputs), inputs, seed)]
+        for got, want in zip(found, right, strict=True):
+            torch.testing.assert_close(got.double(), want, rtol=1e-2, atol=1e-2 * want.abs().mean().item())
+        row[name] = gpu_ms(lambda call=call: call(*inputs), scratch, HOST)
+        row[f"{name} f + b"] = gpu_ms(lambda call=call: torch.autograd.grad(call(*inputs), inputs, seed), scratch, HOST)
+    row["ratio"] = row["eager f + b"] / row["bascule f + b"]
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    scratch = torch.empty(FLUSH // 4, device="cuda")
+    rows = [measure(sizes, torch.bfloat16, scratch) for sizes in SIZES]
+    print_table(rows)
+    print(f"geometric mean {geometric_mean([row['ratio'] for row in rows]):.2f}")
+    if arguments.json:
+        save(arguments.json, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Windows that overlap: reductions of which neighbouring points read in part the same elements, and how many points read each once."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from .body_summary import Access, Body
+from .body_tree import Node
+from .costs import magnitude
+
+MOST = 64  # points of the loop's body, for all of the domain's points that are taken together
+WIDE = 8  # points of the domain, each with a sum of its own in registers
+LEAST = 0.6  # of the reads as they are, what has to be left
+
+
+@dataclass(frozen=True)
+class Window:
+    """The domain's index `outer` and the reduction's `inner`, as positions: `points` of the first and `terms` of the second, at which together
+    `loads` elements are read in place of `points` x `terms` x `reads`. `lanes`: size of the domain along what memory runs along;
+    `ragged`: whether points or terms are left over."""
+
+    outer: int
+    inner: int
+    points: int
+    terms: int
+    loads: float
+    reads: int
+    lanes: int
+    ragged: bool
+
+    @property
+    def left(self) -> float:
+        """The loads of a term, over those that it has alone."""
+        return self.loads / (self.points * self.terms * self.reads)
+
+
+def window_of(body: Body) -> Window | None:
+    """The window of a kernel whose loops are sums of equal ranges; None where there is none, or reads are hardly fewer with it. Of those that
+    leave about as many reads, one without a rest, then the smallest, then that of the faster index."""
+    loops = body.root.inner_loops()
+    if not loops or not body.root.sizes or any(not _is_sum(loop) or loop.sizes != loops[0].sizes for loop in loops):
+        return None
+    found = _Search(body, loops)
+    return min(
+        (w for w in found.windows() if w.left <= LEAST),
+        key=lambda w: (round(w.left, 1), w.ragged, w.points * w.terms, -w.outer),
+        default=None,
+    )
+
+
+def _is_sum(loop: Node) -> bool:
+    return loop.name == "bascule.reduce" and loop.kinds == ["sum"] and not loop.inner_loops()
+
+
+@dataclass(frozen=True)
+class _Search:
+    body: Body
+    loops: Sequence[Node]
+
+    @cached_property
+    def accesses(self) -> list[Access]:
+        return self.body.placed(self.body.root)
+
+    @cached_property
+    def lanes(self) -> int | None:
+        """The domain's index that most bytes have neighbours along: lanes run along it."""
+        along = Counter[int]()
+        for access in self.accesses:
+            sizes = [size for index, size in self.body.sizes.items() if access.form.varies(index)]
+            for index in self.body.root.indices:
+                if access.form.adjacent(index):
+                    along[index] += access.width * magnitude(sizes)
+        return max(along, key=lambda index: along[index], default=None)
+
+    def windows(self) -> Iterator[Window]:
+        """All that overlap, along other indices of the domain than lanes run along."""
+        outer, inner = self.body.root, self.loops[0]
+        for (i, a), (k, b) in product(enumerate(outer.indices), enumerate(inner.indices)):
+            size, length = self.body.extents[a], self.body.extents[b]
+            if not size or not length or a == self.lanes:
+                continue
+            for terms in _terms(length):
+                for points in range(2, min(WIDE, size, MOST // terms) + 1):
+                    found = self._window(i, k, points, terms, size, length % terms > 0)
+                    if found is not None:
+                        yield found
+
+    def _window(self, i: int, k: int, points: int, terms: int, size: int, ragged: bool) -> Window | None:
+        """The window of so many points and terms; what is left over of `size` reads its own."""
+        reads, overlaps, loads = 0, False, 0.0
+        rest = size % points
+        for loop in self.loops:
+            a, b = self.body.root.indices[i], loop.indices[k]
+            for access in self.accesses:
+                if loop not in access.loops:
+                    continue
+                reads += 1
+                whole, part = (_distinct(access, a, b, n, terms) for n in (points, rest))
+                overlaps = overlaps or (access.form.varies(a) and access.form.varies(b) and whole < points * terms)
+                loads += (whole * (size // points) + part) / (size / points)
+        lanes = 1 if self.lanes is None else self.body.extents[self.lanes] or 1
+        return Window(i, k, points, terms, loads, reads, lanes, ragged or rest > 0) if overlaps else None
+
+
+def _distinct(access: Access, a: int, b: int, points: int, terms: int) -> int:
+    """Elements that an access reads at `points` of index a and `terms` of index b."""
+    steps = [access.form.steps.get(index, 0) for index in (a, b)]
+    if not access.form.opaque.isdisjoint((a, b)) or not all(isinstance(step, int) for step in steps):
+        return points * terms
+    return len({steps[0] * x + steps[1] * y for x in range(points) for y in range(terms)})
+
+
+def _terms(length: int) -> list[int]:
+    """So many terms in a step: all of a window, a part without a rest, or of a long sum any few."""
+    return [n for n in range(1, min(length, MOST // 2) + 1) if length % n == 0 or n <= WIDE < length // 2]

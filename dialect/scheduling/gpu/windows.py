@@ -1,0 +1,63 @@
+"""How sums over windows run on an NVIDIA GPU where memory runs along the domain, once `unroll-windows` has several neighbours at a point."""
+
+from collections.abc import Sequence
+from math import prod
+
+from ...analysis.bodies.body_tree import Node
+from ...analysis.bodies.nested_loops import iterations
+from .domains import Domain, DomainPlan
+from .machine import VECTOR, WARP, power_of_two, waste
+
+SUMS = 32  # of a thread, at most: with what it has read of the windows they leave room for four warps more
+THREADS = 128  # of a program
+WASTE = 1.15  # points along the lanes that programs have, over those that there are
+SHORT = 16  # points of a loop that is run point by point
+
+
+def windows(domain: Domain) -> DomainPlan | None:
+    """An axis of the lanes and one of the places, so that what depends on the place alone, as whether it is in the border, is computed once for
+    all lanes. None for another domain."""
+    sums = all(loop.kinds == ["sum"] and not loop.inner_loops() for loop in domain.inner)
+    if not sums or not any(_reads_neighbours(domain, loop) for loop in domain.inner):
+        return None
+    lanes = domain.runs(domain.order(domain.indices, domain.sizes))[-1]
+    places = [n for n in range(len(domain.indices)) if n not in lanes]
+    width = max((a.width for a in domain.accesses if a.form.adjacent(domain.indices[lanes[-1]])), default=4)
+    each = max(1, min(VECTOR // width, power_of_two(SUMS // len(domain.inner) + 1) // 2))
+    wide = max(each, _wide(domain.run_size(lanes), THREADS))
+    high = max(1, THREADS * each // wide)
+    lengths = [iterations(loop.sizes) for loop in domain.inner]
+    if all(length is not None and length <= SHORT for length in lengths):
+        while high > 1 and _programs(domain, places, high, lanes, wide) < 2 * domain.machine.sm_count:
+            high //= 2
+        return _plan(domain, places, high, lanes, wide, max(WARP, high * wide // each))
+    return _plan(domain, places, 1, lanes, wide, THREADS, high)
+
+
+def _reads_neighbours(domain: Domain, loop: Node) -> bool:
+    """Whether a sum reads one buffer at places that are some elements apart, whatever the indices."""
+    places: dict[tuple, set[tuple]] = {}
+    for access in domain.accesses:
+        if loop in access.loops and not access.form.opaque:
+            places.setdefault((access.buffer, *access.form.steps.items()), set()).add(domain.place(access))
+    return max(map(len, places.values()), default=0) > 1
+
+
+def _wide(size: int, most: int) -> int:
+    """Points along the lanes: the largest power of two that leaves few without work."""
+    wide = min(most, power_of_two(size))
+    while wide > 1 and waste(size, wide) > WASTE:
+        wide //= 2
+    return wide
+
+
+def _programs(domain: Domain, places: Sequence[int], high: int, lanes: Sequence[int], wide: int) -> int:
+    return -(-prod(domain.run_size([n]) for n in places) // high) * -(-domain.run_size(list(lanes)) // wide)
+
+
+def _plan(
+    domain: Domain, places: Sequence[int], high: int, lanes: Sequence[int], wide: int, threads: int, step: int = 1
+) -> DomainPlan:
+    axes, tile = ([len(places), len(lanes)], [high, wide]) if places else ([len(lanes)], [wide])
+    loops = domain.plan(dict.fromkeys(domain.inner, step) if step > 1 else {})
+    return DomainPlan("window", [*places, *lanes], axes, tile, threads // WARP, loops=loops)
