@@ -60,10 +60,9 @@ def main() -> None:
     arguments = parser.parse_args()
     scratch = torch.empty(FLUSH // 4, device="cuda")
     rows = [measure(sizes, torch.bfloat16, scratch) for sizes in SIZES]
-    print_table(rows)
+    print_table(list(rows[0]), [[x if isinstance(x, str) else f"{x:.3f}" for x in row.values()] for row in rows])
     print(f"geometric mean {geometric_mean([row['ratio'] for row in rows]):.2f}")
-    if arguments.json:
-        save(arguments.json, rows)
+    save("depthwise convolutions, milliseconds", rows, arguments.json, device=torch.cuda.get_device_name())
 
 
 if __name__ == "__main__":
