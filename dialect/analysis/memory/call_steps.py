@@ -1,0 +1,63 @@
+"""The calls of a graph function as steps: what comes before what, and which buffers each makes and uses. Of values, before memory is planned."""
+
+from collections.abc import Sequence
+
+from ...ir.functions import EFFECTS
+from ...ir.shapes import constant, expr, shape_of, symbol_count
+from ...mlir import ir
+from .buffers import bytes_of, memref_type, root_of, substitute
+from .call_order import Step
+
+SYMBOL = 64  # the size assumed of a symbol: only the order depends on it
+
+
+def steps_of(
+    ops: Sequence[ir.Operation], end: ir.Operation, table: ir.SymbolTable, in_order: bool = True
+) -> tuple[list[Step], list[int], set[int]]:
+    """A step an op; the bytes of each buffer (a tensor that a call returns); the buffers that are returned. `in_order`: calls with effects
+    come in the order of the program; without, their order is the caller's to keep."""
+    steps, sizes = [Step() for _ in ops], list[int]()
+    makers: dict[ir.Value, int] = {}  # value -> step
+    buffers: dict[ir.Value, int] = {}
+    writer: dict[ir.Value, int] = {}  # root -> the step that wrote it last
+    readers: dict[ir.Value, list[int]] = {}  # root -> the steps that read it since
+    effect: int | None = None
+    for number, (op, step) in enumerate(zip(ops, steps)):
+        operands, written = list(op.operands), []
+        attributes = table[op.attributes["callee"].value].operation.attributes if op.name == "func.call" else {}
+        if op.name == "bascule.copy_into":
+            written = operands[1:]
+        if EFFECTS in attributes:
+            if effect is not None and in_order:
+                step.after.add(effect)
+            effect = number
+            # It may do anything to an argument: give its storage back, for example.
+            written = [x for x in operands if isinstance(root_of(x), ir.BlockArgument)]
+        for value in operands:
+            if value in makers:
+                step.after.add(makers[value])
+            root = root_of(value)
+            if root in buffers:
+                step.uses.add(buffers[root])
+            if root in writer:
+                step.after.add(writer[root])
+            readers.setdefault(root, []).append(number)
+        for root in map(root_of, written):
+            step.after |= {*readers[root]} - {number}
+            readers[root], writer[root] = [], number
+        makers.update(dict.fromkeys(op.results, number))
+        if op.name == "func.call":
+            for result in op.results:
+                buffers[result] = len(sizes)
+                step.makes.append(len(sizes))
+                sizes.append(_bytes(result))
+    kept = {buffers[root] for root in map(root_of, end.operands) if root in buffers}
+    return steps, sizes, kept
+
+
+def _bytes(value: ir.Value) -> int:
+    """The size of a tensor, with `SYMBOL` for each symbol."""
+    size = bytes_of(memref_type(value.type), shape_of(value))
+    known = constant(substitute(size, [], [expr(SYMBOL)] * symbol_count([size])))
+    assert known is not None  # no symbols are left
+    return known
