@@ -13,6 +13,8 @@ from .options import Options
 DEFAULT = (
     # the imported graph -> the tensor stage
     "torch-to-bascule",
+    "bucket-collectives",  # before what depends on costs, which differ from rank to rank
+    "prefetch-gathers",
     "expand-convolutions",
     "expand-products",  # while the transposition of a weight is a view that is read through
     "fold-views",
@@ -43,6 +45,7 @@ DEFAULT = (
     # -> the program stage
     "choose-products",
     "order-program",
+    "overlap-collectives",  # in the order that is good for memory
     "bufferize-kernels",
     "separate-outputs",
     "spare-arguments",

@@ -8,9 +8,11 @@ from unittest.mock import patch
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from bascule.frontend.fx.operator_effects import only_begins
 from bascule.frontend.fx.trace_context import fake_mode_of
 from bascule.runtime.boxed import Boxed
 
+from ..compat.operators.schemas import OpOverload
 from ..compiled.eager import operator_by_operator
 from ..errors import FallbackWarning, UnsupportedError, UserError
 from ..options import Options
@@ -26,6 +28,9 @@ def run_otherwise(
     unsupported = isinstance(error, UnsupportedError) or isinstance(error.__cause__, UnsupportedError)
     if options.on_error == "raise" or (unsupported and options.fallback == "error"):
         raise error
+    if joins_collectives(gm, options):
+        error.add_note("This rank cannot run it otherwise: it would not begin the collectives that other ranks begin.")
+        raise error
     cause = error.__cause__ or error
     text = cause.message if isinstance(cause, UserError) else f"{type(cause).__name__}: {cause}"
     record.fallback = f"{record.running}: {text}"
@@ -36,6 +41,15 @@ def run_otherwise(
     if options.on_error == "inductor":
         return _compile_with_inductor(gm, example_inputs, is_backward=record.name.endswith("backward"))
     return operator_by_operator(gm)
+
+
+def joins_collectives(gm: torch.fx.GraphModule, options: Options) -> bool:
+    """Whether passes may change which collectives a graph begins, or their order."""
+    from ..pipelines import DEFAULT  # brings MLIR, which a graph from the cache does without
+
+    passes = options.pipeline or ",".join(DEFAULT)
+    begun = [node for node in gm.graph.nodes if isinstance(node.target, OpOverload) and only_begins(node.target)]
+    return len(begun) > 1 and any(name in passes for name in ("bucket-collectives", "prefetch-gathers"))
 
 
 def _compile_with_inductor(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool) -> Boxed:

@@ -15,7 +15,7 @@ from ..compat.graphs.dynamo import reset
 from ..compat.tensors.pytree import tree_leaves
 from ..errors import UserError
 from ..reporting.compile_record import Record
-from ..reporting.graph_summary import AtenCall, Kernel, Memory, Summary
+from ..reporting.graph_summary import AtenCall, Kernel, Memory, Overlap, Summary
 from .backend import compile_dynamo_graph
 
 
@@ -31,6 +31,7 @@ class GraphExplanation:
     aten: tuple[AtenCall, ...]
     assertions: int  # about elements: indices in range, divisors that are not 0
     memory: Memory | None
+    overlap: Overlap | None
     remarks: tuple[str, ...]
     fallback: str | None  # why the graph was not compiled, if it was not
     refused: tuple[str, ...]  # kernels that did not compile, whose operators run in PyTorch: name, reason, reproducer
@@ -60,6 +61,7 @@ class GraphExplanation:
             aten=told.aten,
             assertions=told.assertions,
             memory=told.memory,
+            overlap=told.overlap,
             remarks=told.remarks,
             fallback=record.fallback,
             refused=tuple(record.refused),
@@ -101,6 +103,8 @@ class GraphExplanation:
             lines.append(f"  {_plural(self.assertions, 'assertion')} about elements")
         if self.memory is not None:
             lines.append(f"  memory: {self.memory}")
+        if self.overlap is not None:
+            lines.append(f"  collectives: {self.overlap}")
         if self.replay is not None:
             lines.append(f"  CUDA graph: {self.replay}")
         if self.remarks:

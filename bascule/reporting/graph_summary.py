@@ -39,6 +39,24 @@ class Memory:
         return f"an arena of {arena} bytes for {asked} bytes of intermediates, {live} live at one time"
 
 
+@dataclass(frozen=True)
+class Overlap:
+    """Seconds of a run of a graph with collectives, as `overlap-collectives` predicts them; `_before`: without that pass."""
+
+    step: float
+    compute: float
+    communication: float
+    exposed: float  # the part of the communication beside which nothing is computed
+    step_before: float
+    exposed_before: float
+
+    def __str__(self) -> str:
+        return (
+            f"{1e3 * self.communication:.3f} ms of communication, {1e3 * self.exposed:.3f} ms exposed "
+            f"({1e3 * self.exposed_before:.3f} ms before they were moved), of a step of {1e3 * self.step:.3f} ms, as simulated"
+        )
+
+
 def grouped(number: str) -> str:
     """A number with commas between its thousands; an expression as it is."""
     return f"{int(number):,}" if number.isdigit() else number
@@ -54,6 +72,7 @@ class Summary:
     remarks: tuple[str, ...]
     runs: int
     assertions: int = 0  # about elements, which an operator of ATen's makes a run: it computes nothing
+    overlap: Overlap | None = None  # of a graph with collectives
 
     @property
     def launches(self) -> int:
@@ -72,6 +91,7 @@ class Summary:
             tuple(told["remarks"]),
             told["runs"],
             told["assertions"],
+            told["overlap"] and Overlap(**told["overlap"]),
         )
 
 
@@ -82,5 +102,8 @@ def count_summary(summary: Summary) -> None:
     count("kernels", "distinct", len(summary.kernels))
     if summary.assertions:
         count("kernels", "assertions", summary.assertions)
+    if summary.overlap is not None:
+        for name in ("communication", "exposed", "exposed_before"):
+            count("collectives", f"{name} predicted, ns", round(1e9 * getattr(summary.overlap, name)))
     for call in summary.aten:
         count("aten", f"{call.operator}: {call.reason}", call.calls)

@@ -3,11 +3,11 @@
 from collections import Counter
 
 from ..dialect.fusion.kernel_functions import OPERATORS
-from ..dialect.ir.attribute_names import MEMORY
+from ..dialect.ir.attribute_names import MEMORY, OVERLAP
 from ..dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op, remarks
 from ..dialect.ir.locations import operators_of
 from ..dialect.mlir import ir
-from .graph_summary import AtenCall, Kernel, Memory, Summary
+from .graph_summary import AtenCall, Kernel, Memory, Overlap, Summary
 
 ASSERTIONS = (
     "aten._assert_async.default",
@@ -23,7 +23,16 @@ def summary_of(module: ir.Module) -> Summary:
     calls = aten_calls(module)
     computing = tuple(call for call in calls if call.operator not in ASSERTIONS)
     asserting = sum(call.calls for call in calls if call.operator in ASSERTIONS)
-    return Summary(tuple(kernels(module)), computing, memory(module), tuple(remarks(module)), runs(module), asserting)
+    told = tuple(kernels(module)), computing, memory(module), tuple(remarks(module)), runs(module), asserting
+    return Summary(*told, overlap(module))
+
+
+def overlap(module: ir.Module) -> Overlap | None:
+    """What is predicted of the collectives of a module; None without collectives."""
+    for graph in graph_functions(module):
+        if OVERLAP in graph.attributes:
+            return Overlap(**{named.name: named.attr.value for named in graph.attributes[OVERLAP]})
+    return None
 
 
 def memory(module: ir.Module) -> Memory | None:

@@ -4,6 +4,7 @@
 HOST_INPUTS = "bascule.host_inputs"  # numbers of tensors on the CPU that a graph on another device takes ...
 HOST_OUTPUTS = "bascule.host_outputs"  # ... and returns
 MEMORY = "bascule.memory"  # bytes of intermediates: {asked, arena, live}
+OVERLAP = "bascule.overlap"  # seconds predicted of a graph with collectives
 # Of the arguments of functions.
 LAYOUT = "bascule.layout"  # of a tensor at the torch stage, if it is not row-major and static
 UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any

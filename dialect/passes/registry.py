@@ -12,6 +12,8 @@ from .base import Pass
 
 # name -> module below this package, by stage, and class
 _OWN: dict[str, tuple[str, str]] = {
+    "bucket-collectives": ("tensor.bucket_collectives", "BucketCollectives"),
+    "prefetch-gathers": ("tensor.prefetch_gathers", "PrefetchGathers"),
     "expand-convolutions": ("tensor.expand_convolutions", "ExpandConvolutions"),
     "expand-products": ("tensor.expand_products", "ExpandProducts"),
     "simplify-indexing": ("tensor.simplify_indexing", "SimplifyIndexing"),
@@ -38,6 +40,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "schedule-kernels": ("kernel.schedule_kernels", "ScheduleKernels"),
     "choose-products": ("program.choose_products", "ChooseProducts"),
     "order-program": ("program.order_program", "OrderProgram"),
+    "overlap-collectives": ("program.overlap_collectives", "OverlapCollectives"),
     "bufferize-kernels": ("program.bufferize_kernels", "BufferizeKernels"),
     "separate-outputs": ("program.separate_outputs", "SeparateOutputs"),
     "spare-arguments": ("program.donate_arguments", "SpareArguments"),

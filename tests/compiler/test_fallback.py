@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed._functional_collectives as fc
 from bascule.dialect.passes import add
 
 import bascule
 from bascule.errors import FallbackWarning
 from tests.compiler.raising_pass import Raises
+from tests.generators.ranks import on_ranks
 
 add(Raises)
 BROKEN = "torch-to-bascule,test-raises"
@@ -126,3 +128,24 @@ def test_aot_compile_of_a_compiled_function_names_what_to_use(gradients):
     with pytest.raises(bascule.UserError, match=r"aot_compile\(\) does not take.*(.|\n)*bascule\.aot_load"):
         compiled.aot_compile(((x,), {}))
     torch.testing.assert_close(compiled(x), x.sin() + 1)  # and it compiles as it is called
+
+
+def test_a_graph_whose_collectives_are_moved_does_not_run_otherwise_on_one_rank():
+    """Its ATen operators would begin other collectives than the other ranks, which would wait."""
+    assert on_ranks(1, _fails, BROKEN) == ["runs"]
+    assert on_ranks(1, _fails, f"torch-to-bascule,bucket-collectives,{Raises.name}") == ["This rank cannot run"]
+
+
+def _fails(rank, group, pipeline):
+    add(Raises)
+
+    def function(x):
+        return fc.all_reduce(x, "sum", group) + fc.all_reduce(x * 2, "sum", group)
+
+    torch._dynamo.reset()
+    warnings.simplefilter("ignore")
+    try:
+        torch.compile(function, backend="bascule", options={"pipeline": pipeline})(torch.ones(3))
+    except bascule.CompilerError as error:
+        return error.__notes__[0][:20]
+    return "runs"

@@ -27,7 +27,7 @@ def run(
     function = torch.compile(names["program"], backend=backend, **options)
     got, issued = _results(function, group, rank, rows[rank], differentiated)
     found = [line for name in want for line in _difference(name, got[name], want[name])]
-    if not differentiated and issued != asked:  # a backward in eager may do what is equal once more
+    if not differentiated and issued > asked:  # several may be one; a backward in eager may do what is equal once more
         found.append(f"{issued} collectives, not {asked}")
     return found, issued
 

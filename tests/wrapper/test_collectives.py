@@ -8,16 +8,17 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as fc
 
+from bascule.pipelines import DEFAULT
 from tests.generators.ranks import RankError, end_ranks, on_ranks
 
 OPTIONS = {"on_error": "raise"}
 SLOW = 3_000_000  # elements that do not go through a socket at once
 
 
-def compiled(function):
+def compiled(function, **options):
     warnings.simplefilter("ignore")
     torch._dynamo.reset()
-    return torch.compile(function, backend="bascule", options=OPTIONS)
+    return torch.compile(function, backend="bascule", options=OPTIONS | options)
 
 
 def issued(function, group, *inputs):
@@ -40,21 +41,23 @@ def test_shards_of_different_sizes(rows):
     assert on_ranks(2, uneven, rows) == [[[2000.0], [8000.0]]] * 2
 
 
-def unused(rank, group, differentiated):
+def unused(rank, group, differentiated, pipeline):
     def function(x):
         fc.all_reduce(x * 2, "sum", group)
         a = fc.all_reduce(x, "sum", group)
         return a * fc.all_reduce(x, "sum", group) + x
 
     x = torch.full([3000], rank + 1.0, requires_grad=differentiated)
-    result, count = issued(compiled(function), group, x)
+    result, count = issued(compiled(function, pipeline=pipeline), group, x)
     return result[0].item(), count
 
 
 @pytest.mark.parametrize("differentiated", [False, True])
 def test_unused_and_equal_ones_are_issued(differentiated):
-    """Another process may use what this one does not."""
-    assert on_ranks(2, unused, differentiated) == [(10.0, 3), (11.0, 3)]
+    """Another process may use what this one does not. All three are issued as one, where they may be."""
+    assert on_ranks(2, unused, differentiated, None) == [(10.0, 1), (11.0, 1)]
+    alone = ",".join(name for name in DEFAULT if name != "bucket-collectives")
+    assert on_ranks(2, unused, differentiated, alone) == [(10.0, 3), (11.0, 3)]
 
 
 def begun(rank, group, waits):

@@ -1,13 +1,17 @@
-"""The calls of a graph function as steps: what comes before what, and which buffers each makes and uses. Of values, before memory is planned."""
+"""The calls of a graph function as steps: what comes before what, and which buffers each makes and uses. Of values: computes among
+them use what their regions read."""
 
 from collections.abc import Sequence
 
-from ...ir.functions import EFFECTS
+from ...ir.functions import EFFECTS, EXTERN
 from ...ir.shapes import constant, expr, shape_of, symbol_count
 from ...mlir import ir
+from ..bodies.backward_slice import captured
 from .buffers import bytes_of, memref_type, root_of, substitute
 from .call_order import Step
 
+COLLECTIVES = "_c10d_functional."  # operators that only read what they take
+WAIT = ".wait_tensor.default"  # which gives the tensor that it takes
 SYMBOL = 64  # the size assumed of a symbol: only the order depends on it
 
 
@@ -23,7 +27,7 @@ def steps_of(
     readers: dict[ir.Value, list[int]] = {}  # root -> the steps that read it since
     effect: int | None = None
     for number, (op, step) in enumerate(zip(ops, steps)):
-        operands, written = list(op.operands), []
+        operands, written = [*op.operands, *(captured(op) if len(op.regions) else ())], []
         attributes = table[op.attributes["callee"].value].operation.attributes if op.name == "func.call" else {}
         if op.name == "bascule.copy_into":
             written = operands[1:]
@@ -31,8 +35,9 @@ def steps_of(
             if effect is not None and in_order:
                 step.after.add(effect)
             effect = number
-            # It may do anything to an argument: give its storage back, for example.
-            written = [x for x in operands if isinstance(root_of(x), ir.BlockArgument)]
+            if not attributes[EXTERN].value.startswith(COLLECTIVES):
+                # It may do anything to an argument: give its storage back, for example.
+                written = [x for x in operands if isinstance(root_of(x), ir.BlockArgument)]
         for value in operands:
             if value in makers:
                 step.after.add(makers[value])
@@ -46,8 +51,10 @@ def steps_of(
             step.after |= {*readers[root]} - {number}
             readers[root], writer[root] = [], number
         makers.update(dict.fromkeys(op.results, number))
+        if EXTERN in attributes and attributes[EXTERN].value.endswith(WAIT):
+            buffers.update((op.results[0], buffers[root]) for root in (root_of(operands[0]),) if root in buffers)
         if op.name == "func.call":
-            for result in op.results:
+            for result in (result for result in op.results if result not in buffers):
                 buffers[result] = len(sizes)
                 step.makes.append(len(sizes))
                 sizes.append(_bytes(result))

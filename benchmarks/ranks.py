@@ -1,0 +1,220 @@
+"""Training on several ranks, beside eager and Inductor: equal losses, step time, peak memory, first step, exposed communication.
+
+    torchrun --nproc-per-node=2 -m benchmarks.ranks --json ranks.json
+    torchrun --nproc-per-node=2 -m benchmarks.ranks --tiny --device cpu     # a check that all runs, by gloo
+
+Ranks have batches of their own, in the first three steps of different sizes; under tensor parallelism all have the same.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.distributed as dist
+
+from . import measure
+from .rank_models import MODELS, SIZES, TINY, WAYS, Size
+
+COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
+CHECKED = 3  # steps whose losses are compared
+TOLERANCE = {torch.bfloat16: 2e-2, torch.float32: 1e-4}  # of a loss, relative
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--compilers", default=",".join(COMPILERS))
+    parser.add_argument("--steps", type=int, default=20, help="that are measured")
+    parser.add_argument("--tiny", action="store_true", help="models of two small layers")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--json", help="a file for the result, which rank 0 writes")
+    arguments = parser.parse_args()
+    rank = int(os.environ["RANK"])
+    if arguments.device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+    else:
+        dist.init_process_group("gloo")
+    rows = []
+    for model in arguments.models.split(","):
+        size = TINY if arguments.tiny else SIZES[model]
+        for way in arguments.ways.split(","):
+            row: dict[str, Any] = {"case": f"{model}, {way}", "ranks": dist.get_world_size()}
+            for compiler in arguments.compilers.split(","):
+                row[compiler] = measured(model, size, way, compiler, arguments.device, arguments.steps)
+                _compare(row, compiler, size)
+                if rank == 0:
+                    print(f"{row['case']}: {compiler}: {row[compiler]}", flush=True)
+            rows.append(row)
+    if rank == 0:
+        _print(rows, arguments.compilers.split(","))
+        measure.save("ranks", rows, arguments.json, device=arguments.device)
+    dist.destroy_process_group()
+
+
+def measured(model: str, size: Size, way: str, compiler: str, device: str, steps: int) -> dict[str, Any]:
+    """One compiler's numbers on this rank, those of times and memory the largest of all ranks; an error, where it raises one here."""
+    from bascule.reporting.counters import counters, reset_counters
+
+    torch._dynamo.reset()
+    reset_counters()
+    torch.manual_seed(0)
+    whole = MODELS[model](size).to(device, size.dtype)
+    try:
+        with _settings(compiler):
+            step = _step(WAYS[way](whole, _compiled(compiler)), whole)
+            batches = [_batch(size, way, device, number) for number in range(CHECKED + 1)]
+            began = time.perf_counter()
+            losses = [step(batches[0])]
+            first = time.perf_counter() - began
+            losses += [step(batch) for batch in batches[1:CHECKED]]
+            told = {"losses": losses, "first_step_s": _most(first, device)}
+            told |= _times(step, batches[CHECKED], steps, device)
+    except Exception as error:  # one combination that fails does not end the others, where all ranks fail alike
+        return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}
+    if compiler == "bascule":
+        told["predicted"] = dict(counters().get("collectives", {}))
+        told["fallbacks"] = dict(counters().get("fallbacks", {}))
+    return told
+
+
+def _compiled(compiler: str) -> Callable[[Any], Any]:
+    if compiler == "eager":
+        return lambda function: function
+    backend = compiler.partition("_")[0]
+    options = {"options": {"on_error": "raise"}} if backend == "bascule" else {}
+    return lambda function: torch.compile(function, backend=backend, **options)
+
+
+def _settings(compiler: str) -> Any:
+    """With `inductor_overlap`, the passes of Inductor that are off unless asked for, as far as this version has them."""
+    from torch._inductor import config
+
+    if compiler != "inductor_overlap":
+        return patch.dict({}, {})
+    known = config.get_config_copy()
+    wanted = {
+        "reorder_for_compute_comm_overlap": True,
+        "aten_distributed_optimizations.enable_overlap_scheduling": True,
+        "aten_distributed_optimizations.collective_bucketing": True,
+    }
+    return config.patch({name: value for name, value in wanted.items() if name in known})
+
+
+def _step(call: Callable, model: torch.nn.Module) -> Callable[[torch.Tensor], float]:
+    """A step of training, with the loss as a number where that is asked for."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(ids: torch.Tensor, read: bool = True) -> float:
+        loss = call(ids)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item() if read else 0.0
+
+    return step
+
+
+def _batch(size: Size, way: str, device: str, number: int) -> torch.Tensor:
+    """The last batch is whole on all ranks, those before it have as many rows as the rank and the step say."""
+    rank = 0 if way == "tp" else dist.get_rank()
+    rows = size.batch - ((rank + number) % 2 if number < CHECKED else 0)
+    generator = torch.Generator().manual_seed(100 * number + rank)
+    return torch.randint(size.vocabulary, (rows, size.length), generator=generator).to(device)
+
+
+def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[str, Any]:
+    for _ in range(3):
+        step(ids, read=False)
+    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
+    synchronize()
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    dist.barrier()
+    times = []
+    for _ in range(steps):
+        synchronize()
+        began = time.perf_counter()
+        step(ids, read=False)
+        synchronize()
+        times.append(time.perf_counter() - began)
+    told: dict[str, Any] = {"step_ms": 1e3 * _most(statistics.median(times), device)}
+    if device == "cuda":
+        told["peak_mb"] = _most(torch.cuda.max_memory_allocated() / 1e6, device)
+        told |= _communication(step, ids)
+    return told
+
+
+def _communication(step: Callable, ids: torch.Tensor) -> dict[str, float]:
+    """Of a step on this rank, in ms: kernels of NCCL, and the part of them beside which nothing else runs."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        step(ids, read=False)
+        torch.cuda.synchronize()
+    kernels = [
+        e for e in found.events() if e.device_type == torch.autograd.DeviceType.CUDA and e.time_range.elapsed_us()
+    ]
+    spans: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for event in kernels:
+        if "memcpy" not in event.name.lower() and "memset" not in event.name.lower():
+            spans["nccl" in event.name.lower()].append((event.time_range.start, event.time_range.end))
+    both, computing = _length(spans[True] + spans[False]), _length(spans[False])
+    return {"communication_ms": _length(spans[True]) / 1e3, "exposed_ms": (both - computing) / 1e3}
+
+
+def _length(spans: list[tuple[float, float]]) -> float:
+    """Of the union of `spans`."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _most(value: float, device: str) -> float:
+    """The largest of all ranks."""
+    told = torch.tensor(value, dtype=torch.float64, device=device)
+    dist.all_reduce(told, dist.ReduceOp.MAX)
+    return told.item()
+
+
+def _compare(row: dict[str, Any], compiler: str, size: Size) -> None:
+    """Notes how far the losses are from eager's, relative, on this rank."""
+    eager, told = row.get("eager", {}).get("losses"), row[compiler].get("losses")
+    if eager and told:
+        row[compiler]["off"] = max(abs(a - b) / abs(a) for a, b in zip(eager, told))
+        row[compiler]["equal"] = row[compiler]["off"] <= TOLERANCE[size.dtype]
+
+
+def _print(rows: list[dict[str, Any]], compilers: list[str]) -> None:
+    table = []
+    for row in rows:
+        for compiler in compilers:
+            told = row[compiler]
+            numbers = [
+                told.get(key) for key in ("step_ms", "peak_mb", "first_step_s", "communication_ms", "exposed_ms")
+            ]
+            shown = ["" if number is None else f"{number:.2f}" for number in numbers]
+            table.append([row["case"], compiler, *shown, told.get("error", str(told.get("equal", "")))])
+    names = [
+        "case",
+        "compiler",
+        "step ms",
+        "peak MB",
+        "first step s",
+        "communication ms",
+        "exposed ms",
+        "equal to eager",
+    ]
+    measure.print_table(names, table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Seconds that a call of a graph function takes: kernels by their bytes, products by their operations, collectives by a machine of links."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from ..ir.functions import EXTERN
+from ..ir.types import byte_width
+from ..machines.measures import measures
+from ..mlir import ir
+from .calls import Start
+
+SYMBOL = 64  # the size assumed of a symbol
+PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "mkldnn._linear_pointwise")
+ATTENTION = "scaled_dot_product"
+# Bytes over a rank's links, of a whole tensor among many ranks: an all-reduce is a reduce-scatter and an all-gather.
+TIMES = {"all_reduce": 2, "all_to_all_single": 1}
+
+
+class Costs:
+    """Times on a machine, whose ranks are connected by `links`. `bandwidth`: bytes/s for all sizes, in place of the machine's."""
+
+    def __init__(self, machine: str, links: str, bandwidth: float | None = None):
+        self.machine = {name: measure.value for name, measure in measures(machine).items()}
+        known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
+        self.latency = known["latency"]
+        self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
+        if bandwidth:
+            self.rates = {0: bandwidth}
+
+    def collective(self, start: Start) -> float:
+        """Of a collective, alone on the links."""
+        bytes_ = start.bytes or 0
+        rate = self.rates[max(size for size in self.rates if size <= bytes_)]
+        return self.latency + TIMES.get(start.name, 1) * bytes_ / rate
+
+    def call(self, op: ir.Operation, table: ir.SymbolTable) -> float:
+        """Of any other op; nothing, if it is no call."""
+        if op.name not in ("func.call", "memref.copy", "bascule.copy_into"):
+            return 0.0
+        values = [v for v in (*op.operands, *op.results) if isinstance(v.type, ir.ShapedType)]
+        moved = (
+            sum(prod(_sizes(v.type)) * byte_width(v.type.element_type) for v in values) / self.machine["memory_rate"]
+        )
+        function = table[op.attributes["callee"].value].operation if op.name == "func.call" else None
+        operator = function.attributes[EXTERN].value if function is not None and EXTERN in function.attributes else ""
+        computed = 0.0
+        if values and (operations := _operations(operator, [v.type for v in values], len(op.operands))):
+            narrow = byte_width(values[0].type.element_type) <= 2
+            computed = operations / self.machine["product_rate" if narrow else "product_rate_f32"]
+        return self.machine["launch"] + max(moved, computed)
+
+
+def _sizes(type_: ir.ShapedType) -> list[int]:
+    return [type_.get_dim_size(i) if not type_.is_dynamic_dim(i) else SYMBOL for i in range(type_.rank)]
+
+
+def _operations(operator: str, types: list[ir.ShapedType], operands: int) -> float:
+    """Of a product or an attention; 0 of what is bound by memory."""
+    name = operator.rsplit(".", 1)[0]
+    if name in PRODUCTS:
+        *_, inner = _sizes(types[0] if "add" not in name else types[1])
+        return 2.0 * prod(_sizes(types[-1])) * inner
+    if ATTENTION in name:
+        backward = "backward" in name
+        query, key = (_sizes(t) for t in (types[1:3] if backward else types[:2]))
+        return (10.0 if backward else 4.0) * prod(query) * key[-2]
+    return 0.0

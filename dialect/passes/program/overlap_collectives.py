@@ -1,0 +1,88 @@
+"""The pass `overlap-collectives`: collectives begin early and are waited for late, so that they run beside what computes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...analysis.memory.call_order import peak
+from ...analysis.memory.call_steps import steps_of
+from ...collectives.calls import collectives_of
+from ...collectives.costs import Costs
+from ...collectives.overlap import overlapped
+from ...collectives.simulation import Prediction, Times, predict
+from ...ir.attribute_names import OVERLAP
+from ...ir.functions import REMARKS, graph_functions
+from ...mlir import ir
+from ..base import VALUES, Pass
+
+# Tried one after the other, until one needs little enough memory: how many times its time a collective is given, and whether calls pass waits.
+WAYS = ((2.0, True), (1.25, True), (1.25, False), (1.0, False))
+
+
+@dataclass(frozen=True)
+class OverlapCollectives(Pass):
+    """Takes the kernel stage with its calls in the order of memory; leaves it in one in which collectives run beside what computes.
+
+    A gather begins just in time for its first reader, any other collective when there is what it sends, a wait comes when its collective should
+    be done, and what does not need it goes before. The collectives keep the order that all ranks share. Times are of `machine` and
+    `links`, or of `bandwidth` bytes/s. At the peak `growth` percent more bytes may be live than before, else less is overlapped; where
+    that does not help, or the step as simulated would not be shorter, the order stays. `bascule.overlap` on the graph function tells
+    the seconds predicted: of a step, of its computing, communication and the exposed part of that, and those before.
+    """
+
+    name: ClassVar[str] = "overlap-collectives"
+    takes: ClassVar[str] = VALUES
+    machine: str = "h200"
+    links: str = "nvlink"
+    bandwidth: float = 0.0
+    growth: int = 25
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            table = ir.SymbolTable(module.operation)
+            costs = None
+            for graph in graph_functions(module):
+                *ops, end = [op.operation for op in graph.regions[0].blocks[0].operations]
+                found = collectives_of(ops, table)
+                if found.starts:
+                    costs = costs or Costs(self.machine, self.links, self.bandwidth)
+                    times = Times(
+                        [
+                            0.0 if n in found.starts or n in found.waits else costs.call(op, table)
+                            for n, op in enumerate(ops)
+                        ],
+                        {number: costs.collective(start) for number, start in found.starts.items()},
+                    )
+                    steps, sizes, kept = steps_of(ops, end, table, in_order=False)
+                    before = predict(range(len(ops)), found, times)
+                    least = peak(steps, range(len(ops)), sizes, kept)
+                    after, order = before, None
+                    for slack, pull in WAYS:
+                        order = overlapped(steps, found, times, slack, pull)
+                        after = predict(order, found, times)
+                        if 100 * peak(steps, order, sizes, kept) <= (100 + self.growth) * least:
+                            break
+                    else:
+                        order = None
+                        _remark(graph, f"collectives do not overlap: with {self.growth} % more memory none can")
+                    if order is not None and after.step <= before.step:
+                        for number in order:
+                            ops[number].move_before(end)
+                    else:
+                        after = before
+                    graph.attributes[OVERLAP] = _told(before, after)
+
+
+def _told(before: Prediction, after: Prediction) -> ir.Attribute:
+    told = {
+        "step": after.step,
+        "compute": after.compute,
+        "communication": after.communication,
+        "exposed": after.exposed,
+    }
+    told |= {"step_before": before.step, "exposed_before": before.exposed}
+    return ir.DictAttr.get({name: ir.FloatAttr.get_f64(seconds) for name, seconds in told.items()})
+
+
+def _remark(graph: ir.Operation, text: str) -> None:
+    known = list(graph.attributes[REMARKS]) if REMARKS in graph.attributes else []
+    graph.attributes[REMARKS] = ir.ArrayAttr.get([*known, ir.StringAttr.get(text)])
