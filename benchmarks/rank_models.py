@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.nn import functional as F
 
 
@@ -34,12 +33,11 @@ class Attention(nn.Module):
         self.q, self.k, self.v, self.o = (nn.Linear(size.hidden, size.hidden, bias=bias) for _ in range(4))
 
     def forward(self, x: Tensor) -> Tensor:
-        batch, length, _ = x.shape
-        q, k, v = (part(x).view(batch, length, -1, self.width).transpose(1, 2) for part in (self.q, self.k, self.v))
+        q, k, v = (part(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for part in (self.q, self.k, self.v))
         if self.rotary:
             q, k = rotated(q), rotated(k)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.o(y.transpose(1, 2).reshape(batch, length, -1))
+        return self.o(y.transpose(1, 2).flatten(2))
 
 
 def rotated(x: Tensor) -> Tensor:
@@ -95,7 +93,9 @@ class Model(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))[:, :-1].float()
-        return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        labels = ids[:, 1:].flatten()
+        total = F.cross_entropy(logits.flatten(0, 1), labels, reduction="sum")
+        return total / torch.ones_like(labels).sum().clamp(min=1)  # of no rows it is 0
 
 
 MODELS: dict[str, Callable[[Size], nn.Module]] = {
@@ -112,35 +112,34 @@ TINY = Size(2, 32, 4, 64, 64, 16, 3, torch.float32)
 Compile = Callable[[Any], Any]  # a module or a function, compiled by one of the compilers; eager: as it is
 
 
-def ddp(model: nn.Module, compiled: Compile) -> Callable:
+def ddp(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
     """Gradients are reduced by PyTorch's own buckets, between the graphs of a backward."""
     ids = [next(model.parameters()).device.index] if next(model.parameters()).is_cuda else None
-    return compiled(nn.parallel.DistributedDataParallel(model, device_ids=ids))
+    return compiled(nn.parallel.DistributedDataParallel(model, device_ids=ids, process_group=mesh.get_group()))
 
 
-def fsdp2(model: nn.Module, compiled: Compile) -> Callable:
+def fsdp2(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
     """`fully_shard` of each block, whose graph is a block; PyTorch gathers and scatters between them."""
     from torch.distributed.fsdp import fully_shard
 
     for block in model.blocks:
-        fully_shard(block)
-    fully_shard(model)
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
     for block in model.blocks:
         block.forward = compiled(block.forward)
     return model
 
 
-def fsdp_graph(model: nn.Module, compiled: Compile) -> Callable:
+def fsdp_graph(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
     """Parameters as sharded DTensors that are gathered where they are used, and again in the backward: one graph with all collectives."""
-    shard_parameters(model, init_device_mesh(_device(model), (dist.get_world_size(),)))
+    shard_parameters(model, mesh)
     return compiled(model)
 
 
-def tp(model: nn.Module, compiled: Compile) -> Callable:
+def tp(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
     """Heads and inner units are split among the ranks: two all-reduces a block each way."""
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-    mesh = init_device_mesh(_device(model), (dist.get_world_size(),))
     for block in model.blocks:
         plan: dict[str, Any] = {f"attention.{name}": ColwiseParallel() for name in "qkv"}
         plan |= {name: ColwiseParallel() for name in ("gate", "up") if hasattr(block, name)}
@@ -149,11 +148,7 @@ def tp(model: nn.Module, compiled: Compile) -> Callable:
     return compiled(model)
 
 
-def _device(model: nn.Module) -> str:
-    return next(model.parameters()).device.type
-
-
-def shard_parameters(model: nn.Module, mesh: Any) -> None:
+def shard_parameters(model: nn.Module, mesh: DeviceMesh) -> None:
     """Each parameter becomes a DTensor sharded by rows, and is gathered where a module reads it."""
     from torch.distributed.tensor import Shard, distribute_tensor
     from torch.nn.utils import parametrize

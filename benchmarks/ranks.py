@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 
 from . import measure
 from .rank_models import MODELS, SIZES, TINY, WAYS, Size
@@ -66,9 +67,10 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
     reset_counters()
     torch.manual_seed(0)
     whole = MODELS[model](size).to(device, size.dtype)
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
     try:
         with _settings(compiler):
-            step = _step(WAYS[way](whole, _compiled(compiler)), whole)
+            step = _step(WAYS[way](whole, mesh, _compiled(compiler)), whole)
             batches = [_batch(size, way, device, number) for number in range(CHECKED + 1)]
             began = time.perf_counter()
             losses = [step(batches[0])]

@@ -12,7 +12,11 @@ from .call_order import Step
 
 COLLECTIVES = "_c10d_functional."  # operators that only read what they take
 WAIT = ".wait_tensor.default"  # which gives the tensor that it takes
-SYMBOL = 64  # the size assumed of a symbol: only the order depends on it
+SYMBOLS = (
+    64,
+    8,
+    1,
+)  # the size assumed of a symbol, the next where it would divide by zero: only the order depends on it
 
 
 def steps_of(
@@ -63,8 +67,8 @@ def steps_of(
 
 
 def _bytes(value: ir.Value) -> int:
-    """The size of a tensor, with `SYMBOL` for each symbol."""
+    """The size of a tensor, with the same number for each symbol."""
     size = bytes_of(memref_type(value.type), shape_of(value))
-    known = constant(substitute(size, [], [expr(SYMBOL)] * symbol_count([size])))
-    assert known is not None  # no symbols are left
-    return known
+    count = symbol_count([size])
+    known = (constant(substitute(size, [], [expr(symbol)] * count)) for symbol in SYMBOLS)
+    return next(bytes_ for bytes_ in known if bytes_ is not None)
