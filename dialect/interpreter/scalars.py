@@ -3,6 +3,7 @@
 A function takes the op and its operands. Signed and unsigned integer operators are wrapped by width in `integers.py`.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -44,8 +45,14 @@ def _float(function: Rule) -> Rule:
 
 
 def _remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Of f32 in f64, where PyTorch's is exact for subnormals too; the remainder of two f32 is one."""
-    return torch.fmod(x.double(), y.double())
+    """Of f32 in f64: the remainder of two f32 is one. PyTorch's vectors give NaN where the quotient is beyond f64; the C library's does not."""
+    x, y = torch.broadcast_tensors(x.double(), y.double())
+    found = torch.fmod(x, y)
+    lost = found.isnan() & x.isfinite() & ~y.isnan() & (y != 0)
+    if lost.any():
+        exact = [math.fmod(*pair) for pair in zip(x[lost].tolist(), y[lost].tolist())]
+        found[lost] = torch.tensor(exact, dtype=torch.float64)
+    return found
 
 
 def _shift(function: Rule) -> Rule:

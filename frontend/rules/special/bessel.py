@@ -38,7 +38,7 @@ def scaled_i(order: int, x: Scalar) -> Scalar:
         near = near * size * 0.5
     far = polynomial(1.0 / size, asymptotic_series(order)) / (size.sqrt() * math.sqrt(2.0 * math.pi))
     value = select(size > NEAR, far, near)
-    return value.copysign(x) if order else value
+    return select(x < 0.0, -value, value) if order else value
 
 
 def unscaled_i(order: int, x: Scalar) -> Scalar:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import islice
 from math import inf
+from typing import Any
 
 from bascule.dialect.mlir import ir
 
@@ -57,12 +58,19 @@ def highest(type_: ir.Type) -> int | float:
     return inf if isinstance(type_, ir.FloatType) else (1 << (type_.width - 1)) - 1
 
 
-def _one(number: Callable[[ir.Type], int | float], function: Callable[[Builder, ir.Value, ir.Value], ir.Value]):
-    return Reduction(lambda t: [number(t)], lambda b, x, y: [function(b, x[0], y[0])])
+def _one(
+    number: Callable[[ir.Type], int | float], function: Callable[[Builder, ir.Value, ir.Value], ir.Value], **more: Any
+) -> Reduction:
+    return Reduction(lambda t: [number(t)], lambda b, x, y: [function(b, x[0], y[0])], **more)
 
 
 def _arithmetic(floating: str, integer: str) -> Callable:
     return lambda b, x, y: b.same(floating if _is_float(x) else integer, x, y)
+
+
+def _from_zero(b: Builder, state: Values, type_: ir.Type) -> Values:
+    """A sum begins with 0.0: of nothing but -0.0, and where no lane had the identity, it is 0.0 too."""
+    return [b.same("arith.addf", x, b.constant(x.type, 0.0)) if _is_float(x) else x for x in state]
 
 
 def _extreme(largest: bool) -> Callable:
@@ -210,7 +218,7 @@ def _collapse_softmax(b: Builder, states: list[Values], axis: int, points: int |
 
 
 REDUCTIONS: dict[str, Reduction] = {
-    "sum": _one(lambda t: 0, _arithmetic("arith.addf", "arith.addi")),
+    "sum": _one(lambda t: 0, _arithmetic("arith.addf", "arith.addi"), finish=_from_zero),
     "prod": _one(lambda t: 1, _arithmetic("arith.mulf", "arith.muli")),
     "max": _one(lowest, _extreme(True)),
     "min": _one(highest, _extreme(False)),

@@ -103,6 +103,16 @@ def test_functions_of_two():
     )
 
 
+def test_remainders_where_the_quotient_is_beyond_the_dtype():
+    """Eager's vectors give NaN there; one element at a time it does not."""
+    x = torch.tensor([-1e307, 3.5, -88.5, 1e300], dtype=torch.float64)
+    y = torch.tensor([-2e-16, 5e-324, 2.2e-308, 7e-50], dtype=torch.float64)
+    exact = [math.fmod(*pair) for pair in zip(x.tolist(), y.tolist())]
+    want = torch.tensor(exact, dtype=torch.float64)
+    (got,) = run(program(torch.fmod, x, y), [x, y])
+    assert torch.equal(got, want)
+
+
 @pytest.mark.parametrize("schedule", [{}, {"tile": 1}, {"tile": 32, "index_bits": 64}])
 def test_schedules(schedule):
     check(lambda x, y: x.t() * y + 1, torch.randn(20, 9), torch.randn(9, 20), **schedule)

@@ -110,6 +110,15 @@ def test_running_product():
     walked(lambda x: torch.cumprod(x, 1), x, walks=1, loads=1, tolerance={"rtol": 1e-4, "atol": 0.0})
 
 
+@pytest.mark.parametrize("columns", [1, 16, 33, LONG])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_sums_begin_with_zero(columns, dtype):
+    """Of nothing but -0.0 they are 0.0, whether or not a lane has no number."""
+    x = torch.full((3, columns), -0.0, dtype=dtype)
+    module = program(lambda x: (x.sum(1), x.sum(), x.cumsum(1)), x, registers=FEW, machine=OLDER)
+    assert not any(found.signbit().any() for found in run(module, [x]))
+
+
 @pytest.mark.parametrize("capability", [80, 90, 100])
 def test_compiles(capability):
     x = torch.randn(9, LONG)
