@@ -92,7 +92,9 @@ def test_at_the_largest_numbers_of_f64_they_are_eagers(name):
     torch.testing.assert_close(got, function(x), rtol=1e-12, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["i0", "i1", "i1e", "modified_bessel_i1", "erf", "erfinv", "expm1", "sinc", "entr", "psi"])
+@pytest.mark.parametrize(
+    "name", ["i0", "i1", "i1e", "modified_bessel_i1", "erf", "erfinv", "expm1", "sinc", "entr", "psi"]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_sign_of_zero_is_eagers(name, dtype):
     function = getattr(torch.special, name)
