@@ -12,6 +12,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from bascule.frontend.fx.node_calls import STORAGE_OFFSETS, arguments_of
 from bascule.frontend.fx.stack_traces import location_of
+from bascule.frontend.fx.storage_places import origin_of
 from bascule.frontend.fx.storages import storage_of
 from bascule.frontend.fx.trace_context import hint
 from bascule.runtime.boxed import Boxed, boxed
@@ -22,7 +23,7 @@ from ..reporting.counters import count
 
 
 def places_of(graph: Graph, *, exported: bool = False) -> dict[int, Node]:
-    """The inputs of `graph`, by number, of which elements are taken so, with the operator that does.
+    """The inputs of `graph`, by number, of which elements are taken so, also after writes, with the operator that does.
 
     Only by a line of the user's, unless the graph was `exported`: views that AOTAutograd makes again, of inputs that share memory, have no line,
     and guards see to their places. An exported program has no such inputs, and not all lines.
@@ -32,7 +33,7 @@ def places_of(graph: Graph, *, exported: bool = False) -> dict[int, Node]:
         if node.target not in STORAGE_OFFSETS or not (exported or node.meta.get("stack_trace")):
             continue
         given = arguments_of(node)
-        memory = storage_of(given[0])
+        memory = storage_of(origin_of(given[0]))
         if given[STORAGE_OFFSETS[node.target]] is not None and memory is not None:
             inputs = enumerate(graph.find_nodes(op="placeholder"))
             found |= {number: node for number, x in inputs if storage_of(x) == memory and number not in found}

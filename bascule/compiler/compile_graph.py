@@ -1,12 +1,13 @@
 """The driver: one functional graph through the stages, in order."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 
+from bascule.frontend.fx.storage_places import outside
 from bascule.frontend.fx.trace_context import hint
 from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Checks, to_python
@@ -72,8 +73,14 @@ def compile_graph(
 
     held = take_held_outputs(gm)
     record, parts = new_record(gm, name), list[Record]()
+    if (
+        lost := outside(gm.graph)
+    ) is not None:  # eager's memory is as its operators leave it, whatever the options say of failures
+        options = replace(options, on_error="aten")
     whole = partial(_through_stages, gm, example_inputs, options, record)
     try:
+        if lost is not None:
+            raise lost
         compiled, parts = whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
     except (UnsupportedError, CompilerError) as error:
         compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))

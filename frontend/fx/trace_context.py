@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from bascule.compat.graphs.dynamo import detect_fake_mode
 from bascule.compat.graphs.tracing import TracingContext, tracing
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
 
-__all__ = ["TracingContext", "context_at_hand", "context_for", "fake_mode_of", "hint", "known", "tracing"]
+__all__ = ["TracingContext", "context_at_hand", "context_for", "fake_mode_of", "hint", "holds", "known", "tracing"]
 
 
 def context_at_hand() -> TracingContext | None:
@@ -36,3 +36,10 @@ def hint(number: Any) -> Any:
 def known(condition: bool | torch.SymBool) -> bool:
     """Whether a condition holds for all values of its symbols, without a guard."""
     return statically_known_true(condition)
+
+
+def holds(condition: bool | torch.SymBool) -> bool:
+    """Whether a condition holds for the values that its symbols have now, with a guard; where none can be made, whether it does for all."""
+    if isinstance(condition, torch.SymBool) and (condition.node.shape_env.frozen or free_unbacked_symbols(condition)):
+        return known(condition)
+    return bool(condition)

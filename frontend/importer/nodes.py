@@ -24,6 +24,7 @@ from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
 from ..fx.node_calls import STORAGE_OFFSETS, in_places
 from ..fx.operator_effects import is_seen_outside
+from ..fx.storage_places import offset_in
 from .auto_functionalized import Structure, import_functionalized
 from .locations import Locations
 from .symbolic_numbers import SymNumber, is_number
@@ -90,7 +91,7 @@ class NodeImporter(base.GraphNodeImporter):
         loc = self.locations.of(node, str(target))
         arguments = in_places(target, given, named)
         if (position := STORAGE_OFFSETS.get(target)) is not None and isinstance(arguments[0], Node):
-            arguments[position] = _offset_in(arguments[0].meta["val"], arguments[position])
+            arguments[position] = offset_in(arguments[0], arguments[position])
         operands = [self._argument(loc, a, p.type) for a, p in zip(arguments, schema.arguments)]
         leaves = [] if value is None and not schema.returns else _leaves(value)
         lists = any(isinstance(result.type, torch.ListType) for result in schema.returns)
@@ -331,10 +332,3 @@ def _map_structure(value: Any, leaf: Any) -> Structure:
     if isinstance(value, list | tuple):
         return [_map_structure(part, leaf) for part in value]
     return leaf(value)
-
-
-def _offset_in(source: torch.Tensor, offset: int | torch.SymInt | Node | None) -> Any:
-    """`storage_offset` of `as_strided`, counted from the first element of `source`: where that lies in a storage is not ours to know."""
-    if isinstance(offset, Node):
-        offset = offset.meta["val"]
-    return 0 if offset is None else offset - source.storage_offset()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from bascule.dialect.analysis.affine.affine_forms import Atoms, from_expr
 from bascule.dialect.ir import builders
-from bascule.dialect.ir.shapes import Size, constant, expr, index_map, layout_of, shape_of, symbol_count
+from bascule.dialect.ir.shapes import Size, constant, expr, index_map, layout_of, shape_of
 from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
@@ -227,8 +227,8 @@ def as_strided(c, x, size, stride, storage_offset=None):
     position = position + (storage_offset or 0)
     for i, step in enumerate(stride):
         position = position + dim(i) * step
-    # A copy of an input has no rest of a storage. Of dynamic sizes it may be inside all the same.
-    if not symbol_count([position, *map(expr, (*size, *shape_of(root)))]) and not stays_inside(root, position, size):
+    # A copy of an input has no rest of a storage. What the graph makes has all that is read (`storage_places.outside`).
+    if isinstance(root.owner, ir.Block) and not stays_inside(root, position, size):
         raise NoRule("what it reads may lie outside of the tensor, in the rest of its storage")
     return view(c, root, storage_index(root, position, len(size)))
 
