@@ -9,8 +9,9 @@ from bascule.dialect.ir.shapes import constant as known
 from bascule.dialect.ir.shapes import expr, shape_of
 from bascule.dialect.mlir import ir
 
-from ...conversion.index_maps import Expr, dim
-from ...conversion.registry import NoRule, rule
+from ...conversion.context import Conversion
+from ...conversion.index_maps import Expr, dim, element_count
+from ...conversion.registry import LeftToAten, NoRule, rule
 from ..support.index_values import compare, extent, when
 from ..support.operands import dtype_of_result, index_constant, read
 from ..support.scalars import Scalar, scalar_type
@@ -18,6 +19,22 @@ from .creation import constant
 from .views import wrap_dim
 
 # -- cat and stack ------------------------------------------------------------------------------------------------------
+
+# Of pieces on a GPU. Each program decides between all of them: Triton's time to compile grows with their square (sm_90, of 32, 100 and 300 pieces
+# 0.4, 2 and 36 s), and so does what is executed. ATen copies each to its place, with work for the host: of numbers that costs more.
+MOST_PIECES = 128
+MANY_PIECES = 32
+SHORT = 128  # elements of a piece
+
+
+def decide(c: Conversion, parts: Sequence[ir.Value]) -> None:
+    """Raises `LeftToAten` where there are too many pieces to decide between them."""
+    pieces = len({*parts})
+    if c.asked.target == "cpu" or pieces <= MANY_PIECES:
+        return
+    elements = known(element_count(c.result_sizes[0]))
+    if pieces > MOST_PIECES or elements is None or elements > SHORT * pieces:
+        raise LeftToAten(f"ATen copies each of {pieces} pieces to its place; a kernel would decide between all of them")
 
 
 def pick(
@@ -48,6 +65,7 @@ def cat(c, tensors, number=0):
     for x in parts:
         end = end + shape_of(x)[number]
         ends.append(end)
+    decide(c, parts)
     if not parts:
         return c.compute(lambda at: Scalar.constant(0, dtype).value)
 
@@ -69,6 +87,7 @@ def cat(c, tensors, number=0):
 @rule("aten.stack.default")
 def stack(c, tensors, number=0):
     number, dtype = wrap_dim(number, len(c.result_sizes[0])), dtype_of_result(c)
+    decide(c, tensors)
 
     def body(at):
         rest = [*at[:number], *at[number + 1 :]]
