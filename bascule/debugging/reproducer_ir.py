@@ -13,6 +13,7 @@ from ..dialect.failures.reproducers import for_stage, specs
 from ..dialect.interrupts import pass_on
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
+from ..dialect.user_classes import specification
 from ..errors import CompilerError, UnsupportedError
 from ..options import Options
 from ..reporting.compile_record import Record, log, text_of
@@ -59,10 +60,9 @@ def compiler_error(
     if record.lowering and record.module is not None:
         text, command = text_of(record.module), replay_of(record.running)
     elif snapshot is not None:
-        text, command = (
-            snapshot.text(),
-            ["bascule-opt", *(f"--load-pass={spec}" for spec in specs(pipeline.stages)), f"--pass-pipeline={pipeline}"],
-        )
+        hooks = [] if options.hooks is None else [f"--load-hooks={specification(type(options.hooks))}"]
+        loads = [*(f"--load-pass={spec}" for spec in specs(pipeline.stages)), *hooks]
+        text, command = snapshot.text(), ["bascule-opt", *loads, f"--pass-pipeline={pipeline}"]
     else:  # nothing was imported
         text = f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}"
         path = _write(options, f"{record.name}.py", text)

@@ -42,6 +42,7 @@ from ..dialect.failures.culprits import called, is_foreign
 from ..dialect.interpreter import interpret_graph
 from ..dialect.ir import context
 from ..dialect.passes import Pipeline
+from ..dialect.steering.asking import steered_by
 from ..errors import CompilerError, UserError
 from ..options import Options, check_writable, make_options
 from ..pipelines import STAGES, TORCH_TO_BASCULE, up_to
@@ -184,7 +185,8 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
         imported = import_graph(gm, inputs, context=context())
         identify(imported.module, title, next(d for d in get_args(Direction) if f"_{d}" in title), compile_at_hand())
         place = Place(title, stage, up_to(stage, options))
-        place.passes.run(imported.module, verify=True, subject=title)
+        with steered_by(options.hooks):
+            place.passes.run(imported.module, verify=True, subject=title)
         return look(place, imported, gm)
 
     def part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:

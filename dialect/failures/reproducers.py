@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..mlir import ir
+from ..user_classes import specification
 from .culprits import is_foreign
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
@@ -44,7 +45,7 @@ def for_stage(stage: Any, verify_each: bool = True) -> Reproducer:
 def specs(stages: Sequence[Any]) -> tuple[str, ...]:
     """The values of `--load-pass` for the passes among `stages` that are from outside."""
     classes = {type(stage) for stage in stages if is_foreign(stage)}
-    return tuple(sorted(f"{cls.__module__}:{cls.__qualname__}" for cls in classes))
+    return tuple(sorted(map(specification, classes)))
 
 
 def taken_from(text: str) -> tuple[str, Reproducer | None]:

@@ -1,16 +1,14 @@
 """Name -> pass. Our own stand in a table; others come from the entry-point group `bascule.passes` or `--load-pass`."""
 
-import os
 import re
-import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 
 from ..errors import UserError
 from ..interrupts import pass_on
+from ..user_classes import load_class, specification
 from .base import Pass
-from .pass_files import import_file, is_file
 from .upstream import refusal
 
 # name -> module below this package, by stage, and class
@@ -61,36 +59,22 @@ def add(cls: type[Pass]) -> None:
         raise UserError(f"{cls!r} has no name", hint='give it a `name: ClassVar[str] = "..."`')
     if not re.fullmatch(r"[A-Za-z_][\w.\-]*", cls.name):
         hint = "letters, digits, '-', '_' and '.', a letter first, as in fold-views"
-        raise UserError(f"'{cls.name}' is no name of a pass, which {_called(cls)} gives", hint=hint)
+        raise UserError(f"'{cls.name}' is no name of a pass, which {specification(cls)} gives", hint=hint)
     known = _added.get(cls.name)
-    other = known is not None and _called(known) != _called(cls)  # a module that is loaded again replaces its class
+    other = known is not None and specification(known) != specification(
+        cls
+    )  # a module that is loaded again replaces its class
     if other or cls.name in own_names() or refusal(cls.name) is None:
-        whose = _called(known) if other and known is not None else "Bascule" if cls.name in own_names() else "MLIR"
+        whose = (
+            specification(known) if other and known is not None else "Bascule" if cls.name in own_names() else "MLIR"
+        )
         raise UserError(f"a pass named '{cls.name}' exists already, of {whose}", hint="give the new pass another name")
     _added[cls.name] = cls
 
 
-def _called(cls: type[Pass]) -> str:
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
 def load(spec: str) -> type[Pass]:
     """Imports `module:Class`, or `path/to/file.py:Class`, and adds it. Modules in the current directory are found, as with `python -m`."""
-    module, _, name = spec.rpartition(":")
-    if not (module and name):
-        raise UserError(f"'{spec}' names no pass", hint="give it as module:Class, or as path/to/file.py:Class")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        cls = getattr(import_file(module) if is_file(module) else import_module(module), name)
-    except UserError as error:
-        raise UserError(f"cannot load the pass '{spec}': {error.message}", hint=error.hint) from None
-    except ModuleNotFoundError as error:
-        hint = "a module is looked for in the current directory, in $PYTHONPATH and among what is installed"
-        raise UserError(f"cannot load the pass '{spec}': {error}", hint=hint) from None
-    except Exception as error:  # the user's module raises whatever it raises
-        pass_on(error)
-        raise UserError(f"cannot load the pass '{spec}': {type(error).__name__}: {error}") from error
+    cls = load_class(spec, "pass")
     add(cls)
     return cls
 

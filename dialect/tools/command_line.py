@@ -11,6 +11,8 @@ from .. import passes
 from ..errors import UserError
 from ..failures.reproducers import LocalReproducer, Reproducer
 from ..passes.pipeline import Observer
+from ..steering.hooks import Hooks
+from ..steering.loading import load_hooks
 from . import emitters
 from .emitters import Emitter
 from .instrument import Debug, PrintIR, Statistics, Timing
@@ -21,6 +23,7 @@ passes
   --pass-pipeline=TEXT          run this pipeline: 'builtin.module(a,b{option=value})'
   --<pass>[=k=v[,k=v]]          run one pass, of Bascule or of MLIR; several run in the order given
   --load-pass=MODULE:CLASS      add a pass of yours; then it can be named like any other. A file does too: path/to/file.py:CLASS
+  --load-hooks=MODULE:CLASS     let a plug-in of yours take decisions of passes; a file does too
   --dump-pass-pipeline          print the pipeline that is run, as text that --pass-pipeline takes
   --list-passes                 print the passes, of MLIR too, their options and what they do
   --help=PASS                   print what one pass does, and its options
@@ -80,7 +83,8 @@ MOMENTS = {
 }
 MOMENTS_OF_PASSES = {"mlir-print-ir-before": "before", "mlir-print-ir-after": "after"}
 DEBUG, REPRODUCER = "debug-only", "mlir-pass-pipeline-crash-reproducer"
-WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, DEBUG, REPRODUCER, "emit", "help", "load-pass", "pass-pipeline", "target"}
+LOADS = ("load-pass", "load-hooks")
+WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, *LOADS, DEBUG, REPRODUCER, "emit", "help", "pass-pipeline", "target"}
 SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
 
 
@@ -97,6 +101,7 @@ class Arguments:
     reproducer: Path | None = None  # where to write one
     emitter: Emitter | None = None  # prints the result; None prints IR
     target: str = ""
+    hooks: Hooks | None = None  # what takes decisions of passes
     verify_each: bool = True
     flags: set[str] = field(default_factory=set)
     printing: dict[str, Any] = field(default_factory=dict)  # parameters of the printer
@@ -170,6 +175,8 @@ def _option(arguments: Arguments, name: str, value: str) -> None:
         arguments.help = value
     elif name == REPRODUCER:
         arguments.reproducer = writable(value, f"--{name}")
+    elif name == "load-hooks":
+        arguments.hooks = load_hooks(value)
     elif name == "pass-pipeline":
         arguments.stages.append((value, ""))
     elif value.isdigit():

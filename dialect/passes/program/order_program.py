@@ -7,6 +7,8 @@ from ...analysis.memory.call_order import by_memory, peak
 from ...analysis.memory.call_steps import steps_of
 from ...ir.functions import graph_functions
 from ...mlir import ir
+from ...steering.asking import is_steered, order_of
+from ...steering.hooks import Ordering
 from ..base import VALUES, Pass
 
 
@@ -34,6 +36,11 @@ class OrderProgram(Pass):
         steps, sizes, kept = steps_of(ops, end, table)
         order = by_memory(steps, sizes, kept)
         before, after = (peak(steps, o, sizes, kept) for o in (range(len(steps)), order))
-        if 100 * after <= (100 - self.gain) * before:
+        if 100 * after > (100 - self.gain) * before:
+            order, after = list(range(len(steps))), before
+        if is_steered():
+            needed = tuple(frozenset(step.after) for step in steps)
+            order = list(order_of(Ordering(tuple(ops), needed, after, before, tuple(order))))
+        if order != list(range(len(steps))):
             for number in order:
                 ops[number].move_before(end)
