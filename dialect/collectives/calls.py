@@ -15,6 +15,7 @@ from ..mlir import ir
 
 NAMESPACE = "_c10d_functional."
 WAIT = f"{NAMESPACE}wait_tensor.default"
+LOCAL = ("aten.", "prims.", "prim.", "bascule.")  # as `frontend/fx/operator_effects.py` has it
 # Kind -> the operator that does several at once; the positions of the first argument, and of the group, are alike.
 COALESCED = {
     f"{NAMESPACE}{kind}.default": f"{NAMESPACE}{kind}_coalesced.default"
@@ -52,11 +53,12 @@ class Start:
 @dataclass
 class Collectives:
     """`starts`, by number of their op, in the order of the program. `waits`: number of a wait -> that of the start. `others`: numbers of
-    other calls with effects."""
+    calls with effects that other ranks may see. `local`: those that they cannot, as checks and draws: a rank may have them or not."""
 
     starts: dict[int, Start] = field(default_factory=dict)
     waits: dict[int, int] = field(default_factory=dict)
     others: set[int] = field(default_factory=set)
+    local: list[int] = field(default_factory=list)
 
 
 def collectives_of(ops: Sequence[ir.Operation], table: ir.SymbolTable) -> Collectives:
@@ -77,6 +79,8 @@ def collectives_of(ops: Sequence[ir.Operation], table: ir.SymbolTable) -> Collec
         elif callee.startswith(NAMESPACE) and BEGINS in function.attributes:
             makers.update(dict.fromkeys(op.results, number))
             found.starts[number] = _start(number, op, callee, function)
+        elif callee.startswith(LOCAL):
+            found.local.append(number)
         else:
             found.others.add(number)
     for number, ends in waits.items():

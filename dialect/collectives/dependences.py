@@ -24,8 +24,14 @@ def needed_collectives(steps: Sequence[Step], found: Collectives) -> dict[int, f
 
 
 def sequence_of(found: Collectives) -> list[int]:
-    """The numbers of what has to keep its order: starts, and other calls with effects."""
+    """The numbers of what has to keep its order: starts, and other calls that ranks may see."""
     return sorted({*found.starts, *found.others})
+
+
+def chained(steps: Sequence[Step], found: Collectives) -> None:
+    """Has `steps` keep the order of local effects: after it is known which collectives need which, which these must not decide."""
+    for one, next_ in pairwise(found.local):
+        steps[next_].after.add(one)
 
 
 def reordered(steps: Sequence[Step], sequence: Sequence[int], rank: dict[int, float]) -> list[int] | None:

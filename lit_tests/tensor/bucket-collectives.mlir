@@ -7,6 +7,7 @@ func.func private @reduce_of_others(tensor<8x8xf32>) -> tensor<8x8xf32> attribut
 func.func private @wait(tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> attributes {bascule.extern = "_c10d_functional.wait_tensor.default", bascule.arguments = [#operand], bascule.results = array<i64: 0>, bascule.effects}
 func.func private @sin(tensor<8x8xf32>) -> tensor<8x8xf32> attributes {bascule.extern = "aten.sin.default", bascule.arguments = [#operand], bascule.results = array<i64: 0>}
 func.func private @seen(tensor<8x8xf32>) -> () attributes {bascule.extern = "mylib.seen.default", bascule.arguments = [#operand], bascule.results = array<i64>, bascule.effects}
+func.func private @check(tensor<8x8xf32>) -> () attributes {bascule.extern = "bascule.check_index.default", bascule.arguments = [#operand], bascule.results = array<i64>, bascule.effects}
 func.func private @gather(tensor<4x8xf32>) -> tensor<8x8xf32> attributes {bascule.extern = "_c10d_functional.all_gather_into_tensor.default", bascule.arguments = [#operand, 2, "0"], bascule.results = array<i64: 0>, bascule.effects, bascule.begins}
 func.func private @wait_gather(tensor<8x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32> attributes {bascule.extern = "_c10d_functional.wait_tensor.default", bascule.arguments = [#operand], bascule.results = array<i64: 0>, bascule.effects}
 
@@ -97,4 +98,19 @@ func.func @computes(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> (tensor<8x8xf32
   %3 = call @reduce(%y) : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %4 = call @wait(%3, %y) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   return %2, %4 : tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// Checks of elements, which a rank without rows does not have, decide nothing.
+// CHECK-LABEL: func.func @checked
+// CHECK: call @_c10d_functional.all_reduce_coalesced(%arg0, %arg1)
+// CHECK: call @check(%arg0)
+// CHECK: call @check
+func.func @checked(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) attributes {bascule.graph} {
+  %0 = call @reduce(%x) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = call @wait(%0, %x) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  call @check(%x) : (tensor<8x8xf32>) -> ()
+  call @check(%1) : (tensor<8x8xf32>) -> ()
+  %2 = call @reduce(%y) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %3 = call @wait(%2, %y) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %1, %3 : tensor<8x8xf32>, tensor<8x8xf32>
 }

@@ -10,7 +10,7 @@ from ..bodies.backward_slice import captured
 from .buffers import bytes_of, memref_type, root_of, substitute
 from .call_order import Step
 
-COLLECTIVES = "_c10d_functional."  # operators that only read what they take
+READERS = ("_c10d_functional.", "aten._assert", "bascule.")  # operators with effects that only read what they take
 WAIT = ".wait_tensor.default"  # which gives the tensor that it takes
 SYMBOLS = (
     64,
@@ -39,7 +39,7 @@ def steps_of(
             if effect is not None and in_order:
                 step.after.add(effect)
             effect = number
-            if not attributes[EXTERN].value.startswith(COLLECTIVES):
+            if not attributes[EXTERN].value.startswith(READERS):
                 # It may do anything to an argument: give its storage back, for example.
                 written = [x for x in operands if isinstance(root_of(x), ir.BlockArgument)]
         for value in operands:

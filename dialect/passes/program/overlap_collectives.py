@@ -7,6 +7,7 @@ from ...analysis.memory.call_order import peak
 from ...analysis.memory.call_steps import steps_of
 from ...collectives.calls import collectives_of
 from ...collectives.costs import Costs
+from ...collectives.dependences import chained
 from ...collectives.overlap import overlapped
 from ...collectives.simulation import Prediction, Times, predict
 from ...ir.attribute_names import OVERLAP
@@ -53,6 +54,7 @@ class OverlapCollectives(Pass):
                         {number: costs.collective(start) for number, start in found.starts.items()},
                     )
                     steps, sizes, kept = steps_of(ops, end, table, in_order=False)
+                    chained(steps, found)
                     before = predict(range(len(ops)), found, times)
                     least = peak(steps, range(len(ops)), sizes, kept)
                     after, order = before, None

@@ -7,7 +7,7 @@ from typing import ClassVar
 from ...analysis.memory.call_steps import steps_of
 from ...collectives.buckets import Bucket, buckets_of
 from ...collectives.calls import COALESCED, Collectives, collectives_of
-from ...collectives.dependences import needed_collectives, reordered, sequence_of
+from ...collectives.dependences import chained, needed_collectives, reordered, sequence_of
 from ...ir import OperandAttr
 from ...ir.attributes import i64
 from ...ir.functions import ARGUMENTS, Externs, graph_functions
@@ -43,6 +43,7 @@ class BucketCollectives(Pass):
             return
         steps, _, _ = steps_of(ops, end, table, in_order=False)
         needs = needed_collectives(steps, found)
+        chained(steps, found)
         buckets = buckets_of([found.starts.get(number) for number in sequence_of(found)], needs, self.bytes)
         if not buckets:
             return

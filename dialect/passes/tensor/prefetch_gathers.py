@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ...analysis.memory.call_steps import steps_of
 from ...collectives.calls import GATHERS, Collectives, collectives_of
-from ...collectives.dependences import needed_collectives, reordered, sequence_of
+from ...collectives.dependences import chained, needed_collectives, reordered, sequence_of
 from ...ir.functions import graph_functions
 from ...mlir import ir
 from ..base import VALUES, Pass
@@ -39,6 +39,7 @@ class PrefetchGathers(Pass):
             return
         steps, _, _ = steps_of(ops, end, table, in_order=False)
         needs = needed_collectives(steps, found)
+        chained(steps, found)
         free = {n for n, start in found.starts.items() if start.kind in GATHERS and not needs[n]}
         sequence = prefetched(sequence_of(found), free, found, self.ahead)
         moved = _places(sequence)
