@@ -20,8 +20,8 @@ from .views import wrap_dim
 
 # -- cat and stack ------------------------------------------------------------------------------------------------------
 
-# Of pieces on a GPU. Each program decides between all of them: Triton's time to compile grows with their square (sm_90, of 32, 100 and 300 pieces
-# 0.4, 2 and 36 s), and so does what is executed. ATen copies each to its place, with work for the host: of numbers that costs more.
+# Of pieces on a GPU. Each program decides between all of them: Triton's time to compile grows with their square (sm_90, of 32, 100 and 300
+# pieces 0.4, 2 and 36 s), and so does what is executed. ATen copies each to its place, with work for the host: of numbers that costs more.
 MOST_PIECES = 128
 MANY_PIECES = 32
 SHORT = 128  # elements of a piece
