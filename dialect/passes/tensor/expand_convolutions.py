@@ -136,7 +136,7 @@ class _Expansion:
         x, gradient = self.found.x, self._gradient
         rank = len(self.found.window)
         window = [_dim(2 + rank + 1 + i) * s + _dim(2 + i) * d - p for i, (s, p, d) in enumerate(self.found.steps)]
-        batch, _, *counts = map(constant, shape_of(gradient))
+        points = self._points
 
         def body(at: At) -> ir.Value:
             channel = at[0]
@@ -147,23 +147,29 @@ class _Expansion:
                 read = _where(self._inside(x, places), x, [number, channel, *places])
                 return self._product(read, builders.read(gradient, [number, channel, *o]))
 
-            return self._sum([batch, *counts], term, type_)
+            return self._sum(points, term, type_)
 
         return builders.compute(type_, list(type_.shape), body)
 
     def of_bias(self, type_: ir.RankedTensorType) -> ir.Value:
         """For each channel the sum of the result's gradient."""
         gradient = self._gradient
-        batch, _, *counts = map(constant, shape_of(gradient))
+        points = self._points
 
         def body(at: At) -> ir.Value:
             def term(point: At) -> ir.Value:
                 value = builders.read(gradient, [point[0], *at, *point[1:]])
                 return _widened(value, self._wide(value.type))
 
-            return self._sum([batch, *counts], term, type_)
+            return self._sum(points, term, type_)
 
         return builders.compute(type_, list(type_.shape), body)
+
+    @property
+    def _points(self) -> list[int]:
+        """Batch and places of the result."""
+        batch, _, *places = self._gradient.type.shape
+        return [batch, *places]
 
     @property
     def _gradient(self) -> ir.Value:
