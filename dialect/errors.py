@@ -1,5 +1,7 @@
 """The errors that Bascule raises: those that a user can mend, and those that are ours."""
 
+from collections.abc import Sequence
+
 
 class BasculeError(Exception):
     """The base of every error that Bascule raises on purpose."""
@@ -34,9 +36,24 @@ class UnsupportedError(UserError):
 
 
 class CompilerError(BasculeError):
-    """A bug of the compiler; `reproducer` is the `.mlir` file to replay, with `command`."""
+    """A bug of the compiler, or of the pass of a user's that `culprit` names ("your pass 'mine' (mine.py:12)"); `reproducer` is the `.mlir`
+    file to replay, with `command`. `suspects`: what of the user's ran before."""
 
-    def __init__(self, message: str, *, reproducer: str | None = None, command: str | None = None):
-        self.message, self.reproducer, self.command = message, reproducer, command
-        text = f"{message}\n  This is a bug in Bascule. Please report it"
-        super().__init__(f"{text} with {reproducer}\n  replay: {command}" if reproducer else f"{text}.")
+    def __init__(
+        self,
+        message: str,
+        *,
+        reproducer: str | None = None,
+        command: str | None = None,
+        culprit: str | None = None,
+        suspects: Sequence[str] = (),
+    ):
+        self.message, self.reproducer, self.command, self.culprit = message, reproducer, command, culprit
+        if culprit is not None:
+            told = f"This is for {culprit} to mend" + (f": {reproducer} shows it." if reproducer else ".")
+        else:
+            unless = f", unless it is one in {' or '.join(suspects)}, which ran before" if suspects else ""
+            told = f"This is a bug in Bascule{unless}. Please report it" + (
+                f" with {reproducer}" if reproducer else "."
+            )
+        super().__init__(f"{message}\n  {told}" + (f"\n  replay: {command}" if reproducer else ""))

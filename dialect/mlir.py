@@ -26,6 +26,8 @@ from torch_mlir.dialects import torch as torch_dialect
 # the whole import path at every op of the dialect, 30 us each; one that is there is imported once.
 _mlir.globals.append_dialect_search_prefix(f"{__package__}.bindings")
 
+OperationBase = _mlir.ir._OperationBase  # what has the methods of all operations, typed or not
+
 
 def c_library() -> str:
     """The path of the library with MLIR's C API, on which the bindings are built."""
@@ -40,6 +42,7 @@ def fx_importer():
 
 
 __all__ = [
+    "OperationBase",
     "affine",
     "arith",
     "bufferization",

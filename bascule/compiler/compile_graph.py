@@ -22,6 +22,7 @@ from ..cudagraphs.cudagraphify import Replay
 from ..debugging.reproducer_ir import Snapshot, compiler_error
 from ..dialect.interrupts import pass_on
 from ..dialect.ir import context
+from ..dialect.last_words import speak
 from ..dialect.passes import Pipeline
 from ..dialect.passes.stages import require_program
 from ..errors import CompilerError, UnsupportedError, UserError
@@ -117,6 +118,7 @@ class _Way:
 def _through_stages(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, record: Record
 ) -> CompiledGraph:
+    speak()
     way = _Way(gm, example_inputs, options, record, pipeline_for(options))
     try:
         return _compiled(way)
@@ -153,7 +155,7 @@ def _compiled(way: _Way) -> CompiledGraph:
             constants = placed(imported.constants, placement.device)
             serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
             return CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
-    way.pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
+    way.pipeline.run(imported.module, verify=options.verify or None, observers=[record.observe], subject=record.name)
     if options.pipeline is not None:  # the default one ends there
         require_program(imported.module)
     record.lowering = True

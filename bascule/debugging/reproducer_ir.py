@@ -3,10 +3,12 @@
 import shlex
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from torch.fx import GraphModule
 
+from ..dialect.failures.culprits import failure_of
 from ..dialect.mlir import ir
 from ..dialect.passes import Pass, Pipeline
 from ..errors import CompilerError, UnsupportedError
@@ -35,7 +37,15 @@ def compiler_error(
 ) -> CompilerError:
     """Writes the reproducer for `error`, which a stage raised that should not have; returns the error to raise."""
     told = error.message if isinstance(error, CompilerError | UnsupportedError) else f"{type(error).__name__}: {error}"
-    message = f"'{record.running}' failed on {record.name}: {told}\n  in {_innermost(error)}"
+    failure = failure_of(error)
+    at = f" at {failure.source}" if failure is not None and failure.source else ""
+    message = f"'{record.running}' failed on {record.name}{at}: {told}\n  in {_innermost(error)}"
+    if failure is not None and failure.left:
+        message = f"{failure.told()} on {record.name}: {told}"
+    whose = partial(CompilerError, message)
+    if failure is not None:
+        culprit = failure.culprit if failure.foreign else None
+        whose = partial(whose, culprit=culprit, suspects=failure.before)
     log.debug(message, exc_info=error)
     if record.lowering and record.module is not None:
         text, command = text_of(record.module), replay_of(record.running)
@@ -44,10 +54,10 @@ def compiler_error(
     else:  # nothing was imported
         text = f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}"
         path = _write(options, f"{record.name}.py", text)
-        return CompilerError(message, reproducer=path, command=f"bascule-import {path}:graph")
+        return whose(reproducer=path, command=f"bascule-import {path}:graph")
     text = f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}"
     path = _write(options, f"{record.name}.mlir", text)
-    return CompilerError(message, reproducer=path, command=shlex.join([*command, str(path)]))
+    return whose(reproducer=path, command=shlex.join([*command, str(path)]))
 
 
 def replay_of(stage: str) -> list[str]:

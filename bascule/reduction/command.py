@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
+from bascule.dialect.last_words import speak
 from bascule.dialect.passes import registry
 from bascule.errors import UserError
 
@@ -102,6 +103,7 @@ def _shown(arguments: argparse.Namespace, pipeline: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 for an error that was printed, 2 for a bad command line."""
+    speak()
     arguments = _arguments(argv)
     try:
         if arguments.o != "-" and not os.access(Path(arguments.o).parent, os.W_OK):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from bascule.dialect.failures.culprits import failure_of
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
@@ -81,7 +82,9 @@ def _crash(module: ir.Module, pipeline: str, oracle: Oracle) -> str:
         return ""
     except Exception as error:  # a pass's own, whatever it is
         pass_on(error)
-        return " ".join((type(error).__name__, *getattr(error, "__notes__", ())))
+        failure = failure_of(error)  # without what ran before it: that changes as passes are left out
+        how = "" if failure is None else f", left by {failure.culprit}" if failure.left else f" in {failure.culprit}"
+        return f"{type(error).__name__}{how}"
     return ""
 
 

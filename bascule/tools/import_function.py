@@ -14,6 +14,7 @@ import torch
 
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
+from bascule.dialect.last_words import speak
 from bascule.dialect.tools.output import write
 from bascule.errors import BasculeError, UserError
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
@@ -171,6 +172,7 @@ def import_function(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 1 with the error on the standard error."""
+    speak()
     args = _arguments(argv)
     try:
         function, module = load_function(args.function)

@@ -10,6 +10,7 @@ import torch
 from bascule.dialect.interpreter import Comparison
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
+from bascule.dialect.last_words import speak
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import registry
 from bascule.dialect.tools.parsing import parse
@@ -146,6 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 for a mismatch or an error that was printed, 2 for a bad command line."""
+    speak()
     try:
         return run(_arguments(argv))
     except Exception as error:  # a pass's own, whatever it is

@@ -9,6 +9,7 @@ only when there are two of them (so no op of ours has two).
 from collections.abc import Sequence
 from typing import Any
 
+from ..last_words import named
 from ..mlir import ext, ir
 
 
@@ -51,7 +52,8 @@ def declare(cls: type) -> type:
     if verify is not None:
         kinds = {field.name: field.constraint for field in attributes}
         counts = {"operands": _least(operands), "results": _least(results), "regions": len(regions)}
-        cls.verify_invariants = lambda self: not _has(self.operation, kinds, counts) or verify(self)
+        checked = lambda self: not _has(self.operation, kinds, counts) or verify(self)  # noqa: E731
+        cls.verify_invariants = named(checked, f"verify '{cls.OPERATION_NAME}'")
     return cls
 
 

@@ -7,10 +7,14 @@ Our passes are run by this module; what stands between two of them is handed to 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 
 from ..errors import UserError
+from ..failures import guards
+from ..failures.culprits import blame, called, is_foreign, subject_of
+from ..last_words import named
 from ..mlir import ir, passmanager
 from . import registry
 from .base import Pass
@@ -34,6 +38,8 @@ class UpstreamPass:
         passmanager.PassManager.parse(f"builtin.module({self.text})").run(module.operation)
 
 
+guards.install()
+
 Stage = Pass | UpstreamPass
 # Called around a stage: ("before", "after" or, where it raised, "failure"; stage; module).
 Observer = Callable[[str, Stage, ir.Module], None]
@@ -48,29 +54,52 @@ class Pipeline:
     def __str__(self) -> str:
         return f"builtin.module({','.join(stage.spelling() for stage in self.stages)})"
 
-    def run(self, module: ir.Module, *, verify: bool = False, observers: Sequence[Observer] = ()) -> None:
-        """Runs the passes in order on `module`; `verify` checks the IR after each of ours (MLIR checks after its own).
+    def run(
+        self,
+        module: ir.Module,
+        *,
+        verify: bool | None = None,
+        observers: Sequence[Observer] = (),
+        subject: str | None = None,
+    ) -> None:
+        """Runs the passes in order on `module`; `verify`: check the IR after each of ours (MLIR checks after its own); None: after those from
+        outside. `subject` is what `module` is called where the process dies; None: where it stands.
 
-        Raises `UserError` for a module that a pass does not take.
+        Raises `UserError` for a module that a pass does not take. What a pass raises knows which it was: `failures.culprits`.
         """
         with module.context:
             check_signatures(module)
-            for stage in self.stages:
+            name = subject or subject_of(module)
+            verified = 0  # how many passes had run when the IR was last verified
+            for number, stage in enumerate(self.stages):
                 for observe in observers:
                     observe("before", stage, module)
                 if isinstance(stage, Pass):
                     require(stage, module)
-                try:
-                    stage.run(module)
-                    if verify:
-                        module.operation.verify()
-                except Exception as error:
-                    error.add_note(f"in the pass '{stage.name}'")
-                    for observe in observers:
-                        observe("failure", stage, module)
-                    raise
+                checks = is_foreign(stage) if verify is None else verify
+                guard = guards.walks_raise() if is_foreign(stage) else nullcontext()
+                with self._blamed(number, module, observers, verified), guard:
+                    named(stage.run, called(stage), name)(module)
+                with self._blamed(number, module, observers, verified, left=True):
+                    if checks:
+                        named(module.operation.verify, f"verification after {called(stage)}", name)()
+                if checks or isinstance(stage, UpstreamPass):
+                    verified = number + 1
                 for observe in observers:
                     observe("after", stage, module)
+
+    @contextmanager
+    def _blamed(
+        self, number: int, module: ir.Module, observers: Sequence[Observer], verified: int, *, left: bool = False
+    ) -> Iterator[None]:
+        """Has what is raised inside know that pass `number` was at work, or had `left` what is looked at, and tells the observers."""
+        try:
+            yield
+        except Exception as error:
+            blame(error, self.stages, number, module, left=left, verified=verified)
+            for observe in observers:
+                observe("failure", self.stages[number], module)
+            raise
 
     @staticmethod
     def parse(text: str) -> "Pipeline":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from traceback import format_exception
 
 from ..errors import BasculeError, UserError
+from ..failures.culprits import failure_of
 from ..interrupts import pass_on
 from ..ir.locations import source_of
 from ..mlir import ir
@@ -64,6 +65,26 @@ class Collector:
         for note in diagnostic.notes:
             self.add(note)
 
+    def add_error(self, error: Exception) -> None:
+        """Adds what `error` tells, at the op that a pass was at, and notes the pass where that is not said."""
+        failure = failure_of(error)
+        source: str | None = getattr(error, "location", None) or (failure.source if failure else None)
+        if isinstance(error, ir.MLIRError):
+            for diagnostic in error.error_diagnostics:
+                self.add(diagnostic)
+            source = self.found[-1].source if self.found else None
+        elif isinstance(error, BasculeError):
+            self.found.append(Diagnostic("error", source, error.message))  # type: ignore[attr-defined]
+            if isinstance(error, UserError) and error.hint:
+                self.found.append(Diagnostic("note", source, f"hint: {error.hint}"))
+        else:
+            where = f"{failure.told()}: " if failure else ""
+            self.found.append(Diagnostic("error", source, f"{where}{type(error).__name__}: {error}"))
+            self.found.append(Diagnostic("note", None, "".join(format_exception(error))))
+            return
+        if failure is not None and (failure.foreign or failure.before or isinstance(error, ir.MLIRError)):
+            self.found.append(Diagnostic("note", source, failure.told()))
+
     @contextmanager
     def collecting(self, context: ir.Context) -> Iterator[None]:
         """Takes what is emitted in `context`, and what is raised inside, as diagnostics."""
@@ -75,24 +96,10 @@ class Collector:
         attached = context.attach_diagnostic_handler(handler)
         try:
             yield
-        except ir.MLIRError as error:
-            self.failed = True
-            for diagnostic in error.error_diagnostics:
-                self.add(diagnostic)
-        except UserError as error:
-            self.failed = True
-            self.found.append(Diagnostic("error", error.location, str(error.message)))
-            if error.hint:
-                self.found.append(Diagnostic("note", error.location, f"hint: {error.hint}"))
-        except BasculeError as error:
-            self.failed = True
-            self.found.append(Diagnostic("error", None, str(error)))
         except Exception as error:  # a pass's own, whatever it is; the other chunks of the file are run all the same
             pass_on(error)
             self.failed = True
-            where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
-            self.found.append(Diagnostic("error", None, f"{where}{type(error).__name__}: {error}"))
-            self.found.append(Diagnostic("note", None, "".join(format_exception(error))))
+            self.add_error(error)
         finally:
             attached.detach()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from ..errors import UserError
 from ..ir import context
 from ..ir.functions import remarks
+from ..last_words import speak
 from ..mlir import ir
 from .command_line import USAGE, Arguments, parse_arguments, pass_list
 from .diagnostics import Collector, verify
@@ -72,6 +73,7 @@ def version() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """The command; returns its exit status: 0, or 1 when something failed or a diagnostic was not as expected."""
+    speak()
     argv = sys.argv[1:] if argv is None else argv
     if {"-h", "-help", "--help"} & set(argv):
         print(USAGE)

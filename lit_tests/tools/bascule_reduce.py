@@ -7,7 +7,7 @@
 # DIES-NOT: math.log
 # DIES: math.exp
 # DIES-NOT: math.log
-# RAISES: KeyError in the pass 'raises': 14 operations are {{[5-7]}}, 3 passes are 1
+# RAISES: KeyError in your pass 'raises' ({{.*}}bascule_reduce.py:{{[0-9]+}}): 14 operations are {{[5-7]}}, 3 passes are 1
 # RAISES-NEXT: // R{{UN}}: bascule-opt %s --pass-pipeline='raises' --load-pass=bascule_reduce:Raises
 # DOUBLES: mismatch (interpreted): 14 operations are {{[5-7]}}, 3 passes are 1
 # DOUBLES-NEXT: // R{{UN}}: bascule-run %s --pipeline='doubles' --load-pass=bascule_reduce:Doubles

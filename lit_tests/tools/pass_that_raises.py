@@ -1,7 +1,7 @@
 # RUN: cd %S && bascule-opt pass_from_outside.py.mlir --load-pass=pass_from_outside:RenameFunctions --rename-functions | filecheck %s --check-prefix=HERE
 # HERE: func.func @f_new
 # RUN: cd %S && not bascule-opt pass_from_outside.py.mlir --load-pass=pass_that_raises:Raises --raises 2>&1 | filecheck %s
-# CHECK: error: in the pass 'raises': KeyError: 'of a pass'
+# CHECK: pass_from_outside.py.mlir:1:1: error: in your pass 'raises' (pass_that_raises.py:{{[0-9]+}}): KeyError: 'of a pass'
 # CHECK: pass_that_raises.py
 # RUN: cd %S && not bascule-opt pass_from_outside.py.mlir --load-pass=pass_that_raises:Nameless 2>&1 | filecheck %s --check-prefix=NAME
 # NAME: Nameless'> has no name

@@ -148,4 +148,6 @@ def test_a_pass_that_raises_is_named_with_its_line(file, capsys, monkeypatch):
     monkeypatch.setattr(registry, "_added", {"raises": Raises})
     assert run.main([file, "--pipeline=raises"]) == 1
     told = capsys.readouterr().err
-    assert re.search(r"error: test_run\.py:\d+: in the pass 'raises': KeyError: 'oh'", told) and "Traceback" not in told
+    line = r"test_run\.py:\d+"
+    assert re.search(rf"error: \S+:1:1: in your pass 'raises' \(\S*{line}\): {line}: KeyError: 'oh'", told)
+    assert "Traceback" not in told

@@ -26,7 +26,7 @@ class Tag(Pass):
     def run(self, module: ir.Module) -> None:
         text = self.value * self.times
         with module.context:
-            module.operation.attributes["tag"] = ir.StringAttr.get(text.upper() if self.loud else text)
+            module.operation.attributes["test.tag"] = ir.StringAttr.get(text.upper() if self.loud else text)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,7 +38,7 @@ def run(text: str) -> str:
     with context():
         module = ir.Module.parse("func.func @f() { return }", ir.Context.current)
         Pipeline.parse(text).run(module)
-        return module.operation.attributes["tag"].value
+        return module.operation.attributes["test.tag"].value
 
 
 OTHERS = """
