@@ -37,7 +37,7 @@ class UnsupportedError(UserError):
 
 class CompilerError(BasculeError):
     """A bug of the compiler, or of the pass of a user's that `culprit` names ("your pass 'mine' (mine.py:12)"); `reproducer` is the `.mlir`
-    file to replay, with `command`. `suspects`: what of the user's ran before."""
+    file to replay, with `command`. `suspects`: what of the user's ran before; `local`: the command that replays the pass alone."""
 
     def __init__(
         self,
@@ -47,8 +47,15 @@ class CompilerError(BasculeError):
         command: str | None = None,
         culprit: str | None = None,
         suspects: Sequence[str] = (),
+        local: str | None = None,
     ):
-        self.message, self.reproducer, self.command, self.culprit = message, reproducer, command, culprit
+        self.message, self.reproducer, self.command, self.culprit, self.local = (
+            message,
+            reproducer,
+            command,
+            culprit,
+            local,
+        )
         if culprit is not None:
             told = f"This is for {culprit} to mend" + (f": {reproducer} shows it." if reproducer else ".")
         else:
@@ -56,4 +63,5 @@ class CompilerError(BasculeError):
             told = f"This is a bug in Bascule{unless}. Please report it" + (
                 f" with {reproducer}" if reproducer else "."
             )
-        super().__init__(f"{message}\n  {told}" + (f"\n  replay: {command}" if reproducer else ""))
+        replays = [f"replay: {command}"] * bool(reproducer) + [f"the pass alone: {local}"] * bool(local)
+        super().__init__("\n  ".join([message, told, *replays]))

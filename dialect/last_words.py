@@ -1,4 +1,4 @@
-"""The last words of a process of ours, when it dies of a signal: Python's `faulthandler` prints its frames, and frames bear the names of what ran.
+"""The last words of a process of ours that dies of a signal: Python's `faulthandler` prints its frames, and frames bear the names of what ran.
 
 A name costs a microsecond, and is written by nobody unless the process dies: passes, and each verification, run in frames of their own.
 """

@@ -4,6 +4,7 @@ To move to another build of MLIR's Python bindings, change the imports below and
 Checked on torch-mlir 20261001.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch_mlir import ir, passmanager
@@ -34,6 +35,12 @@ def c_library() -> str:
     return str(Path(_mlir.__file__).with_name("libTorchMLIRAggregateCAPI.so"))
 
 
+def debug_upstream(passes: Sequence[str]) -> None:
+    """Has MLIR's own code print what it debugs passes by; only a debug build has any."""
+    _mlir.ir._GlobalDebug.flag = True
+    _mlir.ir._GlobalDebug.set_types(list(passes))
+
+
 def fx_importer():
     """The module of torch-mlir's `FxImporter`, imported when first asked for (it takes 0.3 s)."""
     from torch_mlir.extras import fx_importer
@@ -48,6 +55,7 @@ __all__ = [
     "bufferization",
     "builtin",
     "c_library",
+    "debug_upstream",
     "ext",
     "func",
     "fx_importer",

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from torch.fx import GraphModule
 
-from ..dialect.failures.culprits import failure_of
+from ..dialect.failures.culprits import Failure, failure_of
+from ..dialect.failures.reproducers import for_stage, specs
+from ..dialect.interrupts import pass_on
 from ..dialect.mlir import ir
-from ..dialect.passes import Pass, Pipeline
+from ..dialect.passes import Pipeline
 from ..errors import CompilerError, UnsupportedError
 from ..options import Options
 from ..reporting.compile_record import Record, log, text_of
@@ -31,6 +33,13 @@ class Snapshot:
     def text(self) -> str:
         return self.operation.get_asm(enable_debug_info=True)
 
+    def after(self, passes: Pipeline) -> str:
+        """The text of it after `passes`."""
+        with self.operation.context:
+            module = ir.Module.parse(self.text())
+        passes.run(module)
+        return text_of(module)
+
 
 def compiler_error(
     error: Exception, gm: GraphModule, record: Record, options: Options, snapshot: Snapshot | None, pipeline: Pipeline
@@ -50,14 +59,37 @@ def compiler_error(
     if record.lowering and record.module is not None:
         text, command = text_of(record.module), replay_of(record.running)
     elif snapshot is not None:
-        text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
+        text, command = (
+            snapshot.text(),
+            ["bascule-opt", *(f"--load-pass={spec}" for spec in specs(pipeline.stages)), f"--pass-pipeline={pipeline}"],
+        )
     else:  # nothing was imported
         text = f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}"
         path = _write(options, f"{record.name}.py", text)
         return whose(reproducer=path, command=f"bascule-import {path}:graph")
     text = f"// RUN: {shlex.join(command)} %s\n{_comment('//', error)}\n{text}"
     path = _write(options, f"{record.name}.mlir", text)
-    return whose(reproducer=path, command=shlex.join([*command, str(path)]))
+    whole = shlex.join([*command, str(path)])
+    local = None if record.lowering else _local(failure, snapshot, pipeline, record, options)
+    return whose(reproducer=path, command=whole, local=local and f"bascule-opt {shlex.quote(local)} --run-reproducer")
+
+
+def _local(
+    failure: Failure | None, snapshot: Snapshot | None, pipeline: Pipeline, record: Record, options: Options
+) -> str | None:
+    """The path of a file with the IR just before the pass that failed, and that pass; None where there is none, or it cannot be written.
+
+    A compile keeps no IR between its passes: those before the failure run once more, and may only do what they did."""
+    if failure is None or snapshot is None:
+        return None
+    stage = pipeline.stages[failure.number]
+    try:
+        text = snapshot.after(Pipeline(pipeline.stages[: failure.number]))
+    except Exception as error:  # a pass that does not do the same twice
+        pass_on(error)
+        log.debug("%s: no local reproducer: %s", record.name, error)
+        return None
+    return _write(options, f"{record.name}.{stage.name}.mlir", for_stage(stage).at_end_of(text))
 
 
 def replay_of(stage: str) -> list[str]:
@@ -103,12 +135,3 @@ def _write(options: Options, file: str, text: str) -> str | None:
     """The path of `file`, in the folder of the option `dump` or a fresh one; None, after a warning, if it cannot be written."""
     folder = Path(options.dump) if options.dump is not None else fresh_folder()
     return str(folder / file) if folder is not None and written(folder / file, text) else None
-
-
-def _loads(pipeline: Pipeline) -> list[str]:
-    """The flags that make a user's passes known to `bascule-opt`."""
-    classes = {type(stage) for stage in pipeline.stages if isinstance(stage, Pass)}
-    foreign = sorted(
-        f"{cls.__module__}:{cls.__qualname__}" for cls in classes if not cls.__module__.startswith("bascule.")
-    )
-    return [f"--load-pass={spec}" for spec in foreign]

@@ -46,11 +46,11 @@ def is_foreign(stage: Any) -> bool:
 def called(stage: Any) -> str:
     """The pass by its name, and its file and line where it is a user's."""
     if is_foreign(stage):
-        return f"your pass '{stage.name}' ({_written(type(stage))})"
+        return f"your pass '{stage.name}' ({written_at(type(stage))})"
     return f"MLIR's pass '{stage.name}'" if not hasattr(stage, "from_options") else f"the pass '{stage.name}'"
 
 
-def _written(cls: type) -> str:
+def written_at(cls: type) -> str:
     """Where a pass is written: the file, from the current directory if it is below, and the line of its `run`."""
     code = getattr(getattr(cls, "run", None), "__code__", None)
     if code is None:

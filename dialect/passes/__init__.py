@@ -1,7 +1,19 @@
 """Passes over the dialect, and pipelines of them. One pass a file, named as the pass is."""
 
-from .base import Pass
+from .base import BUFFERS, VALUES, Pass
 from .pipeline import Pipeline, UpstreamPass, is_known
 from .registry import add, find, load, names, own_names
 
-__all__ = ["Pass", "Pipeline", "UpstreamPass", "add", "find", "is_known", "load", "names", "own_names"]
+__all__ = [
+    "BUFFERS",
+    "VALUES",
+    "Pass",
+    "Pipeline",
+    "UpstreamPass",
+    "add",
+    "find",
+    "is_known",
+    "load",
+    "names",
+    "own_names",
+]

@@ -1,5 +1,6 @@
 """The base class of passes: a frozen dataclass whose fields are its options, with a `name` and a `run`."""
 
+import logging
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -7,6 +8,7 @@ from ..errors import UserError
 from ..mlir import ir
 
 VALUES, BUFFERS = "values", "buffers"
+DEBUG_LOG = "bascule.passes"  # with a pass's name behind: the log of what it tells
 TARGETS = ("cpu", "cuda", "interpret")  # what kernels are compiled for, where a pass has the option `target`
 
 
@@ -25,6 +27,10 @@ class Pass:
     def run(self, module: ir.Module) -> None:
         """Changes `module`. Raises `UserError` with a location for IR it cannot take."""
         raise NotImplementedError
+
+    def debug(self, text: str) -> None:
+        """Tells whoever debugs this pass: `bascule-opt --debug-only=name`, or the log `bascule.passes.name`."""
+        logging.getLogger(f"{DEBUG_LOG}.{self.name}").debug(text)
 
     @classmethod
     def from_options(cls, options: dict[str, str], location: str | None = None) -> Self:

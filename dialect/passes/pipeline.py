@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from itertools import groupby
 
 from ..errors import UserError
 from ..failures import guards
@@ -19,23 +19,25 @@ from ..mlir import ir, passmanager
 from . import registry
 from .base import Pass
 from .stages import check_signatures, require
+from .upstream import refusal
 
 
 @dataclass(frozen=True)
 class UpstreamPass:
-    """A pass, or a nested pipeline such as `func.func(cse)`, of MLIR itself, by its text."""
+    """A pass of MLIR itself, by its text; `nest`: the ops that it runs on, outermost first, where that is not the module."""
 
     text: str
+    nest: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return re.match(r"[\w.\-]*", self.text)[0]  # type: ignore[index]
 
     def spelling(self) -> str:
-        return self.text
+        return _nested([self])
 
     def run(self, module: ir.Module) -> None:
-        passmanager.PassManager.parse(f"builtin.module({self.text})").run(module.operation)
+        passmanager.PassManager.parse(f"builtin.module({self.spelling()})").run(module.operation)
 
 
 guards.install()
@@ -52,7 +54,7 @@ class Pipeline:
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        return f"builtin.module({','.join(stage.spelling() for stage in self.stages)})"
+        return f"builtin.module({_nested(self.stages)})"
 
     def run(
         self,
@@ -110,6 +112,18 @@ class Pipeline:
         return Pipeline(tuple(_stages(text)))
 
 
+def _nested(stages: Sequence[Stage], depth: int = 0) -> str:
+    """The spelling of passes that stand inside of `depth` ops: neighbours that run on ops of one name share its brackets."""
+    parts = []
+    for op, group in groupby(stages, lambda stage: getattr(stage, "nest", ())[depth : depth + 1]):
+        inner = list(group)
+        if op:
+            parts.append(f"{op[0]}({_nested(inner, depth + 1)})")
+        else:
+            parts += [stage.text if isinstance(stage, UpstreamPass) else stage.spelling() for stage in inner]
+    return ",".join(parts)
+
+
 # What stands around passes over the whole module.
 _MODULE = re.compile(r"(?:builtin\.module|any)\s*\((.*)\)", re.DOTALL)
 
@@ -118,10 +132,11 @@ def _stages(text: str) -> Iterator[Stage]:
     for part, column in _split(text, 0):
         outer = _MODULE.fullmatch(part)
         if outer is None:
-            yield _stage(part, column)
+            yield from _stage(part, column)
         else:
             start = column + outer.start(1)
-            yield from (_stage(inner, at) for inner, at in _split(outer[1], start))
+            for inner, at in _split(outer[1], start):
+                yield from _stage(inner, at)
 
 
 def _split(text: str, start: int) -> list[tuple[str, int]]:
@@ -145,16 +160,18 @@ def _split(text: str, start: int) -> list[tuple[str, int]]:
     return [(part.strip(), start + begin + len(part) - len(part.lstrip())) for part, begin in parts]
 
 
-def _stage(text: str, column: int) -> Stage:
+def _stage(text: str, column: int) -> Iterator[Stage]:
+    """The passes of a part of a pipeline: one, or those that are nested in it."""
     location = f"pipeline:{column + 1}"
     match = re.fullmatch(r"([\w.\-]+)\s*(?:\{(.*)\})?", text, re.DOTALL)
     cls = registry.find(match[1]) if match else None
     if cls is not None and match is not None:
-        return cls.from_options(_options(match[2] or "", location), location)
+        yield cls.from_options(_options(match[2] or "", location), location)
+        return
     if not text:
         raise UserError("a pass name is missing", location=location)
-    refusal = _refusal(text)
-    if refusal is not None:
+    refused = refusal(text)
+    if refused is not None:
         name = match[1] if match else text
         if match and match[2] is not None and is_known(name):
             raise UserError(f"the pass '{name}' of MLIR does not take '{match[2]}'", location=location)
@@ -171,25 +188,24 @@ def _stage(text: str, column: int) -> Stage:
                     location=f"pipeline:{column + word.start() + 1}",
                     hint=f"it stands beside, not inside, what is nested: {word[0]},func.func(cse)",
                 )
-        said = refusal.partition("error: ")[2].partition("\n")[0]
-        raise UserError(f"'{text}' does not parse: {said or refusal}", location=location)
-    return UpstreamPass(text)
+        said = refused.partition("error: ")[2].partition("\n")[0]
+        raise UserError(f"'{text}' does not parse: {said or refused}", location=location)
+    yield from _upstream(text)
 
 
-@cache
-def _refusal(text: str) -> str | None:
-    """MLIR's refusal of a pipeline text; None where MLIR parses it. Asking takes a context, which takes 6 ms."""
-    try:
-        with ir.Context():
-            passmanager.PassManager.parse(f"builtin.module({text})")
-    except (ValueError, ir.MLIRError) as error:
-        return str(error)
-    return None
+def _upstream(text: str, nest: tuple[str, ...] = ()) -> Iterator[UpstreamPass]:
+    """The passes of a text that MLIR has parsed, each with the ops that it is nested in."""
+    inner = re.fullmatch(r"([\w.\-]+)\s*\((.*)\)", text, re.DOTALL)
+    if inner is None:
+        yield UpstreamPass(text, nest)
+        return
+    for part, _ in _split(inner[2], 0):
+        yield from _upstream(part, (*nest, inner[1]))
 
 
 def is_known(name: str) -> bool:
     """Whether Bascule or MLIR has a pass `name`."""
-    return registry.find(name) is not None or _refusal(name) is None
+    return registry.find(name) is not None or refusal(name) is None
 
 
 def _options(text: str, location: str) -> dict[str, str]:

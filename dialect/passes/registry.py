@@ -1,6 +1,7 @@
 """Name -> pass. Our own stand in a table; others come from the entry-point group `bascule.passes` or `--load-pass`."""
 
 import os
+import re
 import sys
 from functools import cache
 from importlib import import_module
@@ -9,6 +10,7 @@ from importlib.metadata import entry_points
 from ..errors import UserError
 from ..interrupts import pass_on
 from .base import Pass
+from .upstream import refusal
 
 # name -> module below this package, by stage, and class
 _OWN: dict[str, tuple[str, str]] = {
@@ -51,9 +53,19 @@ def add(cls: type[Pass]) -> None:
         raise UserError(f"{cls!r} is not a subclass of bascule.dialect.passes.Pass")
     if not isinstance(getattr(cls, "name", None), str):
         raise UserError(f"{cls!r} has no name", hint='give it a `name: ClassVar[str] = "..."`')
-    if cls.name in _OWN:
-        raise UserError(f"a pass named '{cls.name}' exists already", hint="give the new pass another name")
+    if not re.fullmatch(r"[A-Za-z_][\w.\-]*", cls.name):
+        hint = "letters, digits, '-', '_' and '.', a letter first, as in fold-views"
+        raise UserError(f"'{cls.name}' is no name of a pass, which {_called(cls)} gives", hint=hint)
+    known = _added.get(cls.name)
+    other = known is not None and _called(known) != _called(cls)  # a module that is loaded again replaces its class
+    if other or cls.name in own_names() or refusal(cls.name) is None:
+        whose = _called(known) if other and known is not None else "Bascule" if cls.name in own_names() else "MLIR"
+        raise UserError(f"a pass named '{cls.name}' exists already, of {whose}", hint="give the new pass another name")
     _added[cls.name] = cls
+
+
+def _called(cls: type[Pass]) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def load(spec: str) -> type[Pass]:

@@ -1,20 +1,19 @@
 """The command line of `bascule-opt`, taken apart: `mlir-opt`'s habits, over our passes and MLIR's."""
 
-import inspect
+import os
 import re
-import textwrap
-from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from .. import passes
 from ..errors import UserError
+from ..failures.reproducers import LocalReproducer, Reproducer
 from ..passes.pipeline import Observer
 from . import emitters
 from .emitters import Emitter
-from .instrument import PrintIR, Statistics, Timing
+from .instrument import Debug, PrintIR, Statistics, Timing
 
 USAGE = """usage: bascule-opt [input.mlir | -] [options] [--<pass>[=option=value,...]]...
 
@@ -23,7 +22,8 @@ passes
   --<pass>[=k=v[,k=v]]          run one pass, of Bascule or of MLIR; several run in the order given
   --load-pass=MODULE:CLASS      add a pass of yours; then it can be named like any other
   --dump-pass-pipeline          print the pipeline that is run, as text that --pass-pipeline takes
-  --list-passes                 print the passes, their options and what they do
+  --list-passes                 print the passes, of MLIR too, their options and what they do
+  --help=PASS                   print what one pass does, and its options
   --show-dialects               print the dialects that can be parsed
 input and output
   -o FILE                       write there (default: standard output)
@@ -43,17 +43,19 @@ looking inside
   --mlir-print-ir-before=PASS[,PASS], --mlir-print-ir-after=PASS[,PASS]
   --mlir-print-ir-after-change  print only after passes that changed the IR
   --mlir-print-ir-after-failure print the IR that a pass that failed left
+  --debug-only=PASS[,PASS]      what these passes tell, change and decide against
   --mlir-timing                 the time of each pass
   --mlir-pass-statistics        how many operations there are after each pass, by name, where that changed
   --mlir-disable-threading      run MLIR's own passes on one thread
   --remarks                     what passes decided against, and why
+  --mlir-pass-pipeline-crash-reproducer=FILE
+                                where a pass fails or ends the process: the IR just before it, and that pass
+  --run-reproducer              run the pipeline that stands at the end of the input, as the above leaves it
   --version"""
-
-PASS_LISTS = "bascule.pass_lists"  # the entry points of functions without arguments that give lines: a title and passes
 
 FLAGS = {
     *("split-input-file", "verify-diagnostics", "verify-roundtrip", "allow-unregistered-dialect"),
-    *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks"),
+    *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks", "run-reproducer"),
     *("dump-pass-pipeline", "list-passes", "show-dialects", "version"),
 }
 # How IR is printed: the flag, and the parameter of the bindings' printer that it sets.
@@ -77,7 +79,8 @@ MOMENTS = {
     "mlir-print-ir-after-failure": "failure",
 }
 MOMENTS_OF_PASSES = {"mlir-print-ir-before": "before", "mlir-print-ir-after": "after"}
-WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, "emit", "target", "load-pass", "pass-pipeline"}
+DEBUG, REPRODUCER = "debug-only", "mlir-pass-pipeline-crash-reproducer"
+WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, DEBUG, REPRODUCER, "emit", "help", "load-pass", "pass-pipeline", "target"}
 SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
 
 
@@ -90,6 +93,8 @@ class Arguments:
     stages: list[tuple[str, str]] = field(default_factory=list)  # pipeline texts in order, and the flags they came by
     observers: list[Observer] = field(default_factory=list)
     reports: list[Timing | Statistics] = field(default_factory=list)  # the observers that are printed at the end
+    help: str = ""  # the pass to tell of
+    reproducer: Path | None = None  # where to write one
     emitter: Emitter | None = None  # prints the result; None prints IR
     target: str = ""
     verify_each: bool = True
@@ -99,6 +104,14 @@ class Arguments:
     def pipelines(self) -> list[passes.Pipeline]:
         """The passes to run. Raises `UserError` for what is no pass, by the flag that names it."""
         return [_parsed(text, flag) for text, flag in self.stages]
+
+    def follow(self, reproducer: Reproducer) -> None:
+        """Has the passes of a reproducer run first. Raises `UserError` for what is no pass."""
+        for spec in reproducer.load_pass:
+            passes.load(spec)
+        self.stages.insert(0, (reproducer.pipeline, ""))
+        self.verify_each &= reproducer.verify_each
+        self.pipelines()
 
 
 def parse_arguments(argv: list[str]) -> Arguments:
@@ -117,7 +130,7 @@ def parse_arguments(argv: list[str]) -> Arguments:
             given = value if equals else next(words, None)
             if given is None:
                 raise UserError("a value is missing", location=f"--{name}", hint=f"--{name}=...")
-            if name in MOMENTS_OF_PASSES:
+            if name in MOMENTS_OF_PASSES or name == DEBUG:
                 moments.append((name, given))
             else:
                 _option(arguments, name, given)
@@ -131,7 +144,12 @@ def parse_arguments(argv: list[str]) -> Arguments:
     arguments.path = inputs[0] if inputs else "-"
     arguments.pipelines()  # an unknown pass is refused before anything is read, and after all are loaded
     for name, value in moments:
-        arguments.observers.append(PrintIR(MOMENTS_OF_PASSES[name], _pass_names(name, value), arguments.printing))
+        of = _pass_names(name, value)
+        arguments.observers.append(
+            Debug(of) if name == DEBUG else PrintIR(MOMENTS_OF_PASSES[name], of, arguments.printing)
+        )
+    if arguments.reproducer is not None:
+        arguments.observers.insert(0, LocalReproducer(arguments.reproducer, arguments.verify_each))
     if arguments.target and arguments.emitter is None:
         raise UserError("there is nothing to emit for a target", location="--target", hint="give --emit too")
     for name, report in (("mlir-timing", Timing), ("mlir-pass-statistics", Statistics)):
@@ -148,6 +166,10 @@ def _option(arguments: Arguments, name: str, value: str) -> None:
         arguments.target = value
     elif name == "load-pass":
         passes.load(value)
+    elif name == "help":
+        arguments.help = value
+    elif name == REPRODUCER:
+        arguments.reproducer = writable(value, f"--{name}")
     elif name == "pass-pipeline":
         arguments.stages.append((value, ""))
     elif value.isdigit():
@@ -198,23 +220,8 @@ def _alike(name: str) -> str:
     return f"did you mean --{found[0]}? " if found else ""
 
 
-def pass_list() -> Iterator[str]:
-    """Lines: each pass with its options, and the first sentence of what it does; then the lists of passes of other kinds."""
-    for name in passes.names():
-        try:
-            cls = passes.find(name)
-        except UserError as error:  # of another package: the others are listed all the same
-            yield f"  --{name}\n      {error}"
-            continue
-        if cls is not None:
-            options = ",".join(f"{key}={_spelled(default)}" for key, default in cls.option_defaults().items())
-            yield f"  --{name}={options}" if options else f"  --{name}"
-            sentence = re.split(r"(?<=\.)\s|\n\s*\n", inspect.cleandoc(cls.__doc__ or ""))[0]
-            yield textwrap.fill(sentence, 120, initial_indent=" " * 6, subsequent_indent=" " * 6)
-    for entry in entry_points(group=PASS_LISTS):
-        yield ""
-        yield from entry.load()()
-
-
-def _spelled(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else "..." if value is MISSING else str(value)
+def writable(path: str, location: str) -> Path:
+    """A file that can be written. Raises `UserError` at the option `location` where it cannot."""
+    if not path or Path(path).is_dir() or not os.access(Path(path).parent, os.W_OK):
+        raise UserError(f"cannot write '{path}'", location=location)
+    return Path(path)

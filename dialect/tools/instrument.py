@@ -1,5 +1,6 @@
 """Instrumentation of a pipeline: the IR before and after passes, the time of each, the operations that each left."""
 
+import logging
 import sys
 import time
 from collections import Counter
@@ -7,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from ..mlir import ir
+from ..ir.functions import remarks
+from ..mlir import debug_upstream, ir
+from ..passes.base import DEBUG_LOG
 from ..passes.pipeline import Stage
 
 
@@ -35,6 +38,39 @@ class PrintIR:
             what = f"After {stage.name} Failed" if when == "failure" else f"{moment.capitalize()} {stage.name}"
             print(f"// -----// IR Dump {what} //----- //", file=self.stream)
             print(module.operation.get_asm(**self.printing), file=self.stream)
+
+
+@dataclass
+class Debug:
+    """Observer that prints what the passes in `names` say (`Pass.debug`), the operations that they change, and the remarks that they leave.
+
+    MLIR's own passes say something in a debug build of it alone.
+    """
+
+    names: Sequence[str]
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    _before: Counter[str] = field(default_factory=Counter)
+    _known: Counter[str] = field(default_factory=Counter)  # remarks before the pass
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            log = logging.getLogger(f"{DEBUG_LOG}.{name}")
+            log.setLevel(logging.DEBUG)
+            handler = logging.StreamHandler(self.stream)
+            handler.setFormatter(logging.Formatter(f"[{name}] %(message)s"))
+            log.handlers, log.propagate = [handler], False
+        debug_upstream(self.names)
+
+    def __call__(self, when: str, stage: Stage, module: ir.Module) -> None:
+        if stage.name not in self.names:
+            return
+        if when == "before":
+            self._before, self._known = _operations(module), Counter(remarks(module))
+        elif when == "after":
+            for line in _changes(self._before, _operations(module)) or ["no operation made or gone"]:
+                print(f"[{stage.name}] {line}", file=self.stream)
+            for remark in Counter(remarks(module)) - self._known:
+                print(f"[{stage.name}] remark: {remark}", file=self.stream)
 
 
 @dataclass
@@ -77,10 +113,14 @@ class Statistics:
         previous: Counter[str] = Counter()
         for name, found in self.counts:
             lines.append(f"  {found.total():8}  {name}")
-            changed = sorted(key for key in {*previous, *found} if previous[key] != found[key])
-            lines += [f"            {key}: {previous[key]} -> {found[key]}" for key in changed if previous]
+            lines += [f"            {change}" for change in _changes(previous, found) if previous]
             previous = found
         return "\n".join(lines)
+
+
+def _changes(before: Counter[str], after: Counter[str]) -> list[str]:
+    changed = sorted(key for key in {*before, *after} if before[key] != after[key])
+    return [f"{key}: {before[key]} -> {after[key]}" for key in changed]
 
 
 def _operations(module: ir.Module) -> Counter[str]:

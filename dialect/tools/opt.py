@@ -5,29 +5,24 @@ bascule-opt --pass-pipeline='builtin.module(fold-views,canonicalize)' < file.mli
 bascule-opt program.mlir --to-triton --emit=sass-report --target=sm_90
 """
 
-import os
 import re
 import sys
 from importlib import metadata
 from pathlib import Path
 
 from ..errors import UserError
+from ..failures.reproducers import taken_from
 from ..ir import context
 from ..ir.functions import remarks
 from ..last_words import speak
 from ..mlir import ir
-from .command_line import USAGE, Arguments, parse_arguments, pass_list
+from .command_line import USAGE, Arguments, parse_arguments, writable
 from .diagnostics import Collector, verify
+from .listing import dialects, help_on, pass_list
 from .output import write
 from .parsing import parse
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
-
-# The bindings have no list of dialects: these are the ones that the IR of Bascule and its lowerings use.
-DIALECTS = (
-    *("affine", "arith", "bascule", "bufferization", "builtin", "cf", "func", "gpu", "index", "linalg", "llvm", "math"),
-    *("memref", "omp", "scf", "tensor", "torch", "ub", "vector"),
-)
 
 
 def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Collector, list[str]]:
@@ -87,13 +82,16 @@ def main(argv: list[str] | None = None) -> int:
             write("".join(f"{line}\n" for line in pass_list()))
             return 0
         if "show-dialects" in arguments.flags:
-            ctx = context()
-            ctx.load_all_available_dialects()
-            print("Available Dialects: " + ", ".join(name for name in DIALECTS if ctx.is_dialect_loaded(name)))
+            print("Available Dialects: " + ", ".join(dialects()))
             return 0
-        if arguments.output != "-" and not os.access(Path(arguments.output).parent, os.W_OK):
-            raise UserError(f"cannot write '{arguments.output}'", location="-o")
+        if arguments.help:
+            print(help_on(arguments.help))
+            return 0
+        if arguments.output != "-":
+            writable(arguments.output, "-o")
         text = sys.stdin.read() if arguments.path == "-" else Path(arguments.path).read_text()
+        if "run-reproducer" in arguments.flags:
+            text = _reproducing(text, arguments)
     except UnicodeDecodeError as error:
         print(f"bascule-opt: '{arguments.path}' is not text: {error}", file=sys.stderr)
         return 1
@@ -105,6 +103,16 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         print(f"bascule-opt: {error}", file=sys.stderr)
         return 1
+
+
+def _reproducing(text: str, arguments: Arguments) -> str:
+    """The module of a reproducer, whose passes `arguments` are to follow. Raises `UserError` where `text` is none."""
+    text, reproducer = taken_from(text)
+    if reproducer is None:
+        hint = "it ends with {-# external_resources: { mlir_reproducer: { pipeline: .. } } #-}"
+        raise UserError("there is no reproducer's pipeline in the file", location=arguments.path, hint=hint)
+    arguments.follow(reproducer)
+    return text
 
 
 def _chunks(text: str, arguments: Arguments) -> list[tuple[str, int]]:
@@ -122,9 +130,8 @@ def _process(text: str, arguments: Arguments) -> int:
     checking = "verify-diagnostics" in arguments.flags
     printed, failed = [], False
     for chunk, first_line in _chunks(text, arguments):
-        out, collector, said = run_chunk(
-            chunk, arguments, "-" if "split-input-file" in arguments.flags else arguments.path
-        )
+        parts = {"split-input-file", "run-reproducer"} & arguments.flags  # what is parsed is not the whole file
+        out, collector, said = run_chunk(chunk, arguments, "-" if parts else arguments.path)
         if checking:
             try:
                 complaints = verify(chunk, collector.found, first_line)

@@ -11,6 +11,12 @@
 # DIES: Fatal Python error: Segmentation fault
 # DIES: culprits.py", line {{[0-9]+}} in run
 # DIES: File "<culprits.mlir>", line {{[0-9]+}} in your pass 'dies' (culprits.py:{{[0-9]+}})
+# RUN: cd %S && bash -c "bascule-opt culprits.mlir --load-pass=culprits:Dies --fold-views --dies --mlir-pass-pipeline-crash-reproducer=%t.mlir || true"
+# RUN: filecheck %s --check-prefix=LEFT < %t.mlir
+# LEFT: R{{UN}}: bascule-opt %s --run-reproducer
+# LEFT: math.exp
+# LEFT: pipeline: "builtin.module(dies)"
+# LEFT: load_pass: "culprits:Dies"
 # RUN: cd %S && not bascule-run culprits.mlir --load-pass=culprits:Breaks --pipeline=breaks 2>&1 | filecheck %s --check-prefix=EXECUTED
 # EXECUTED: your pass 'breaks' (culprits.py:{{[0-9]+}}) left IR that does not verify
 """Passes that fail in a way each."""

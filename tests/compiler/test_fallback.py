@@ -66,6 +66,11 @@ def test_on_error_raise_gives_a_reproducer_that_replays(tmp_path):
     replay = subprocess.run(shlex.split(error.command), capture_output=True, text=True, env=environment, timeout=100)
     assert replay.returncode != 0
     assert "the injected failure" in replay.stderr
+    assert "for your pass 'test-raises' (" in str(error) and "bug in Bascule" not in str(error)
+    local = subprocess.run(shlex.split(error.local), capture_output=True, text=True, env=environment, timeout=100)
+    assert local.returncode == 1 and "the injected failure" in local.stderr
+    text = next(tmp_path.glob("graph*_forward.test-raises.mlir")).read_text()
+    assert "bascule.compute" in text and 'pipeline: "builtin.module(test-raises)"' in text
 
 
 def test_fallback_error_names_the_operator_and_the_users_line():

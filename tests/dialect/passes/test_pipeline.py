@@ -10,7 +10,7 @@ import pytest
 from bascule.dialect import passes
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import context
-from bascule.dialect.mlir import ir
+from bascule.dialect.mlir import ir, passmanager
 from bascule.dialect.passes import Pass, Pipeline
 
 
@@ -102,6 +102,14 @@ def test_names_cannot_be_taken():
 
     with pytest.raises(UserError, match="exists already"):
         passes.add(Taken)
+    with pytest.raises(UserError, match="'cse' exists already, of MLIR"):
+        passes.add(type("OfMlir", (Tag,), {"name": "cse"}))
+    with pytest.raises(UserError, match=r"'tag' exists already, of .*:Tag"):
+        passes.add(type("OfAnother", (Tag,), {"name": "tag"}))
+    passes.add(Tag)  # again, as when its module is loaded again
+    for name in ("my pass", "", "-x", "a,b", "a(b)", "1"):
+        with pytest.raises(UserError, match="is no name of a pass"):
+            passes.add(type("Unnamed", (Tag,), {"name": name}))
     with pytest.raises(UserError, match="not a subclass"):
         passes.add(int)
     with pytest.raises(UserError, match="cannot load the pass"):
@@ -114,6 +122,31 @@ def test_observers_see_every_stage():
         module = ir.Module.parse("func.func @f() { return }")
         Pipeline.parse("tag,cse").run(module, observers=[lambda when, stage, _: seen.append((when, stage.name))])
     assert seen == [("before", "tag"), ("after", "tag"), ("before", "cse"), ("after", "cse")]
+
+
+NESTED = "func.func(cse,canonicalize{max-iterations=2},scf.if(sccp,cse)),cse,func.func(sccp)"
+
+
+def test_observers_see_each_pass_of_a_nested_pipeline():
+    seen = []
+    pipeline = Pipeline.parse(NESTED)
+    with context():
+        module = ir.Module.parse("func.func @f() { return }")
+        pipeline.run(module, observers=[lambda when, stage, _: seen.append(stage.name) if when == "after" else None])
+    assert seen == ["cse", "canonicalize", "sccp", "cse", "cse", "sccp"]
+    assert [stage.spelling() for stage in pipeline.stages][2] == "func.func(scf.if(sccp))"
+
+
+@pytest.mark.parametrize("text", [NESTED, "func.func(cse),func.func(cse)", "any(any(cse)),any(cse),cse,inline"])
+def test_nested_pipelines_are_spelled_and_parsed_alike(text):
+    pipeline = Pipeline.parse(text)
+    assert Pipeline.parse(str(pipeline)) == pipeline
+    with context():
+        passmanager.PassManager.parse(str(pipeline))
+
+
+def test_a_nested_pipeline_is_spelled_as_it_was():
+    assert str(Pipeline.parse(NESTED)) == f"builtin.module({NESTED})"
 
 
 def test_passes_of_an_installed_package_are_found_by_name(tmp_path):

@@ -1,0 +1,76 @@
+"""The file of a pass that fails: the IR before it, and that pass, in the form that `mlir-opt` reads and writes."""
+
+import pytest
+from bascule.dialect.failures.reproducers import Reproducer, taken_from
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+from bascule.dialect.passes import registry
+from bascule.dialect.tools import opt
+
+from tests.dialect.failures.test_culprits import TEXT, Does, breaks
+
+MLIRS = """
+func.func @f() -> i32 {
+  %0 = arith.constant 1 : i32
+  %1 = arith.addi %0, %0 : i32
+  return %1 : i32
+}
+
+{-#
+  external_resources: {
+    mlir_reproducer: {
+      pipeline: "builtin.module(func.func(canonicalize{max-iterations=10}))",
+      disable_threading: true,
+      verify_each: false
+    }
+  }
+#-}
+"""
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """A pass `breaks` that leaves IR which does not verify."""
+    cls = type("Breaks", (Does,), {"name": "breaks", "run": lambda self, module: breaks(module)})
+    monkeypatch.setitem(registry._added, "breaks", cls)
+
+
+@pytest.mark.parametrize("pipeline", ["builtin.module(cse)", 'a{text="x y\\z"}'])
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("load", [(), ("mine:A", "mine.more:B.C")])
+def test_what_is_written_is_read(pipeline, verify, load):
+    reproducer = Reproducer(pipeline, verify, load)
+    text, found = taken_from(reproducer.at_end_of(TEXT))
+    assert found == reproducer
+    with context():
+        assert str(ir.Module.parse(text)) == str(ir.Module.parse(TEXT))
+
+
+def test_the_file_is_there_after_a_failure_alone(tmp_path, broken, capsys):
+    source, file = tmp_path / "f.mlir", tmp_path / "local.mlir"
+    source.write_text(TEXT)
+    flag = f"--mlir-pass-pipeline-crash-reproducer={file}"
+    assert opt.main([str(source), flag, "--fold-views", "--cse"]) == 0
+    assert not file.exists()
+    assert opt.main([str(source), flag, "--fold-views", "--breaks", "--cse"]) == 1
+    told = capsys.readouterr()
+    assert "'breaks' (" in told.err and "left IR that does not verify" in told.err
+    found = taken_from(file.read_text())[1]
+    assert found is not None and found.pipeline == "builtin.module(breaks)" and found.verify_each
+
+
+def test_one_of_mlir_opt_runs(tmp_path, capsys):
+    file = tmp_path / "mlirs.mlir"
+    file.write_text(MLIRS)
+    assert opt.main([str(file), "--run-reproducer"]) == 0
+    told = capsys.readouterr()
+    assert "arith.constant 2 : i32" in told.out and not told.err
+
+
+@pytest.mark.parametrize("text", [TEXT, MLIRS.replace("pipeline:", "other:")])
+def test_a_file_without_one_is_refused(tmp_path, capsys, text):
+    file = tmp_path / "f.mlir"
+    file.write_text(text)
+    assert opt.main([str(file), "--run-reproducer"]) == 1
+    told = capsys.readouterr()
+    assert f"{file}: there is no reproducer's pipeline in the file" in told.err and not told.out
