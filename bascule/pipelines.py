@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .dialect.passes import Pipeline
+from .errors import UserError
 from .options import Options
 
 # MLIR's own cse runs where there are no computes: it compares those of one type pair by pair (they capture what they read, so they hash alike).
@@ -50,8 +51,9 @@ DEFAULT = (
 # Options that a pass may have as a field of its own.
 SHARED = ("fallback", "numerics", "random")
 
+TORCH_TO_BASCULE = "torch-to-bascule"
 # Stage -> the pass that leaves it.
-STAGES = {"torch": None, "tensor": "torch-to-bascule", "kernel": "schedule-kernels", "program": "plan-memory"}
+STAGES = {"torch": None, "tensor": TORCH_TO_BASCULE, "kernel": "schedule-kernels", "program": "plan-memory"}
 
 
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> Pipeline:
@@ -77,7 +79,20 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
 
 
 def up_to(stage: str, options: Options, machine: Mapping[str, Any] | None = None) -> Pipeline:
-    """The passes of the default pipeline that lead to `stage`, one of `STAGES`."""
-    last = STAGES[stage]
-    names = DEFAULT[: DEFAULT.index(last) + 1] if last else ()
-    return pipeline_for(replace(options, pipeline=",".join(names)), machine)
+    """The passes for `options` that lead to `stage`: one of `STAGES`, or a pass of theirs, where it runs last.
+
+    Raises `UserError` where the option `pipeline` has no such pass.
+    """
+    whole, last = pipeline_for(options, machine), STAGES.get(stage, stage)
+    if last is None:
+        return Pipeline(())
+    if stage == "program":
+        return whole
+    names = [each.name for each in whole.stages]
+    if last not in names:
+        raise UserError(
+            f"has no value '{stage}': no pass '{last}' runs",
+            location="option 'stage'",
+            hint=f"known: {', '.join(dict.fromkeys([*STAGES, *names]))}",
+        )
+    return Pipeline(whole.stages[: len(names) - names[::-1].index(last)])

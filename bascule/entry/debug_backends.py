@@ -6,11 +6,13 @@ bascule_print   prints each graph and its IR at a stage
 bascule_draw    draws each graph at a stage with Graphviz: kernels as boxes, tensors as edges with their bytes
 bascule_dump    saves each graph as a file that compiles it again
 
-Debug, print and draw take `stage` among their options, draw and dump `directory`; other options, and modes, are those of the backend `bascule`.
+Debug, print and draw take `stage` among their options: a stage, or a pass of the option `pipeline`, which they follow. Draw and dump take
+`directory`; other options, and modes, are those of the backend `bascule`.
 """
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -34,18 +36,34 @@ from ..debugging.checked_interpreter import CheckedInterpreter
 from ..debugging.compare_results import copied, copy_of, draws
 from ..debugging.drawing import draw, svg_of
 from ..debugging.reproducer_graph import deciding_inputs, write_graph
+from ..dialect.failures.culprits import called, is_foreign
 from ..dialect.interpreter import interpret_graph
 from ..dialect.ir import context
+from ..dialect.passes import Pipeline
 from ..errors import CompilerError, UserError
 from ..options import Options, check_writable, make_options
-from ..pipelines import STAGES, up_to
+from ..pipelines import STAGES, TORCH_TO_BASCULE, up_to
 from ..reporting.compile_record import Record, log, text_of
 from ..reporting.dump_files import written
 from ..reporting.raise_through_dynamo import raised_as_is
 
 _numbers = count()
-# (the graph's name, the stage, the graph there and as PyTorch has it) -> what may run it
-Look = Callable[[str, str, ImportedGraph, torch.fx.GraphModule], Boxed]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is looked at: the graph called `title` at `stage`, or after the pass of that name, to which `passes` lead."""
+
+    title: str
+    stage: str
+    passes: Pipeline
+
+    def __str__(self) -> str:
+        return f"{self.title} {'at the stage' if self.stage in STAGES else 'after the pass'} '{self.stage}'"
+
+
+# (where, the graph there and as PyTorch has it) -> what may run it
+Look = Callable[[Place, ImportedGraph, torch.fx.GraphModule], Boxed]
 
 
 def bascule_nop(
@@ -73,7 +91,7 @@ def bascule_debug(
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Each call runs the graph's operators, checks each result's dtype, sizes and strides against its metadata, then interprets the IR
-    of `stage` (default: program; "torch" has no interpreter) and compares.
+    of `stage` (default: program; "torch" has no interpreter), or what a pass leaves that `stage` names, and compares.
 
     Raises `MetadataMismatch` that names the node, or `CompilerError` that names the stage. Random numbers differ between the two by design: a
     graph that draws them is only checked against its metadata.
@@ -88,7 +106,7 @@ def bascule_print(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Prints each graph as FX code and its IR at `stage` (default: tensor), then compiles it."""
+    """Prints each graph as FX code and its IR at `stage` (default: tensor), or after a pass that it names, then compiles it."""
     return _with_stage(gm, example_inputs, mode, options, "tensor", tuple(STAGES), _printed)
 
 
@@ -99,7 +117,8 @@ def bascule_draw(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Writes `<directory>/<graph>.svg` for each graph, as it is at `stage` (tensor or kernel, the default), then compiles it. Where Graphviz's
+    """Writes `<directory>/<graph>.svg` for each graph, as it is at `stage` (tensor or kernel, the default), or after a pass up to
+    there that it names, then compiles it. Where Graphviz's
     program `dot` is not installed, or fails, it writes `<graph>.dot`. `directory` is an option of this backend; default: where the process
     runs.
     """
@@ -139,9 +158,11 @@ def _with_stage(
     with raised_as_is():
         given = _given(options)
         stage = given.pop("stage", default)
-        if stage not in stages:
-            raise UserError(f"has no value '{stage}'", location="option 'stage'", hint=f"known: {', '.join(stages)}")
         checked, name = make_options(mode, given), f"graph{next(_numbers)}"
+        known = [*stages, *(each.name for each in up_to(stages[-1], checked).stages)]
+        if stage not in known:
+            known = list(dict.fromkeys(known))
+            raise UserError(f"has no value '{stage}'", location="option 'stage'", hint=f"known: {', '.join(known)}")
         passes = fx_pipeline(name, checked)
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
@@ -158,8 +179,9 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
 
     def whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], title: str) -> Boxed:
         imported = import_graph(gm, inputs, context=context())
-        up_to(stage, options).run(imported.module, verify=True)
-        return look(title, stage, imported, gm)
+        place = Place(title, stage, up_to(stage, options))
+        place.passes.run(imported.module, verify=True, subject=title)
+        return look(place, imported, gm)
 
     def part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
         run = whole(gm, inputs, f"{title}_{suffix}")
@@ -173,27 +195,28 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
     return compiled.call
 
 
-def _printed(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
-    print(f"// {title}")
+def _printed(place: Place, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
+    print(f"// {place.title}")
     print("\n".join(f"// {line}" for line in gm.code.strip().splitlines()))
     print(text_of(imported.module))
     return operator_by_operator(gm)
 
 
-def _drawn(directory: Path, title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
-    dot = draw(imported.module, title)
+def _drawn(directory: Path, place: Place, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
+    dot = draw(imported.module, place.title)
     try:
         svg, told = svg_of(dot), "DOT: Graphviz's program 'dot', which makes SVG of it, is not installed"
     except (OSError, subprocess.CalledProcessError) as error:
         svg, told = None, f"DOT: Graphviz made no SVG of it, {error}"
-    path = directory / f"{title}.{'dot' if svg is None else 'svg'}"
+    path = directory / f"{place.title}.{'dot' if svg is None else 'svg'}"
     if written(path, dot if svg is None else svg):
         print(f"bascule_draw: {path}{f' ({told})' if svg is None else ''}")
     return operator_by_operator(gm)
 
 
-def _debugged(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
-    random = draws(gm)
+def _debugged(place: Place, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
+    metadata_alone = draws(gm) or all(each.name != TORCH_TO_BASCULE for each in place.passes.stages)
+    suspects = [called(each) for each in place.passes.stages if is_foreign(each)]
 
     @boxed
     def run(args: list[Any]) -> Sequence[Any]:
@@ -202,14 +225,14 @@ def _debugged(title: str, stage: str, imported: ImportedGraph, gm: torch.fx.Grap
         with raised_as_is():
             first, again = ([copied(value) for value in values] for _ in range(2))
             outputs = in_sequence(CheckedInterpreter(gm).run(*values))
-            if stage != "torch" and not random:
+            if not metadata_alone:
                 got = interpret_graph(imported.module, again, imported.constants)
                 if found := disagreements(gm, first, [*outputs, *values], [*got, *again]):
                     told = "\n  ".join(found)
                     raise CompilerError(
-                        f"{title} at the stage '{stage}' computes other values than its operators:\n  {told}"
+                        f"{place} computes other values than its operators:\n  {told}", suspects=suspects
                     )
-                log.info("%s at the stage '%s' computes what its operators do", title, stage)
+                log.info("%s computes what its operators do", place)
             return outputs
 
     return run

@@ -1,11 +1,12 @@
 """Passes over the dialect, and pipelines of them. One pass a file, named as the pass is."""
 
-from .base import BUFFERS, VALUES, Pass
+from .base import BUFFERS, EITHER, VALUES, Pass
 from .pipeline import Pipeline, UpstreamPass, is_known
 from .registry import add, find, load, names, own_names
 
 __all__ = [
     "BUFFERS",
+    "EITHER",
     "VALUES",
     "Pass",
     "Pipeline",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from ..errors import UserError
 from ..mlir import ir
 
-VALUES, BUFFERS = "values", "buffers"
+VALUES, BUFFERS, EITHER = "values", "buffers", "either"
 DEBUG_LOG = "bascule.passes"  # with a pass's name behind: the log of what it tells
 TARGETS = ("cpu", "cuda", "interpret")  # what kernels are compiled for, where a pass has the option `target`
 
@@ -18,7 +18,8 @@ class Pass:
 
     A subclass is a frozen dataclass: its fields are the options (of type int, bool, str or float, each with a default), its docstring
     says which IR it takes, which it leaves, and why. It is named in a pipeline as `name{option=value ...}`. `takes`: what the values of the
-    functions have to be, VALUES (tensors) or BUFFERS (memrefs): other IR is refused before the pass runs. Empty: it takes both.
+    functions have to be, VALUES (tensors), BUFFERS (memrefs) or EITHER, and nothing of the torch dialect: other IR is refused before the
+    pass runs. Empty: it takes any.
     """
 
     name: ClassVar[str]

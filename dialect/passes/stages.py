@@ -1,6 +1,8 @@
 """Preconditions of passes on a module: complete signatures, and the stage that a pass takes: values (the tensor and kernel stages) or buffers
 (the program stage)."""
 
+from collections.abc import Iterator
+
 from ..errors import UserError
 from ..ir.functions import EXTERN, GRAPH, functions, is_extern
 from ..ir.locations import source_of
@@ -9,14 +11,21 @@ from ..ir.memory_ops import CopyIntoOp, ScatterOp
 from ..ir.regions import ops_in
 from ..ir.signatures import check, check_extern
 from ..mlir import ir
-from .base import BUFFERS, VALUES, Pass
+from .base import BUFFERS, EITHER, VALUES, Pass
 
 _COMPUTES = (ComputeOp.OPERATION_NAME, ScanOp.OPERATION_NAME, ScatterOp.OPERATION_NAME)
-_NAMES = {
+TORCH = "torch"  # beside what a pass can take: values of the torch dialect
+STAGE_NAMES = {
+    EITHER: "the stages after the torch stage, whose values are tensors or buffers",
     VALUES: "the tensor or kernel stage, whose values are tensors",
     BUFFERS: "the program stage, whose values are buffers",
 }
-_WAYS = {VALUES: "run it before bufferize-kernels", BUFFERS: "run bufferize-kernels first"}
+# What there is -> what to do about it, by what a pass takes.
+_WAYS = {
+    VALUES: {TORCH: "run torch-to-bascule first", BUFFERS: "run it before bufferize-kernels"},
+    BUFFERS: {TORCH: "run the passes up to bufferize-kernels first", VALUES: "run bufferize-kernels first"},
+    EITHER: {TORCH: "run torch-to-bascule first"},
+}
 
 
 def check_signatures(module: ir.Module) -> None:
@@ -71,15 +80,27 @@ def require(stage: Pass, module: ir.Module) -> None:
     """Raises `UserError` at the first function of ours that is of another stage than `stage` takes."""
     if not stage.takes:
         return
-    wrong = ir.MemRefType if stage.takes == VALUES else ir.RankedTensorType
     for function in functions(module):
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        if any(isinstance(t, wrong) for t in (*type_.inputs, *type_.results)) and _ours(function):
+        hint = next((_WAYS[stage.takes][k] for t in _types(type_) if (k := _kind(t)) in _WAYS[stage.takes]), None)
+        if hint is not None and _ours(function):
             raise UserError(
-                f"'{stage.name}' takes {_NAMES[stage.takes]}: those of @{function.attributes['sym_name'].value} are not",
+                f"'{stage.name}' takes {STAGE_NAMES[stage.takes]}: those of @{function.attributes['sym_name'].value} are not",
                 location=source_of(function.location),
-                hint=_WAYS[stage.takes],
+                hint=hint,
             )
+
+
+def _types(type_: ir.FunctionType) -> Iterator[ir.Type]:
+    yield from type_.inputs
+    yield from type_.results
+
+
+def _kind(type_: ir.Type) -> str:
+    """What a value is, by its type; empty for what is at every stage."""
+    if isinstance(type_, ir.MemRefType | ir.RankedTensorType):
+        return BUFFERS if isinstance(type_, ir.MemRefType) else VALUES
+    return TORCH if str(type_).startswith("!torch.") else ""
 
 
 def require_program(module: ir.Module) -> None:

@@ -16,6 +16,7 @@ from ..errors import UserError
 from ..failures.culprits import written_at
 from ..ir import context
 from ..mlir import passmanager
+from ..passes.stages import STAGE_NAMES
 
 PASS_LISTS = "bascule.pass_lists"  # the entry points of functions without arguments that give lines: a title and passes
 
@@ -83,7 +84,7 @@ def help_on(name: str) -> str:
     if options:
         lines += ["", "options", *(f"  {key}={_spelled(default)}" for key, default in options.items())]
     if cls.takes:
-        lines += ["", f"takes functions over {'tensors' if cls.takes == passes.VALUES else 'memrefs'}"]
+        lines += ["", f"takes {STAGE_NAMES[cls.takes]}"]
     return "\n".join(lines)
 
 

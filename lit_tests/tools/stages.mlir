@@ -2,6 +2,7 @@
 // RUN: bascule-opt %s --split-input-file --verify-diagnostics --fold-views
 // RUN: not bascule-opt %s --split-input-file --fold-views 2>&1 | filecheck %s
 // RUN: not bascule-opt %s --split-input-file --plan-memory 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: not bascule-opt %s --split-input-file --schedule-kernels 2>&1 | filecheck %s --check-prefix=SCHEDULE
 
 // CHECK: error: 'fold-views' takes the tensor or kernel stage, whose values are tensors: those of @buffers are not
 // CHECK: hint: run it before bufferize-kernels
@@ -29,4 +30,16 @@ func.func @values(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
 func.func @upstream(%x: memref<4xf32>, %i: index) -> f32 {
   %0 = memref.load %x[%i] : memref<4xf32>
   return %0 : f32
+}
+
+// -----
+
+// PLAN: error: 'plan-memory' takes the program stage, whose values are buffers: those of @imported are not
+// PLAN: hint: run the passes up to bufferize-kernels first
+// SCHEDULE: error: 'schedule-kernels' takes the stages after the torch stage, whose values are tensors or buffers: those of @imported are not
+// SCHEDULE: hint: run torch-to-bascule first
+// expected-error @+1 {{'fold-views' takes the tensor or kernel stage, whose values are tensors: those of @imported are not}}
+func.func @imported(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> attributes {bascule.graph} {
+  %0 = torch.aten.sin %x : !torch.vtensor<[4],f32> -> !torch.vtensor<[4],f32>
+  return %0 : !torch.vtensor<[4],f32>
 }

@@ -222,6 +222,40 @@ def labels(text):
     return re.findall(r'label="((?:[^"\\]|\\.)*)"', text)
 
 
+@pytest.mark.parametrize("stage", ["program", "kernel", "test-wrong"])
+def test_debug_runs_the_passes_of_the_option_pipeline(stage):
+    x = torch.randn(4)
+    compiled = torch.compile(lambda x: x * 3, backend="bascule_debug", options={"pipeline": WRONG, "stage": stage})
+    where = "after the pass 'test-wrong'" if stage == "test-wrong" else f"at the stage '{stage}'"
+    with pytest.raises(bascule.CompilerError, match=f"{where} computes other values") as caught:
+        compiled(x)
+    assert re.search(r"unless it is one in your pass 'test-wrong' \(\S*wrong_pass.py:\d+\)", str(caught.value))
+
+
+@pytest.mark.parametrize("stage", ["tensor", "fold-views"])
+def test_before_a_pass_that_is_wrong_nothing_is(stage):
+    x = torch.randn(4)
+    compiled = torch.compile(lambda x: x * 3, backend="bascule_debug", options={"pipeline": WRONG, "stage": stage})
+    torch.testing.assert_close(compiled(x), x * 3)
+
+
+def test_print_and_draw_follow_the_option_pipeline(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(drawing.shutil, "which", lambda name: None)
+    x, options = torch.randn(4), {"pipeline": WRONG, "stage": "test-wrong"}
+    torch.compile(lambda x: x * 3, backend="bascule_print", options=options)(x)
+    told = capsys.readouterr().out
+    assert "arith.addf" in told and "arith.mulf" not in told
+    torch.compile(lambda x: x * 3, backend="bascule_draw", options={**options, "directory": str(tmp_path)})(x)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("stage", ["no-such-pass", "plan-memory"])
+def test_draw_refuses_a_stage_that_it_cannot_draw(stage):
+    compiled = torch.compile(lambda x: x * 3, backend="bascule_draw", options={"pipeline": WRONG, "stage": stage})
+    with pytest.raises(bascule.UserError, match=f"has no value '{stage}'"):
+        compiled(torch.randn(4))
+
+
 @pytest.mark.parametrize("stage", ["tensor", "kernel"])
 def test_draw_shows_kernels_and_bytes(stage, dot, capsys):
     folder = dot(None)

@@ -8,7 +8,7 @@ from ...ir.functions import functions, kernel_op
 from ...ir.loop_ops import ForeachOp
 from ...ir.shapes import size_map
 from ...mlir import ir
-from ..base import Pass, check_target
+from ..base import EITHER, Pass, check_target
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class FlattenKernels(Pass):
     """
 
     name: ClassVar[str] = "flatten-kernels"
+    takes: ClassVar[str] = EITHER
     target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:

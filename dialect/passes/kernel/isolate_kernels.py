@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ...ir.functions import functions, kernel_op
 from ...mlir import ir
-from ..base import Pass
+from ..base import EITHER, Pass
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class IsolateKernels(Pass):
     """
 
     name: ClassVar[str] = "isolate-kernels"
+    takes: ClassVar[str] = EITHER
 
     def run(self, module: ir.Module) -> None:
         with module.context:

@@ -14,7 +14,7 @@ from ...ir.regions import end_of
 from ...mlir import ir
 from ...scheduling.gpu.machine import H200, CudaMachine
 from ...scheduling.gpu.planner import walked_loops
-from ..base import Pass, check_target
+from ..base import EITHER, Pass, check_target
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class OnlineSoftmax(Pass):
     """
 
     name: ClassVar[str] = "online-softmax"
+    takes: ClassVar[str] = EITHER
     target: str = "cpu"
     sm_count: int = H200.sm_count
     capability: int = H200.capability

@@ -14,7 +14,7 @@ from ...mlir import ir
 from ...scheduling.cpu.planner import CpuMachine, cpu_schedule
 from ...scheduling.gpu.machine import H200, CudaMachine
 from ...scheduling.gpu.planner import cuda_schedule
-from ..base import Pass
+from ..base import EITHER, Pass
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class ScheduleKernels(Pass):
     """
 
     name: ClassVar[str] = "schedule-kernels"
+    takes: ClassVar[str] = EITHER
     target: str = "cpu"
     vector_bits: int = 0  # of a vector register; 0: what the driver's machine has, 256 without one
     keep: bool = False  # a kernel that has a schedule keeps it

@@ -12,7 +12,7 @@ from ...ir.functions import functions, kernel_op
 from ...ir.regions import clone, ops_in
 from ...ir.shapes import constant, expr, index_map, size_map
 from ...mlir import affine, arith, ir
-from ..base import Pass, check_target
+from ..base import EITHER, Pass, check_target
 
 _SIGNED = arith.CmpIPredicate
 # A comparison `index ? bound` -> where it changes, from the bound, and whether it holds below.
@@ -30,6 +30,7 @@ class SplitPieces(Pass):
     """
 
     name: ClassVar[str] = "split-pieces"
+    takes: ClassVar[str] = EITHER
     target: str = "cpu"
     least: int = 4
     most: int = 1 << 14

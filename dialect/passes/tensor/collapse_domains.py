@@ -14,7 +14,7 @@ from ...ir import builders
 from ...ir.functions import graph_functions
 from ...ir.shapes import expr, index_map, size_map, tensor_type
 from ...mlir import affine, ir
-from ..base import Pass
+from ..base import EITHER, Pass
 from .fold_views import fold_views
 from .simplify_indexing import simplify_indexing
 
@@ -31,6 +31,7 @@ class CollapseDomains(Pass):
     """
 
     name: ClassVar[str] = "collapse-domains"
+    takes: ClassVar[str] = EITHER
 
     def run(self, module: ir.Module) -> None:
         with module.context:

@@ -9,7 +9,7 @@ from ...ir.builders import symbols_of
 from ...ir.functions import functions
 from ...ir.regions import ops_in
 from ...mlir import ir
-from ..base import Pass
+from ..base import EITHER, Pass
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class SimplifyIndexing(Pass):
     """
 
     name: ClassVar[str] = "simplify-indexing"
+    takes: ClassVar[str] = EITHER
 
     def run(self, module: ir.Module) -> None:
         with module.context:
