@@ -52,7 +52,7 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class Place:
-    """What is looked at: the graph called `title` at `stage`, or after the pass of that name, to which `passes` lead."""
+    """Where to look: the graph called `title` at `stage`, or after the pass of that name, to which `passes` lead."""
 
     title: str
     stage: str

@@ -97,7 +97,7 @@ def _types(type_: ir.FunctionType) -> Iterator[ir.Type]:
 
 
 def _kind(type_: ir.Type) -> str:
-    """What a value is, by its type; empty for what is at every stage."""
+    """The kind of a value, by its type; empty for those that are at every stage."""
     if isinstance(type_, ir.MemRefType | ir.RankedTensorType):
         return BUFFERS if isinstance(type_, ir.MemRefType) else VALUES
     return TORCH if str(type_).startswith("!torch.") else ""
