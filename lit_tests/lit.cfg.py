@@ -1,19 +1,10 @@
 """lit's configuration: tests are .mlir and .py files whose RUN lines call bascule-opt, bascule-run, bascule-import and filecheck."""
 
 import os
-import sys
 from pathlib import Path
 
-import lit.formats
+from bascule import lit_config
 
-config.name = "bascule"
-config.test_format = lit.formats.ShTest(execute_external=False)
-config.suffixes = [".mlir", ".py"]
-config.excludes = ["lit.cfg.py", "pass_from_outside.py.mlir"]
-config.test_source_root = str(Path(__file__).parent)
-config.test_exec_root = os.environ.get("BASCULE_LIT_OUTPUT", str(Path(__file__).parent.parent / "build" / "lit"))
-# The tools of the environment that runs lit, whether or not it is activated.
-config.environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-for name in ("HOME", "TMPDIR", "OMP_NUM_THREADS"):
-    if name in os.environ:
-        config.environment[name] = os.environ[name]
+output = os.environ.get("BASCULE_LIT_OUTPUT", str(Path(__file__).parent.parent / "build" / "lit"))
+lit_config.set_up(config, __file__, "bascule", output=output)
+config.excludes |= {"pass_from_outside.py.mlir"}

@@ -9,6 +9,7 @@ from torch.fx import GraphModule
 
 from ..dialect.mlir import ir
 from ..dialect.passes import Pass, Pipeline
+from ..dialect.passes.pass_files import specification
 from ..errors import CompilerError, UnsupportedError
 from ..options import Options
 from ..reporting.compile_record import Record, log, text_of
@@ -98,7 +99,5 @@ def _write(options: Options, file: str, text: str) -> str | None:
 def _loads(pipeline: Pipeline) -> list[str]:
     """The flags that make a user's passes known to `bascule-opt`."""
     classes = {type(stage) for stage in pipeline.stages if isinstance(stage, Pass)}
-    foreign = sorted(
-        f"{cls.__module__}:{cls.__qualname__}" for cls in classes if not cls.__module__.startswith("bascule.")
-    )
+    foreign = sorted(specification(cls) for cls in classes if not cls.__module__.startswith("bascule."))
     return [f"--load-pass={spec}" for spec in foreign]

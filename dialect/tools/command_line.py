@@ -21,7 +21,7 @@ USAGE = """usage: bascule-opt [input.mlir | -] [options] [--<pass>[=option=value
 passes
   --pass-pipeline=TEXT          run this pipeline: 'builtin.module(a,b{option=value})'
   --<pass>[=k=v[,k=v]]          run one pass, of Bascule or of MLIR; several run in the order given
-  --load-pass=MODULE:CLASS      add a pass of yours; then it can be named like any other
+  --load-pass=MODULE:CLASS      add a pass of yours; then it can be named like any other. A file does too: path/to/file.py:CLASS
   --dump-pass-pipeline          print the pipeline that is run, as text that --pass-pipeline takes
   --list-passes                 print the passes, their options and what they do
   --show-dialects               print the dialects that can be parsed
