@@ -34,7 +34,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "differ. Else a shell command that ends with status 0 if the file {} fails; {pipeline} are the passes",
     )
     parser.add_argument("--pipeline", default="", metavar="PASSES", help="the passes that run, or 'default'")
-    parser.add_argument("--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know; or FILE.py:CLASS")
+    parser.add_argument(
+        "--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know; or FILE.py:CLASS"
+    )
     parser.add_argument("--shapes", default="", metavar="s0=4,s1=7", help="sizes of the symbols, for a mismatch")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs, for a mismatch")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="a longer test is no failure")

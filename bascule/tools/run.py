@@ -37,7 +37,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="PASSES",
         help="the passes to check, in bascule-opt's spelling, or 'default': those that torch.compile runs",
     )
-    parser.add_argument("--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know; or FILE.py:CLASS")
+    parser.add_argument(
+        "--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know; or FILE.py:CLASS"
+    )
     parser.add_argument(
         "--tolerance",
         type=tolerance,
