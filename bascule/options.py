@@ -56,6 +56,16 @@ class Options:
         "a directory that receives the IR after every pass and the wrapper of each graph; where it is not given and "
         "Inductor's config.trace.enabled (TORCH_COMPILE_DEBUG=1) is on, 'bascule' in the directory of that run",
     )
+    dump_inputs: str = _option(
+        "shapes",
+        "what 'dump' keeps of a graph's inputs at its first call: their 'values' (inputs.pt), 'shapes' with a seed and the range of integers "
+        "(inputs.json), or 'none'; bascule-run --inputs takes the files",
+        ("shapes", "values", "none"),
+    )
+    replay: str | None = _option(
+        None,
+        "a directory that 'dump' has written: graphs are compiled from its edited files on, after a check of what their callers rely on",
+    )
     disable_fx_passes: tuple = _option(
         (),
         "passes over FX graphs that do not run, by their names in `bascule-opt --list-passes`: a list, or text with commas between them; those "
@@ -164,6 +174,8 @@ class Options:
                 raise UserError(f"takes no number under {least}, got {value}", location=f"option '{f.name}'")
         if self.dump is not None:
             check_writable(self.dump, "dump")
+        if self.replay is not None:
+            check_replayed(self.replay, self.dump)
         self._check_fx_passes()
 
     def _check_fx_passes(self) -> None:
@@ -199,6 +211,19 @@ def check_writable(directory: str, option: str) -> None:
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         why = "cannot be written into" if existing.is_dir() else "is no directory"
         raise UserError(f"cannot make the directory '{directory}': '{existing}' {why}", location=f"option '{option}'")
+
+
+def check_replayed(directory: str, dump: str | None) -> None:
+    """Raises `UserError` for a directory that has no dump, and for one that a `dump` is to be written over."""
+    path = Path(directory)
+    if not path.is_dir() or next(path.glob("*/stages.json"), None) is None:
+        raise UserError(
+            f"there is no dump in '{directory}'",
+            location="option 'replay'",
+            hint="options={'dump': directory} writes one",
+        )
+    if dump is not None and Path(dump).resolve() == path.resolve():
+        raise UserError("cannot be the directory of 'dump'", location="option 'replay'", hint="dump into another one")
 
 
 _NAMES = {type(None): "None", Callable: "a function", tuple: "names of FX passes"}

@@ -32,6 +32,8 @@ def bypassed(options: Options) -> str | None:
         return "the option 'cache' is off"
     if options.dump is not None:
         return "a dump was asked for"
+    if options.replay is not None:
+        return "a dump is replayed"
     if options.verify:
         return "verification was asked for"
     if torch.compiler.config.force_disable_caches:

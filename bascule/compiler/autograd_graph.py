@@ -69,7 +69,8 @@ def compile_autograd_graph(
         ) -> CompiledGraph:
             if is_inference and passes.run("final", gm):  # not before: freezing folds into biases
                 gm.recompile()
-            return compile_graph(gm, example_inputs, options, name=called, on_record=on_record, replay=replay)
+            how = {"name": called, "on_record": on_record, "replay": replay, "direction": direction}
+            return compile_graph(gm, example_inputs, options, **how)
 
         if not (is_backward or is_inference):
             mark_visible_outputs(gm)

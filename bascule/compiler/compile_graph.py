@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from bascule.frontend.fx.trace_context import hint
+from bascule.frontend.fx.trace_context import compile_at_hand, hint
 from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.program import Checks, to_python
 from bascule.runtime import load
@@ -22,15 +22,21 @@ from ..cudagraphs.cudagraphify import Replay
 from ..debugging.reproducer_ir import Snapshot, compiler_error
 from ..dialect.interrupts import pass_on
 from ..dialect.ir import context
+from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
 from ..dialect.passes.stages import require_program
 from ..errors import CompilerError, UnsupportedError, UserError
 from ..options import Options
 from ..pipelines import pipeline_for
+from ..replay.edits import edits_of
+from ..replay.keep_inputs import keeping_inputs
+from ..replay.replayed import run_from_edited
 from ..reporting.compile_record import Record
 from ..reporting.device_warnings import subjects_of, warn_about
 from ..reporting.graph_summary import count_summary
+from ..reporting.module_identity import identify
 from ..reporting.module_summary import summary_of
+from ..reporting.stage_manifest import digest_of
 from ..targets.base import Compiled
 from ..targets.placement import placement_of
 from ..targets.select import target_for
@@ -47,18 +53,19 @@ def compile_graph(
     name: str = "graph",
     on_record: Callable[[Record], None] | None = None,
     replay: Replay | None = None,
+    direction: str = "inference",
 ) -> CompiledGraph:
     """Compiles `gm`, a functional graph of ATen operators as AOTAutograd makes it.
 
     `example_inputs`: a fake tensor, a number or a symbolic integer for each placeholder. `name` stands in warnings,
-    dumps and reproducers. A graph with operators that have to run by themselves is compiled in parts, each with a
+    dumps and reproducers, `direction` in dumps. A graph with operators that have to run by themselves is compiled in parts, each with a
     record of its own. With `replay`, what is compiled is replayed as CUDA graphs. What is returned is called with
     the boxed calling convention. Raises what `options` asks for: see `run_otherwise`. Safe to call from several
     threads: each call has an MLIR context of its own.
     """
 
     def new_record(gm: torch.fx.GraphModule, name: str) -> Record:
-        return Record(name, options, nodes=len(gm.graph.nodes))
+        return Record(name, options, len(gm.graph.nodes), direction, compile_at_hand())
 
     def compile_subgraph(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
         part = new_record(gm, f"{name}_{suffix}")
@@ -68,7 +75,7 @@ def compile_graph(
             return CompiledGraph(run_otherwise(gm, inputs, options, part, error)), part
 
     def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
-        return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record)
+        return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record, direction=direction)
 
     held = take_held_outputs(gm)
     record, parts = new_record(gm, name), list[Record]()
@@ -109,6 +116,7 @@ class _Way:
     record: Record
     pipeline: Pipeline
     snapshot: Snapshot | None = None
+    edited: str | None = None  # the file that takes the place of what a stage left
 
     def failed(self, error: Exception) -> CompilerError:
         return compiler_error(error, self.gm, self.record, self.options, self.snapshot, self.pipeline)
@@ -121,13 +129,18 @@ def _through_stages(
     try:
         return _compiled(way)
     except UnsupportedError as error:
-        if record.lowering:  # IR that our own passes have made is ours to lower: report it with a reproducer
+        if (
+            record.lowering and way.edited is None
+        ):  # IR that our own passes have made is ours to lower: report it with a reproducer
             raise way.failed(error) from error
         raise
     except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
         pass_on(error)
-        if isinstance(error, UserError) and options.pipeline is not None:
-            raise  # the order of the passes is the user's: IR that one of them does not take is too
+        if isinstance(error, UserError) and (options.pipeline is not None or options.replay is not None):
+            raise  # the order of the passes is the user's, or the IR: what one of them does not take is too
+        if way.edited is not None:
+            told = f"'{record.running}' fails after the edit: {type(error).__name__}: {error}"
+            raise UserError(told, location=way.edited) from error
         raise way.failed(error) from error
 
 
@@ -142,8 +155,8 @@ def _compiled(way: _Way) -> CompiledGraph:
         imported = import_graph(gm, way.example_inputs, context=context())
         placement.annotate(imported.module)
     record.aligned = _aligned(way.example_inputs)
-    record.module, record.target, way.snapshot = imported.module, target.name, Snapshot.of(imported.module)
-    record.dump_module("import", imported.module)
+    module = imported.module
+    record.module, record.target, way.snapshot = module, target.name, Snapshot.of(module)
     with record.stage("cache"):
         slot = slot_for(gm, imported.module, way.pipeline, options, target)
         entry = None if slot is None else slot.load()
@@ -153,19 +166,17 @@ def _compiled(way: _Way) -> CompiledGraph:
             constants = placed(imported.constants, placement.device)
             serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
             return CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
-    way.pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
-    if options.pipeline is not None:  # the default one ends there
-        require_program(imported.module)
+    record.module = module = _passed(way, module)
     record.lowering = True
-    if options.max_autotune:
+    if options.max_autotune and way.edited is None:
         from .autotune import tune
 
-        tune(imported.module, target, record)
-    kernels = target.compile(imported.module, record)
+        tune(module, target, record)
+    kernels = target.compile(module, record)
     with record.stage("wrapper"):
-        record.wrapper = to_python(imported.module, kernels.plans, checks_of(options))
-        record.summary = summary_of(imported.module)
-    file = record.dump("wrapper.py", record.wrapper)
+        record.wrapper = record.edits.get("wrapper.py") or to_python(module, kernels.plans, checks_of(options))
+        record.summary = summary_of(module)
+    file = record.dump_wrapper(record.wrapper)
     constants = placed(imported.constants, placement.device)
 
     def finish() -> tuple[Boxed, bool]:
@@ -179,7 +190,24 @@ def _compiled(way: _Way) -> CompiledGraph:
         graph = CompiledGraph(later, constants=constants, finish=later.finished)
     if slot is not None and stored:
         graph.serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
-    return graph
+    return keeping_inputs(graph, module, imported.constants, record)
+
+
+def _passed(way: _Way, module: ir.Module) -> ir.Module:
+    """What the passes leave of an imported graph, or of the file of a dump that was edited."""
+    record, options = way.record, way.options
+    source = "" if options.dump is None and options.replay is None else digest_of(module.operation.get_asm())
+    identify(module, record.name, record.direction, record.compile_id)
+    if options.replay is None:
+        record.dump_import(module, source)
+        way.pipeline.run(module, verify=options.verify, observers=[record.observe])
+    else:
+        edits = edits_of(options.replay, record.name, source)
+        way.edited = edits.place
+        module = run_from_edited(module, source, way.pipeline, edits, record)
+    if options.pipeline is not None or way.edited is not None:  # the default one ends there
+        require_program(module)
+    return module
 
 
 def _finished(

@@ -99,7 +99,7 @@ def _split_graph(
     """Runs `steps`, as one compiled graph."""
     wrapper = SplitWrapper(gm, steps)
     record.wrapper = located(wrapper.source.text(), wrapper.source.locations)
-    file = record.dump("wrapper.py", record.wrapper)
+    file = record.dump_wrapper(record.wrapper)
     constants, given = [], list[_InRole | Any]()
     for name, needed in wrapper.constants.items():
         match needed:

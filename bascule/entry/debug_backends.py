@@ -14,15 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.fx.trace_context import compile_at_hand
 from bascule.frontend.importer.graph import ImportedGraph, import_graph
 from bascule.frontend.partitioner.min_cut import min_cut
 from bascule.runtime.boxed import Boxed, boxed
+from bascule.runtime.cudagraphs.recording import Direction
 
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import in_sequence, operator_by_operator
@@ -41,6 +43,7 @@ from ..options import Options, check_writable, make_options
 from ..pipelines import STAGES, up_to
 from ..reporting.compile_record import Record, log, text_of
 from ..reporting.dump_files import written
+from ..reporting.module_identity import identify
 from ..reporting.raise_through_dynamo import raised_as_is
 
 _numbers = count()
@@ -158,6 +161,7 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
 
     def whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], title: str) -> Boxed:
         imported = import_graph(gm, inputs, context=context())
+        identify(imported.module, title, next(d for d in get_args(Direction) if f"_{d}" in title), compile_at_hand())
         up_to(stage, options).run(imported.module, verify=True)
         return look(title, stage, imported, gm)
 

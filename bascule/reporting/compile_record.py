@@ -1,7 +1,7 @@
 """The record of one graph's compilation: how long each stage took, the IR it left, what came out."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from . import logs
 from .dump_files import written
 from .graph_summary import Summary
 from .pool import Pool
+from .stage_manifest import FILE, IMPORT, WRAPPER, Manifest
 
 if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs neither MLIR nor the importer
     from bascule.frontend.graph_split.split_point import Cut
@@ -35,6 +36,8 @@ class Record:
     name: str  # "graph0_forward"
     options: Options
     nodes: int  # of the FX graph
+    direction: str = ""  # forward, backward or inference
+    compile_id: str = ""  # Dynamo's number of the compile
     seconds: dict[str, float] = field(default_factory=dict)  # stage or pass -> time
     fx_runs: list[FxRun] = field(
         default_factory=list
@@ -54,9 +57,12 @@ class Record:
     subjects: tuple[str, ...] = ()  # what of the graph warnings about the device may be about
     aligned: bool = True  # whether the dynamic sizes at hand are multiples of 16
     lowering: bool = False  # whether all passes have run
+    edits: Mapping[str, str] = field(
+        default_factory=dict
+    )  # files made after the passes, and the texts that stand for theirs
 
     def __post_init__(self) -> None:
-        self._written = 0
+        self._manifest = Manifest(self.name, self.direction)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -87,8 +93,24 @@ class Record:
     def dump_module(self, stage: str, module: "ir.Module") -> None:
         """Writes the IR that `stage` left, if there is a directory for it."""
         if self.options.dump is not None:
-            self.dump(f"{self._written:02}-{stage}.mlir", text_of(module))
-            self._written += 1
+            self.dump_stage(f"{len(self._manifest.stages):02}-{stage}.mlir", stage, text_of(module))
+
+    def dump_import(self, module: "ir.Module", source: str) -> None:
+        """Writes the IR as it was imported; `source` is the digest by which the graph is known again."""
+        self._manifest.source = source
+        self.dump_module(IMPORT, module)
+
+    def dump_wrapper(self, text: str) -> str | None:
+        """Writes the module that runs the graph; returns its path, if it was written."""
+        return self.dump_stage("wrapper.py", WRAPPER, text)
+
+    def dump_stage(self, file: str, left_by: str, text: str) -> str | None:
+        """Writes `file`, which `left_by` made, and notes in `stages.json` what is in it; returns its path, if it was written."""
+        path = self.dump(file, text)
+        if path is not None:
+            self._manifest.add(file, left_by, text)
+            self.dump(FILE, self._manifest.text())
+        return path
 
     def dump(self, file: str, text: str) -> str | None:
         """Writes `file`, if there is a directory for it that takes it; returns its path."""

@@ -32,5 +32,14 @@ def fresh_folder() -> Path | None:
         return None
 
 
-def _warn(folder: Path | str, error: OSError) -> None:
-    warnings.warn(f"'{folder}' does not take what is dumped: {error.strerror or error}", DumpWarning, stacklevel=3)
+def not_written(folder: Path, error: Exception) -> None:
+    """Warns that what `error` stopped is not in `folder`."""
+    _warn(folder, error)
+
+
+def _warn(folder: Path | str, error: Exception) -> None:
+    warnings.warn(
+        f"'{folder}' does not take what is dumped: {getattr(error, 'strerror', None) or error}",
+        DumpWarning,
+        stacklevel=3,
+    )

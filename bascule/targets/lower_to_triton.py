@@ -1,5 +1,6 @@
 """The kernels of a module as Triton's IR, for the targets that take it, and what runs instead of those that do not compile."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,8 +21,11 @@ def lower(module: ir.Module, record: Record, refuse: Refuse | None = None) -> An
 
     with record.stage("to-triton"):
         lowered = lower_kernels(module, refuse or reraise)
-    for kernel in lowered.kernels.values():
-        record.dump(f"{kernel.name}.ttir", kernel.ttir)
+    for name, kernel in lowered.kernels.items():
+        file = f"{kernel.name}.ttir"
+        if file in record.edits:
+            kernel = lowered.kernels[name] = replace(kernel, ttir=record.edits[file])
+        record.dump_stage(file, "to-triton", kernel.ttir)
         kernel_code.debug("%s: %s\n%s", record.name, kernel.name, kernel.ttir)
     return lowered
 

@@ -67,7 +67,7 @@ def tensors(values: Inputs) -> list[torch.Tensor]:
 
 
 class Check:
-    """The results of a function of a module on seeded inputs, for comparison with those after passes.
+    """The results of a function of a module on `inputs`, seeded ones if there are none, for comparison with those after passes.
 
     `start` is the module, one of the torch dialect after `torch-to-bascule`; `results` are those of the function, evaluated in the precision of
     its types. Operators that draw random numbers draw the same in each run. Raises `InterpreterError` for IR that cannot be run.
@@ -81,10 +81,11 @@ class Check:
         seed: int = 0,
         shapes: Mapping[str, int] | None = None,
         tolerance: float | None = None,
+        inputs: Inputs | None = None,
     ):
         self.start = after(module, "torch-to-bascule") if in_torch_dialect(module) else module
         self.function, self.seed, self.tolerance = function, seed, tolerance
-        self.inputs = random_inputs(self.start, function, seed=seed, shapes=shapes)
+        self.inputs = inputs or random_inputs(self.start, function, seed=seed, shapes=shapes)
         torch.manual_seed(seed)
         self.reference = reference(self.start, self.inputs, function)
         self.results = self.reference.own[: len(self.reference.own) - len(tensors(self.inputs))]

@@ -18,13 +18,16 @@ from bascule.dialect.tools.output import write
 from bascule.errors import BasculeError, UserError
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
+from bascule.frontend.fx.trace_context import compile_at_hand
 from bascule.frontend.importer.graph import import_graph
 
 from ..compat.graphs.dynamo import reset
 from ..compat.tensors.pytree import tree_leaves
 from ..compiled.eager import operator_by_operator
+from ..compiler.autograd_graph import direction_of
 from ..options import Options
 from ..pipelines import STAGES, up_to
+from ..reporting.module_identity import identify
 from ..reporting.raise_through_dynamo import TorchDynamoException, raised_as_is
 from .example_inputs import parse_inputs
 
@@ -143,6 +146,9 @@ def import_function(
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kind: bool) -> Callable:
         module = import_graph(gm, example_inputs, context=context()).module
+        identify(
+            module, getattr(function, "__name__", type(function).__name__), direction_of(**kind), compile_at_hand()
+        )
         pipeline.run(module)
         modules.append(module)
         return operator_by_operator(gm)

@@ -12,9 +12,12 @@ from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import registry
+from bascule.dialect.tools.opt import SEPARATOR
 from bascule.dialect.tools.parsing import parse
 from bascule.errors import UserError
 
+from ..replay.saved_inputs import read_inputs
+from ..reporting.module_identity import title_of
 from .bisect import first_difference
 from .checking import Check, after
 from .errors import told
@@ -25,12 +28,18 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bascule-run",
         description="Executes IR on seeded random inputs. With --pipeline it is executed before and after, and the "
-        "results are compared: 'match' with the largest error, or 'mismatch' and exit status 1.",
+        "results are compared: 'match' with the largest error, or 'mismatch' and exit status 1. A file may have several modules, "
+        "with lines '// -----' between them, as bascule-import --grad prints the two of a training step.",
         epilog="Integers come from [-8, 8), or from the argument attribute bascule.range = [low, high].",
     )
     parser.add_argument("file", help="a file of MLIR text, or - for the standard input")
     parser.add_argument("--function", metavar="NAME", help="which function (default: the only graph function, or main)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--inputs",
+        metavar="FILE",
+        help="the inputs: inputs.json or inputs.pt of a dump, or a list of tensors and integers that torch.save wrote",
+    )
     parser.add_argument("--shapes", default="", metavar="s0=4,s1=7", help="sizes of the symbols")
     parser.add_argument(
         "--pipeline",
@@ -82,14 +91,32 @@ def parse_shapes(text: str) -> dict[str, int]:
 
 def load(file: str) -> ir.Module:
     """The module in `file`. Raises `UserError` for a file that is not there or text that is not valid IR."""
+    with context():
+        return parse(_text_of(file), file)
+
+
+def load_all(file: str) -> list[ir.Module]:
+    """The modules in `file`, which may have lines `// -----` between them. Raises as `load` does."""
+    text = _text_of(file)
+    if not SEPARATOR.search(text):
+        with context():
+            return [parse(text, file)]
+    modules, line = [], 0
+    for part in SEPARATOR.split(text):
+        if part.strip():
+            with context():
+                modules.append(parse("\n" * line + part))  # at the lines that it has in the file
+        line += part.count("\n")
+    return modules
+
+
+def _text_of(file: str) -> str:
     if file != "-" and not Path(file).is_file():
         raise UserError(f"there is no file '{file}'")
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read '{file}': {error}") from None
-    with context():
-        return parse(text, file)
 
 
 def report(values: Sequence[torch.Tensor], print_results: bool) -> None:
@@ -120,13 +147,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "there are no passes to look at", location="--bisect", hint="give --pipeline, or --pipeline=default"
         )
-    module = load(arguments.file)
+    modules, status = load_all(arguments.file), 0
+    if len(modules) > 1 and arguments.inputs is not None:
+        raise UserError(f"is for one module, and there are {len(modules)}", location="--inputs")
+    for number, module in enumerate(modules):
+        if len(modules) > 1:
+            print(f"module {number}: {title_of(module) or 'without a name'}")
+        status = max(status, run_module(module, arguments))
+    return status
+
+
+def run_module(module: ir.Module, arguments: argparse.Namespace) -> int:
+    """Runs one module, as the command line asks; returns the exit status."""
     check = Check(
         module,
         arguments.function,
         seed=arguments.seed,
         shapes=parse_shapes(arguments.shapes),
         tolerance=arguments.tolerance,
+        inputs=None if arguments.inputs is None else read_inputs(arguments.inputs),
     )
     status = 0
     if arguments.bisect:

@@ -6,8 +6,8 @@ numbers.
 
 from .entry import choose, interpret
 from .errors import InterpreterError
-from .graph import interpret_graph
-from .inputs import random_inputs
+from .graph import arguments_of, interpret_graph
+from .inputs import random_inputs, random_tensor
 from .numerics.comparison import Comparison, compare, relative_errors, tolerance_of
 from .reference import Reference, reference
 
@@ -15,11 +15,13 @@ __all__ = [
     "Comparison",
     "InterpreterError",
     "Reference",
+    "arguments_of",
     "choose",
     "compare",
     "interpret",
     "interpret_graph",
     "random_inputs",
+    "random_tensor",
     "reference",
     "relative_errors",
     "tolerance_of",

@@ -19,15 +19,24 @@ def interpret_graph(module: ir.Module, inputs: Sequence[Any], constants: Sequenc
     tensors that the graph holds. Returns its outputs: tensors, numbers and None, as `bascule.outputs` says."""
     with module.context:
         attributes = choose(module, None).attributes
+        results = interpret(module, arguments_of(module, inputs, constants))
         symbols = _symbols(attributes, inputs)
+        return [_output(entry, inputs, results, symbols) for entry in attributes[OUTPUTS]]
+
+
+def arguments_of(
+    module: ir.Module, inputs: Sequence[Any], constants: Sequence[torch.Tensor] = ()
+) -> list[torch.Tensor | int]:
+    """The arguments of the graph function of `module`, for `interpret`, where its placeholders have the values `inputs`."""
+    with module.context:
+        attributes = choose(module, None).attributes
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         floats = [
             torch.tensor(value, dtype=torch.float64)
             for entry, value in zip(attributes[INPUTS], inputs)
             if entry.value.startswith("float ")
         ]
-        results = interpret(module, [*symbols, *tensors, *floats, *constants])
-        return [_output(entry, inputs, results, symbols) for entry in attributes[OUTPUTS]]
+        return [*_symbols(attributes, inputs), *tensors, *floats, *constants]
 
 
 def _symbols(attributes: ir.OpAttributeMap, inputs: Sequence[Any]) -> list[int]:

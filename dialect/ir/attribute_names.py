@@ -1,5 +1,7 @@
 """Names of attributes by which one layer or stage tells another, beside those of functions (`functions.py`), which is where most of them are."""
 
+# Of modules.
+COMPILE = "bascule.compile"  # what it is the IR of: {name, direction, id}; the id is Dynamo's
 # Of graph functions.
 HOST_INPUTS = "bascule.host_inputs"  # numbers of tensors on the CPU that a graph on another device takes ...
 HOST_OUTPUTS = "bascule.host_outputs"  # ... and returns

@@ -7,15 +7,30 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from bascule.compat.graphs.dynamo import detect_fake_mode
-from bascule.compat.graphs.tracing import TracingContext, tracing
+from bascule.compat.graphs.tracing import CompileContext, TracingContext, tracing
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
 
-__all__ = ["TracingContext", "context_at_hand", "context_for", "fake_mode_of", "hint", "known", "tracing"]
+__all__ = [
+    "TracingContext",
+    "compile_at_hand",
+    "context_at_hand",
+    "context_for",
+    "fake_mode_of",
+    "hint",
+    "known",
+    "tracing",
+]
 
 
 def context_at_hand() -> TracingContext | None:
     """The context of the trace that is being made, if one is."""
     return TracingContext.try_get()
+
+
+def compile_at_hand() -> str:
+    """What Dynamo calls the compile that is under way: "0/1" is the second of frame 0; empty without Dynamo."""
+    number = CompileContext.current_compile_id()
+    return "" if number is None else str(number)
 
 
 def context_for(values: Sequence[Any]) -> TracingContext:
