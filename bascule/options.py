@@ -8,6 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from bascule.dialect.steering.hooks import Hooks
 from bascule.frontend.fx_pipeline import registry as fx_registry
 
 from .compat.versions import Internals, internals
@@ -65,6 +66,11 @@ class Options:
     replay: str | None = _option(
         None,
         "a directory that 'dump' has written: graphs are compiled from its edited files on, after a check of what their callers rely on",
+    )
+    hooks: Hooks | None = _option(
+        None,
+        "a plug-in that takes decisions of passes: whether computes share a kernel, a kernel's schedule, the order of launches; an object of a "
+        "subclass of bascule.dialect.steering.hooks.Hooks",
     )
     disable_fx_passes: tuple = _option(
         (),
@@ -161,7 +167,8 @@ class Options:
             value, kind = getattr(self, f.name), kinds[f.name]
             accepted = get_args(kind) or (kind,)
             is_function = callable(value) and not isinstance(value, type)
-            if type(value) not in accepted and not (Callable in accepted and is_function):
+            is_plugin = Hooks in accepted and isinstance(value, Hooks)
+            if type(value) not in accepted and not (Callable in accepted and is_function) and not is_plugin:
                 names = " or ".join(_NAMES.get(k) or k.__name__ for k in accepted)
                 raise UserError(f"takes {names}, got {value!r}", location=f"option '{f.name}'")
             choices = f.metadata["choices"]
@@ -227,6 +234,7 @@ def check_replayed(directory: str, dump: str | None) -> None:
 
 
 _NAMES = {type(None): "None", Callable: "a function", tuple: "names of FX passes"}
+_NAMES |= {Hooks: "an object of a subclass of bascule.dialect.steering.hooks.Hooks"}
 
 # The options that name passes over FX graphs, and what stands for all of these where they are printed.
 FX_PASSES = DISABLE, PRINT = "disable_fx_passes", "print_fx_passes"

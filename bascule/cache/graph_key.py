@@ -20,7 +20,7 @@ from ..options import Options
 from .keys import digest, seen
 from .versions import versions
 
-FORMAT = 1  # of entries, and of what a key covers
+FORMAT = 2  # of entries, and of what a key covers
 # Options that the pipeline's text or the IR shows, or that do not change what is compiled.
 UNSEEN = ("pipeline", "fallback", "cudagraphs", "profiler_mark_wrapper_call")
 _PLACE = re.compile(r'loc\("([^"]*)":(\d+):(\d+)(?: to :\d+)?\)')
@@ -41,18 +41,27 @@ def numbered(module: ir.Module) -> tuple[str, list[str]]:
     return text, list(places)
 
 
-def check_passes(pipeline: Pipeline) -> None:
-    """Raises `NotKeyed` for a pass that does not come with Bascule: its code is in no key."""
+def users_code(pipeline: Pipeline, options: Options) -> list[tuple[str, str]]:
+    """The passes and hooks that do not come with Bascule, each with what stands for its code. Raises `NotKeyed` for one without that."""
+    found = []
     for stage in pipeline.stages:
         if isinstance(stage, Pass) and not type(stage).__module__.startswith("bascule."):
-            raise NotKeyed(f"'{stage.name}' is a pass of the user's own")
+            found.append((stage.name, stage.uuid()))
+    if options.hooks is not None:
+        found.append((type(options.hooks).__name__, options.hooks.uuid()))
+    keyed = [(name, uuid) for name, uuid in found if uuid is not None]
+    if len(keyed) < len(found):
+        name = next(name for name, uuid in found if uuid is None)
+        kind = "are hooks" if name == type(options.hooks).__name__ else "is a pass"
+        raise NotKeyed(f"'{name}' {kind} of the user's own, without a version or a uuid")
+    return keyed
 
 
 def key_of(text: str, gm: GraphModule, pipeline: Pipeline, options: Options, machine: Any) -> str:
     """The key of `gm`, imported as `text`. `machine`: what the target is, as JSON takes it."""
-    check_passes(pipeline)
+    code = users_code(pipeline, options)
     chosen = {name: value for name, value in seen(options, UNSEEN).items() if not callable(value)}
-    return digest([FORMAT, str(pipeline), chosen, machine, versions(), sorted(set(_schemas(gm)))], text)
+    return digest([FORMAT, str(pipeline), code, chosen, machine, versions(), sorted(set(_schemas(gm)))], text)
 
 
 def _schemas(gm: GraphModule) -> Iterator[str]:

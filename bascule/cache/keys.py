@@ -11,6 +11,7 @@ from ..options import Options
 _UNSEEN = {
     *("direct_calls", "trace_cache", "on_error", "dump", "dump_inputs", "replay", "verify", "print_fx_passes", "cache"),
     *("cudagraph_shapes", "cudagraph_bytes"),
+    "hooks",  # an object, whose uuid stands for it: `graph_key.users_code`
 }
 
 

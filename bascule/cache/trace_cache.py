@@ -35,7 +35,7 @@ from .keys import digest, seen
 from .trace_entry import EntryWriter, Lines, MissingGraph, TraceReader
 from .versions import versions
 
-FORMAT = 5  # of entries, and of what a key covers
+FORMAT = 6  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
 RAN = "pre_grad_custom_pass"  # has run on the graph that is looked up
 DIRECTIONS: dict[int, tuple[Direction, ...]] = {1: ("inference",), 2: ("forward", "backward")}
@@ -100,12 +100,13 @@ class Traces:
     def _key_of(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> str:
         options = seen(self.options, (RAN,))
         options |= {name: _uuid(value) for name, value in options.items() if callable(value)}
-        if self.options.pipeline is not None:
+        code = []
+        if self.options.pipeline is not None or self.options.hooks is not None:
             from ..pipelines import pipeline_for
-            from .graph_key import check_passes
+            from .graph_key import users_code
 
-            check_passes(pipeline_for(self.options))
-        return digest([FORMAT, options, versions(), _gpus(args)], autograd_cache.key_text(gm, args, aot_config))
+            code = users_code(pipeline_for(self.options), self.options)
+        return digest([FORMAT, options, code, versions(), _gpus(args)], autograd_cache.key_text(gm, args, aot_config))
 
     @property
     def _file(self) -> str:

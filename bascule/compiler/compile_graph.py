@@ -25,6 +25,7 @@ from ..dialect.ir import context
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
 from ..dialect.passes.stages import require_program
+from ..dialect.steering.asking import steered_by
 from ..errors import CompilerError, UnsupportedError, UserError
 from ..options import Options
 from ..pipelines import pipeline_for
@@ -136,8 +137,9 @@ def _through_stages(
         raise
     except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
         pass_on(error)
-        if isinstance(error, UserError) and (options.pipeline is not None or options.replay is not None):
-            raise  # the order of the passes is the user's, or the IR: what one of them does not take is too
+        users = (options.pipeline, options.replay, options.hooks)
+        if isinstance(error, UserError) and any(part is not None for part in users):
+            raise  # the order of the passes is the user's, or the IR, or a decision: what one of them does not take is too
         if way.edited is not None:
             told = f"'{record.running}' fails after the edit: {type(error).__name__}: {error}"
             raise UserError(told, location=way.edited) from error
@@ -166,7 +168,8 @@ def _compiled(way: _Way) -> CompiledGraph:
             constants = placed(imported.constants, placement.device)
             serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
             return CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
-    record.module = module = _passed(way, module)
+    with steered_by(options.hooks):
+        record.module = module = _passed(way, module)
     record.lowering = True
     if options.max_autotune and way.edited is None:
         from .autotune import tune

@@ -9,7 +9,7 @@ from torch.fx import GraphModule
 
 from ..dialect.mlir import ir
 from ..dialect.passes import Pass, Pipeline
-from ..dialect.passes.pass_files import specification
+from ..dialect.passes.user_classes import specification
 from ..errors import CompilerError, UnsupportedError
 from ..options import Options
 from ..reporting.compile_record import Record, log, text_of
@@ -41,7 +41,7 @@ def compiler_error(
     if record.lowering and record.module is not None:
         text, command = text_of(record.module), replay_of(record.running)
     elif snapshot is not None:
-        text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline), f"--pass-pipeline={pipeline}"]
+        text, command = snapshot.text(), ["bascule-opt", *_loads(pipeline, options), f"--pass-pipeline={pipeline}"]
     else:  # nothing was imported
         text = f"# RUN: bascule-import %s:graph\n{_comment('#', error)}\n{source_of_graph(gm)}"
         path = _write(options, f"{record.name}.py", text)
@@ -96,8 +96,9 @@ def _write(options: Options, file: str, text: str) -> str | None:
     return str(folder / file) if folder is not None and written(folder / file, text) else None
 
 
-def _loads(pipeline: Pipeline) -> list[str]:
-    """The flags that make a user's passes known to `bascule-opt`."""
+def _loads(pipeline: Pipeline, options: Options) -> list[str]:
+    """The flags that make a user's passes and hooks known to `bascule-opt`."""
     classes = {type(stage) for stage in pipeline.stages if isinstance(stage, Pass)}
     foreign = sorted(specification(cls) for cls in classes if not cls.__module__.startswith("bascule."))
-    return [f"--load-pass={spec}" for spec in foreign]
+    hooks = [] if options.hooks is None else [f"--load-hooks={specification(type(options.hooks))}"]
+    return [*(f"--load-pass={spec}" for spec in foreign), *hooks]

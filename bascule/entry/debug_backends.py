@@ -38,6 +38,7 @@ from ..debugging.drawing import draw, svg_of
 from ..debugging.reproducer_graph import deciding_inputs, write_graph
 from ..dialect.interpreter import interpret_graph
 from ..dialect.ir import context
+from ..dialect.steering.asking import steered_by
 from ..errors import CompilerError, UserError
 from ..options import Options, check_writable, make_options
 from ..pipelines import STAGES, up_to
@@ -162,7 +163,8 @@ def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequen
     def whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], title: str) -> Boxed:
         imported = import_graph(gm, inputs, context=context())
         identify(imported.module, title, next(d for d in get_args(Direction) if f"_{d}" in title), compile_at_hand())
-        up_to(stage, options).run(imported.module, verify=True)
+        with steered_by(options.hooks):
+            up_to(stage, options).run(imported.module, verify=True)
         return look(title, stage, imported, gm)
 
     def part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:

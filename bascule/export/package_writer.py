@@ -14,6 +14,7 @@ from ..compiled.serialized import SerializedSplit, Writer
 from ..compiler.compile_graph import checks_of
 from ..compiler.whole_or_split import whole_or_split
 from ..dialect.ir import context
+from ..dialect.steering.asking import steered_by
 from ..errors import UnsupportedError
 from ..options import Options
 from ..pipelines import pipeline_for
@@ -96,7 +97,8 @@ def _whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options, re
     target = target_for(options.target, placement)
     imported = import_graph(gm, inputs, context=context())
     placement.annotate(imported.module)
-    pipeline_for(options, target.machine).run(imported.module, verify=options.verify, observers=[record.observe])
+    with steered_by(options.hooks):
+        pipeline_for(options, target.machine).run(imported.module, verify=options.verify, observers=[record.observe])
     kernels, plans = target.packaged(imported.module, record)
     return PackagedGraph(
         to_python(imported.module, plans, checks_of(options)), kernels, imported.constants, placement.device

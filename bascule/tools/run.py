@@ -12,6 +12,8 @@ from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import registry
+from bascule.dialect.steering.asking import steered_by
+from bascule.dialect.steering.loading import load_hooks
 from bascule.dialect.tools.opt import SEPARATOR
 from bascule.dialect.tools.parsing import parse
 from bascule.errors import UserError
@@ -49,6 +51,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--load-pass", action="append", default=[], metavar="MODULE:CLASS", help="a pass to know; or FILE.py:CLASS"
     )
+    parser.add_argument("--load-hooks", metavar="MODULE:CLASS", help="a plug-in that takes decisions of passes")
     parser.add_argument(
         "--tolerance",
         type=tolerance,
@@ -143,6 +146,12 @@ def judge(what: str, outcome: Comparison, check: Check) -> int:
 def run(arguments: argparse.Namespace) -> int:
     for spec in arguments.load_pass:
         registry.load(spec)
+    with steered_by(None if arguments.load_hooks is None else load_hooks(arguments.load_hooks)):
+        return run_modules(arguments)
+
+
+def run_modules(arguments: argparse.Namespace) -> int:
+    """Runs the modules of the file one by one; returns the exit status."""
     if arguments.bisect and arguments.pipeline is None:
         raise UserError(
             "there are no passes to look at", location="--bisect", hint="give --pipeline, or --pipeline=default"

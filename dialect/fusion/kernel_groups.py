@@ -6,6 +6,8 @@ from ..analysis.bodies.costs import magnitude, tensor_bytes
 from ..ir.locations import operators_of, source_of
 from ..machines.measures import value
 from ..mlir import ir
+from ..steering.asking import is_steered, may_fuse, name_of_hooks
+from ..steering.hooks import Fusion
 from .cycle_check import Dependencies
 from .group_records import Fit, Group, Refusal
 from .members import Member, Pattern, pairs
@@ -242,6 +244,8 @@ class Grouping:
         if len({*group.reads, *member.operands}) > self.max_reads:
             return refuse(f"more than {self.max_reads} tensors read")
         refusal = self._unprofitable(member, group, row_dims, kept, both)
+        if is_steered():
+            refusal = _steered(member, group, cost, refusal)
         return Fit(row_dims, kept) if refusal is None else refuse(refusal)
 
     def _unprofitable(
@@ -270,6 +274,16 @@ class Grouping:
         if not member.reduces and group.columns and len(member.long_dims) > len(row_dims) and each > LONG_COLUMN:
             return f"columns of {each} elements do not stay in a cache"
         return None
+
+
+def _steered(member: Member, group: Group, cost: int, refusal: str | None) -> str | None:
+    """Why a member that could join a group does not, by what the plug-in says; `refusal`: by default."""
+    producers = tuple(m.body.op for m in group.members)
+    ops = group.ops + member.body.ops
+    fusion = Fusion("form-kernels", producers, (member.body.op,), cost, ops, refusal is None, refusal or "")
+    if may_fuse(fusion):
+        return None
+    return refusal or f"the hooks {name_of_hooks()} keep them apart"
 
 
 def _transposes(member: Member, row_dims: tuple[int, ...]) -> bool:

@@ -16,11 +16,18 @@ class Pass:
 
     A subclass is a frozen dataclass: its fields are the options (of type int, bool, str or float, each with a default), its docstring
     says which IR it takes, which it leaves, and why. It is named in a pipeline as `name{option=value ...}`. `takes`: what the values of the
-    functions have to be, VALUES (tensors) or BUFFERS (memrefs): other IR is refused before the pass runs. Empty: it takes both.
+    functions have to be, VALUES (tensors) or BUFFERS (memrefs): other IR is refused before the pass runs. Empty: it takes both. `version`, of
+    a pass that does not come with Bascule, stands for its code in the keys of the disk cache, beside its name and options.
     """
 
     name: ClassVar[str]
     takes: ClassVar[str] = ""
+    version: ClassVar[str] = ""
+
+    def uuid(self) -> str | None:
+        """What tells the code of this pass from others of its name, for the disk cache: its `version`, unless a subclass knows better. None:
+        graphs that it ran on are not kept."""
+        return self.version or None
 
     def run(self, module: ir.Module) -> None:
         """Changes `module`. Raises `UserError` with a location for IR it cannot take."""

@@ -1,7 +1,5 @@
 """Name -> pass. Our own stand in a table; others come from the entry-point group `bascule.passes` or `--load-pass`."""
 
-import os
-import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -9,7 +7,7 @@ from importlib.metadata import entry_points
 from ..errors import UserError
 from ..interrupts import pass_on
 from .base import Pass
-from .pass_files import import_file, is_file
+from .user_classes import load_class
 
 # name -> module below this package, by stage, and class
 _OWN: dict[str, tuple[str, str]] = {
@@ -59,21 +57,7 @@ def add(cls: type[Pass]) -> None:
 
 def load(spec: str) -> type[Pass]:
     """Imports `module:Class`, or `path/to/file.py:Class`, and adds it. Modules in the current directory are found, as with `python -m`."""
-    module, _, name = spec.rpartition(":")
-    if not (module and name):
-        raise UserError(f"'{spec}' names no pass", hint="give it as module:Class, or as path/to/file.py:Class")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        cls = getattr(import_file(module) if is_file(module) else import_module(module), name)
-    except UserError as error:
-        raise UserError(f"cannot load the pass '{spec}': {error.message}", hint=error.hint) from None
-    except ModuleNotFoundError as error:
-        hint = "a module is looked for in the current directory, in $PYTHONPATH and among what is installed"
-        raise UserError(f"cannot load the pass '{spec}': {error}", hint=hint) from None
-    except Exception as error:  # the user's module raises whatever it raises
-        pass_on(error)
-        raise UserError(f"cannot load the pass '{spec}': {type(error).__name__}: {error}") from error
+    cls = load_class(spec, "pass")
     add(cls)
     return cls
 

@@ -12,6 +12,8 @@ from typing import Any
 from .. import passes
 from ..errors import UserError
 from ..passes.pipeline import Observer
+from ..steering.hooks import Hooks
+from ..steering.loading import load_hooks
 from . import emitters
 from .emitters import Emitter
 from .instrument import PrintIR, Statistics, Timing
@@ -22,6 +24,7 @@ passes
   --pass-pipeline=TEXT          run this pipeline: 'builtin.module(a,b{option=value})'
   --<pass>[=k=v[,k=v]]          run one pass, of Bascule or of MLIR; several run in the order given
   --load-pass=MODULE:CLASS      add a pass of yours; then it can be named like any other. A file does too: path/to/file.py:CLASS
+  --load-hooks=MODULE:CLASS     let a plug-in of yours take decisions of passes; a file does too
   --dump-pass-pipeline          print the pipeline that is run, as text that --pass-pipeline takes
   --list-passes                 print the passes, their options and what they do
   --show-dialects               print the dialects that can be parsed
@@ -77,7 +80,7 @@ MOMENTS = {
     "mlir-print-ir-after-failure": "failure",
 }
 MOMENTS_OF_PASSES = {"mlir-print-ir-before": "before", "mlir-print-ir-after": "after"}
-WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, "emit", "target", "load-pass", "pass-pipeline"}
+WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, "emit", "target", "load-pass", "load-hooks", "pass-pipeline"}
 SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
 
 
@@ -92,6 +95,7 @@ class Arguments:
     reports: list[Timing | Statistics] = field(default_factory=list)  # the observers that are printed at the end
     emitter: Emitter | None = None  # prints the result; None prints IR
     target: str = ""
+    hooks: Hooks | None = None  # what takes decisions of passes
     verify_each: bool = True
     flags: set[str] = field(default_factory=set)
     printing: dict[str, Any] = field(default_factory=dict)  # parameters of the printer
@@ -148,6 +152,8 @@ def _option(arguments: Arguments, name: str, value: str) -> None:
         arguments.target = value
     elif name == "load-pass":
         passes.load(value)
+    elif name == "load-hooks":
+        arguments.hooks = load_hooks(value)
     elif name == "pass-pipeline":
         arguments.stages.append((value, ""))
     elif value.isdigit():

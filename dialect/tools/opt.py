@@ -15,6 +15,7 @@ from ..errors import UserError
 from ..ir import context
 from ..ir.functions import remarks
 from ..mlir import ir
+from ..steering.asking import steered_by
 from .command_line import USAGE, Arguments, parse_arguments, pass_list
 from .diagnostics import Collector, verify
 from .output import write
@@ -39,7 +40,7 @@ def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Co
     ctx.allow_unregistered_dialects = "allow-unregistered-dialect" in arguments.flags
     if "mlir-disable-threading" in arguments.flags:
         ctx.enable_multithreading(False)
-    with ctx, collector.collecting(ctx):
+    with ctx, collector.collecting(ctx), steered_by(arguments.hooks):
         module = parse(text, path)
         if "verify-roundtrip" in arguments.flags:
             _check_roundtrip(module)

@@ -5,10 +5,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
+from bascule.dialect.passes import Pass
+from bascule.dialect.steering.hooks import Hooks
 from bascule.frontend.aot.graph_key import NotKeyed
 from bascule.lowering.cpu.jit import object_file
 
@@ -208,7 +212,61 @@ def test_bypassed_for_a_pass_of_the_users_own(folder):
     bascule.dialect.passes.add(Raises)
     with pytest.raises(bascule.CompilerError):
         run(gated, *inputs(), pipeline="torch-to-bascule,test-raises")
-    assert counted() == {"bypass: 'test-raises' is a pass of the user's own": 1}
+    assert counted() == {"bypass: 'test-raises' is a pass of the user's own, without a version or a uuid": 1}
+
+
+@dataclass(frozen=True)
+class Keyed(Pass):
+    """Does nothing; its code is what `version` says."""
+
+    name: ClassVar[str] = "test-keyed"
+    version: ClassVar[str] = "1"
+    size: int = 1
+
+    def run(self, module):
+        pass
+
+
+class KeyedHooks(Hooks):
+    def __init__(self, told):
+        self.told = told
+
+    def uuid(self):
+        return self.told
+
+
+@pytest.mark.parametrize("trace_cache", [True, False])
+def test_passes_of_the_users_own_with_a_version_hit(folder, monkeypatch, trace_cache):
+    bascule.dialect.passes.add(Keyed)
+    texts = [f"torch-to-bascule,test-keyed{{size={size}}},{','.join(bascule.pipelines.DEFAULT[1:])}" for size in (1, 2)]
+    kind = "traces" if trace_cache else "cache"
+
+    def ran(text):
+        before = dict(bascule.counters().get(kind, {}))
+        run(gated, *inputs(), pipeline=text, trace_cache=trace_cache)
+        now = bascule.counters()[kind]
+        return {what for what in now if now[what] != before.get(what, 0)} & {"hit", "miss"}
+
+    assert [ran(text) for text in (texts[0], texts[0], texts[1], texts[0])] == [{"miss"}, {"hit"}, {"miss"}, {"hit"}]
+    monkeypatch.setattr(Keyed, "version", "2")
+    assert [ran(texts[0]), ran(texts[0])] == [{"miss"}, {"hit"}]
+
+
+@pytest.mark.parametrize("trace_cache", [True, False])
+def test_hooks_with_a_uuid_hit(folder, trace_cache):
+    kind = "traces" if trace_cache else "cache"
+    for uuid in ("a", "a", "b"):
+        run(gated, *inputs(), hooks=KeyedHooks(uuid), trace_cache=trace_cache)
+    counts = bascule.counters()[kind]
+    assert (counts["miss"], counts["hit"]) == (2, 1)
+
+
+@pytest.mark.parametrize("trace_cache", [True, False])
+def test_bypassed_for_hooks_without_a_uuid(folder, trace_cache):
+    run(gated, *inputs(), hooks=KeyedHooks(None), trace_cache=trace_cache)
+    reason = "bypass: 'KeyedHooks' are hooks of the user's own, without a version or a uuid"
+    assert bascule.counters()["cache"][reason] == 1
+    assert not trace_cache or bascule.counters()["traces"][reason] == 1
 
 
 # Commands and limits

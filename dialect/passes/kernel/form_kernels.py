@@ -21,6 +21,8 @@ from ...ir.regions import end_of
 from ...ir.shapes import shape_of
 from ...mlir import ir
 from ...scheduling.gpu.machine import H200, PARAMETERS
+from ...steering.asking import is_steered, may_fuse
+from ...steering.hooks import Fusion
 from ..base import VALUES, Pass
 
 TINY, TINY_PARTS = 256, 64  # bytes of a group that is a program of a GPU; so many of them are one launch
@@ -109,11 +111,19 @@ def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Gro
     for group in small:
         tiny = options.target in GPUS and all(_bytes(member) <= TINY for member in (*launch[:1], group))
         most = TINY_PARTS if tiny else options.max_parts
-        if launch and (len(launch) >= most or sum(map(_buffers, (*launch, group))) > PARAMETERS):
+        full = len(launch) >= most or sum(map(_buffers, (*launch, group))) > PARAMETERS
+        if launch and (full or (is_steered() and not _may_launch(launch, group))):
             launches.append(launch)
             launch = []
         launch.append(group)
     return [*launches, launch] if launch else launches
+
+
+def _may_launch(launch: list[Group], group: Group) -> bool:
+    """Whether the plug-in lets a group be part of a launch of others."""
+    producers = tuple(m.body.op for other in launch for m in other.members)
+    ops = sum(other.ops for other in (*launch, group))
+    return may_fuse(Fusion(FormKernels.name, producers, tuple(m.body.op for m in group.members), 0, ops, True, ""))
 
 
 def _buffers(group: Group) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.memory.buffers import ALIASES, root_of
 from ...fusion.horizontal import joined, joining
@@ -11,6 +12,8 @@ from ...ir.functions import graph_functions, kernel_op
 from ...ir.regions import ops_in
 from ...mlir import func, ir
 from ...scheduling.gpu.machine import PARAMETERS
+from ...steering.asking import is_steered, may_fuse
+from ...steering.hooks import Fusion
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 
@@ -56,7 +59,7 @@ class _Graph(GraphWalk):
         for op in self.ops:
             if op.name in ALIASES:
                 continue  # of a member's result: its users end the group
-            if group and (not self._joins(op) or len(group) == self.most or self._needs(op, group)):
+            if group and (not self._joins(op) or len(group) == self.most or not self._may_join(op, group)):
                 self._join(group)
                 group = []
             if self._joins(op):
@@ -78,6 +81,15 @@ class _Graph(GraphWalk):
         if sum(tensor_bytes(v) for v in values) > SMALL or not len(kernel.regions[0].blocks[0].arguments):
             return False
         return not any(inner.name in LOOPS for inner in ops_in(kernel) if inner != kernel)
+
+    def _may_join(self, op: ir.Operation, group: Sequence[ir.Operation]) -> bool:
+        if self._needs(op, group):
+            return False
+        if not is_steered():
+            return True
+        kernels = [kernel_op(self.kernels[call.attributes["callee"].value]) for call in (*group, op)]
+        ops = sum(Body(kernel).ops for kernel in kernels)
+        return may_fuse(Fusion(JoinLaunches.name, tuple(group), (op,), 0, ops, True, ""))
 
     @staticmethod
     def _needs(op: ir.Operation, group: Sequence[ir.Operation]) -> bool:

@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
+from ...analysis.bodies.body_summary import Body
+from ...analysis.bodies.costs import tensor_bytes
 from ...errors import UserError
 from ...ir.attributes import ScheduleAttr
 from ...ir.builders import symbols_of
@@ -14,6 +16,8 @@ from ...mlir import ir
 from ...scheduling.cpu.planner import CpuMachine, cpu_schedule
 from ...scheduling.gpu.machine import H200, CudaMachine
 from ...scheduling.gpu.planner import cuda_schedule
+from ...steering.asking import is_steered, schedule_of
+from ...steering.hooks import Scheduling
 from ..base import Pass
 
 
@@ -92,7 +96,18 @@ class ScheduleKernels(Pass):
                 kernel = kernel_op(function)
                 if kernel is not None and not (self.keep and "schedule" in kernel.attributes):
                     indexing = Indexing(symbols_of(function), simplifier)
-                    kernel.attributes["schedule"] = ScheduleAttr.get(schedule(kernel, indexing))
+                    chosen = schedule(kernel, indexing)
+                    kernel.attributes["schedule"] = ScheduleAttr.get(
+                        self._steered(function, kernel, chosen) if is_steered() else chosen
+                    )
+
+    def _steered(self, function: ir.Operation, kernel: ir.Operation, default: ir.DictAttr) -> ir.DictAttr:
+        """What the plug-in makes of a kernel's schedule."""
+        body = Body(kernel)
+        buffers = {access.buffer for access in body.accesses(body.root) if not access.is_near}
+        total = sum(map(tensor_bytes, buffers))
+        name = function.attributes["sym_name"].value
+        return schedule_of(Scheduling(kernel, name, self.target, body.points, body.ops, total, default))
 
     def _scheduler(self) -> Callable[[ir.Operation, Indexing], ir.DictAttr]:
         """The choice of one kernel's schedule, for the machine of the options."""

@@ -9,6 +9,8 @@ from ...analysis.memory.call_order import Step, by_memory, peak
 from ...ir.functions import EFFECTS, graph_functions
 from ...ir.shapes import constant, expr, shape_of, symbol_count
 from ...mlir import ir
+from ...steering.asking import is_steered, order_of
+from ...steering.hooks import Ordering
 from ..base import VALUES, Pass
 
 SYMBOL = 64  # the size assumed of a symbol: only the order depends on it
@@ -38,7 +40,12 @@ class OrderProgram(Pass):
         steps, sizes, kept = _steps(ops, end, table)
         order = by_memory(steps, sizes, kept)
         before, after = (peak(steps, o, sizes, kept) for o in (range(len(steps)), order))
-        if 100 * after <= (100 - self.gain) * before:
+        if 100 * after > (100 - self.gain) * before:
+            order, after = list(range(len(steps))), before
+        if is_steered():
+            needed = tuple(frozenset(step.after) for step in steps)
+            order = list(order_of(Ordering(tuple(ops), needed, after, before, tuple(order))))
+        if order != list(range(len(steps))):
             for number in order:
                 ops[number].move_before(end)
 

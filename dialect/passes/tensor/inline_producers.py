@@ -15,6 +15,8 @@ from ...fusion.members import Member
 from ...ir.functions import graph_functions
 from ...ir.types import byte_width
 from ...mlir import ir
+from ...steering.asking import is_steered, may_fuse
+from ...steering.hooks import Fusion
 from ..base import VALUES, Pass
 from ..graph_walk import GraphWalk
 
@@ -124,25 +126,45 @@ class _Graph(GraphWalk):
             self.indexing.enter(loop.op)
 
     def _worth(self, body: Body) -> bool:
+        """Whether `body` is computed where it is read."""
+        asked = self._asked(body)
+        if asked is None:
+            return False
+        pays = self._pays(body, asked)
+        if not is_steered():
+            return pays
+        consumers = {consumer.op: consumer.ops for consumer, _ in self.uses[body.result]}
+        saved = 0 if body.result in self.kept else body.bytes * (1 + len(consumers))
+        ops = body.ops + sum(consumers.values())
+        reason = "" if pays else "to compute its elements again costs more than to read them"
+        return may_fuse(Fusion(InlineProducers.name, (body.op,), tuple(consumers), saved, ops, pays, reason))
+
+    def _asked(self, body: Body) -> dict[tuple, int] | None:
+        """For each consumer and index, how many elements are read there: equal reads of a body are inlined once. None where `body` cannot be
+        inlined."""
         uses = self.uses.get(body.result, ())
         if not uses or body.op.name != "bascule.compute":
-            return False
+            return None
         reads = self.reads[body.result]
         if body.ops > self.options.max_ops // 2 or len(reads) > self.options.max_reads // 2:
-            return False
+            return None
         if body.loops and (body.steps > self.options.max_window or len(uses) > 1):
-            return False
+            return None
         scanned = any(consumer.op.name == "bascule.scan" for consumer, _ in uses)
         if scanned and self.options.target != "cpu" and body.result in self.looping:
-            return False
-        asked = {}  # (consumer, index) -> points: equal reads of a body are inlined once
+            return None
+        asked = {}
         for consumer, read in uses:
             if consumer.ops + body.ops > self.options.max_ops:
-                return False
+                return None
             points = consumer.points * read.times
             if read.guarded:
                 points = min(points, body.points)
             asked[(consumer.result, *list(read.op.operands)[1:])] = points
+        return asked
+
+    def _pays(self, body: Body, asked: dict[tuple, int]) -> bool:
+        uses, reads = self.uses[body.result], self.reads[body.result]
         times = sum(asked.values()) / max(1, body.points)  # how often an element is computed, on average
         consumers = {consumer.result for consumer, _ in uses}
         if body.result in self.kept:

@@ -1,0 +1,59 @@
+"""Classes of a user's own by their names: `module:Class`, or `path/to/file.py:Class` for a file that is no part of a package."""
+
+import os
+import sys
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import UserError
+from ..interrupts import pass_on
+
+_PREFIX = "pass_file_"  # of the names under which Python knows such modules: none is a package's
+
+
+def load_class(spec: str, what: str) -> Any:
+    """What `spec` names, a "pass" for example. Modules in the current directory are found, as with `python -m`. Raises `UserError`."""
+    module, _, name = spec.rpartition(":")
+    if not (module and name):
+        raise UserError(f"'{spec}' names no {what}", hint="give it as module:Class, or as path/to/file.py:Class")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        return getattr(import_file(module) if module.endswith(".py") else import_module(module), name)
+    except UserError as error:
+        raise UserError(f"cannot load the {what} '{spec}': {error.message}", hint=error.hint) from None
+    except ModuleNotFoundError as error:
+        hint = "a module is looked for in the current directory, in $PYTHONPATH and among what is installed"
+        raise UserError(f"cannot load the {what} '{spec}': {error}", hint=hint) from None
+    except Exception as error:  # the user's module raises whatever it raises
+        pass_on(error)
+        raise UserError(f"cannot load the {what} '{spec}': {type(error).__name__}: {error}") from error
+
+
+def import_file(path: str) -> ModuleType:
+    """The module in the file, run when it is first asked for. Raises `UserError` if there is none, and what it raises."""
+    file = Path(path).resolve()
+    name = f"{_PREFIX}{sha256(str(file).encode()).hexdigest()[:16]}_{file.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not file.is_file():
+        raise UserError(f"there is no file '{path}'", hint="give it as path/to/file.py:Class")
+    spec = spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def specification(cls: type) -> str:
+    """What `--load-pass` takes for a pass class: `module:Class`, or the file that it was loaded from."""
+    file = sys.modules[cls.__module__].__file__ if cls.__module__.startswith(_PREFIX) else None
+    return f"{file or cls.__module__}:{cls.__qualname__}"
