@@ -6,7 +6,7 @@ Checked on torch-mlir 20261001.
 
 from pathlib import Path
 
-from torch_mlir import ir, passmanager
+from torch_mlir import ir, passmanager, rewrite
 from torch_mlir._mlir_libs import _mlir
 from torch_mlir.dialects import (
     affine,
@@ -52,6 +52,7 @@ __all__ = [
     "math",
     "memref",
     "passmanager",
+    "rewrite",
     "scf",
     "tensor",
     "torch_dialect",

@@ -173,7 +173,7 @@ def explain(
     # Code that was compiled before, by whatever backend, is not what is to be explained.
     reset()
     out = torch.compile(function, backend=backend, dynamic=dynamic)(*args, **kwargs)
-    _run_backward(out)
+    run_backward(out)
     return Explanation(tuple(GraphExplanation.of(record) for record in records), tuple(breaks))
 
 
@@ -188,7 +188,7 @@ def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:
     yield (f"{frame.filename}:{frame.lineno}: " if frame else "") + ": ".join(kept)
 
 
-def _run_backward(out: Any) -> None:
+def run_backward(out: Any) -> None:
     """Runs the backward of `out` towards all leaves, without touching any `.grad`."""
     outputs = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor) and x.requires_grad]
     leaves = _leaves(outputs)
