@@ -46,7 +46,9 @@ looking inside
   --mlir-timing                 the time of each pass
   --mlir-pass-statistics        how many operations there are after each pass, by name, where that changed
   --mlir-disable-threading      run MLIR's own passes on one thread
-  --remarks                     what passes decided against, and why
+  --remarks                     what passes decided, about which operators, why, and at what cost; with --verify-diagnostics, 'expected-remark'
+  --remarks-filter=PASS[,PASS], --remarks-functions=NAME[,NAME]   the remarks of these passes; those in these graphs, or of these kernels
+  --remarks-output-file=FILE    write them there, a JSON record a line
   --version"""
 
 PASS_LISTS = "bascule.pass_lists"  # the entry points of functions without arguments that give lines: a title and passes
@@ -77,7 +79,20 @@ MOMENTS = {
     "mlir-print-ir-after-failure": "failure",
 }
 MOMENTS_OF_PASSES = {"mlir-print-ir-before": "before", "mlir-print-ir-after": "after"}
-WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, "emit", "target", "load-pass", "pass-pipeline"}
+REMARKS = {
+    "remarks-filter": "remark_passes",
+    "remarks-functions": "remark_functions",
+}  # the flag -> the field of `Arguments` that it adds to
+WITH_VALUE = {
+    *LIMITS,
+    *MOMENTS_OF_PASSES,
+    *REMARKS,
+    "emit",
+    "target",
+    "load-pass",
+    "pass-pipeline",
+    "remarks-output-file",
+}
 SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
 
 
@@ -93,6 +108,9 @@ class Arguments:
     emitter: Emitter | None = None  # prints the result; None prints IR
     target: str = ""
     verify_each: bool = True
+    remark_passes: list[str] = field(default_factory=list)  # whose remarks are shown; none: all
+    remark_functions: list[str] = field(default_factory=list)
+    remark_file: str = ""
     flags: set[str] = field(default_factory=set)
     printing: dict[str, Any] = field(default_factory=dict)  # parameters of the printer
 
@@ -150,6 +168,12 @@ def _option(arguments: Arguments, name: str, value: str) -> None:
         passes.load(value)
     elif name == "pass-pipeline":
         arguments.stages.append((value, ""))
+    elif name in REMARKS:
+        names = _pass_names(name, value) if name == "remarks-filter" else value.split(",")
+        getattr(arguments, REMARKS[name]).extend(names)
+        arguments.flags.add("remarks")
+    elif name == "remarks-output-file":
+        arguments.remark_file = value
     elif value.isdigit():
         arguments.printing[LIMITS[name]] = int(value)
     else:
