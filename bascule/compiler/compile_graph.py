@@ -25,6 +25,7 @@ from ..dialect.ir import context
 from ..dialect.passes import Pipeline
 from ..dialect.passes.stages import require_program
 from ..errors import CompilerError, UnsupportedError, UserError
+from ..manifest.manifest import dump_manifest, manifest_of
 from ..options import Options
 from ..pipelines import pipeline_for
 from ..reporting.compile_record import Record
@@ -161,6 +162,8 @@ def _compiled(way: _Way) -> CompiledGraph:
         from .autotune import tune
 
         tune(imported.module, target, record)
+    if options.dump is not None:
+        record.manifest = manifest_of(imported.module, record)
     kernels = target.compile(imported.module, record)
     with record.stage("wrapper"):
         record.wrapper = to_python(imported.module, kernels.plans, checks_of(options))
@@ -196,7 +199,9 @@ def _finished(
         with record.stage("cache"):
             stored = slot.store(record.wrapper, finished, record.summary)
     with record.stage("load"):
-        return load(record.wrapper, finished.kernels, constants, file=file), stored
+        loaded = load(record.wrapper, finished.kernels, constants, file=file)
+    dump_manifest(record, finished.kernels)
+    return loaded, stored
 
 
 def _finished_or_otherwise(way: _Way, finish: Callable[[], tuple[Boxed, bool]]) -> Boxed:
