@@ -1,5 +1,6 @@
 """The record of one graph's compilation: how long each stage took, the IR it left, what came out."""
 
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs nei
 
 log = logging.getLogger("bascule")
 UNREPLAYED = "not replayed"  # how `replay` begins where it tells why not
+RECORD_FILE = "record.json"
 FORMS = "form-kernels"  # the pass that fuses
 # Pass -> the stage that it leaves.
 LEAVES = {"torch-to-bascule": "tensor", "schedule-kernels": "kernel", "plan-memory": "program"}
@@ -103,7 +105,15 @@ class Record:
         """Whether `module` is what runs: the graph was compiled, and as one."""
         return self.fallback is None and not self.cuts
 
+    def to_json(self) -> dict[str, Any]:
+        """The part of it that a dump has beside the IR."""
+        names = ("name", "nodes", "target", "fallback", "refused", "untuned", "replay", "seconds")
+        passes = [vars(run) for run in self.fx_runs]
+        return {name: getattr(self, name) for name in names} | {"cuts": list(map(str, self.cuts)), "fx_passes": passes}
+
     def finished(self) -> None:
+        """The graph is compiled, but for what other threads still compile; or it is not."""
+        self.dump(RECORD_FILE, json.dumps(self.to_json(), default=str))
         total, cuts = sum(self.seconds.values()), "; ".join(map(str, self.cuts))
         how = self.fallback or (f"compiled in parts, cut at {cuts}" if cuts else "compiled")
         log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, how, total)
