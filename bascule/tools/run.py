@@ -12,6 +12,7 @@ from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import registry
+from bascule.dialect.tools.bytecode import read_ir
 from bascule.dialect.tools.parsing import parse
 from bascule.errors import UserError
 
@@ -83,7 +84,7 @@ def load(file: str) -> ir.Module:
     if file != "-" and not Path(file).is_file():
         raise UserError(f"there is no file '{file}'")
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        text = read_ir(file)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read '{file}': {error}") from None
     with context():

@@ -17,6 +17,7 @@ from ..ir import context
 from ..mlir import ir
 from ..remarks.attribute import remarks
 from ..remarks.record import Remark, chosen
+from .bytecode import bytecode_of, read_ir
 from .command_line import USAGE, Arguments, parse_arguments, pass_list
 from .diagnostics import Collector, as_diagnostic, verify
 from .output import write
@@ -95,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if arguments.output != "-" and not os.access(Path(arguments.output).parent, os.W_OK):
             raise UserError(f"cannot write '{arguments.output}'", location="-o")
-        text = sys.stdin.read() if arguments.path == "-" else Path(arguments.path).read_text()
+        text = read_ir(arguments.path)
     except UnicodeDecodeError as error:
         print(f"bascule-opt: '{arguments.path}' is not text: {error}", file=sys.stderr)
         return 1
@@ -155,7 +156,7 @@ def _process(text: str, arguments: Arguments) -> int:
         print(*arguments.reports, sep="\n", file=sys.stderr)
     if not checking and not (failed and not printed):
         result = "\n// -----\n\n".join(text.rstrip("\n") + "\n" for text in printed)
-        write(result, arguments.output)
+        write(bytecode_of(result) if "emit-bytecode" in arguments.flags else result, arguments.output)
     return int(failed)
 
 
