@@ -10,7 +10,7 @@ from ..options import Options
 # Options that change nothing of what is traced or compiled, or that leave the cache unused.
 _UNSEEN = {
     *("direct_calls", "trace_cache", "on_error", "dump", "verify", "print_fx_passes", "cache"),
-    *("cudagraph_shapes", "cudagraph_bytes"),
+    *("cudagraph_shapes", "cudagraph_bytes", "tiers"),
 }
 
 

@@ -1,7 +1,7 @@
 """The driver: one functional graph through the stages, in order."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,13 @@ from bascule.runtime.memory.placed_constants import placed
 
 from ..aliasing.storage_offset_guard import at_places, places_of
 from ..cache.graph_cache import Slot, slot_for
-from ..compiled.compiled_graph import CompiledGraph
-from ..compiled.deferred import FinishedAtFirstCall
+from ..compiled.compiled_graph import UNKNOWN, CompiledGraph
+from ..compiled.deferred import FinishedAtFirstCall, once_finished
 from ..cudagraphs.cudagraphify import Replay
 from ..debugging.reproducer_ir import Snapshot, compiler_error
 from ..dialect.interrupts import pass_on
 from ..dialect.ir import context
+from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
 from ..dialect.passes.stages import require_program
 from ..errors import CompilerError, UnsupportedError, UserError
@@ -31,9 +32,11 @@ from ..reporting.compile_record import Record
 from ..reporting.device_warnings import subjects_of, warn_about
 from ..reporting.graph_summary import count_summary
 from ..reporting.module_summary import summary_of
-from ..targets.base import Compiled
+from ..targets.base import Compiled, Target
 from ..targets.placement import placement_of
 from ..targets.select import target_for
+from ..tiers.background import checkpoint
+from ..tiers.operators import as_operators
 from .fallback import run_otherwise
 from .held_outputs import take_held_outputs, with_held_outputs
 from .whole_or_split import whole_or_split
@@ -77,18 +80,29 @@ def compile_graph(
         compiled, parts = whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
     except (UnsupportedError, CompilerError) as error:
         compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))
-    if replay is not None and not record.cuts:
-        compiled = replay.of(compiled, gm, record)
-    for finished in (record, *parts):
+
+    def recorded(compiled: CompiledGraph) -> CompiledGraph:
+        if replay is not None and not record.cuts:
+            compiled = replay.of(compiled, gm, record)
+        _report((record, *parts), on_record)
+        return compiled
+
+    compiled = once_finished(compiled, recorded)
+    places = places_of(gm.graph)
+    if places:
+        compiled = replace(compiled.within(lambda call: at_places(call, gm, places, name)), serialized=UNKNOWN)
+    if held:
+        compiled = replace(compiled.within(lambda call: with_held_outputs(call, held)), serialized=UNKNOWN)
+    return compiled
+
+
+def _report(records: Sequence[Record], on_record: Callable[[Record], None] | None) -> None:
+    for finished in records:
         finished.finished()
         if finished.compiled and finished.summary is not None:
             count_summary(finished.summary)
         if on_record is not None:
             on_record(finished)
-    places = places_of(gm.graph)
-    if places:
-        compiled = CompiledGraph(at_places(compiled.call, gm, places, name))
-    return CompiledGraph(with_held_outputs(compiled.call, held)) if held else compiled
 
 
 def _aligned(example_inputs: Sequence[Any]) -> bool:
@@ -152,34 +166,48 @@ def _compiled(way: _Way) -> CompiledGraph:
         with record.stage("load"):
             constants = placed(imported.constants, placement.device)
             serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
-            return CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
-    way.pipeline.run(imported.module, verify=options.verify, observers=[record.observe])
+            graph = CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
+            return _with_operators(graph, way, placement.device)
+    constants = placed(imported.constants, placement.device)
+    lower = partial(_lowered, way, imported.module, target, slot, constants)
+    finish, pending = (lambda: lower()[0](), True) if options.tiers else lower()
+    if pending:
+        later, stored = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish)), True  # once it is finished
+        graph = CompiledGraph(later, constants=constants, finish=later.finished)
+    else:
+        call, stored = finish()
+        graph = CompiledGraph(call, constants=constants)
+    if slot is not None and stored:
+        graph.serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
+    return _with_operators(graph, way, placement.device)
+
+
+def _lowered(
+    way: _Way, module: ir.Module, target: Target, slot: Slot | None, constants: tuple[torch.Tensor, ...]
+) -> tuple[Callable[[], tuple[Boxed, bool]], bool]:
+    """Takes the imported `module` through the passes to code. Returns what waits for the code, see `_finished`, and whether there is anything to
+    wait for."""
+    options, record = way.options, way.record
+    way.pipeline.run(module, verify=options.verify, observers=[record.observe, lambda *_: checkpoint()])
     if options.pipeline is not None:  # the default one ends there
-        require_program(imported.module)
+        require_program(module)
     record.lowering = True
     if options.max_autotune:
         from .autotune import tune
 
-        tune(imported.module, target, record)
-    kernels = target.compile(imported.module, record)
+        tune(module, target, record)
+    kernels = target.compile(module, record)
+    checkpoint()
     with record.stage("wrapper"):
-        record.wrapper = to_python(imported.module, kernels.plans, checks_of(options))
-        record.summary = summary_of(imported.module)
+        record.wrapper = to_python(module, kernels.plans, checks_of(options))
+        record.summary = summary_of(module)
     file = record.dump("wrapper.py", record.wrapper)
-    constants = placed(imported.constants, placement.device)
+    return partial(_finished, kernels, slot, record, constants, file), kernels.pending is not None
 
-    def finish() -> tuple[Boxed, bool]:
-        return _finished(kernels, slot, record, constants, file)
 
-    if kernels.pending is None:
-        call, stored = finish()
-        graph = CompiledGraph(call, constants=constants)
-    else:
-        later, stored = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish)), True  # once it is finished
-        graph = CompiledGraph(later, constants=constants, finish=later.finished)
-    if slot is not None and stored:
-        graph.serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
-    return graph
+def _with_operators(graph: CompiledGraph, way: _Way, device: torch.device) -> CompiledGraph:
+    """`graph`, and what runs it until it is finished, if that is asked for."""
+    return replace(graph, meanwhile=as_operators(way.gm, way.options, device)) if way.options.tiers else graph
 
 
 def _finished(
