@@ -25,8 +25,7 @@ _CUDA_LOOP: Keys = {
     "step": (INT, False),
     "walk": (INT, False),
     "evict": (TEXT, False),
-    "held": (FLAG, True),
-    "dot": (FLAG, True),
+    **{key: (FLAG, True) for key in ("held", "dot", "skip")},
     **{key: (INT, True) for key in ("along", "fold", "kept", "unroll")},
 }
 _CUDA_LOOP["loops"] = ([_CUDA_LOOP], True)

@@ -3,7 +3,18 @@
 import pytest
 import torch
 
-from tests.lowering.triton.kernels.test_attention import CHANGES, EPS, SIZES, attention, causal, check, heads, run
+from tests.lowering.triton.kernels.test_attention import (
+    ALIKE,
+    CHANGES,
+    EPS,
+    MASKS,
+    SIZES,
+    attention,
+    causal,
+    check,
+    heads,
+    run,
+)
 
 NARROW = [(300, 300, 64, 32), (64, 300, 64, 16)]  # columns, where tiles of so few went wrong
 LARGE = [(1000, 1000, 64, 64), (513, 2000, 128, 128), (300, 4096, 80, 256)]
@@ -28,6 +39,16 @@ def test_scores_that_are_changed(name, dtype):
     found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, CHANGES[name]), *inputs)
     assert kernels <= 2  # a mask may be one of its own
     check(found, wanted, dtype)
+
+
+@pytest.mark.parametrize("name", [*MASKS, *ALIKE])
+@pytest.mark.parametrize("sizes", [(200, 290, 64, 64), (1000, 1500, 128, 128)], ids=str)
+def test_masks_by_places(name, sizes):
+    """Their keys are skipped, or not: `test_keys_that_no_row_of_a_tile_sees_are_skipped` of the interpreter."""
+    change = (MASKS | ALIKE)[name]
+    found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, change), *on_gpu(torch.bfloat16, *sizes))
+    assert kernels == 1
+    check(found, wanted, torch.bfloat16)
 
 
 def test_rows_without_keys():

@@ -54,6 +54,8 @@ class ScheduleKernels(Pass):
           dot         true, or left out: of a sum of products of a factor of the rows (the last axis but one of the tile) and one of the
                       columns (the last): tensor cores multiply pieces of `step` elements of both. Other axes have one point of a program,
                       and the domain no other loop
+          skip        true, or left out: of the walk of an attention. It takes no steps before and after those in which the mask leaves
+                      some row of the tile a score other than -inf
           kept        of a walk: what its first steps, so many, read stays in registers for later walks. Left out: nothing does
           walk        loops of one number are walked together; they have equal ranges and steps, and none needs another's result
           along       of a foreach that is held: the walk, point by point, of an earlier foreach over the ranges of its reductions.

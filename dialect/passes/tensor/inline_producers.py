@@ -42,7 +42,8 @@ class InlineProducers(Pass):
     takes no such window: its steps hold no loops. On `target` cpu a gather is not repeated: vectors gather element by element. No body grows
     beyond `max-ops` ops or reads more than `max-reads` tensors.
 
-    On `target` cuda three kinds of cheap computes are repeated instead of stored, where that moves no more bytes:
+    On `target` cuda a cheap function of indices alone (a causal mask) is repeated wherever it is read: that takes no longer than reading it. And
+    three kinds of cheap computes are repeated instead of stored, where that moves no more bytes:
 
     - one reader waits for sums of columns of it (the gradient of a relu before a batch norm): it is inlined into the sums and that reader, and
       rows need not be split so that both find them in a cache;
@@ -148,6 +149,8 @@ class _Graph(GraphWalk):
         if body.result in self.kept:
             return body.cost <= CHEAP and self._bytes(reads, body) <= body.bytes
         if not reads:
+            if self.options.target != "cpu" and body.cost <= CHEAP and not body.loops:
+                return True  # a multiprocessor computes it in the time in which it would read a byte
             return body.cost * times <= CHEAP * max(1, len(consumers)) or body.points * times * body.cost < SMALL
         if len(consumers) == 1 and times <= 1 + BESIDE:
             return True

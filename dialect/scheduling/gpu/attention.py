@@ -4,9 +4,12 @@ Dao, Fu, Ermon, Rudra and Re, "FlashAttention": no score is stored. A step has t
 each row, and adds the piece's values to the row's, scaled where the maximum grew.
 """
 
-from ...analysis.bodies.attention import Attention, attention_of
+from ...analysis.bodies.attention import Attention, attention_of, yielded
 from ...analysis.bodies.nested_loops import iterations
+from ...analysis.bodies.visible_keys import visible_keys
+from ...ir.shapes import constant
 from ...ir.types import byte_width
+from ...mlir import ir
 from .contractions import LEAST
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
@@ -39,8 +42,9 @@ def attention(domain: Domain) -> DomainPlan | None:
     order = [*found.batch, *found.rows, *found.columns]
     batch = [1] * len(found.batch)
     loops = domain.plan({**dict.fromkeys(found.loops, step), found.product.loop: deep})
+    skips = _hides_keys(domain, found)
     for loop in loops:
-        loop.walk, loop.evict, loop.dot = loops[0].walk, "normal", True
+        loop.walk, loop.evict, loop.dot, loop.skip = loops[0].walk, "normal", True, skips
     loops[0].loops[0].dot = True
     tile = [*batch, high, wide]
     plan = DomainPlan(
@@ -59,3 +63,20 @@ def found_in(domain: Domain) -> Attention | None:
     found = attention_of(domain.inner, domain.indices, domain.sizes, domain.accesses)
     narrow = found is not None and byte_width(found.values.element) == 2
     return found if narrow and found is not None and found.rows and found.columns else None
+
+
+def _hides_keys(domain: Domain, found: Attention) -> bool:
+    """Whether a mask gives bounds of the keys that a query sees."""
+    body, (key,) = domain.body, found.scores.indices
+    assert body.indexing is not None
+    indexing = body.indexing
+
+    def index(value: ir.Value) -> ir.AffineExpr:
+        expression, bases = indexing.resolve(value)
+        numbers = [body.number(base) for base in bases]
+        dims = ir.AffineMap.get(max(numbers, default=0) + 1, 0, [ir.AffineExpr.get_dim(number) for number in numbers])
+        return expression.compose(dims)
+
+    sizes = dict(zip((*domain.indices, key), (*domain.sizes, *found.scores.sizes)))
+    extents = {number: known for number, size in sizes.items() if (known := constant(size)) is not None}
+    return visible_keys(yielded(found.scores.op), key, extents, index) is not None

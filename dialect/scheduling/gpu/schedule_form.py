@@ -22,7 +22,7 @@ class LoopSchedule:
     """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, the walk that its
     reductions go along with (-1: none), what is kept in L2, the neighbours that a thread takes into its state together (0: each has one);
     whether all its tiles are held at once; of a walk, the steps whose reads are kept in registers for later walks; whether it is a contraction
-    that tensor cores run (`dot`)."""
+    that tensor cores run (`dot`); whether it takes no steps whose scores a mask makes -inf (`skip`)."""
 
     order: Sequence[int]
     step: int = 1
@@ -33,6 +33,7 @@ class LoopSchedule:
     held: bool = False
     kept: int = 0
     dot: bool = False
+    skip: bool = False
     loops: Sequence["LoopSchedule"] = ()
 
     def walks(self, sizes: Sequence[ir.AffineExpr]) -> bool:
@@ -111,12 +112,11 @@ def _of_loop(loop: LoopSchedule) -> ir.DictAttr:
     keys["order"] = ir.DenseI64ArrayAttr.get(loop.order)
     keys["evict"] = ir.StringAttr.get(loop.evict)
     keys["loops"] = _of_loops(loop.loops)
-    if loop.held:
-        keys["held"] = ir.BoolAttr.get(True)
+    for name in ("held", "dot", "skip"):
+        if getattr(loop, name):
+            keys[name] = ir.BoolAttr.get(True)
     if loop.kept:
         keys["kept"] = i64(loop.kept)
-    if loop.dot:
-        keys["dot"] = ir.BoolAttr.get(True)
     return ir.DictAttr.get(keys)
 
 
@@ -157,11 +157,16 @@ def _loop(config: Config) -> LoopSchedule:
     return LoopSchedule(
         tuple(config["order"]),
         **{name: config[name].value for name in ("step", "walk", "along", "evict", "fold")},
-        held="held" in config and config["held"].value,
+        held=_flag(config, "held"),
+        dot=_flag(config, "dot"),
+        skip=_flag(config, "skip"),
         kept=config["kept"].value if "kept" in config else 0,
-        dot="dot" in config and config["dot"].value,
         loops=_loops(config),
     )
+
+
+def _flag(config: Config, name: str) -> bool:
+    return name in config and config[name].value
 
 
 def _entries(config: ir.Attribute) -> Config:

@@ -24,6 +24,9 @@ class Walk:
     size: ir.AffineExpr
     walkers: Sequence[Walker]
     groups: Sequence[list[tuple[list[int], ir.AffineExpr]]]
+    bounds: tuple[Tile, Tile] | None = (
+        None  # what of the points has to be walked: from a multiple of the step on, and before what
+    )
 
     def __post_init__(self) -> None:
         self.known = constant(self.size)
@@ -74,6 +77,8 @@ class Walk:
         first = self.schedule.kept if axis is not None and self.known != 0 else 0
         last = known // stride
         carried = self._start()
+        if self.bounds is not None:
+            return self._between(*self.bounds, last, carried)
         for number in range(first):
             carried = self._apart(number, carried)
         if not known or last > first:
@@ -83,6 +88,22 @@ class Walk:
         if known % stride:
             carried = self._apart(last, carried)
         return carried
+
+    def _between(self, begin: Tile, end: Tile, last: int, carried: Values) -> Values:
+        """The steps from `begin` to `end`; step `last`, which is not whole, in a loop that takes it or not. What does not vary in a loop is made
+        before it, as if it took a step: no address is of another step's points."""
+        b, ix, step = self.e.b, self.e.ix, self.schedule.step
+        whole = ix.number(last * step)
+        bounds = begin.value, ix.op("arith.minsi", end, whole).value, ix.number(step).value
+        carried = b.loop(bounds, carried, self._step, self.e.stages, runs=True)
+        if self.known == last * step:
+            return carried
+        bounds = whole.value, end.value, ix.number(step).value
+        return b.loop(bounds, carried, lambda start, values: self._last(start, values, last), runs=True)
+
+    def _last(self, start: ir.Value, values: Values, number: int) -> Values:
+        self.loop.start = start
+        return self._at(self._positions(Tile(start)), values, number)
 
     def _step(self, start: ir.Value, values: Values) -> Values:
         """Any step in the loop."""

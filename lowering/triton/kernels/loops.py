@@ -15,6 +15,7 @@ from .contractions import ContractionWalker
 from .loop_body import INNER, LoopBody
 from .loop_kinds import WALKERS, ColumnsWalker, ReduceWalker, Walker
 from .loop_steps import Walk
+from .walked_keys import walked_keys
 
 
 class Emitter(LoopBody):
@@ -49,7 +50,8 @@ class Emitter(LoopBody):
                 groups.append([])
         self.loop = loop
         self.axes = self.axes if loop.axis is None else union(self.axes, (loop.axis,))
-        Walk(self, loop, schedule, size, walkers, groups).run()
+        bounds = walked_keys(self, ops, loop) if schedule.skip else None
+        Walk(self, loop, schedule, size, walkers, groups, bounds).run()
         if self.cluster > 1 and loop.whole:
             self._exchange([walker for walker in walkers if isinstance(walker, ReduceWalker)])
         self.axes, self.loop = before

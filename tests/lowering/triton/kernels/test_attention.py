@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from bascule.lowering.triton.kernels import loops
+from bascule.lowering.triton.kernels.walked_keys import walked_keys
 
 import bascule
 from bascule.pipelines import DEFAULT
@@ -92,6 +94,56 @@ def test_scores_that_are_changed(name):
     found, wanted, kernels = run(function, *heads(dtype, 70, 90, 16, 32))
     assert kernels == 1
     check(found, wanted, dtype)
+
+
+def where(shown, other=-torch.inf):
+    """Scores where `shown` of row and key holds."""
+
+    def masked(scores):
+        rows, keys = (torch.arange(n, device=scores.device) for n in scores.shape[-2:])
+        return torch.where(shown(rows[:, None], keys), scores, other)
+
+    return masked
+
+
+MASKS = {
+    "200 - row > key": where(lambda r, k: 200 - r > k),
+    "row + key < 200": where(lambda r, k: r + k < 200),
+    "key < 200": where(lambda r, k: k < 200),
+    "key >= row": where(lambda r, k: k >= r),
+    "causal, of a window": where(lambda r, k: (k <= r) & (r - k < 40)),
+    "window": where(lambda r, k: (r - k).abs() < 20),
+    "prefix or causal": where(lambda r, k: (k < 70) | (k <= r)),
+    "tril": lambda s: s.masked_fill(~torch.ones_like(s, dtype=torch.bool).tril(-3), -torch.inf),
+    "added": lambda s: s + torch.full_like(s, -torch.inf).triu(1),
+    "two": lambda s: where(lambda r, k: k < 260)(where(lambda r, k: k > r - 90)(s)),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_keys_that_no_row_of_a_tile_sees_are_skipped(name, monkeypatch):
+    """Rows that see no key are NaN, as in eager."""
+    inputs, skipped = heads(torch.float16, 200, 290, 16, 32), []
+    monkeypatch.setattr(loops, "walked_keys", lambda *args: skipped.append(walked_keys(*args)) or skipped[-1])
+    found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, MASKS[name]), *inputs)
+    assert kernels == 1 and skipped
+    check(found, wanted, torch.float16)
+
+
+ALIKE = {
+    "a finite number": where(lambda r, k: 100 - r > k, -6e4),
+    "either side": where(lambda r, k: r != k),
+    "rows": where(lambda r, k: r < 100),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_masks_that_hide_no_keys_of_a_tile(name):
+    """Rows of which a finite number masks all keys are means of the values."""
+    inputs = heads(torch.float16, 150, 170, 16, 32)
+    found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, ALIKE[name]), *inputs)
+    assert kernels == 1
+    check(found, wanted, torch.float16)
 
 
 def test_masks_and_biases_in_memory():

@@ -1,0 +1,135 @@
+"""Attention by hand and flex_attention on a GPU, in bf16: eager, Inductor, Bascule, Bascule that fuses it, and PyTorch's kernels.
+
+    python -m benchmarks.attention [--only NAME,...] [--backends NAME,...] [--json FILE] [--rows N]
+
+Each result, with its gradients, is compared with the function in f64, element by element, before anything is timed. What a backend fails at is
+`wrong` or `failed`, with the reason on the standard error. Without a GPU nothing is timed: `fused` runs in the interpreter of Triton IR, of
+`--rows` rows (150).
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bascule.pipelines import DEFAULT
+
+from .attention_cases import CASES, Case
+from .kernels import FLUSH, gpu_ms
+from .measure import is_asked_for, print_table, save
+
+INSTEAD = {
+    "expand-products": "expand-products{contractions=true}",
+    "inline-producers": "inline-producers,fuse-attention",
+}
+PIPELINE = ",".join(INSTEAD.get(name, name) for name in DEFAULT)
+BACKENDS = ("eager", "inductor", "bascule", "fused", "library")
+ERROR = 0.02  # of the root mean square of what is compared: roundings of bf16 have 0.003, of scores and weights beside results
+
+
+def compiled(case: Case, backend: str) -> Callable[..., Tensor] | None:
+    match backend:
+        case "eager":
+            return None if case.flex else case.run  # that would hold all scores in f32
+        case "library":
+            return case.library
+        case "inductor":
+            return torch.compile(case.run, dynamic=False)
+    options: dict[str, Any] = {"on_error": "raise"}
+    if backend == "fused":
+        options["pipeline"] = PIPELINE
+    if not torch.cuda.is_available():
+        options["target"] = "interpret"
+    return torch.compile(case.run, backend="bascule", dynamic=False, options=options)
+
+
+def results(case: Case, call: Callable[..., Tensor], inputs: list[Tensor], seed: Tensor) -> list[Tensor]:
+    """The result, and the gradients of the inputs."""
+    found = call(*inputs)
+    return [found.detach(), *torch.autograd.grad(found, inputs, seed)] if case.backward else [found]
+
+
+def exact(case: Case, inputs: list[Tensor], seed: Tensor) -> list[Tensor]:
+    """The same in f64, one batch after the other; gradients of what has no batch are summed."""
+    batch, apart, total = case.sizes[0], list[list[Tensor]](), len(inputs)
+    for n in range(batch):
+        own = [x.detach()[n : n + 1] if i < 3 else x.detach() for i, x in enumerate(inputs)]
+        own = [x.double().requires_grad_(case.backward) for x in own]
+        apart.append(results(case, case.run, own, seed[n : n + 1].double()))
+    return [torch.cat(parts) if i <= 3 else sum(parts) for i, parts in enumerate(zip(*apart))][: total + 1]
+
+
+def disagreement(found: list[Tensor], wanted: list[Tensor]) -> str | None:
+    """What is off: rows that are NaN, an element by more than its rounding and a part of the largest, or all by more than `ERROR`."""
+    for number, (x, y) in enumerate(zip(found, wanted, strict=True)):
+        name = f"gradient {number - 1}" if number else "result"
+        if x.shape != y.shape or not torch.equal(x.isnan(), y.isnan()):
+            return f"{name}: other sizes or other rows of NaN"
+        error, y = (x.double() - y).nan_to_num(0), y.nan_to_num(0)
+        if (error.abs() > 2**-6 * (y.abs() + y.abs().max())).any():
+            return f"{name}: an element is off by {float(error.abs().max()):.4g} of at most {float(y.abs().max()):.4g}"
+        if error.square().mean().sqrt() > ERROR * y.square().mean().sqrt():
+            return f"{name}: off by {float(error.square().mean().sqrt() / y.square().mean().sqrt()):.4f} of its size"
+    return None
+
+
+def measure(case: Case, backends: list[str], scratch: Tensor | None) -> dict[str, Any]:
+    """One row: milliseconds of each backend, and what of memory it takes, in MB."""
+    torch.manual_seed(0)
+    device = "cpu" if scratch is None else "cuda"
+    inputs = case.inputs(device)
+    seed = torch.randn(case.sizes[0], case.sizes[1], case.sizes[2], case.sizes[4], device=device).bfloat16()
+    wanted = None if case.random else exact(case, inputs, seed)
+    row: dict[str, Any] = {"case": case.name, "sizes": " x ".join(map(str, case.sizes))}
+    for backend in backends:
+        torch._dynamo.reset()
+        call = compiled(case, backend)
+        if call is None:
+            continue
+        try:
+            found = results(case, call, inputs, seed)
+        except Exception as error:
+            row[backend] = "failed"
+            print(f"{case.name}, {backend}: {error}", file=sys.stderr)
+            continue
+        wrong = None if wanted is None else disagreement(found, wanted)
+        row[backend] = "wrong" if wrong else "right"
+        if wrong:
+            print(f"{case.name}, {backend}: {wrong}", file=sys.stderr)
+        del found
+        if not wrong and scratch is not None:
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            row[backend] = gpu_ms(lambda call=call: results(case, call, inputs, seed), scratch, host=1.0)
+            row[f"{backend} MB"] = (torch.cuda.max_memory_allocated() - before) / 1e6
+    print("  " + ", ".join(f"{key} {value}" for key, value in row.items()), file=sys.stderr)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="parts of cases' names, parted by commas")
+    parser.add_argument("--backends")
+    parser.add_argument("--rows", type=int, default=150)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    on_gpu = torch.cuda.is_available()
+    scratch = torch.empty(FLUSH, dtype=torch.uint8, device="cuda") if on_gpu else None
+    backends = args.backends.split(",") if args.backends else list(BACKENDS) if on_gpu else ["fused"]
+    cases = [case for case in CASES if is_asked_for(case.name, args.only)]
+    rows = [measure(case if on_gpu else case.short(args.rows), backends, scratch) for case in cases]
+    table = [
+        [f"{x:.3f}" if isinstance(x := row.get(key, ""), float) else str(x) for key in ("case", "sizes", *backends)]
+        + [f"{x:.0f}" if (x := row.get(f"{backend} MB")) is not None else "" for backend in backends if on_gpu]
+        for row in rows
+    ]
+    header = ["case", "batch x heads x rows x keys x head", *(f"{b} ms" if on_gpu else b for b in backends)]
+    print_table([*header, *(f"{b} MB" for b in backends if on_gpu)], table)
+    save("attention, milliseconds", rows, args.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+"""Which keys a mask lets a query see: where a score may be other than -inf, as bounds of the key's index.
+
+A mask is a comparison of affine expressions of indices, or several that are joined. Each gives a bound of the key that holds wherever the score
+is not -inf; what is no such comparison bounds nothing. A score masked by a finite number counts as seen: where all of a row are masked so, its
+weights are equal.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import TypeVar
+
+from ...ir.shapes import constant, expr
+from ...mlir import ir
+from ..affine.linear_forms import dims_of
+
+T = TypeVar("T")
+MOST = 8  # intervals of a union
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The keys from the largest of `first` on, and before the least of `end`: expressions of the indices around."""
+
+    first: tuple[ir.AffineExpr, ...] = ()
+    end: tuple[ir.AffineExpr, ...] = ()
+
+
+Visible = tuple[Interval, ...]  # a union
+ALL: Visible = (Interval(),)
+
+# Predicates of arith.cmpi by number, as signed; their opposites, and those with the operands exchanged.
+SIGNED = ("eq", "ne", "lt", "le", "gt", "ge", "lt", "le", "gt", "ge")
+OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
+EXCHANGED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+
+
+def visible_keys(
+    score: ir.Value, key: int, extents: Mapping[int, int], index: Callable[[ir.Value], ir.AffineExpr | None]
+) -> Visible | None:
+    """Where `score` may be other than -inf; None where nothing bounds that. `key` is the number of its index, `extents` has the sizes of
+    all that may be named, `index` gives an index value as an expression of these, None for one from elsewhere."""
+    found = _Masks(key, extents, index).score(score)
+    # What is before the first key of one interval alone, or after the last of one alone, is in another.
+    begins, ends = (all(bounds) for bounds in ([i.first for i in found], [i.end for i in found]))
+    outer = dict.fromkeys(Interval(i.first if begins else (), i.end if ends else ()) for i in found)
+    return tuple(outer) if found and (begins or ends) else None
+
+
+def extreme(
+    e: ir.AffineExpr,
+    least: bool,
+    at: Callable[[int, bool], T],
+    number: Callable[[int], T],
+    apply: Callable[[str, T, T], T],
+) -> T:
+    """The least or the largest of `e`, as `at` has those of its dims; of a remainder, of all that it can be. `apply` does +, * and //."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineDimExpr):
+        return at(e.position, least)
+    if isinstance(e, ir.AffineConstantExpr):
+        return number(e.value)
+    by = constant(e.rhs)
+    if isinstance(e, ir.AffineModExpr):
+        assert by is not None
+        return number(0 if least else by - 1)
+    if isinstance(e, ir.AffineAddExpr):
+        return apply("+", *(extreme(side, least, at, number, apply) for side in (e.lhs, e.rhs)))
+    assert by is not None
+    side = extreme(e.lhs, least == (by > 0), at, number, apply)
+    return apply("*" if isinstance(e, ir.AffineMulExpr) else "//", side, number(by))
+
+
+@dataclass(frozen=True)
+class _Masks:
+    key: int
+    extents: Mapping[int, int]
+    index: Callable[[ir.Value], ir.AffineExpr | None]
+
+    def score(self, value: ir.Value) -> Visible:
+        """Where a float is other than -inf, or more."""
+        owner = _owner(value)
+        if owner is None:
+            return ALL
+        match owner.name:
+            case "arith.constant":
+                return () if owner.attributes["value"].value == -inf else ALL
+            case "arith.select":
+                condition, yes, no = owner.operands
+                return _or(
+                    _and(self.holds(condition, True), self.score(yes)),
+                    _and(self.holds(condition, False), self.score(no)),
+                )
+            case "arith.addf":
+                return _and(*map(self.score, owner.operands))
+            case "arith.extf" | "arith.truncf":
+                return self.score(owner.operands[0])
+            case "arith.mulf" | "arith.divf" if _is_positive(owner.operands[1]):
+                return self.score(owner.operands[0])
+        return ALL
+
+    def holds(self, condition: ir.Value, wanted: bool) -> Visible:
+        """Where `condition` is `wanted`, or more."""
+        owner = _owner(condition)
+        if owner is None:
+            return ALL
+        match owner.name:
+            case "arith.constant":
+                return ALL if bool(owner.attributes["value"].value) == wanted else ()
+            case "arith.cmpi":
+                return self._compared(owner, wanted)
+            case "arith.andi" | "arith.ori":
+                both = (owner.name == "arith.andi") == wanted
+                return (_and if both else _or)(*(self.holds(side, wanted) for side in owner.operands))
+            case "arith.xori" if _is_true(owner.operands[1]):
+                return self.holds(owner.operands[0], not wanted)
+            case "arith.select":
+                chosen, yes, no = owner.operands
+                return _or(
+                    _and(self.holds(chosen, True), self.holds(yes, wanted)),
+                    _and(self.holds(chosen, False), self.holds(no, wanted)),
+                )
+        return ALL
+
+    def _compared(self, op: ir.Operation, wanted: bool) -> Visible:
+        number = op.attributes["predicate"].value
+        predicate = SIGNED[number] if wanted else OPPOSITE[SIGNED[number]]
+        x, y = op.operands
+        if _named(y, "math.absi"):
+            x, y, predicate = y, x, EXCHANGED[predicate]
+        other = self._integer(y)
+        # |e| is the larger of e and -e.
+        size = _owner(x) if _named(x, "math.absi") else None
+        e = self._integer(x if size is None else size.operands[0])
+        if e is None or other is None:
+            return ALL
+        if number >= len(SIGNED) - 4 and min(self._range(e)[0], self._range(other)[0]) < 0:
+            return ALL  # unsigned
+        sides = [e] if size is None else [e, expr(e * -1)]
+        below = [self._negative(side - other, 1 if predicate in ("lt", "ne") else 0) for side in sides]
+        above = [self._negative(other - side, 1 if predicate in ("gt", "ne") else 0) for side in sides]
+        match predicate:
+            case "lt" | "le":
+                return _and(*below)
+            case "gt" | "ge":
+                return _or(*above)
+            case "eq":
+                return _and(*below, _or(*above))
+        return _or(_and(*below), *above)
+
+    def _negative(self, e: ir.AffineExpr, by: int) -> Visible:
+        """Where e <= -by, or more."""
+        e = expr(e + by)
+        least, most = self._range(e)
+        if least > 0 or most <= 0:
+            return ALL if most <= 0 else ()
+        terms, rest = dict[ir.AffineExpr, int](), expr(0)
+        for term, factor in _terms(e):
+            if self.key in dims_of(term):
+                terms[term] = terms.get(term, 0) + factor
+            else:
+                rest = expr(rest + term * factor)
+        if len(terms) != 1:
+            return ALL
+        ((term, factor),) = terms.items()
+        if factor > 0:  # term <= -rest / factor
+            return self._at_most(term, _quotient(expr(rest * -1), factor))
+        return ALL if factor == 0 else self._at_least(term, expr(_quotient(expr(rest * -1), -factor) * -1))
+
+    def _at_most(self, term: ir.AffineExpr, bound: ir.AffineExpr) -> Visible:
+        if isinstance(term, ir.AffineDimExpr):
+            return (Interval(end=(expr(bound + 1),)),)
+        if isinstance(term, ir.AffineFloorDivExpr):
+            return self._negative(term.lhs - (bound + 1) * term.rhs, 1)
+        return ALL
+
+    def _at_least(self, term: ir.AffineExpr, bound: ir.AffineExpr) -> Visible:
+        if isinstance(term, ir.AffineDimExpr):
+            return (Interval(first=(bound,)),)
+        if isinstance(term, ir.AffineFloorDivExpr):
+            return self._negative(bound * term.rhs - term.lhs, 0)
+        return ALL
+
+    def _integer(self, value: ir.Value) -> ir.AffineExpr | None:
+        """An integer as an expression of indices, where its type has room for all that this can be."""
+        owner = _owner(value)
+        if isinstance(value.type, ir.IndexType):
+            found = self.index(value)
+            return found if found is not None and self._is_known(found) else None
+        if owner is None or not isinstance(value.type, ir.IntegerType):
+            return None
+        if owner.name == "arith.constant":
+            return expr(owner.attributes["value"].value)
+        found = self._computed(owner)
+        if found is None:
+            return None
+        least, most = self._range(found)
+        room = 1 << (value.type.width - 1)
+        return found if -room <= least and most < room else None
+
+    def _computed(self, owner: ir.Operation) -> ir.AffineExpr | None:
+        sides = [self._integer(operand) for operand in owner.operands]
+        match owner.name, *sides:
+            case (("arith.index_cast" | "arith.extsi" | "arith.trunci"), ir.AffineExpr() as e):
+                return e
+            case "arith.extui", ir.AffineExpr() as e if self._range(e)[0] >= 0:
+                return e
+            case "arith.addi", ir.AffineExpr() as x, ir.AffineExpr() as y:
+                return expr(x + y)
+            case "arith.subi", ir.AffineExpr() as x, ir.AffineExpr() as y:
+                return expr(x - y)
+            case "arith.muli", ir.AffineExpr() as x, ir.AffineExpr() as y if (
+                constant(x) is not None or constant(y) is not None
+            ):
+                return expr(x * y)
+            case "arith.floordivsi", ir.AffineExpr() as x, ir.AffineExpr() as y if (constant(y) or 0) > 0:
+                return _quotient(x, constant(y) or 1)
+        return None
+
+    def _is_known(self, e: ir.AffineExpr) -> bool:
+        """Whether `e` is of indices with extents, and its factors and divisors are constants."""
+        e = e.maybe_downcast()
+        if isinstance(e, ir.AffineDimExpr):
+            return e.position in self.extents
+        if isinstance(e, ir.AffineAddExpr):
+            return self._is_known(e.lhs) and self._is_known(e.rhs)
+        if isinstance(e, ir.AffineMulExpr | ir.AffineFloorDivExpr | ir.AffineModExpr):
+            return self._is_known(e.lhs) and constant(e.rhs) is not None
+        return isinstance(e, ir.AffineConstantExpr)
+
+    def _range(self, e: ir.AffineExpr) -> tuple[int, int]:
+        apply = {"+": int.__add__, "*": int.__mul__, "//": int.__floordiv__}
+        least, most = (
+            extreme(
+                e, end, lambda d, least: 0 if least else self.extents[d] - 1, int, lambda name, x, y: apply[name](x, y)
+            )
+            for end in (True, False)
+        )
+        return least, most
+
+
+def _and(*sides: Visible) -> Visible:
+    """What is in all unions, or more."""
+    found = ALL
+    for side in sides:
+        both = dict.fromkeys(_both(one, other) for one in found for other in side)
+        found = tuple(both) if len(both) <= MOST else min(found, side, key=len)
+    return found
+
+
+def _both(one: Interval, other: Interval) -> Interval:
+    first, end = dict.fromkeys(one.first + other.first), dict.fromkeys(one.end + other.end)
+    return Interval(tuple(first), tuple(end))
+
+
+def _or(*sides: Visible) -> Visible:
+    """What is in one of the unions, or more."""
+    found = tuple(dict.fromkeys(interval for side in sides for interval in side))
+    return found if len(found) <= MOST and ALL[0] not in found else ALL
+
+
+def _terms(e: ir.AffineExpr, factor: int = 1) -> list[tuple[ir.AffineExpr, int]]:
+    """What `e` is the sum of, each with its factor."""
+    e = e.maybe_downcast()
+    if isinstance(e, ir.AffineAddExpr):
+        return _terms(e.lhs, factor) + _terms(e.rhs, factor)
+    if isinstance(e, ir.AffineMulExpr):
+        return _terms(e.lhs, factor * (constant(e.rhs) or 0))
+    return [(e, factor)]
+
+
+def _quotient(e: ir.AffineExpr, by: int) -> ir.AffineExpr:
+    """Rounded down."""
+    return expr(ir.AffineExpr.get_floor_div(e, by))
+
+
+def _owner(value: ir.Value) -> ir.Operation | None:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def _named(value: ir.Value, name: str) -> bool:
+    owner = _owner(value)
+    return owner is not None and owner.name == name
+
+
+def _is_positive(value: ir.Value) -> bool:
+    owner = _owner(value)
+    return owner is not None and owner.name == "arith.constant" and 0 < owner.attributes["value"].value < inf
+
+
+def _is_true(value: ir.Value) -> bool:
+    owner = _owner(value)
+    return owner is not None and owner.name == "arith.constant" and bool(owner.attributes["value"].value)
