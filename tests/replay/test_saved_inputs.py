@@ -39,11 +39,11 @@ def test_they_are_those_of_the_first_call(dumped):
             assert got.min() >= 900 and got.max() < 1000
 
 
-@pytest.mark.parametrize("stage", ["00-import", "15-form-kernels", "31-plan-memory"])
+@pytest.mark.parametrize("stage", ["import", "form-kernels", "plan-memory"])
 def test_each_stage_runs_with_them(dumped, stage, capsys):
     _, folder, _ = dumped
     (file,) = folder.glob("inputs.*")
-    assert run.main([str(folder / f"{stage}.mlir"), "--inputs", str(file), "--print"]) == 0
+    assert run.main([str(next(folder.glob(f"*-{stage}.mlir"))), "--inputs", str(file), "--print"]) == 0
     assert "[7, 3]" in capsys.readouterr().out
 
 
@@ -69,5 +69,5 @@ def test_what_has_no_inputs_is_an_error_with_a_place(tmp_path, content, suffix):
 def test_inputs_that_do_not_fit_the_function_are_refused(dumped, tmp_path, capsys):
     _, folder, _ = dumped
     path = write_inputs(tmp_path, [torch.randn(2)], "values")
-    assert run.main([str(folder / "31-plan-memory.mlir"), "--inputs", str(path)]) == 1
+    assert run.main([str(next(folder.glob("*-plan-memory.mlir"))), "--inputs", str(path)]) == 1
     assert "arguments, got 1" in capsys.readouterr().err
