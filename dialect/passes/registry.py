@@ -61,13 +61,14 @@ def add(cls: type[Pass]) -> None:
         hint = "letters, digits, '-', '_' and '.', a letter first, as in fold-views"
         raise UserError(f"'{cls.name}' is no name of a pass, which {specification(cls)} gives", hint=hint)
     known = _added.get(cls.name)
-    other = known is not None and specification(known) != specification(
-        cls
-    )  # a module that is loaded again replaces its class
-    if other or cls.name in own_names() or refusal(cls.name) is None:
-        whose = (
-            specification(known) if other and known is not None else "Bascule" if cls.name in own_names() else "MLIR"
-        )
+    if known is None:
+        own = cls.name in own_names() and not cls.__module__.startswith(
+            "bascule."
+        )  # one of ours may be named by its class
+        whose = "Bascule" if own else "MLIR" if refusal(cls.name) is None else None
+    else:  # a module that is loaded again replaces its class
+        whose = None if specification(known) == specification(cls) else specification(known)
+    if whose is not None:
         raise UserError(f"a pass named '{cls.name}' exists already, of {whose}", hint="give the new pass another name")
     _added[cls.name] = cls
 
