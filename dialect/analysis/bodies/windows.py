@@ -79,13 +79,21 @@ class _Search:
         outer, inner = self.body.root, self.loops[0]
         for (i, a), (k, b) in product(enumerate(outer.indices), enumerate(inner.indices)):
             size, length = self.body.extents[a], self.body.extents[b]
-            if not size or not length or a == self.lanes:
+            if not size or not length or not self._overlap(a, b, length) or a == self.lanes:
                 continue
             for terms in _terms(length):
                 for points in range(2, min(WIDE, size, MOST // terms) + 1):
                     found = self._window(i, k, points, terms, size, length % terms > 0)
                     if found is not None:
                         yield found
+
+    def _overlap(self, a: int, b: int, length: int) -> bool:
+        """Whether a read at neighbours along index a has elements in common: most sums have none, and are searched no further."""
+        for access in self.accesses:
+            steps = [access.form.steps.get(index, 0) for index in (a, b)]
+            if all(steps) and all(isinstance(step, int) for step in steps) and abs(steps[0]) < abs(steps[1]) * length:
+                return True
+        return False
 
     def _window(self, i: int, k: int, points: int, terms: int, size: int, ragged: bool) -> Window | None:
         """The window of so many points and terms; what is left over of `size` reads its own."""
