@@ -63,7 +63,7 @@ def exact(case: Case, inputs: list[Tensor], seed: Tensor) -> list[Tensor]:
 
 
 def disagreement(found: list[Tensor], wanted: list[Tensor]) -> str | None:
-    """What is off: rows that are NaN, an element by more than its rounding and a part of the largest, or all by more than `ERROR`."""
+    """Errors found: rows that are NaN, an element by more than its rounding and a part of the largest, or all by more than `ERROR`."""
     for number, (x, y) in enumerate(zip(found, wanted, strict=True)):
         name = f"gradient {number - 1}" if number else "result"
         if x.shape != y.shape or not torch.equal(x.isnan(), y.isnan()):

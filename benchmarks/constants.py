@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 from bascule.dialect.ir import context
+from bascule.dialect.ir.attribute_names import COMPILE
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.pipeline import Pipeline
 
@@ -167,7 +168,7 @@ def recorded(kernel: Kernel) -> tuple[Callable[[], Any], list[Recorded]]:
     found, run = list[Recorded](), Pipeline.run
 
     def recording(pipeline: Pipeline, module: ir.Module, **kwargs: Any) -> None:
-        found.append((str(module), str(pipeline)))
+        found.append((_nameless(module), str(pipeline)))
         run(pipeline, module, **kwargs)
 
     Pipeline.run = recording  # type: ignore[method-assign]
@@ -177,6 +178,14 @@ def recorded(kernel: Kernel) -> tuple[Callable[[], Any], list[Recorded]]:
         Pipeline.run = run  # type: ignore[method-assign]
     assert found, f"{kernel.name} was not compiled"
     return step, found
+
+
+def _nameless(module: ir.Module) -> str:
+    """The text of `module` without its graph's name and number, which are others each time it is compiled."""
+    copy = module.operation.clone()
+    if COMPILE in copy.attributes:
+        del copy.attributes[COMPILE]
+    return str(copy)
 
 
 def digest(graphs: Sequence[Recorded]) -> str:

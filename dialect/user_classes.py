@@ -16,7 +16,7 @@ _PREFIX = "pass_file_"  # of the names under which Python knows such modules: no
 
 
 def load_class(spec: str, what: str) -> Any:
-    """What `spec` names, a "pass" for example. Modules in the current directory are found, as with `python -m`. Raises `UserError`."""
+    """Class that `spec` names, a "pass" for example. Modules in the current directory are found, as with `python -m`. Raises `UserError`."""
     module, _, name = spec.rpartition(":")
     if not (module and name):
         raise UserError(f"'{spec}' names no {what}", hint="give it as module:Class, or as path/to/file.py:Class")
@@ -54,6 +54,6 @@ def import_file(path: str) -> ModuleType:
 
 
 def specification(cls: type) -> str:
-    """What `--load-pass` takes for a pass class: `module:Class`, or the file that it was loaded from."""
+    """Spelling of a pass class for `--load-pass`: `module:Class`, or the file that it was loaded from."""
     file = sys.modules[cls.__module__].__file__ if cls.__module__.startswith(_PREFIX) else None
     return f"{file or cls.__module__}:{cls.__qualname__}"

@@ -206,7 +206,7 @@ def _compiled(way: _Way) -> CompiledGraph:
 
 
 def _passed(way: _Way, module: ir.Module) -> ir.Module:
-    """What the passes leave of an imported graph, or of the file of a dump that was edited."""
+    """Result of the passes for an imported graph, or for the file of a dump that was edited."""
     record, options = way.record, way.options
     source = "" if options.dump is None and options.replay is None else digest_of(module.operation.get_asm())
     identify(module, record.name, record.direction, record.compile_id)

@@ -1,4 +1,4 @@
-"""What who calls a compiled graph relies on: its arguments and results, which of them share memory, which arguments it writes."""
+"""Contract of a compiled graph with its caller: its arguments and results, which of them share memory, which arguments it writes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What was edited in a dump: the graph of it that is at hand, and the files whose text is another than when it was written."""
+"""Edits in a dump: the graph of it that is at hand, and the files whose text is another than when it was written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Edits:
 
 
 def edits_of(directory: str, name: str, source: str) -> Edits:
-    """What was edited of the graph `name`, whose import has the digest `source`, in the dump in `directory`.
+    """Edits of the graph `name`, whose import has the digest `source`, in the dump in `directory`.
 
     It is found by its import: graphs have other numbers in another process, or later in the same. Of several that are alike the one of its name
     counts. Raises `UserError` where no graph is alike, or several are, none of its name, with edits in some; where an edit would have no effect.

@@ -29,7 +29,7 @@ def keeping_inputs(
     folder, pending = Path(record.options.dump) / record.name, [(module, constants)]
 
     def keep(args: list[Any]) -> None:
-        """What keeps the IR alive is gone afterwards."""
+        """Drops all that keeps the IR alive."""
         found, held = pending.pop()
         try:
             write_inputs(folder, arguments_of(found, args, held), record.options.dump_inputs)

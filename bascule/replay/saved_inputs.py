@@ -35,7 +35,7 @@ def write_inputs(folder: Path, arguments: Arguments, kind: str) -> Path:
 
 
 def read_inputs(file: str) -> list[torch.Tensor | int]:
-    """What a file of either kind has. Raises `UserError` for one that is none."""
+    """Contents of a file of either kind. Raises `UserError` for one that is none."""
     path = Path(file)
     if not path.is_file():
         raise UserError(f"there is no file '{file}'", location="--inputs")

@@ -1,4 +1,4 @@
-"""What a module is the IR of, as an attribute of the module: the graph's name, its direction, Dynamo's number of the compile.
+"""Graph that a module is the IR of, as an attribute of the module: the graph's name, its direction, Dynamo's number of the compile.
 
 It stays through all passes, and in what is dumped. It is no part of what is compiled: the disk cache asks for its key before.
 """
@@ -16,7 +16,7 @@ def identify(module: ir.Module, name: str, direction: str, compile_id: str = "")
 
 
 def identity_of(module: ir.Module) -> dict[str, str]:
-    """What `identify` noted; empty for a module that nobody compiled."""
+    """Note of `identify`; empty for a module that nobody compiled."""
     attributes = module.operation.attributes
     if COMPILE not in attributes:
         return {}

@@ -28,7 +28,7 @@ def summary_of(module: ir.Module) -> Summary:
 
 
 def overlap(module: ir.Module) -> Overlap | None:
-    """What is predicted of the collectives of a module; None without collectives."""
+    """Prediction for the collectives of a module; None without collectives."""
     for graph in graph_functions(module):
         if OVERLAP in graph.attributes:
             return Overlap(**{named.name: named.attr.value for named in graph.attributes[OVERLAP]})

@@ -1,4 +1,4 @@
-"""What comes before what in a graph function with collectives, and which collectives need the results of which.
+"""Order of the ops of a graph function with collectives, and which collectives need the results of which.
 
 Whether a collective needs another is a property of the program, alike on all ranks; where its call stands among kernels is not.
 """

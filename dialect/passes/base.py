@@ -28,7 +28,7 @@ class Pass:
     version: ClassVar[str] = ""
 
     def uuid(self) -> str | None:
-        """What tells the code of this pass from others of its name, for the disk cache: its `version`, unless a subclass knows better. None:
+        """Tells the code of this pass from others of its name, for the disk cache: its `version`, unless a subclass knows better. None:
         graphs that it ran on are not kept."""
         return self.version or None
 

@@ -26,7 +26,7 @@ class Fusion:
 
 @dataclass(frozen=True)
 class Scheduling:
-    """What schedule is `kernel`, a `bascule.kernel` in the function `name`, to have?"""
+    """Schedule that `kernel`, a `bascule.kernel` in the function `name`, is to have."""
 
     kernel: "ir.Operation"
     name: str
@@ -55,7 +55,7 @@ class Hooks:
     """
 
     def uuid(self) -> str | None:
-        """What tells these decisions from others, in the keys of the disk cache: name and version of the plug-in, and its settings. None: graphs
+        """Tells these decisions from others, in the keys of the disk cache: name and version of the plug-in, and its settings. None: graphs
         that were compiled with these hooks are not kept."""
         return None
 

@@ -29,7 +29,7 @@ def context_at_hand() -> TracingContext | None:
 
 
 def compile_at_hand() -> str:
-    """What Dynamo calls the compile that is under way: "0/1" is the second of frame 0; empty without Dynamo."""
+    """Dynamo's name of the compile that is under way: "0/1" is the second of frame 0; empty without Dynamo."""
     number = CompileContext.current_compile_id()
     return "" if number is None else str(number)
 

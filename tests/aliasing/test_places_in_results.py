@@ -73,7 +73,7 @@ def given(size: int, start: int = START) -> torch.Tensor:
 
 
 def outcome(function, size: int, start: int = START):
-    """What it returns, and the storage of its input after it; or that it raises."""
+    """Its results, and the storage of its input after it; or that it raises."""
     x = given(size, start)
     try:
         found = function(x)

@@ -27,7 +27,7 @@ class _Stop(Exception):
 
 
 def predictions(model: str, way: str, passes: dict[str, str] | None = None, **changed: int) -> Sequence[Overlap]:
-    """What is predicted of the forward and the backward of `model` on a GPU, distributed as `way` says. `passes`: name -> text of those that
+    """Prediction for the forward and the backward of `model` on a GPU, distributed as `way` says. `passes`: name -> text of those that
     are to have options. `changed`: fields of its size."""
     size = replace(SIZES[model], **changed)
     default = up_to("program", Options(), {"target": "cuda", "capability": 90})

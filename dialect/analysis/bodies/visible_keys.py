@@ -240,7 +240,7 @@ class _Masks:
 
 
 def _and(*sides: Visible) -> Visible:
-    """What is in all unions, or more."""
+    """Keys in all unions, or more."""
     found = ALL
     for side in sides:
         both = dict.fromkeys(_both(one, other) for one in found for other in side)
@@ -254,13 +254,13 @@ def _both(one: Interval, other: Interval) -> Interval:
 
 
 def _or(*sides: Visible) -> Visible:
-    """What is in one of the unions, or more."""
+    """Keys in one of the unions, or more."""
     found = tuple(dict.fromkeys(interval for side in sides for interval in side))
     return found if len(found) <= MOST and ALL[0] not in found else ALL
 
 
 def _terms(e: ir.AffineExpr, factor: int = 1) -> list[tuple[ir.AffineExpr, int]]:
-    """What `e` is the sum of, each with its factor."""
+    """Terms that `e` is the sum of, each with its factor."""
     e = e.maybe_downcast()
     if isinstance(e, ir.AffineAddExpr):
         return _terms(e.lhs, factor) + _terms(e.rhs, factor)

@@ -105,7 +105,7 @@ class ScheduleKernels(Pass):
                     )
 
     def _steered(self, function: ir.Operation, kernel: ir.Operation, default: ir.DictAttr) -> ir.DictAttr:
-        """What the plug-in makes of a kernel's schedule."""
+        """Schedule that the plug-in makes of a kernel's."""
         body = Body(kernel)
         buffers = {access.buffer for access in body.accesses(body.root) if not access.is_near}
         total = sum(map(tensor_bytes, buffers))

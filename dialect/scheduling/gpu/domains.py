@@ -67,7 +67,7 @@ class Domain:
         return sum(self.along[index] for index in loop.indices)
 
     def place(self, access: Access) -> tuple:
-        """What it accesses: two of one place are one load."""
+        """Place that it accesses: two of one place are one load."""
         assert self.body.indexing is not None
         return access.buffer, *map(self.body.indexing.resolve, access.indices)
 
