@@ -192,7 +192,7 @@ class Watched:
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """Runs it, and the backward of the sum of outputs that require gradients."""
-        _run_backward(self.compiled(*args, **kwargs))
+        run_backward(self.compiled(*args, **kwargs))
 
 
 def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:
@@ -206,7 +206,7 @@ def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:
     yield (f"{frame.filename}:{frame.lineno}: " if frame else "") + ": ".join(kept)
 
 
-def _run_backward(out: Any) -> None:
+def run_backward(out: Any) -> None:
     """Runs the backward of `out` towards all leaves, without touching any `.grad`."""
     outputs = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor) and x.requires_grad]
     leaves = _leaves(outputs)
