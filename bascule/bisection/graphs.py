@@ -40,7 +40,7 @@ class Wrong:
 def judged(
     title: str, imported: ImportedGraph, gm: GraphModule, call: Boxed, args: Sequence[Any], pipeline: str
 ) -> Wrong | None:
-    """What is wrong with the compiled graph `call` in a call with `args`, which stay as they are; None if nothing is. `pipeline`: its passes."""
+    """The fault of the compiled graph `call` in a call with `args`, which stay as they are; None if nothing is. `pipeline`: its passes."""
     values = [on_the_cpu(x) if isinstance(x, torch.Tensor) else x for x in args]
     conversion = passes(imported.module, pipeline).stages[0].spelling()
     given = arguments_of(imported.module, values, imported.constants)

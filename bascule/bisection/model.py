@@ -34,7 +34,7 @@ STRICT = {"on_error": "raise", "cache": False, "random": "eager"}
 
 @dataclass(frozen=True)
 class Bisection:
-    """What `bascule.bisect` found; `str()` gives the text. `graphs` are those that ran, in order, up to the first that is wrong."""
+    """Findings of `bascule.bisect`; `str()` gives the text. `graphs` are those that ran, in order, up to the first that is wrong."""
 
     graphs: tuple[str, ...]
     wrong: Wrong | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ from ..manifest.manifest import dump_manifest, manifest_of
 from ..options import Options
 from ..pipelines import pipeline_for
 from ..replay.edits import edits_of
+from ..replay.failures import failure_of_edit
 from ..replay.keep_inputs import keeping_inputs
 from ..replay.replayed import run_from_edited
 from ..reporting.compile_record import Record
@@ -40,7 +42,7 @@ from ..reporting.device_warnings import subjects_of, warn_about
 from ..reporting.graph_summary import count_summary
 from ..reporting.module_identity import identify
 from ..reporting.module_summary import summary_of
-from ..reporting.stage_manifest import digest_of
+from ..reporting.stage_manifest import WRAPPER_FILE, digest_of
 from ..targets.base import Compiled
 from ..targets.placement import placement_of
 from ..targets.select import target_for
@@ -140,19 +142,18 @@ def _through_stages(
     try:
         return _compiled(way)
     except UnsupportedError as error:
-        if (
-            record.lowering and way.edited is None
-        ):  # IR that our own passes have made is ours to lower: report it with a reproducer
+        if way.edited is not None:
+            raise failure_of_edit(error, way.edited, record.running) from error
+        if record.lowering:  # IR that our own passes have made is ours to lower: report it with a reproducer
             raise way.failed(error) from error
         raise
     except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
         pass_on(error)
+        if way.edited is not None:
+            raise failure_of_edit(error, way.edited, record.running) from error
         users = (options.pipeline, options.replay, options.hooks)
         if isinstance(error, UserError) and any(part is not None for part in users):
-            raise  # the order of the passes is the user's, or the IR, or a decision: what one of them does not take is too
-        if way.edited is not None:
-            told = f"'{record.running}' fails after the edit: {type(error).__name__}: {error}"
-            raise UserError(told, location=way.edited) from error
+            raise  # the order of the passes is the user's, or a decision: what one of them does not take is too
         raise way.failed(error) from error
 
 
@@ -189,9 +190,11 @@ def _compiled(way: _Way) -> CompiledGraph:
         record.manifest = manifest_of(module, record)
     kernels = target.compile(module, record)
     with record.stage("wrapper"):
-        record.wrapper = record.edits.get("wrapper.py") or to_python(module, kernels.plans, checks_of(options))
+        record.wrapper = record.edits.get(WRAPPER_FILE) or to_python(module, kernels.plans, checks_of(options))
         record.summary = summary_of(module)
     file = record.dump_wrapper(record.wrapper)
+    if WRAPPER_FILE in record.edits:
+        file = str(Path(way.edited or "").with_name(WRAPPER_FILE))  # tracebacks lead to what the user wrote
     constants = placed(imported.constants, placement.device)
 
     def finish() -> tuple[Boxed, bool]:
@@ -250,6 +253,8 @@ def _finished_or_otherwise(way: _Way, finish: Callable[[], tuple[Boxed, bool]]) 
         return finish()[0]
     except Exception as error:
         pass_on(error)
+        if way.edited is not None:
+            raise failure_of_edit(error, way.edited, way.record.running) from error
         reported = way.failed(error)
         reported.__cause__ = error
         return run_otherwise(way.gm, way.example_inputs, way.options, way.record, reported)

@@ -48,7 +48,7 @@ def disagreements(gm: GraphModule, inputs: Sequence[Any], wanted: Sequence[Any],
 
 
 def in_double(gm: GraphModule, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """What the operators of `gm` compute in double precision of `inputs`, which stay as they are; and the inputs as they leave them."""
+    """Results of the operators of `gm` in double precision for `inputs`, which stay as they are; and the inputs as they leave them."""
     given = [_changed(x, _wide) for x in inputs]
     return [*_Wide(gm).run(*given)], given
 

@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.last_words import speak
 from bascule.dialect.passes import registry
+from bascule.dialect.tools.output import write
 from bascule.errors import UserError
 
 from ..tools.checking import passes
@@ -43,26 +43,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="a longer test is no failure")
     parser.add_argument("-o", metavar="FILE", default="-", help="where to write (default: the standard output)")
     return parser.parse_args(argv)
-
-
-def write_whole(text: str, path: str) -> None:
-    """Writes the file `path` at once: it is the old one, or the new one. Raises `OSError`."""
-    target = Path(path)
-    descriptor, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        os.chmod(made, 0o666 & ~_umask())
-        os.replace(made, target)
-    except BaseException:
-        os.unlink(made)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def reduce(arguments: argparse.Namespace) -> str:
@@ -111,10 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.o != "-" and not os.access(Path(arguments.o).parent, os.W_OK):
             raise UserError(f"cannot write '{arguments.o}'", location="-o")
         text = reduce(arguments)
-        if arguments.o == "-":
-            sys.stdout.write(text)
-        else:
-            write_whole(text, arguments.o)
+        write(text, arguments.o)
     except Exception as error:  # a user's pass may raise whatever it raises
         pass_on(error)
         print(f"bascule-reduce: error: {told(error)}", file=sys.stderr)

@@ -16,7 +16,7 @@ from . import logs
 from .dump_files import written
 from .graph_summary import Summary
 from .pool import Pool
-from .stage_manifest import FILE, IMPORT, WRAPPER, Manifest
+from .stage_manifest import FILE, IMPORT, WRAPPER, WRAPPER_FILE, Manifest
 
 if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs neither MLIR nor the importer
     from bascule.frontend.graph_split.split_point import Cut
@@ -105,7 +105,7 @@ class Record:
 
     def dump_wrapper(self, text: str) -> str | None:
         """Writes the module that runs the graph; returns its path, if it was written."""
-        return self.dump_stage("wrapper.py", WRAPPER, text)
+        return self.dump_stage(WRAPPER_FILE, WRAPPER, text)
 
     def dump_stage(self, file: str, left_by: str, text: str) -> str | None:
         """Writes `file`, which `left_by` made, and notes in `stages.json` what is in it; returns its path, if it was written."""

@@ -9,6 +9,7 @@ from ..errors import UserError
 
 FILE, FORMAT = "stages.json", 1
 IMPORT, WRAPPER = "import", "wrapper"  # what left the first file, and the last
+WRAPPER_FILE = "wrapper.py"
 
 
 def digest_of(text: str) -> str:

@@ -88,7 +88,9 @@ class Check:
     ):
         self.start = after(module, conversion) if in_torch_dialect(module) else module
         self.function, self.seed, self.tolerance = function, seed, tolerance
-        self.inputs = inputs or random_inputs(self.start, function, seed=seed, shapes=shapes)
+        if inputs is None:
+            inputs = random_inputs(self.start, function, seed=seed, shapes=shapes)
+        self.inputs = inputs
         torch.manual_seed(seed)
         self.reference = reference(self.start, self.inputs, function).relaxed(slack)
         self.results = self.reference.own[: len(self.reference.own) - len(tensors(self.inputs))]

@@ -43,7 +43,11 @@ def parse_inputs(text: str, *, seed: int = 0, requires_grad: bool = False) -> li
                 hint=f"known: {', '.join(DTYPES)}",
             )
         sizes = [int(size) for size in match[2].split(",") if size.strip()]
-        tensors.append(_fill(sizes, DTYPES[match[1]], generator, requires_grad))
+        try:
+            tensors.append(_fill(sizes, DTYPES[match[1]], generator, requires_grad))
+        except (RuntimeError, TypeError, OverflowError) as error:  # there is no such memory, or no such number
+            told = f"'{match[1]}[{match[2]}]' cannot be made: {str(error).splitlines()[0]}"
+            raise UserError(told, location=f"--inputs:{position + 1}") from None
         position = match.end()
     return tensors
 

@@ -124,6 +124,7 @@ def _nested(stages: Sequence[Stage], depth: int = 0) -> str:
     return ",".join(parts)
 
 
+DEEPEST = 100  # brackets in brackets
 # What stands around passes over the whole module.
 _MODULE = re.compile(r"(?:builtin\.module|any)\s*\((.*)\)", re.DOTALL)
 
@@ -145,6 +146,8 @@ def _split(text: str, start: int) -> list[tuple[str, int]]:
     for i, char in enumerate(text):
         if char in "({":
             depth += 1
+            if depth > DEEPEST:
+                raise UserError("the pipeline is nested too deeply", location=f"pipeline:{start + i + 1}")
         elif char in ")}":
             depth -= 1
             if depth < 0:

@@ -9,22 +9,44 @@ from ..mlir import ir
 # An operation of ours outside of quotes: at a line's beginning or after the names of its results.
 _CUSTOM = re.compile(rf"^ *(?:%[\w:, %]+ = )?({Bascule.DIALECT_NAMESPACE}\.\w+)", re.MULTILINE)
 
+# What opens and closes, strings and comments without what is inside of them, and the signs that have a bracket in them.
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|>=|<=|[\[({<]|[\])}>]')
+DEEPEST = 400  # brackets in brackets: MLIR's parser, verifier and printer recurse at each, and end the process where the stack does
+
 
 def parse(text: str, path: str = "-") -> ir.Module:
     """The module of `text`, in the current context; locations name `path`, the file that has all of it, or "-".
 
-    Raises `MLIRError` for what is not valid IR, and `UserError` for operations of ours that are not in the generic form: they have no
-    other, and MLIR refuses one without a word.
+    Raises `MLIRError` for what is not valid IR, and `UserError` for what is nested too deeply and for operations of ours that are not in the
+    generic form: they have no other, and MLIR refuses one without a word.
     """
+    _check_depth(text, path)
     try:
         return ir.Module.parse(text) if path == "-" else ir.Module.parseFile(path)
     except ir.MLIRError:
         match = _CUSTOM.search(text)
         if match is None:
             raise
-        line, column = text.count("\n", 0, match.start(1)) + 1, match.start(1) - text.rfind("\n", 0, match.start(1))
         raise UserError(
             f"'{match[1]}' has no custom form",
-            location=f"{path}:{line}:{column}",
+            location=_place(text, match.start(1), path),
             hint=f'write it as "{match[1]}"(...)',
         ) from None
+
+
+def _check_depth(text: str, path: str) -> None:
+    """Raises `UserError` at the first bracket that is too deep."""
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token in "[({<":
+            depth += 1
+            if depth > DEEPEST:
+                told = f"is nested too deeply: there are more than {DEEPEST} open brackets"
+                raise UserError(told, location=_place(text, match.start(), path))
+        elif token in "])}>":
+            depth -= 1
+
+
+def _place(text: str, at: int, path: str) -> str:
+    return f"{path}:{text.count(chr(10), 0, at) + 1}:{at - text.rfind(chr(10), 0, at)}"

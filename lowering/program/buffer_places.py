@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from bascule.dialect.analysis.memory.buffers import Sizes, moved_by, strides
+from bascule.dialect.errors import UserError
+from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.ir.types import byte_width
@@ -32,6 +35,17 @@ def displacement(op: ir.Operation, sizes: Sizes) -> ir.AffineExpr:
         case "memref.view":
             return sizes.expression(op.operands[1])
     return expr(0)  # memref.reinterpret_cast, memref.cast
+
+
+def _check_inside(op: ir.Operation, offset: ir.AffineExpr) -> None:
+    """Raises `UserError` for a `memref.view` that reaches over its source's ends, where all of that is constant."""
+    arena, buffer, begin = op.operands[0].type, op.results[0].type, constant(offset)
+    if begin is None or not (arena.has_static_shape and buffer.has_static_shape):
+        return
+    end, size = begin + prod(buffer.shape) * byte_width(buffer.element_type), arena.shape[0]
+    if begin < 0 or end > size:
+        told = f"a buffer of an arena of {size} bytes lies at its bytes {begin} to {end}"
+        raise UserError(told, location=source_of(op.location))
 
 
 @dataclass
@@ -66,9 +80,12 @@ class Places:
         self.derived.setdefault(name, [])
 
     def alias(self, op: ir.Operation) -> None:
-        """The result of a `bascule.view`, `memref.view`, `memref.reinterpret_cast` lies in its source's memory."""
+        """The result of a `bascule.view`, `memref.view`, `memref.reinterpret_cast` lies in its source's memory. Raises `UserError` for a buffer
+        outside of its arena."""
         (result,) = op.results
         place, moved = self.known[op.operands[0]], displacement(op, self.sizes)
+        if op.name == "memref.view":
+            _check_inside(op, moved)
         self.known[result] = Place(place.base, place.offset + moved, False)
 
     def text(self, e: ir.AffineExpr) -> str:

@@ -13,7 +13,7 @@ WRONG = 1.001
 
 
 def spoil(op: ir.Operation, number: int) -> None:
-    """What `op` stores or yields, its operand `number`, times `WRONG`."""
+    """Has `op` store or yield its operand `number` times `WRONG`."""
     with ir.InsertionPoint(op), op.location:
         value = op.operands[number]
         op.operands[number] = arith.mulf(value, arith.constant(value.type, WRONG))

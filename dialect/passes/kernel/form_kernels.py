@@ -24,7 +24,7 @@ from ...remarks.attribute import add_remark, keep_remarks
 from ...scheduling.gpu.machine import H200, PARAMETERS
 from ...steering.asking import is_steered, may_fuse
 from ...steering.hooks import Fusion
-from ..base import VALUES, Pass
+from ..base import VALUES, Pass, check_target
 
 TINY, TINY_PARTS = 256, 64  # bytes of a group that is a program of a GPU; so many of them are one launch
 GPUS = ("cuda", "interpret")
@@ -58,6 +58,7 @@ class FormKernels(Pass):
     sm_count: int = H200.sm_count
 
     def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
         with module.context:
             for graph in graph_functions(module):
                 _form(self, module, graph)

@@ -17,7 +17,7 @@ from ...ir.types import byte_width
 from ...mlir import ir
 from ...steering.asking import is_steered, may_fuse
 from ...steering.hooks import Fusion
-from ..base import VALUES, Pass
+from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 
 # Work is counted in additions.
@@ -61,6 +61,7 @@ class InlineProducers(Pass):
     target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
         with module.context:
             simplifier = Simplifier()
             for graph in graph_functions(module):
