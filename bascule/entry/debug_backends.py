@@ -40,6 +40,7 @@ from ..debugging.drawing import draw, svg_of
 from ..debugging.reproducer_graph import deciding_inputs, write_graph
 from ..dialect.failures.culprits import called, is_foreign
 from ..dialect.interpreter import interpret_graph
+from ..dialect.interrupts import pass_on
 from ..dialect.ir import context
 from ..dialect.passes import Pipeline
 from ..dialect.steering.asking import steered_by
@@ -213,6 +214,7 @@ def _drawn(directory: Path, place: Place, imported: ImportedGraph, gm: torch.fx.
     try:
         svg, told = svg_of(dot), "DOT: Graphviz's program 'dot', which makes SVG of it, is not installed"
     except (OSError, subprocess.CalledProcessError) as error:
+        pass_on(error)
         svg, told = None, f"DOT: Graphviz made no SVG of it, {error}"
     path = directory / f"{place.title}.{'dot' if svg is None else 'svg'}"
     if written(path, dot if svg is None else svg):

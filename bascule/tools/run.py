@@ -120,7 +120,7 @@ def _text_of(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read '{file}': {error}") from None
+        raise UserError(f"cannot read '{file}': {error}") from error
 
 
 def report(values: Sequence[torch.Tensor], print_results: bool) -> None:
