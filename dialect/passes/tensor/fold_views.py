@@ -97,7 +97,7 @@ def _at_its_place(view: ir.Operation, source: ir.Value, simplifier: Simplifier) 
         op = value.owner.operation
         sizes = list(op.attributes["shape"].value.results)
         seen = from_first(compose(layout_of(op.operands[0].type), op.attributes["map"].value))
-        if not simplifier.equal(seen, layout_of(value.type), sizes):
+        if all(constant(size) != 0 for size in sizes) and not simplifier.equal(seen, layout_of(value.type), sizes):
             return None
         moved, value = moved + moved_by(op), op.operands[0]
     layout, wanted = layout_of(source.type), layout_of(view.results[0].type)
