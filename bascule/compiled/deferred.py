@@ -4,10 +4,13 @@ Meanwhile PyTorch writes guards, and runs what comes before.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 from bascule.runtime.boxed import Boxed, boxed
+
+from .compiled_graph import CompiledGraph
 
 
 class FinishedAtFirstCall:
@@ -30,3 +33,11 @@ class FinishedAtFirstCall:
                 self._finished = self._finish()
                 self._finish = None  # and all it refers to: the graph, the IR
         return self._finished
+
+
+def once_finished(graph: CompiledGraph, then: Callable[[CompiledGraph], CompiledGraph]) -> CompiledGraph:
+    """`then(graph)`: at once, or when `graph` is finished where PyTorch's operators run it until then."""
+    if graph.meanwhile is None or graph.finish is None:
+        return replace(then(graph), meanwhile=graph.meanwhile)
+    later = FinishedAtFirstCall(lambda: then(replace(graph, call=graph.finished(), finish=None)).finished())
+    return replace(graph, call=later, finish=later.finished)

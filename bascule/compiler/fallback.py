@@ -1,7 +1,7 @@
 """Fallback of graphs that cannot be compiled, as `on_error` says."""
 
-import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -13,11 +13,12 @@ from bascule.frontend.fx.trace_context import fake_mode_of
 from bascule.runtime.boxed import Boxed
 
 from ..compat.operators.schemas import OpOverload
-from ..compiled.eager import operator_by_operator
 from ..errors import FallbackWarning, UnsupportedError, UserError
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
+from ..reporting.warnings_later import warn
+from ..tiers.operators import as_operators
 
 
 def run_otherwise(
@@ -37,10 +38,10 @@ def run_otherwise(
     count("graphs", "fallback")
     count("fallbacks", record.fallback)
     runner = {"aten": "its ATen operators, one by one", "inductor": "Inductor"}[options.on_error]
-    warnings.warn(f"{record.name} was not compiled and runs as {runner}: {error}", FallbackWarning, stacklevel=2)
+    warn(f"{record.name} was not compiled and runs as {runner}: {error}", FallbackWarning, stacklevel=2)
     if options.on_error == "inductor":
         return _compile_with_inductor(gm, example_inputs, is_backward=record.name.endswith("backward"))
-    return operator_by_operator(gm)
+    return as_operators(gm, replace(options, random="eager"), torch.device("cpu"))
 
 
 def joins_collectives(gm: torch.fx.GraphModule, options: Options) -> bool:
