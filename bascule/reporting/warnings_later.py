@@ -1,4 +1,4 @@
-"""Warnings of what runs beside the program: the call after it gives them, at the user's line and under the user's filters."""
+"""Warnings of what runs beside the program: the call after it gives them, in the user's thread and under the user's filters."""
 
 import warnings
 from collections.abc import Iterator
