@@ -10,6 +10,7 @@ from typing import Any
 
 from bascule.runtime.boxed import Boxed, boxed
 
+from ..errors import UnsupportedError
 from .compiled_graph import CompiledGraph
 
 
@@ -40,4 +41,19 @@ def once_finished(graph: CompiledGraph, then: Callable[[CompiledGraph], Compiled
     if graph.meanwhile is None or graph.finish is None:
         return replace(then(graph), meanwhile=graph.meanwhile)
     later = FinishedAtFirstCall(lambda: then(replace(graph, call=graph.finished(), finish=None)).finished())
+    return replace(graph, call=later, finish=later.finished)
+
+
+def unless_refused(graph: CompiledGraph, otherwise: Callable[[UnsupportedError], Boxed]) -> CompiledGraph:
+    """`graph`; or what `otherwise` makes of the refusal, where passes refuse it while PyTorch's operators run it."""
+    if graph.meanwhile is None or graph.finish is None:
+        return graph
+
+    def finish() -> Boxed:
+        try:
+            return graph.finished()
+        except UnsupportedError as refusal:
+            return otherwise(refusal)
+
+    later = FinishedAtFirstCall(finish)
     return replace(graph, call=later, finish=later.finished)

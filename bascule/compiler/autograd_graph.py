@@ -11,6 +11,7 @@ from bascule.frontend.aot.compile_autograd import mark_visible_outputs, report_o
 from bascule.frontend.aot_runtime.tangents import tangents_of, with_memory
 from bascule.frontend.freezing.weight_inputs import WeightInputs
 from bascule.frontend.fx.node_values import complete_inserted
+from bascule.frontend.fx.operator_effects import begun_in
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.recording import Direction
@@ -40,6 +41,8 @@ class Shared(TypedDict):
     tiers: Tiers | None
 
 
+# Passes join collectives and begin them earlier: a rank that runs operators would not begin what the others begin.
+AT_ONCE = "it was compiled before its first call: it begins {} collectives, in the order of its kernels, which all ranks must share"
 UNSETTLED = NotSerializable("kernels that are compiled beside the program, to be replayed as CUDA graphs then")
 
 
@@ -120,6 +123,9 @@ def _compiled(
 ) -> CompiledGraph:
     """`gm` compiled; with the option `tiers` run by operators until that is finished. An inference, which is no pair, has tiers of its own."""
     told = Told(on_record) if options.tiers else None
+    begun = number_of_collectives(gm) if options.tiers else 0
+    if begun > 1:
+        options = replace(options, tiers=False)
     how: dict[str, Any] = {"name": name, "on_record": told or on_record, "replay": replay, "direction": direction}
     graph = compile_graph(gm, example_inputs, options, **how)
     if replay is not None:
@@ -128,7 +134,12 @@ def _compiled(
     if told is None:
         return graph
     shared = Tiers() if direction == "inference" or tiers is None else tiers
-    return shared.of(graph, gm, name, direction, told)
+    return shared.of(graph, gm, name, direction, told, None if begun < 2 else AT_ONCE.format(begun))
+
+
+def number_of_collectives(gm: torch.fx.GraphModule) -> int:
+    """How many collectives `gm` begins, the graphs inside of it too."""
+    return sum(len(begun_in(part.graph)) for part in gm.modules() if isinstance(part, torch.fx.GraphModule))
 
 
 def _marked(call: Boxed, name: str) -> Boxed:

@@ -18,7 +18,7 @@ from bascule.runtime.memory.placed_constants import placed
 from ..aliasing.storage_offset_guard import at_places, places_of
 from ..cache.graph_cache import Slot, slot_for
 from ..compiled.compiled_graph import UNKNOWN, CompiledGraph
-from ..compiled.deferred import FinishedAtFirstCall, once_finished
+from ..compiled.deferred import FinishedAtFirstCall, once_finished, unless_refused
 from ..cudagraphs.cudagraphify import Replay
 from ..debugging.reproducer_ir import Snapshot, compiler_error
 from ..dialect.interrupts import pass_on
@@ -69,32 +69,38 @@ def compile_graph(
     threads: each call has an MLIR context of its own.
     """
 
-    def new_record(gm: torch.fx.GraphModule, name: str) -> Record:
-        return Record(name, options, len(gm.graph.nodes), direction, compile_at_hand())
-
-    def compile_subgraph(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
-        part = new_record(gm, f"{name}_{suffix}")
-        try:
-            return _through_stages(gm, inputs, options, part), part
-        except CompilerError as error:
-            return CompiledGraph(run_otherwise(gm, inputs, options, part, error)), part
-
-    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
-        return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record, direction=direction)
-
+    compile_id = compile_at_hand()
     held = take_held_outputs(gm)
-    record, parts = new_record(gm, name), list[Record]()
+    record, parts = Record(name, options, len(gm.graph.nodes), direction, compile_id), list[Record]()
     if (
         lost := outside(gm.graph)
     ) is not None:  # eager's memory is as its operators leave it, whatever the options say of failures
         options = replace(options, on_error="aten")
-    whole = partial(_through_stages, gm, example_inputs, options, record)
-    try:
-        if lost is not None:
-            raise lost
-        compiled, parts = whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
-    except (UnsupportedError, CompilerError) as error:
-        compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))
+
+    def made(options: Options) -> CompiledGraph:
+        def compile_subgraph(
+            gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str
+        ) -> tuple[CompiledGraph, Record]:
+            part = Record(f"{name}_{suffix}", options, len(gm.graph.nodes), direction, compile_id)
+            try:
+                return _through_stages(gm, inputs, options, part), part
+            except CompilerError as error:
+                return CompiledGraph(run_otherwise(gm, inputs, options, part, error)), part
+
+        def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
+            called = f"{name}_{suffix}"
+            return compile_graph(gm, inputs, options, name=called, on_record=on_record, direction=direction)
+
+        whole = partial(_through_stages, gm, example_inputs, options, record)
+        try:
+            if lost is not None:
+                raise lost
+            compiled, parts[:] = whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
+        except (UnsupportedError, CompilerError) as error:
+            compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))
+        return compiled
+
+    compiled = unless_refused(made(options), lambda _: made(replace(options, tiers=False)).finished())
 
     def recorded(compiled: CompiledGraph) -> CompiledGraph:
         if replay is not None and not record.cuts:

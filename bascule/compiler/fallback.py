@@ -8,11 +8,10 @@ from unittest.mock import patch
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule.frontend.fx.operator_effects import only_begins
+from bascule.frontend.fx.operator_effects import begun_in
 from bascule.frontend.fx.trace_context import fake_mode_of
 from bascule.runtime.boxed import Boxed
 
-from ..compat.operators.schemas import OpOverload
 from ..errors import FallbackWarning, UnsupportedError, UserError
 from ..options import Options
 from ..reporting.compile_record import Record
@@ -49,8 +48,7 @@ def joins_collectives(gm: torch.fx.GraphModule, options: Options) -> bool:
     from ..pipelines import DEFAULT  # brings MLIR, which a graph from the cache does without
 
     passes = options.pipeline or ",".join(DEFAULT)
-    begun = [node for node in gm.graph.nodes if isinstance(node.target, OpOverload) and only_begins(node.target)]
-    return len(begun) > 1 and any(name in passes for name in ("bucket-collectives", "prefetch-gathers"))
+    return len(begun_in(gm.graph)) > 1 and any(name in passes for name in ("bucket-collectives", "prefetch-gathers"))
 
 
 def _compile_with_inductor(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool) -> Boxed:

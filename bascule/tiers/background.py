@@ -34,6 +34,9 @@ _wanted = False  # the queue is to be worked off
 _since = 0.0  # when something last happened
 _ending = False
 _standing = Lock()  # held by the thread while it works, but not at checkpoints
+_turnstile = (
+    Lock()
+)  # held by who waits for `_standing`: the thread lets it pass, where a lock that is released goes to who asks first
 
 
 def enqueue(work: Work) -> None:
@@ -71,8 +74,10 @@ def checkpoint() -> None:
     """In the thread: here it may be interrupted."""
     if current_thread() is not _thread:
         return
-    _standing.release()
-    _standing.acquire()
+    if _turnstile.locked():
+        _standing.release()
+        with _turnstile:
+            _standing.acquire()
     if _ending:
         raise Abandoned
 
@@ -126,14 +131,22 @@ def _end() -> None:
         _changed.wait_for(lambda: not _working)
 
 
+def _before_fork() -> None:
+    _turnstile.acquire()
+    _standing.acquire()
+
+
+def _in_parent() -> None:
+    _standing.release()
+    _turnstile.release()
+
+
 def _in_child() -> None:
     """The child has no such thread: what it was at runs by PyTorch's operators there, and what comes is compiled by one of its own."""
-    global _thread, _working, _wanted, _changed, _standing
+    global _thread, _working, _wanted, _changed, _standing, _turnstile
     _queue.clear()
     _thread, _working, _wanted = None, False, False
-    _changed, _standing = Condition(), Lock()
+    _changed, _standing, _turnstile = Condition(), Lock(), Lock()
 
 
-os.register_at_fork(
-    before=lambda: _standing.acquire(), after_in_parent=lambda: _standing.release(), after_in_child=_in_child
-)
+os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -6,8 +6,8 @@ backward others, without the mark, or what another forward saved (a checkpoint's
 compiled one leaves it, so that either backward can read it. A graph without a backward changes over at any call.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -47,6 +47,7 @@ class Told:
             record.tier = text
             if self.on_record is not None:
                 self.on_record(record)
+        self.records.clear()  # they hold the IR
 
 
 class Tiers:
@@ -57,23 +58,26 @@ class Tiers:
         self.changed = False  # forwards run kernels from now on
         self._lock = Lock()
 
-    def of(self, graph: CompiledGraph, gm: GraphModule, name: str, direction: Direction, told: Told) -> CompiledGraph:
-        """`graph`, the compiled `gm`, run by operators until it is finished; as it is if nothing is left to wait for."""
-        if graph.finish is None and direction == "inference":
+    def of(
+        self, graph: CompiledGraph, gm: GraphModule, name: str, direction: Direction, told: Told, at_once: str | None
+    ) -> CompiledGraph:
+        """`graph`, the compiled `gm`, run by operators until it is finished; as it is if nothing is left to wait for.
+
+        `at_once`: why it was compiled before its first call, if it was.
+        """
+        ready = graph.finish is None or graph.meanwhile is None
+        if ready:
             count("tiers", "graphs with kernels at once")
-            told.report("its kernels were there at once")
+            told.report(at_once or "its kernels were there at once")
+        if ready and direction == "inference":
             return graph
-        if graph.meanwhile is None:  # it falls back, to operators
-            graph = replace(graph, meanwhile=graph.call)
         tier = Tier(self, graph, gm, name, direction, told)
         self.graphs[direction] = tier
         if direction == "backward" and "forward" in self.graphs:
             saved = saved_for(self.graphs["forward"].gm, gm)
             self.graphs["forward"].saved = tier.saved = saved
-        if graph.finish is None:
-            count("tiers", "graphs with kernels at once")
+        if ready:
             tier.kernels = graph.call
-            told.report("its kernels were there at once")
         else:
             count("tiers", "graphs compiled beside the program")
             background.enqueue(tier.compile)
@@ -99,7 +103,10 @@ class Tiers:
         """Gives the warnings of what was compiled since."""
         for tier in self.graphs.values():
             while tier.warned:
-                warn(*tier.warned.pop(0), stacklevel=4)
+                with self._lock:
+                    warned = [tier.warned.popleft()] if tier.warned else []  # else another thread gave it
+                for text, category in warned:
+                    warn(text, category, stacklevel=4)
 
 
 class Tier:
@@ -109,17 +116,11 @@ class Tier:
         self, shared: Tiers, graph: CompiledGraph, gm: GraphModule, name: str, direction: Direction, told: Told
     ):
         boxed(self)
-        self.shared, self.graph, self.gm, self.name, self.direction, self.told = (
-            shared,
-            graph,
-            gm,
-            name,
-            direction,
-            told,
-        )
+        self.shared, self.graph, self.gm = shared, graph, gm
+        self.name, self.direction, self.told = name, direction, told
         self.kernels: Boxed | None = None
         self.failure: BaseException | None = None
-        self.warned: list[Warned] = []
+        self.warned: deque[Warned] = deque()
         self.saved: Saved | None = None
         self.calls = 0  # by operators
         self.run: Boxed = {"backward": self._following, "forward": self._leading, "inference": self._alone}[direction]
@@ -133,7 +134,9 @@ class Tier:
         with kept() as warned:
             try:
                 found = self.graph.finished()
-            except Exception as error:
+            except background.Abandoned:
+                raise
+            except BaseException as error:  # it is raised where a call is, and the thread goes on
                 self.failure = error
         reason = self.failure or next((r.fallback for r in self.told.records if r.name == self.name), None)
         self.warned += warned
@@ -146,7 +149,7 @@ class Tier:
             self.told.report(f"it stays with operators: it was not compiled, in {spent}")
 
     def _operators(self, args: list[Any]) -> Sequence[Any]:
-        """Runs the graph by operators; the second call shows that the first step is over."""
+        """Runs the graph by operators, if anything is to be run by them; the second call shows that the first step is over."""
         self.calls += 1
         if self.calls > 1:
             background.begin()
@@ -154,8 +157,9 @@ class Tier:
         failure = self.shared.failure()
         if failure is not None:
             raise failure
+        if self.graph.meanwhile is None:
+            return self.graph.call(args)
         count("tiers", f"calls by operators: {self.direction}")
-        assert self.graph.meanwhile is not None
         return self.graph.meanwhile(args)
 
     def _alone(self, args: list[Any]) -> Sequence[Any]:

@@ -6,12 +6,14 @@ import sys
 import textwrap
 import time
 import warnings
+from threading import Event
 
 import pytest
 import torch
+from bascule.frontend.conversion.registry import RULES, NoRule, load_rules
 
 import bascule
-from bascule.errors import CompilerError, FallbackWarning, UserError
+from bascule.errors import CompilerError, FallbackWarning, UnsupportedError, UserError
 from bascule.tiers import background
 
 TIERS = {"tiers": True, "on_error": "raise"}
@@ -76,6 +78,48 @@ def test_a_pair_of_which_one_fails_stays_with_operators(beside, tmp_path, monkey
             warnings.simplefilter("ignore", FallbackWarning)
     assert torch.equal(grads[0], grads[1]) and torch.equal(grads[0], grads[2])
     assert told("calls by operators: forward") == told("calls by operators: backward") == 3
+
+
+def test_what_passes_refuse_is_split_off_in_the_thread_too(beside, monkeypatch):
+    def refuse(c, x):
+        raise UnsupportedError(f"{c.operator}: is refused", operator=c.operator)
+
+    load_rules()
+    monkeypatch.setitem(RULES, "aten.sin.default", refuse)
+    w = torch.randn(4, 4, requires_grad=True)
+    compiled = torch.compile(lambda w: (w.exp().sin() @ w).tanh(), backend="bascule", options=TIERS)
+    grads = []
+    for _ in range(3):
+        grads.append(torch.autograd.grad(compiled(w).sum(), w)[0])
+        beside.compile()
+    torch.testing.assert_close(grads[0], grads[2])
+    assert told("graphs changed over") == 2 and told("graphs that stay with operators") == 0
+    assert any("is refused" in cut for cut in bascule.counters()["cuts"])
+
+
+@pytest.mark.parametrize("on_error", ("aten", "raise"))
+def test_what_passes_refuse_is_an_error_where_it_is_to_be(beside, monkeypatch, on_error):
+    def refuse(c, x):
+        raise NoRule("is refused")
+
+    load_rules()
+    monkeypatch.setitem(RULES, "aten.sin.default", refuse)
+    w = torch.randn(4, 4)
+    options = {"tiers": True, "on_error": on_error, "fallback": "error"}
+    compiled = torch.compile(lambda w: w.exp().sin(), backend="bascule", options=options)
+    compiled(w)
+    beside.compile()
+    with pytest.raises(UnsupportedError, match="is refused"):
+        compiled(w)
+
+
+def test_inputs_are_written_at_the_first_call_of_the_kernels(beside, tmp_path):
+    options = {**TIERS, "dump": str(tmp_path), "dump_inputs": "values"}
+    compiled = torch.compile(torch.sin, backend="bascule", options=options)
+    for number in range(2):
+        compiled(torch.ones(3))
+        assert len([*tmp_path.rglob("inputs.*")]) == number
+        beside.compile()
 
 
 def test_a_hit_needs_no_tier(folder, beside):
@@ -173,6 +217,41 @@ def test_a_model_that_trains_on_while_it_is_compiled():
         torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-5)
     assert told("graphs changed over") == 2
     assert told("calls by operators: forward") == told("calls by operators: backward") > 0
+
+
+def test_a_fork_waits_for_one_checkpoint_and_not_for_all():
+    ended, reached = [], Event()
+
+    def work():
+        for _ in range(200):
+            time.sleep(0.02)
+            reached.set()
+            background.checkpoint()
+            if ended:
+                return
+
+    background.enqueue(work)
+    background.begin()
+    reached.wait(60)
+    start = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    ended.append(spent := time.monotonic() - start)
+    os.waitpid(child, 0)
+    assert background.wait_for_kernels(60) and spent < 1
+
+
+def test_the_thread_outlives_what_is_raised_in_it(beside, monkeypatch):
+    def leave(*_):
+        raise SystemExit("leave")
+
+    monkeypatch.setattr("bascule.compiler.compile_graph.to_python", leave)
+    compiled = torch.compile(torch.sin, backend="bascule", options=TIERS)
+    compiled(torch.ones(2))
+    beside.compile()
+    with pytest.raises(SystemExit, match="leave"):
+        compiled(torch.ones(2))
 
 
 def run(text, **environment):
