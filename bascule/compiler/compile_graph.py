@@ -69,35 +69,11 @@ def compile_graph(
     threads: each call has an MLIR context of its own.
     """
 
-    compile_id = compile_at_hand()
     held = take_held_outputs(gm)
-    record, parts = Record(name, options, len(gm.graph.nodes), direction, compile_id), list[Record]()
-    if (
-        lost := outside(gm.graph)
-    ) is not None:  # eager's memory is as its operators leave it, whatever the options say of failures
-        options = replace(options, on_error="aten")
+    record, parts = Record(name, options, len(gm.graph.nodes), direction, compile_at_hand()), list[Record]()
 
     def made(options: Options) -> CompiledGraph:
-        def compile_subgraph(
-            gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str
-        ) -> tuple[CompiledGraph, Record]:
-            part = Record(f"{name}_{suffix}", options, len(gm.graph.nodes), direction, compile_id)
-            try:
-                return _through_stages(gm, inputs, options, part), part
-            except CompilerError as error:
-                return CompiledGraph(run_otherwise(gm, inputs, options, part, error)), part
-
-        def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
-            called = f"{name}_{suffix}"
-            return compile_graph(gm, inputs, options, name=called, on_record=on_record, direction=direction)
-
-        whole = partial(_through_stages, gm, example_inputs, options, record)
-        try:
-            if lost is not None:
-                raise lost
-            compiled, parts[:] = whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
-        except (UnsupportedError, CompilerError) as error:
-            compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))
+        compiled, parts[:] = _whole_or_parts(gm, example_inputs, options, record, on_record, replay)
         return compiled
 
     compiled = unless_refused(made(options), lambda _: made(replace(options, tiers=False)).finished())
@@ -115,6 +91,39 @@ def compile_graph(
     if held:
         compiled = replace(compiled.within(lambda call: with_held_outputs(call, held)), serialized=UNKNOWN)
     return compiled
+
+
+def _whole_or_parts(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    record: Record,
+    on_record: Callable[[Record], None] | None,
+    replay: Replay | None,
+) -> tuple[CompiledGraph, list[Record]]:
+    """`gm` compiled, or what runs it otherwise; and the records of its parts, if it was split. See `compile_graph`."""
+    name, direction = record.name, record.direction
+
+    def compile_subgraph(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
+        part = Record(f"{name}_{suffix}", options, len(gm.graph.nodes), direction, record.compile_id)
+        try:
+            return _through_stages(gm, inputs, options, part), part
+        except CompilerError as error:
+            return CompiledGraph(run_otherwise(gm, inputs, options, part, error)), part
+
+    def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
+        return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record, direction=direction)
+
+    lost = outside(gm.graph)
+    if lost is not None:  # eager's memory is as its operators leave it, whatever the options say of failures
+        options = replace(options, on_error="aten")
+    whole = partial(_through_stages, gm, example_inputs, options, record)
+    try:
+        if lost is not None:
+            raise lost
+        return whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
+    except (UnsupportedError, CompilerError) as error:
+        return CompiledGraph(run_otherwise(gm, example_inputs, options, record, error)), []
 
 
 def _report(records: Sequence[Record], on_record: Callable[[Record], None] | None) -> None:
