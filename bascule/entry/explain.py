@@ -14,6 +14,7 @@ from bascule.frontend.fx_pipeline.pipeline import FxRun
 
 from ..compat.graphs.dynamo import reset
 from ..compat.tensors.pytree import tree_leaves
+from ..dialect.remarks.record import Remark
 from ..errors import UserError
 from ..reporting.compile_record import Record
 from ..reporting.graph_summary import AtenCall, Kernel, Memory, Overlap, Summary
@@ -33,7 +34,7 @@ class GraphExplanation:
     assertions: int  # about elements: indices in range, divisors that are not 0
     memory: Memory | None
     overlap: Overlap | None
-    remarks: tuple[str, ...]
+    remarks: tuple[Remark, ...]  # of passes: what was decided, about which operators, why, at what cost
     fallback: str | None  # why the graph was not compiled, if it was not
     refused: tuple[str, ...]  # kernels that did not compile, whose operators run in PyTorch: name, reason, reproducer
     untuned: str | None  # with the option `max_autotune`: why no schedule was measured
@@ -114,7 +115,7 @@ class GraphExplanation:
             lines.append(f"  tiers: {self.tier}")
         if self.remarks:
             lines.append(f"  {_plural(len(self.remarks), 'remark')}")
-            said = Counter(self.remarks)  # layers that are alike say the same
+            said = Counter(map(str, self.remarks))  # layers that are alike say the same
             lines += [f"    {remark}{_times(n)}" for remark, n in said.items()]
         if self.fx_passes:
             changing = [run for run in self.fx_passes if run.changes]

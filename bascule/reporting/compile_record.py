@@ -143,7 +143,7 @@ class Record:
         for kernel in summary.kernels:
             operators = ", ".join(kernel.operators)
             logs.schedule.debug("%s: %s over %s: %s", self.name, kernel.name, kernel.domain, operators)
-        for remark in dict.fromkeys(summary.remarks):
+        for remark in dict.fromkeys(map(str, summary.remarks)):
             logs.fusion.debug("%s: %s", self.name, remark)
         hints = [f"a kernel did not compile: {refused}" for refused in self.refused]
         if self.untuned is not None:

@@ -50,7 +50,9 @@ looking inside
   --mlir-timing                 the time of each pass
   --mlir-pass-statistics        how many operations there are after each pass, by name, where that changed
   --mlir-disable-threading      run MLIR's own passes on one thread
-  --remarks                     what passes decided against, and why
+  --remarks                     what passes decided, about which operators, why, and at what cost; with --verify-diagnostics, 'expected-remark'
+  --remarks-filter=PASS[,PASS], --remarks-functions=NAME[,NAME]   the remarks of these passes; those in these graphs, or of these kernels
+  --remarks-output-file=FILE    write them there, a JSON record a line
   --mlir-pass-pipeline-crash-reproducer=FILE
                                 where a pass fails or ends the process: the IR just before it, and that pass
   --run-reproducer              run the pipeline that stands at the end of the input, as the above leaves it
@@ -82,9 +84,13 @@ MOMENTS = {
     "mlir-print-ir-after-failure": "failure",
 }
 MOMENTS_OF_PASSES = {"mlir-print-ir-before": "before", "mlir-print-ir-after": "after"}
-DEBUG, REPRODUCER = "debug-only", "mlir-pass-pipeline-crash-reproducer"
+DEBUG, REPRODUCER, REMARKS_FILE = "debug-only", "mlir-pass-pipeline-crash-reproducer", "remarks-output-file"
 LOADS = ("load-pass", "load-hooks")
-WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, *LOADS, DEBUG, REPRODUCER, "emit", "help", "pass-pipeline", "target"}
+REMARKS = {"remarks-filter": "remark_passes", "remarks-functions": "remark_functions"}  # the field that each adds to
+WITH_VALUE = {
+    *(*LIMITS, *MOMENTS_OF_PASSES, *LOADS, *REMARKS, DEBUG, REPRODUCER, REMARKS_FILE),
+    *("emit", "help", "pass-pipeline", "target"),
+}
 SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
 
 
@@ -103,6 +109,9 @@ class Arguments:
     target: str = ""
     hooks: Hooks | None = None  # what takes decisions of passes
     verify_each: bool = True
+    remark_passes: list[str] = field(default_factory=list)  # whose remarks are shown; none: all
+    remark_functions: list[str] = field(default_factory=list)
+    remark_file: Path | None = None  # where their records go
     flags: set[str] = field(default_factory=set)
     printing: dict[str, Any] = field(default_factory=dict)  # parameters of the printer
 
@@ -179,6 +188,12 @@ def _option(arguments: Arguments, name: str, value: str) -> None:
         arguments.hooks = load_hooks(value)
     elif name == "pass-pipeline":
         arguments.stages.append((value, ""))
+    elif name in REMARKS:
+        names = _pass_names(name, value) if name == "remarks-filter" else value.split(",")
+        getattr(arguments, REMARKS[name]).extend(names)
+        arguments.flags.add("remarks")
+    elif name == REMARKS_FILE:
+        arguments.remark_file = writable(value, f"--{name}")
     elif value.isdigit():
         arguments.printing[LIMITS[name]] = int(value)
     else:

@@ -13,6 +13,8 @@ from ...fusion.inlining import Inliner
 from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
+from ...remarks.attribute import place
+from ...remarks.record import MISSED, PASSED, Remark
 from ...scheduling.gpu.attention import attention
 from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.machine import H200, CudaMachine
@@ -95,7 +97,7 @@ class _Graph(GraphWalk):
                 return
             inside = {op, copy, *chain}
             if any(_around(use.owner, self.block) not in inside for other in chain for use in other.results[0].uses):
-                self.remark(op, "no attention: its scores or weights are needed in memory")
+                self._told(op, MISSED, "no attention", "its scores or weights are needed in memory")
                 return
             location = ir.Location.fused([op.location, *(other.location for other in chain)])
             with ir.InsertionPoint(op), location:
@@ -105,14 +107,17 @@ class _Graph(GraphWalk):
             copy.erase()
         self._replace(op, chain, made)
 
+    def _told(self, op: ir.Operation, kind: str, decision: str, reason: str) -> None:
+        self.remark(op, Remark(FuseAttention.name, kind, decision, reason, place(op)))
+
     def _replace(self, op: ir.Operation, chain: list[ir.Operation], made: ir.Operation) -> None:
         """Puts `made` in the place of `op` and `chain`, where there is a schedule for it."""
         body = decode(made, indexing=Indexing(self.symbols, self.simplifier))
         if attention(Domain(body, body.root, self.machine)) is None:
             made.erase()
-            self.remark(op, "no attention: no schedule for its sizes or types")
+            self._told(op, MISSED, "no attention", "no schedule for its sizes or types")
             return
-        self.remark(made, "attention: no score is in memory")
+        self._told(made, PASSED, "attention", "no score is in memory")
         op.results[0].replace_all_uses_with(made.results[0])
         for other in (op, *reversed(chain)):
             other.erase()
