@@ -29,6 +29,7 @@ from ..dialect.passes import Pipeline
 from ..dialect.passes.stages import require_program
 from ..dialect.steering.asking import steered_by
 from ..errors import CompilerError, UnsupportedError, UserError
+from ..manifest.manifest import dump_manifest, manifest_of
 from ..options import Options
 from ..pipelines import pipeline_for
 from ..replay.edits import edits_of
@@ -245,6 +246,8 @@ def _lowered(
         from .autotune import tune
 
         tune(module, target, record)
+    if options.dump is not None:
+        record.manifest = manifest_of(module, record)
     kernels = target.compile(module, record)
     checkpoint()
     with record.stage("wrapper"):
@@ -293,7 +296,9 @@ def _finished(
         with record.stage("cache"):
             stored = slot.store(record.wrapper, finished, record.summary)
     with record.stage("load"):
-        return way.kept(load(record.wrapper, finished.kernels, constants, file=file)), stored
+        loaded = way.kept(load(record.wrapper, finished.kernels, constants, file=file))
+    dump_manifest(record, finished.kernels)
+    return loaded, stored
 
 
 def _finished_or_otherwise(way: _Way, finish: Callable[[], tuple[Boxed, bool]]) -> Boxed:

@@ -45,6 +45,7 @@ class Record:
     running: str = ""  # the stage or pass at work: after a failure, the one that failed
     module: "ir.Module | None" = None  # as the last stage left it
     summary: Summary | None = None  # of the program
+    manifest: dict[str, Any] | None = None  # where it is dumped
     wrapper: str | None = None  # the source of the Python module
     fallback: str | None = None  # why the graph was not compiled
     cuts: "list[Cut]" = field(default_factory=list)  # operators between which it was compiled, in parts
