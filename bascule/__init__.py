@@ -3,6 +3,7 @@
 `torch.compile(f, backend="bascule", mode=..., options=...)` needs no import. What is here is for asking about it:
 
     bascule.explain(f, *args)     what became of a function: kernels, ATen calls and why, memory, times
+    bascule.report(f, *args)      the same and more as one page of HTML
     bascule.compile_fx(gm, inputs), bascule.compile_fx_inner(gm, inputs)    graphs without Dynamo, as Inductor's functions of these names
     bascule.aot_compile(exported, path), bascule.aot_load(path)     a program as one file, and back, without a compiler
     bascule.list_options()        the options, their meaning and defaults
@@ -37,10 +38,19 @@ _PUBLIC = {
     "list_modes": "options",
     "list_options": "options",
     "memory_efficient_fusion": "entry.compile_fx",
+    "report": "report_page.collect",
     "wait_for_kernels": "tiers.background",
 }
 
-_COMPILES = {"aot_compile", "compile_fx", "compile_fx_inner", "compile_graph", "explain", "memory_efficient_fusion"}
+_COMPILES = {
+    "aot_compile",
+    "compile_fx",
+    "compile_fx_inner",
+    "compile_graph",
+    "explain",
+    "memory_efficient_fusion",
+    "report",
+}
 
 __all__ = list(_PUBLIC)
 

@@ -173,20 +173,33 @@ def explain(
     """
     if not callable(function):
         raise UserError(f"takes a function or a module, got {function!r}", location="explain")
-    records: list[Record] = []
-    breaks: list[str] = []
+    watched = Watched(function, mode=mode, options=options, dynamic=dynamic)
+    watched.run(*args, **kwargs)
+    return Explanation(tuple(GraphExplanation.of(record) for record in watched.records), tuple(watched.breaks))
 
-    def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        breaks.extend(_break_after(gm))
-        return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options, on_record=records.append)
 
-    # Code that was compiled before, by whatever backend, is not what is to be explained.
-    reset()
-    out = torch.compile(function, backend=backend, dynamic=dynamic)(*args, **kwargs)
-    _run_backward(out)
-    if "bascule.tiers.background" in sys.modules:  # what is compiled beside the program is to be told of too
-        sys.modules["bascule.tiers.background"].wait_for_kernels()
-    return Explanation(tuple(GraphExplanation.of(record) for record in records), tuple(breaks))
+class Watched:
+    """A function that is compiled anew, and what its compiles tell: the record of each graph, and where Dynamo broke graphs."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None
+    ):
+        self.records: list[Record] = []
+        self.breaks: list[str] = []
+
+        def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+            self.breaks.extend(_break_after(gm))
+            return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options, on_record=self.records.append)
+
+        # Code that was compiled before, by whatever backend, is not what is to be told of.
+        reset()
+        self.compiled = torch.compile(function, backend=backend, dynamic=dynamic)
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        """Runs it, and the backward of the sum of outputs that require gradients."""
+        _run_backward(self.compiled(*args, **kwargs))
+        if "bascule.tiers.background" in sys.modules:  # what is compiled beside the program is to be told of too
+            sys.modules["bascule.tiers.background"].wait_for_kernels()
 
 
 def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:
