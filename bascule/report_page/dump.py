@@ -43,9 +43,12 @@ def _graph(folder: Path) -> dict[str, Any]:
     if manifest is not None and (manifest.get("schema"), manifest.get("version")) != (SCHEMA, VERSION):
         told = f"{manifest.get('schema')} {manifest.get('version')}"
         raise UserError(f"is {told}, not {SCHEMA} {VERSION}", location=str(folder / FILE), hint="make the dump again")
+    record = _json(folder / RECORD_FILE)
+    if manifest is not None:  # written later, when kernels were compiled
+        record |= {name: manifest[name] for name in ("seconds", "refused", "replay")}
     return {
         "name": folder.name,
-        "record": _json(folder / RECORD_FILE),
+        "record": record,
         "manifest": manifest,
         "documents": _documents(folder),
     }

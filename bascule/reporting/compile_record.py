@@ -136,7 +136,8 @@ class Record:
 
     def finished(self) -> None:
         """The graph is compiled, but for what other threads still compile; or it is not."""
-        self.dump(RECORD_FILE, json.dumps(self.to_json(), default=str))
+        if self.options.dump is not None:
+            self.dump(RECORD_FILE, json.dumps(self.to_json(), default=str))
         total, cuts = sum(self.seconds.values()), "; ".join(map(str, self.cuts))
         how = self.fallback or (f"compiled in parts, cut at {cuts}" if cuts else "compiled")
         log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, how, total)

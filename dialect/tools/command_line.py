@@ -16,6 +16,7 @@ from ..steering.loading import load_hooks
 from . import emitters
 from .emitters import Emitter
 from .instrument import Debug, PrintIR, Statistics, Timing
+from .structural_diff import PrintDifference
 
 USAGE = """usage: bascule-opt [input.mlir | -] [options] [--<pass>[=option=value,...]]...
 
@@ -37,6 +38,7 @@ input and output
   --allow-unregistered-dialect  accept operations of dialects that are not loaded
   --emit=ttgir|ptx|sass-report  print what Triton makes of the kernels that --to-triton left; sass-report: registers, shared memory, spills
   --target=ARCH                 for this GPU (default: sm_90); none is needed
+  --emit-bytecode               write MLIR's bytecode; files of it are read as text is
 how IR is printed
   --mlir-print-op-generic, --mlir-print-debuginfo, --mlir-pretty-debuginfo, --mlir-print-local-scope, --mlir-print-skip-regions,
   --mlir-print-assume-verified, --mlir-use-nameloc-as-prefix
@@ -46,6 +48,7 @@ looking inside
   --mlir-print-ir-before=PASS[,PASS], --mlir-print-ir-after=PASS[,PASS]
   --mlir-print-ir-after-change  print only after passes that changed the IR
   --mlir-print-ir-after-failure print the IR that a pass that failed left
+  --print-ir-diff               print what each pass changed, by structure: ops are matched by name and location, not by lines
   --debug-only=PASS[,PASS]      what these passes tell, change and decide against
   --mlir-timing                 the time of each pass
   --mlir-pass-statistics        how many operations there are after each pass, by name, where that changed
@@ -60,8 +63,8 @@ looking inside
 
 FLAGS = {
     *("split-input-file", "verify-diagnostics", "verify-roundtrip", "allow-unregistered-dialect"),
-    *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks", "run-reproducer"),
-    *("dump-pass-pipeline", "list-passes", "show-dialects", "version"),
+    *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks", "run-reproducer", "emit-bytecode"),
+    *("dump-pass-pipeline", "list-passes", "show-dialects", "version", "print-ir-diff"),
 }
 # How IR is printed: the flag, and the parameter of the bindings' printer that it sets.
 PRINTING = {
@@ -170,6 +173,14 @@ def parse_arguments(argv: list[str]) -> Arguments:
         if name in arguments.flags:
             arguments.reports.append(report())
     arguments.observers += arguments.reports
+    if "print-ir-diff" in arguments.flags:
+        arguments.observers.append(PrintDifference())
+    if "emit-bytecode" in arguments.flags:
+        if arguments.emitter is not None or "split-input-file" in arguments.flags:
+            raise UserError(
+                "bytecode is of one module", location="--emit-bytecode", hint="without --emit and --split-input-file"
+            )
+        arguments.printing["enable_debug_info"] = True
     return arguments
 
 

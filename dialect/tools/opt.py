@@ -9,7 +9,6 @@ import json
 import re
 import sys
 from importlib import metadata
-from pathlib import Path
 
 from ..errors import UserError
 from ..failures.reproducers import taken_from
@@ -20,6 +19,7 @@ from ..mlir import ir
 from ..remarks.attribute import remarks
 from ..remarks.record import Remark, chosen
 from ..steering.asking import steered_by
+from .bytecode import bytecode_of, read_ir
 from .command_line import USAGE, Arguments, parse_arguments, writable
 from .diagnostics import Collector, as_diagnostic, verify
 from .listing import dialects, help_on, pass_list
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if arguments.output != "-":
             writable(arguments.output, "-o")
-        text = sys.stdin.read() if arguments.path == "-" else Path(arguments.path).read_text()
+        text = read_ir(arguments.path)
         if "run-reproducer" in arguments.flags:
             text = _reproducing(text, arguments)
     except UnicodeDecodeError as error:
@@ -168,7 +168,7 @@ def _process(text: str, arguments: Arguments) -> int:
         print(*arguments.reports, sep="\n", file=sys.stderr)
     if not checking and not (failed and not printed):
         result = "\n// -----\n\n".join(text.rstrip("\n") + "\n" for text in printed)
-        write(result, arguments.output)
+        write(bytecode_of(result) if "emit-bytecode" in arguments.flags else result, arguments.output)
     return int(failed)
 
 
