@@ -4,6 +4,7 @@
 
     bascule.explain(f, *args)     what became of a function: kernels, ATen calls and why, memory, times
     bascule.report(f, *args)      the same and more as one page of HTML
+    bascule.bisect(model, inputs) which graph, pass and fusion made a model's numbers wrong
     bascule.compile_fx(gm, inputs), bascule.compile_fx_inner(gm, inputs)    graphs without Dynamo, as Inductor's functions of these names
     bascule.aot_compile(exported, path), bascule.aot_load(path)     a program as one file, and back, without a compiler
     bascule.list_options()        the options, their meaning and defaults
@@ -24,6 +25,8 @@ BEGAN = time.time()  # seconds since the epoch; no source of ours was read befor
 _PUBLIC = {
     "aot_compile": "export.aot_compile",
     "aot_load": "runtime.packages.exported_program",
+    "bisect": "bisection.model",
+    "Bisection": "bisection.model",
     "BasculeError": "errors",
     "CompilerError": "errors",
     "Explanation": "entry.explain",
@@ -44,6 +47,7 @@ _PUBLIC = {
 
 _COMPILES = {
     "aot_compile",
+    "bisect",
     "compile_fx",
     "compile_fx_inner",
     "compile_graph",

@@ -48,6 +48,12 @@ def disagreements(gm: GraphModule, inputs: Sequence[Any], wanted: Sequence[Any],
     return [text.replace("result 0", f"result {n}") for n, text in told.items()]
 
 
+def in_double(gm: GraphModule, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """What the operators of `gm` compute in double precision of `inputs`, which stay as they are; and the inputs as they leave them."""
+    given = [_changed(x, _wide) for x in inputs]
+    return [*_Wide(gm).run(*given)], given
+
+
 def _results(run: Any, inputs: list[Any]) -> list[torch.Tensor]:
     return tensors_of([*run(*inputs), *inputs])
 

@@ -197,7 +197,7 @@ class Watched:
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """Runs it, and the backward of the sum of outputs that require gradients."""
-        _run_backward(self.compiled(*args, **kwargs))
+        run_backward(self.compiled(*args, **kwargs))
         if "bascule.tiers.background" in sys.modules:  # what is compiled beside the program is to be told of too
             sys.modules["bascule.tiers.background"].wait_for_kernels()
 
@@ -213,7 +213,7 @@ def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:
     yield (f"{frame.filename}:{frame.lineno}: " if frame else "") + ": ".join(kept)
 
 
-def _run_backward(out: Any) -> None:
+def run_backward(out: Any) -> None:
     """Runs the backward of `out` towards all leaves, without touching any `.grad`."""
     outputs = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor) and x.requires_grad]
     leaves = _leaves(outputs)

@@ -27,7 +27,7 @@ def write_inputs(folder: Path, arguments: Arguments, kind: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILES[kind]
     if kind == VALUES:
-        torch.save([_on_the_cpu(value) if isinstance(value, torch.Tensor) else value for value in arguments], path)
+        torch.save([on_the_cpu(value) if isinstance(value, torch.Tensor) else value for value in arguments], path)
     else:
         lines = ",\n".join(f"  {json.dumps(_told_of(value))}" for value in arguments)
         path.write_text(f'{{"format": {FORMAT}, "seed": {SEED}, "arguments": [\n{lines}\n]}}\n')
@@ -51,7 +51,7 @@ def read_inputs(file: str) -> list[torch.Tensor | int]:
     return [value.detach() if isinstance(value, torch.Tensor) else value for value in values]
 
 
-def _on_the_cpu(value: torch.Tensor) -> torch.Tensor:
+def on_the_cpu(value: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides, and no more memory than these span."""
     value = value.detach()
     if not value.numel():
