@@ -17,7 +17,7 @@ from ...scheduling.gpu.attention import attention
 from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.machine import CudaMachine
 from ..graph_walk import GraphWalk
-from .simplify_indexing import simplify_within
+from ..tensor.simplify_indexing import simplify_within
 
 
 class ProductChains(GraphWalk):
