@@ -30,13 +30,6 @@ def check(function: ir.Operation) -> None:
             raise UserError(text, location=source_of(function.location))
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     symbols = symbols_among(type_.inputs)
-    tensors = len(type_.inputs) - symbols + len(type_.results)
-    if STORAGES in function.attributes and len(function.attributes[STORAGES]) != tensors:
-        raise UserError(
-            f"'{STORAGES}' of @{function.attributes['sym_name'].value} has {len(function.attributes[STORAGES])} numbers: {tensors} are needed",
-            location=source_of(function.location),
-            hint="one for each tensor argument, then one for each result",
-        )
     given = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
     sizes: list[ir.Attribute | None] = [told[SHAPE] if SHAPE in told else None for told in given]
     _check(function, symbols, "argument", SHAPE, type_.inputs, sizes)

@@ -1,5 +1,5 @@
 """Checks that the ops' own verifiers do not make: views and constant indices out of range, functions that call themselves, ATen operators
-that PyTorch does not have."""
+that PyTorch does not have, a `bascule.storages` of another length than there are tensors."""
 
 import re
 from functools import cache
@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ..analysis.affine.bounds import outside
 from ..errors import UserError
-from ..ir.functions import EXTERN, functions, is_extern
+from ..ir.functions import EXTERN, STORAGES, functions, is_extern
 from ..ir.locations import source_of
 from ..ir.regions import ops_in
+from ..ir.types import symbols_among
 from ..mlir import ir
 
 _READS = {"tensor.extract": 1, "memref.load": 1, "bascule.store": 2}  # the number of the first index among the operands
@@ -24,6 +25,7 @@ def check_contract(module: ir.Module) -> None:
         if is_extern(function):
             _check_operator(function)
             continue
+        _check_storages(function)
         found = calls.setdefault(function.attributes["sym_name"].value, [])
         for op in ops_in(function):
             if op.name in _READS:
@@ -33,6 +35,22 @@ def check_contract(module: ir.Module) -> None:
             elif op.name == "func.call":
                 found.append(op)
     _check_recursion(calls)
+
+
+def _check_storages(function: ir.Operation) -> None:
+    if STORAGES not in function.attributes:
+        return
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    found, tensors = (
+        len(function.attributes[STORAGES]),
+        len(type_.inputs) - symbols_among(type_.inputs) + len(type_.results),
+    )
+    if found != tensors:
+        raise UserError(
+            f"'{STORAGES}' of @{function.attributes['sym_name'].value} has {found} numbers: {tensors} are needed",
+            location=source_of(function.location),
+            hint="one for each tensor argument, then one for each result",
+        )
 
 
 def _check_view(op: ir.Operation) -> None:
