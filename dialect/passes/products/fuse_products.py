@@ -129,7 +129,7 @@ class _Graph(ProductChains):
             put_together([made], self.ops.index(op))
             return made
         made.erase()
-        self.remark(op, "products not fused: no schedule for the sizes or types of what is summed")
+        self.told(op, MISSED, "products not fused", "no schedule for the sizes or types of what is summed")
         return None
 
     def _built(
