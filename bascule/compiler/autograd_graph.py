@@ -15,6 +15,7 @@ from bascule.frontend.fx.operator_effects import begun_in
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.recording import Direction
+from bascule.runtime.modules.rank_states import compiling
 
 from ..compat.graphs.dynamo import config
 from ..compiled.compiled_graph import CompiledGraph, NotSerializable
@@ -77,12 +78,12 @@ def compile_autograd_graph(
     direction = direction_of(is_backward=is_backward, is_inference=is_inference)
     if config.repro_after == "aot":  # a graph that fails is to be known here
         options = replace(options, tiers=False)
-    with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True):
+    called = f"{name}_{direction}"
+    with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True), compiling(called):
         complete_inserted(gm.graph, example_inputs)
         replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
         if replays is not None and options.cudagraphs and replay is None:
             cudagraphs.debug("%s_%s: not replayed: %s", name, direction, replays.unreplayed(gm))
-        called = f"{name}_{direction}"
         gm = prepared(gm, options, called, passes, is_backward=is_backward, is_inference=is_inference, joint=joint)
 
         def compile_(

@@ -25,9 +25,7 @@ class KernelFunctions:
         self.table = ir.SymbolTable(module.operation)
         self._known: dict[str, str] = {}  # text -> name
         self._names: dict[str, int] = {}
-        self._operators: dict[
-            ir.Attribute, list[str]
-        ] = {}  # equal locations have other hashes, their attributes have not
+        self._operators: dict[ir.Attribute, list[str]] = {}  # by the attribute: equal locations have other hashes
 
     def begin(self, location: ir.Location) -> "KernelFunction":
         return KernelFunction(self, location)
