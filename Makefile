@@ -14,6 +14,9 @@ PIP = install() { for try in 1 2 3; do \
 	timeout 900 $(BIN)/pip install --quiet --disable-pip-version-check --retries 10 --timeout 60 -c $(CONSTRAINTS) "$$@" && return; \
 	done; echo "make: could not install $$* into $(VENV) in three tries; pip's reason stands above" >&2; return 1; }; install
 
+# A file is one worker's. One that dies, or hangs for 15 minutes, is replaced; its file would kill the next ones too: twice is enough.
+WORKERS := -n 2 --dist=loadfile --max-worker-restart=2
+
 .PHONY: demo test test-all test-oldest smoke lint lit pytest soak docs wheel clean
 
 demo: $(READY)
@@ -34,16 +37,16 @@ lit: $(READY)
 	$(BIN)/lit -sv lit_tests
 
 pytest: $(READY)
-	$(BIN)/python -m pytest tests -n 2 --dist=loadfile
+	$(BIN)/python -m pytest tests $(WORKERS)
 
 # All of PyTorch's databases of operators, modules and optimizers, of which `make pytest` runs a fixed part.
 test-all: test
-	BASCULE_OPERATORS_PART=1/1 BASCULE_DATABASES_PART=1/1 $(BIN)/python -m pytest tests/operators tests/databases -n 2
+	BASCULE_OPERATORS_PART=1/1 BASCULE_DATABASES_PART=1/1 $(BIN)/python -m pytest tests/operators tests/databases -n 2 --max-worker-restart=2
 
 # Of each file below the folders that PyTorch's versions differ for, every fourth test.
 SMOKE := aliasing cache compiled compiler cudagraphs debugging entry export frontend models reporting runtime targets tools wrapper
 smoke: $(READY)
-	$(BIN)/python -m pytest $(SMOKE:%=tests/%) --every=4 -n 2 --dist=loadfile
+	$(BIN)/python -m pytest $(SMOKE:%=tests/%) --every=4 $(WORKERS)
 
 # Fresh seeds of every generator in tests/generators, and of hypothesis; what differs is written to soak_failures.
 soak: $(READY)

@@ -9,6 +9,7 @@
     bascule.aot_compile(exported, path), bascule.aot_load(path)     a program as one file, and back, without a compiler
     bascule.list_options()        the options, their meaning and defaults
     bascule.counters()            how often what happened in this process
+    bascule.wait_for_kernels()    until what is compiled beside the program is compiled
 
 Names are loaded when first used: the tools (`bascule-opt`) import this package too, and need no PyTorch.
 """
@@ -41,6 +42,7 @@ _PUBLIC = {
     "list_options": "options",
     "memory_efficient_fusion": "entry.compile_fx",
     "report": "report_page.collect",
+    "wait_for_kernels": "tiers.background",
 }
 
 _COMPILES = {

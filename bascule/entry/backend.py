@@ -4,7 +4,7 @@ The compiler is imported when something has to be compiled: where the disk cache
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
+from bascule.runtime.modules.rank_states import compiling
 
 from ..aliasing.untracked_writes import run_as_eager
 from ..compat.graphs.aot_autograd import config as functorch_config
@@ -65,30 +66,50 @@ def compile_dynamo_graph(
 
             pipeline_for(checked)  # a pipeline that does not parse is refused before anything is traced
         name = f"graph{next(_numbers)}"
-        trace_captured(name, gm)
-        if checked.pre_grad_custom_pass is not None:
-            apply(gm, checked, PRE_GRAD)
-        if run_as_eager(gm, example_inputs, checked, name, on_record):
-            return gm.forward
-        passes = fx_pipeline(name, checked, captured=True)
-        on_record = told_of_passes(on_record, passes, name)
-        reason = _untraced(checked)
-        if reason is None:
-            return _compile_or_load(name, gm, example_inputs, checked, on_record, passes)
-        counted("traces", f"bypass: {reason}")
+        with compiling(name):
+            return _compiled(gm, example_inputs, checked, on_record, name)
 
-        from bascule.frontend.freezing.weight_inputs import weight_inputs
 
-        from ..compiler.autograd_graph import compile_autograd_graph
+def _compiled(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    checked: Options,
+    on_record: Callable[[Record], None] | None,
+    name: str,
+) -> Callable[..., Any]:
+    """Compiles what is checked, and called `name`."""
+    trace_captured(name, gm)
+    if checked.pre_grad_custom_pass is not None:
+        apply(gm, checked, PRE_GRAD)
+    if run_as_eager(gm, example_inputs, checked, name, on_record):
+        return gm.forward
+    passes = fx_pipeline(name, checked, captured=True)
+    on_record = told_of_passes(on_record, passes, name)
+    reason = _untraced(checked)
+    if reason is None:
+        return _compile_or_load(name, gm, example_inputs, checked, on_record, passes)
+    counted("traces", f"bypass: {reason}")
 
-        replays = Replays.of(gm, checked)
-        weights = weight_inputs(gm) if checked.freezing else None
-        compiler = partial(
-            compile_autograd_graph, name, checked, on_record, replays=replays, weights=weights, passes=passes
-        )
-        cut = partitioner(checked, passes)
-        how = {"passes": passes, "leaning": checked.internals}
-        return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), cut, **how)
+    from bascule.frontend.freezing.weight_inputs import weight_inputs
+
+    from ..compiler.autograd_graph import compile_autograd_graph
+    from ..tiers.changeover import Tiers
+
+    replays = Replays.of(gm, checked)
+    weights = weight_inputs(gm) if checked.freezing else None
+    compiler = partial(
+        compile_autograd_graph,
+        name,
+        checked,
+        on_record,
+        replays=replays,
+        weights=weights,
+        passes=passes,
+        tiers=Tiers(),
+    )
+    cut = partitioner(checked, passes)
+    how = {"passes": passes, "leaning": checked.internals, "backward_at_once": checked.tiers}
+    return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), cut, **how)
 
 
 def _untraced(options: Options) -> str | None:
@@ -125,11 +146,17 @@ def _compile_or_load(
     replays = Replays.of(gm, options) if options.cudagraphs else None
     traces = Traces(name, options, _decompositions, on_record, replays)
 
+    @cache
+    def tiers() -> Any:
+        from ..tiers.changeover import Tiers
+
+        return Tiers()
+
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledFxGraph:
         from ..compiler.autograd_graph import compile_autograd_graph
 
         graph = compile_autograd_graph(
-            name, options, on_record, gm, example_inputs, replays=replays, passes=passes, **direction
+            name, options, on_record, gm, example_inputs, replays=replays, passes=passes, tiers=tiers(), **direction
         )
         try:
             return CompiledFxGraph(graph, graph.entry())
@@ -137,8 +164,8 @@ def _compile_or_load(
             traces.refuse(str(reason))
             return CompiledFxGraph(graph)
 
-    cut, how = partitioner(options, passes), {"passes": passes, "leaning": options.internals}
-    return compile_with_autograd(gm, example_inputs, compiler, {}, cut, traces, **how)
+    how = {"passes": passes, "leaning": options.internals, "backward_at_once": options.tiers}
+    return compile_with_autograd(gm, example_inputs, compiler, {}, partitioner(options, passes), traces, **how)
 
 
 def _decompositions() -> dict[Any, Callable]:

@@ -35,6 +35,7 @@ from ..debugging.drawing import draw, svg_of
 from ..debugging.reproducer_graph import deciding_inputs, write_graph
 from ..dialect.failures.culprits import called, is_foreign
 from ..dialect.interpreter import interpret_graph
+from ..dialect.interrupts import pass_on
 from ..errors import CompilerError, UserError
 from ..options import check_writable, make_options
 from ..pipelines import STAGES, TORCH_TO_BASCULE, up_to
@@ -166,6 +167,7 @@ def _drawn(directory: Path, place: Place, imported: ImportedGraph, gm: torch.fx.
     try:
         svg, told = svg_of(dot), "DOT: Graphviz's program 'dot', which makes SVG of it, is not installed"
     except (OSError, subprocess.CalledProcessError) as error:
+        pass_on(error)
         svg, told = None, f"DOT: Graphviz made no SVG of it, {error}"
     path = directory / f"{place.title}.{'dot' if svg is None else 'svg'}"
     if written(path, dot if svg is None else svg):

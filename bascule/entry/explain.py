@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class GraphExplanation:
     refused: tuple[str, ...]  # kernels that did not compile, whose operators run in PyTorch: name, reason, reproducer
     untuned: str | None  # with the option `max_autotune`: why no schedule was measured
     replay: str | None  # with the option `cudagraphs` on a GPU: how it is replayed, or why not
+    tier: str | None  # with the option `tiers`: what ran it until its kernels were there
     cuts: tuple[str, ...]  # operators that run between its parts, which follow it: operator, reason, the user's line
     seconds: dict[str, float]  # stage or pass -> time
     wrapper: str | None  # the Python module that runs the graph
@@ -68,6 +70,7 @@ class GraphExplanation:
             refused=tuple(record.refused),
             untuned=record.untuned,
             replay=record.replay,
+            tier=record.tier,
             cuts=tuple(map(str, record.cuts)),
             seconds=dict(record.seconds),
             wrapper=record.wrapper,
@@ -108,6 +111,8 @@ class GraphExplanation:
             lines.append(f"  collectives: {self.overlap}")
         if self.replay is not None:
             lines.append(f"  CUDA graph: {self.replay}")
+        if self.tier is not None:
+            lines.append(f"  tiers: {self.tier}")
         if self.remarks:
             lines.append(f"  {_plural(len(self.remarks), 'remark')}")
             said = Counter(map(str, self.remarks))  # layers that are alike say the same
@@ -193,6 +198,8 @@ class Watched:
     def run(self, *args: Any, **kwargs: Any) -> None:
         """Runs it, and the backward of the sum of outputs that require gradients."""
         run_backward(self.compiled(*args, **kwargs))
+        if "bascule.tiers.background" in sys.modules:  # what is compiled beside the program is to be told of too
+            sys.modules["bascule.tiers.background"].wait_for_kernels()
 
 
 def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:

@@ -7,10 +7,9 @@ from ..errors import UnsupportedError, UserError
 
 def failure_of_edit(error: Exception, file: str, running: str) -> UserError:
     """`error`, which the stage `running` raised after the edit of `file`, as one at that file."""
-    if isinstance(error, UserError) and file in str(error):
-        return error
-    if isinstance(error, UserError | UnsupportedError):
-        return UserError(str(error), location=file)
+    if isinstance(error, UserError):
+        plain = file in str(error) and not isinstance(error, UnsupportedError)  # the latter would have the graph split
+        return error if plain else UserError(str(error), location=file)
     told = f"'{running}' fails after the edit: {type(error).__name__}: {error}"
     line = _line_of(error, file)
     return UserError(told, location=file if line is None else f"{file}:{line}")

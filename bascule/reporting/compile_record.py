@@ -55,6 +55,7 @@ class Record:
     refused: list[str] = field(default_factory=list)
     untuned: str | None = None  # with the option `max_autotune`: why nothing was measured
     replay: str | None = None  # whether it is replayed as a CUDA graph: how, or why not
+    tier: str | None = None  # with the option `tiers`: what ran it until its kernels were there
     pool: Pool | None = None  # the memory that its recording takes
     target: str = ""  # what kernels were compiled for
     subjects: tuple[str, ...] = ()  # what of the graph warnings about the device may be about

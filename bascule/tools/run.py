@@ -121,7 +121,7 @@ def _text_of(file: str) -> str:
     try:
         return read_ir(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read '{file}': {error}") from None
+        raise UserError(f"cannot read '{file}': {error}") from error
 
 
 def report(values: Sequence[torch.Tensor], print_results: bool) -> None:

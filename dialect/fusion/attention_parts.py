@@ -1,10 +1,12 @@
 """Attention among computes: a sum of values that a softmax weighs, found with what lies pointwise between, and built as one compute."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from ..analysis.bodies.attention import owner_of, yielded
-from ..analysis.bodies.backward_slice import needed
-from ..analysis.bodies.contractions import factors_of
+from ..analysis.bodies.attention import owner_of, scaled, yielded
+from ..analysis.bodies.backward_slice import captured, needed
+from ..analysis.bodies.contractions import NARROW, factors_of
 from ..analysis.bodies.value_equality import equal
 from ..ir import builders
 from ..ir.regions import clone
@@ -17,19 +19,22 @@ ROUNDINGS = ("arith.extf", "arith.truncf")
 
 @dataclass(frozen=True)
 class Weighted:
-    """`reduce` sums exp(score - max score) / sum exp(score - max score) * value; maximum and sum are over its own points."""
+    """`reduce` sums weight * value. The weight is a multiple, element by element, of `quotient`, exp(score - max score) / sum exp(score - max
+    score); maximum and sum are over the points of `reduce`."""
 
     reduce: ir.Operation
     score: ir.Value
+    quotient: ir.Value
+    weight: ir.Value
     value: ir.Value
 
     @staticmethod
     def of(compute: ir.Operation) -> "Weighted | None":
         """Of the one sum of `compute`, in which the maximum and the total stand, too; None where it sums something else."""
         reduce = sum_of(compute)
-        for weight, value in _factors(reduce) if reduce is not None else ():
-            quotient = owner_of(_unrounded(weight))
-            if reduce is None or quotient is None or quotient.name != "arith.divf":
+        for weight, value in weighings(reduce) if reduce is not None else ():
+            quotient = scaled(weight, _is_quotient)
+            if reduce is None or quotient is None:
                 continue
             power, total = _power(quotient.operands[0]), _reduction(quotient.operands[1], "sum", reduce)
             again = None if total is None else _power(yielded(total))
@@ -41,30 +46,101 @@ class Weighted:
                 and _alike(total, again[0], reduce, score)
                 and _alike(largest, yielded(largest), reduce, score)
             ):
-                return Weighted(reduce, score, value)
+                return Weighted(reduce, score, quotient.results[0], unrounded(weight), value)
         return None
+
+
+def _is_quotient(op: ir.Operation) -> bool:
+    """Whether `op` divides an exponential by a sum."""
+    return op.name == "arith.divf" and _power(op.operands[0]) is not None and _is_sum(op.operands[1])
+
+
+def _is_sum(value: ir.Value) -> bool:
+    owner = owner_of(value)
+    return owner is not None and owner.name == "bascule.reduce" and owner.attributes["kind"].value == "sum"
 
 
 def weights_read(compute: ir.Operation) -> list[ir.Operation]:
     """The computes whose elements, rounded or not, are a factor of the one sum in `compute`."""
     reduce = sum_of(compute)
-    reads = [owner_of(_unrounded(weight)) for weight, _ in _factors(reduce)] if reduce is not None else []
+    reads = [owner_of(unrounded(weight)) for weight, _ in weighings(reduce)] if reduce is not None else []
     made = [owner_of(read.operands[0]) for read in reads if read is not None and read.name == "tensor.extract"]
     return [op.operation for op in made if op is not None and op.name == "bascule.compute"]
 
 
+def addends_read(compute: ir.Operation) -> list[ir.Operation]:
+    """The compute whose elements, rounded or not, the one sum in `compute` adds up."""
+    reduce = sum_of(compute)
+    read = None if reduce is None else owner_of(unrounded(yielded(reduce)))
+    made = owner_of(read.operands[0]) if read is not None and read.name == "tensor.extract" else None
+    return [made.operation] if made is not None and made.name == "bascule.compute" else []
+
+
 def is_contraction(compute: ir.Operation) -> bool:
-    """Whether an element of `compute` is made of one sum of products of what is read."""
+    """Whether an element of `compute` is made of one sum of products of what is read at some of its indices, and at some others."""
     reduce = sum_of(compute)
     factors = None if reduce is None else factors_of(reduce)
-    return factors is not None and all(
-        owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)
-    )
+    if reduce is None or factors is None:
+        return False
+    if not all(owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)):
+        return False
+    x, y = (_indices(compute, reduce, factor) for factor in factors)
+    return bool(x - y) and bool(y - x)
+
+
+def _indices(compute: ir.Operation, reduce: ir.Operation, value: ir.Value) -> set[int]:
+    """The indices of `compute`, as numbers, that `value` of the region of `reduce` depends on."""
+    inside = needed([value], _block(reduce)).ops
+    outer = [value, *(operand for op in inside for operand in captured(op))]
+    return needed([x for x in outer if x not in set(_block(reduce).arguments)], _block(compute)).arguments
 
 
 def build(compute: ir.Operation, found: Weighted) -> ir.Value:
     """`compute` with the softmax in it, at the insertion point: a row of scores, its maximum, the sum of exponentials about that, and the sum
     of values that these weigh, divided at last."""
+    return _with_sum(compute, found.reduce, lambda mapping: _attended(found, mapping))
+
+
+def build_product(compute: ir.Operation, weight: ir.Value, value: ir.Value) -> ir.Value:
+    """`compute`, which sums weight * value, with a row of weights, at the insertion point: of f32, and rounded to the type of `value`."""
+    reduce = sum_of(compute)
+    assert reduce is not None
+    sizes, f32 = list(reduce.attributes["ranges"].value.results), ir.F32Type.get()
+    row, narrow = ir.RankedTensorType.get([sizes[0].value], f32), _unwidened(value).type
+
+    def summed(mapping: dict[ir.Value, ir.Value]) -> ir.Value:
+        sliced = partial(_sliced, reduce, mapping)
+
+        def wide(at: builders.Indices) -> ir.Value:
+            found = sliced(unrounded(weight), at)
+            return found if found.type == f32 else arith.extf(f32, found)
+
+        weights = builders.compute(row, sizes, wide)
+
+        def term(at: builders.Indices) -> ir.Value:
+            rounded = arith.truncf(narrow, builders.read(weights, at), roundingmode=to_nearest_even())
+            return arith.mulf(arith.extf(f32, rounded), sliced(value, at))
+
+        (total,) = builders.reduce("sum", sizes, f32, term)
+        return total
+
+    return _with_sum(compute, reduce, summed)
+
+
+def _sliced(
+    reduce: ir.Operation, mapping: dict[ir.Value, ir.Value], value: ir.Value, indices: builders.Indices
+) -> ir.Value:
+    """`value`, of the region of `reduce`, at other indices."""
+    inside = {**mapping, _block(reduce).arguments[0]: indices[0]}
+    for op in needed([value], _block(reduce)).ops:
+        clone(op, inside)
+    return inside.get(value, value)
+
+
+def _with_sum(
+    compute: ir.Operation, reduce: ir.Operation, made: Callable[[dict[ir.Value, ir.Value]], ir.Value]
+) -> ir.Value:
+    """`compute` with what `made` builds in the place of its sum `reduce`, at the insertion point."""
     block, (result,) = _block(compute), compute.results
 
     def body(indices: builders.Indices) -> ir.Value:
@@ -73,8 +149,8 @@ def build(compute: ir.Operation, found: Weighted) -> ir.Value:
             op = view.operation
             if op.name == "bascule.yield":
                 return mapping.get(op.operands[0], op.operands[0])
-            if op == found.reduce:
-                mapping[op.results[0]] = _attended(found, mapping)
+            if op == reduce:
+                mapping[op.results[0]] = made(mapping)
             else:
                 clone(op, mapping)
         raise AssertionError("a region without a yield")
@@ -84,15 +160,9 @@ def build(compute: ir.Operation, found: Weighted) -> ir.Value:
 
 def _attended(found: Weighted, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
     sizes, f32 = list(found.reduce.attributes["ranges"].value.results), ir.F32Type.get()
-    (argument,) = _block(found.reduce).arguments
     row = ir.RankedTensorType.get([sizes[0].value], f32)
     narrow = _unwidened(found.value)
-
-    def sliced(value: ir.Value, indices: builders.Indices) -> ir.Value:
-        inside = {**mapping, argument: indices[0]}
-        for op in needed([value], _block(found.reduce)).ops:
-            clone(op, inside)
-        return inside.get(value, value)
+    sliced = partial(_sliced, found.reduce, mapping)
 
     scores = builders.compute(row, sizes, lambda at: sliced(found.score, at))
     (largest,) = builders.reduce("max", sizes, f32, lambda at: builders.read(scores, at))
@@ -101,7 +171,10 @@ def _attended(found: Weighted, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
         return math.exp(arith.subf(builders.read(scores, at), largest))
 
     def weighed(at: builders.Indices) -> ir.Value:
-        weight = power(at)
+        given = {**mapping, _block(found.reduce).arguments[0]: at[0], found.quotient: power(at)}
+        for op in needed([found.weight], _block(found.reduce), [found.quotient]).ops:
+            clone(op, given)
+        weight = given[found.weight]
         if narrow.type != f32:
             weight = arith.extf(f32, arith.truncf(narrow.type, weight, roundingmode=to_nearest_even()))
         return arith.mulf(weight, sliced(found.value, at))
@@ -140,7 +213,7 @@ def sum_of(compute: ir.Operation) -> ir.Operation | None:
     return reduces[0]
 
 
-def _factors(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
+def weighings(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
     """The two factors that `reduce` sums the products of, either first."""
     term = owner_of(yielded(reduce))
     if term is None or term.name != "arith.mulf":
@@ -149,9 +222,14 @@ def _factors(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
     return [(x, y), (y, x)]
 
 
-def _unrounded(value: ir.Value) -> ir.Value:
+def is_narrow(value: ir.Value) -> bool:
+    """Whether a number of 16 bits is widened to `value`."""
+    return isinstance(_unwidened(value).type, NARROW)
+
+
+def unrounded(value: ir.Value) -> ir.Value:
     owner = owner_of(value)
-    return value if owner is None or owner.name not in ROUNDINGS else _unrounded(owner.operands[0])
+    return value if owner is None or owner.name not in ROUNDINGS else unrounded(owner.operands[0])
 
 
 def _unwidened(value: ir.Value) -> ir.Value:

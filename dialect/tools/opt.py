@@ -12,6 +12,7 @@ from importlib import metadata
 
 from ..errors import UserError
 from ..failures.reproducers import taken_from
+from ..interrupts import pass_on
 from ..ir import context
 from ..last_words import speak
 from ..mlir import ir
@@ -101,11 +102,13 @@ def main(argv: list[str] | None = None) -> int:
         print(f"bascule-opt: '{arguments.path}' is not text: {error}", file=sys.stderr)
         return 1
     except (UserError, OSError) as error:
+        pass_on(error)
         print(f"bascule-opt: {error}", file=sys.stderr)
         return 1
     try:
         return _process(text, arguments)
     except OSError as error:
+        pass_on(error)
         print(f"bascule-opt: {error}", file=sys.stderr)
         return 1
 

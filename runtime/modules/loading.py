@@ -68,6 +68,7 @@ def load(
             return run(args)
         except Exception as error:
             _annotate(error, name, locations)
+            _annotate_collective(error, name, source, namespace)
             raise
 
     return call
@@ -113,6 +114,21 @@ def _function(kernels: Kernels, name: str, arguments: int) -> Callable[..., None
         return CFUNCTYPE(None, *[c_void_p] * arguments)(address)
     function, words = CFUNCTYPE(None, c_void_p)(address), c_int64 * arguments
     return lambda *given: function(words(*given))
+
+
+def _annotate_collective(error: Exception, file: str, source: str, namespace: dict[str, Any]) -> None:
+    """Adds to the error of a collective which it is, and where the other ranks are."""
+    if not isinstance(error, RuntimeError) or "wait_tensor" not in source:
+        return
+    from .collective_errors import ranks_note
+
+    frame, lines = error.__traceback__, source.splitlines()
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == file:
+            note = ranks_note(lines, frame.tb_lineno, namespace)
+            if note is not None:
+                error.add_note(note)
+        frame = frame.tb_next
 
 
 def _annotate(error: Exception, file: str, locations: dict[int, str]) -> None:

@@ -68,6 +68,14 @@ class Dynamic:
         exec(compile(self.program(), "<program>", "exec"), names)
         return names["program"]
 
+    def terms(self, inputs: list[Tensor]) -> float:
+        """The largest magnitude of what the last step is given: it may be sums of these that cancel."""
+        if len(self.steps) == 1:
+            return 0.0
+        found = replace(self, steps=self.steps[:-1]).function()(*inputs)
+        finite = found[found.isfinite()]
+        return finite.abs().max().item() if finite.numel() else 0.0
+
     def inputs(self, number: int) -> list[Tensor]:
         generator = torch.Generator().manual_seed(self.seed + number)
         x, w = (torch.randn(shape, generator=generator) for shape in ((self.sizes[number], 6), (6,)))
@@ -89,7 +97,8 @@ class Dynamic:
         except (RuntimeError, IndexError, ValueError) as error:
             return self._refused(compiled, inputs, error)
         best = self.function()(*(x.double() if x.is_floating_point() else x for x in inputs))
-        return differences("result", compiled(*inputs), want, best, ulps=64, sums=max(2, want.numel()))
+        terms, sums = self.terms(inputs), max(2, want.numel())
+        return differences("result", compiled(*inputs), want, best, ulps=64, sums=sums, largest=terms)
 
     @staticmethod
     def _refused(compiled: Callable[..., Tensor], inputs: list[Tensor], error: Exception) -> list[str]:

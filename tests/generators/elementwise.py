@@ -16,12 +16,14 @@ def differences(
     *,
     ulps: float = 4,
     sums: int = 1,
+    largest: float | None = None,
     zero_signs: bool = True,
 ) -> list[str]:
     """Compares `got` with eager's `want`; returns at most one line.
 
     `best` is the result in f64. An element may be off by `ulps` units in the last place of its dtype, and by four times what eager's own is
-    off; `sums` is how many terms of the tensor's largest magnitude an element may be a sum of: their roundings are allowed for.
+    off; `sums` is how many terms of the magnitude `largest`, or the tensor's largest, an element may be a sum of: their roundings are allowed
+    for.
     Whole numbers, booleans, NaN and infinities are the same, and so is the sign of an exact zero, if `zero_signs`.
     """
     if (got.dtype, got.shape) != (want.dtype, want.shape):
@@ -34,9 +36,10 @@ def differences(
             None if best is None else torch.view_as_real(best),
             ulps=ulps,
             sums=sums,
+            largest=largest,
             zero_signs=zero_signs,
         )
-    wrong = _wrong(got.detach().cpu(), want.detach().cpu(), best, ulps, sums, zero_signs)
+    wrong = _wrong(got.detach().cpu(), want.detach().cpu(), best, ulps, sums, largest, zero_signs)
     if not wrong.any():
         return []
     places = wrong.nonzero()
@@ -46,7 +49,15 @@ def differences(
     ]
 
 
-def _wrong(got: Tensor, want: Tensor, best: Tensor | None, ulps: float, sums: int, zero_signs: bool) -> Tensor:
+def _wrong(
+    got: Tensor,
+    want: Tensor,
+    best: Tensor | None,
+    ulps: float,
+    sums: int,
+    largest: float | None,
+    zero_signs: bool,
+) -> Tensor:
     if not want.is_floating_point():
         return got != want
     dtype = want.dtype
@@ -55,10 +66,10 @@ def _wrong(got: Tensor, want: Tensor, best: Tensor | None, ulps: float, sums: in
     finite = want.isfinite()
     eps, tiny = torch.finfo(dtype).eps, torch.finfo(dtype).smallest_normal
     unit = eps * exact.abs().nan_to_num(0).clamp(min=tiny)
-    largest = want[finite].abs().max() if finite.any() else torch.tensor(0.0)
+    own = want[finite].abs().max().item() if finite.any() else 0.0
     allowed = ulps * unit + 4 * (want - exact).abs().nan_to_num(0, 0, 0)
     if sums > 1:
-        allowed = allowed + eps * sums**0.5 * largest
+        allowed = allowed + eps * sums**0.5 * max(own, largest or 0.0)
     off = (got - exact).abs() > allowed
     same = torch.where(want.isnan(), got.isnan(), got == want)
     negative_zero = zero_signs & (want == 0) & (got == 0) & (exact == 0) & (got.signbit() != want.signbit())

@@ -1,0 +1,20 @@
+"""Process groups by name, the store by which their ranks met, and how many collectives each has begun. Checked on torch 2.11 to 2.14."""
+
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _get_default_store, _resolve_process_group, _world
+
+default_store = _get_default_store
+group_named = _resolve_process_group
+
+__all__ = ["collectives_begun", "default_store", "group_named"]
+
+
+def collectives_begun() -> dict[str, int]:
+    """How many collectives this rank has begun, by the name of the group; of those whose backend counts them."""
+    found: dict[str, int] = {}
+    for group, name in list(_world.pg_names.items()):
+        try:
+            found[name] = group._get_sequence_number_for_group()
+        except (RuntimeError, dist.DistError):
+            continue
+    return found

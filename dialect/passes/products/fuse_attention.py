@@ -1,0 +1,124 @@
+"""The pass `fuse-attention`: products, the softmax between them, and what is pointwise become one compute."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...analysis.affine.simplification import Simplifier
+from ...fusion.attention_parts import Weighted, build, is_contraction, weights_read
+from ...fusion.row_statistics import Statistic, build_statistic, put_together
+from ...ir.functions import graph_functions
+from ...ir.regions import clone, ops_in
+from ...mlir import ir
+from ...remarks.record import MISSED, PASSED
+from ...scheduling.gpu.machine import H200, CudaMachine
+from ..base import VALUES, Pass, check_target
+from .product_chains import ProductChains, around
+
+
+@dataclass(frozen=True)
+class FuseAttention(Pass):
+    """Takes the tensor stage after `inline-producers`. On `target` cuda attention becomes one compute, that of a sum of 16-bit values over keys
+    which exp(s - max s) / sum exp(s - max s) weighs, where the scores s are computed pointwise from a contraction of queries and keys: a row of
+    scores, its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
+
+    Only where nothing else reads the scores or the weights, and there is a schedule for the sizes, which are static. Weights are rounded to 16
+    bits before they are divided, not after.
+    """
+
+    name: ClassVar[str] = "fuse-attention"
+    takes: ClassVar[str] = VALUES
+    target: str = "cpu"
+    sm_count: int = H200.sm_count
+    capability: int = H200.capability
+    registers: int = H200.registers
+    l2_bytes: int = H200.l2_bytes
+
+    def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
+        if self.target == "cpu":
+            return
+        machine = CudaMachine(self.sm_count, self.capability, self.registers, self.l2_bytes)
+        with module.context:
+            simplifier = Simplifier()
+            for graph in graph_functions(module):
+                _Graph(graph, simplifier, machine).run()
+
+
+class _Graph(ProductChains):
+    """One graph function. Computes are looked at with what is pointwise inlined, in copies."""
+
+    pass_name = FuseAttention.name
+
+    def run(self) -> None:
+        for op in self.ops:
+            if op.name == "bascule.compute" and any(inner.name == "bascule.reduce" for inner in ops_in(op)):
+                self._fuse(op)
+
+    def _fuse(self, op: ir.Operation) -> None:
+        for weights in weights_read(op):
+            chain = self.chain(weights)
+            if any(map(is_contraction, chain)):
+                self._fuse_with(op, chain)
+                return
+
+    def _fuse_with(self, op: ir.Operation, chain: list[ir.Operation]) -> None:
+        """Makes `op` and `chain` one compute if they are an attention and nothing else needs one of the chain."""
+        with ir.InsertionPoint(op):
+            copy = clone(op, {})
+        try:
+            self.inline(copy, [other for other in chain if not is_contraction(other)])
+            found = Weighted.of(copy)
+            if found is None:
+                return
+            inside = {op, copy, *chain}
+            needed = [other for other in chain if self.used_outside([other], inside)]
+            totals = {other: self._is_total(other, chain, copy, found) for other in needed}
+            if None in totals.values() or not self._is_used_after(op, needed, inside):
+                self.told(op, MISSED, "no attention", "its scores or weights are needed in memory")
+                return
+            location = ir.Location.fused([op.location, *(other.location for other in chain)])
+            with ir.InsertionPoint(op), location:
+                made = build(copy, found).owner.operation
+            self.inline(made, chain)
+        finally:
+            copy.erase()
+        self._replace(op, chain, made, {other: bool(total) for other, total in totals.items()})
+
+    def _is_total(
+        self, op: ir.Operation, chain: list[ir.Operation], attention: ir.Operation, found: Weighted
+    ) -> bool | None:
+        """Of `op` of a chain: whether it is the sum of exponentials of the rows of an attention, or their maximum; None if it is neither."""
+        with ir.InsertionPoint(op):
+            copy = clone(op, {})
+        try:
+            self.inline(copy, [other for other in chain if other != op and not is_contraction(other)])
+            statistic = Statistic.of(copy)
+            return statistic.total if statistic is not None and statistic.is_of(attention, found) else None
+        finally:
+            copy.erase()
+
+    def _is_used_after(self, op: ir.Operation, ops: list[ir.Operation], inside: set[ir.Operation]) -> bool:
+        """Whether all that is not `inside` and uses `ops` comes after `op`."""
+        users = [around(use.owner, self.block) for other in ops for use in other.results[0].uses]
+        return all(user in inside or op.is_before_in_block(user) for user in users)
+
+    def _replace(
+        self, op: ir.Operation, chain: list[ir.Operation], made: ir.Operation, totals: dict[ir.Operation, bool]
+    ) -> None:
+        """Puts `made` in the place of `op` and `chain`, where there is a schedule for it, and beside it the maxima and `totals` of its rows
+        that are needed."""
+        if not self.is_scheduled(made):
+            made.erase()
+            self.told(op, MISSED, "no attention", "no schedule for its sizes or types")
+            return
+        self.told(made, PASSED, "attention", "no score is in memory")
+        op.results[0].replace_all_uses_with(made.results[0])
+        together = [made]
+        for other, total in totals.items():
+            with ir.InsertionPoint(op), other.location:
+                together.append(build_statistic(made, other, total).owner.operation)
+            other.results[0].replace_all_uses_with(together[-1].results[0])
+        if totals:
+            put_together(together, self.ops.index(op))
+        for other in (op, *reversed(chain)):
+            other.erase()

@@ -1,0 +1,139 @@
+"""Attention by hand in a training step, in the interpreter: result and gradients against eager in f64, and which kernels run."""
+
+import pytest
+import torch
+
+import bascule
+from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, causal, heads
+from tests.lowering.triton.kernels.test_product_chains import CHAINS
+
+FORWARD = 2  # the attention with its rows' statistics, and the reciprocals of those
+BACKWARD = 4  # the dots of results and their gradients, and the gradients of values, keys and queries
+
+
+def gradients(function, inputs, seed):
+    inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+    result = function(*inputs)
+    return [result.detach(), *torch.autograd.grad(result, [x for x in inputs if x.requires_grad], seed)]
+
+
+def run(function, *inputs):
+    """The result and the gradients in the dtype of the inputs and in f64, and how many kernels ran."""
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "auto" if inputs[0].is_cuda else "interpret", "pipeline": CHAINS}
+    compiled = torch.compile(function, backend="bascule", options=options, dynamic=False)
+    wide = [x.double() if x.is_floating_point() else x for x in inputs]
+    with torch.no_grad():
+        sizes = function(*wide).shape
+    seed = torch.randn(sizes, generator=torch.Generator().manual_seed(1)).to(inputs[0].device, inputs[0].dtype)
+    before = bascule.counters().get("kernels", {}).get("launches", 0)
+    found = gradients(compiled, inputs, seed)
+    launches = bascule.counters()["kernels"]["launches"] - before
+    return found, gradients(function, wide, seed.double()), launches
+
+
+def check(found, wanted, dtype, times=4):
+    """Roundings of scores, weights, their changes and results: a part of the largest element, and of all."""
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == dtype and torch.equal(one.isnan(), other.isnan()) and bool(other.any())
+        error, other = (one.double() - other).abs().nan_to_num(0), other.abs().nan_to_num(0)
+        assert (error <= times * EPS[dtype] * (other + other.max())).all(), float(error.max() / other.max())
+        assert error.square().mean().sqrt() <= times * EPS[dtype] * other.square().mean().sqrt()
+
+
+SIZES = [(40, 50, 16, 16), (150, 70, 24, 40), (64, 128, 64, 32)]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_sizes(sizes):
+    dtype = torch.float16 if sizes[0] == 40 else torch.bfloat16
+    found, wanted, kernels = run(attention, *heads(dtype, *sizes))
+    assert kernels == FORWARD + BACKWARD
+    check(found, wanted, dtype)
+
+
+@pytest.mark.parametrize("name", ["prefix or causal", "causal, of a window"])
+def test_masks_by_places(name):
+    found, wanted, kernels = run(
+        lambda q, k, v: attention(q, k, v, MASKS[name]), *heads(torch.bfloat16, 90, 90, 16, 32)
+    )
+    assert kernels == FORWARD + BACKWARD
+    check(found, wanted, torch.bfloat16)
+
+
+def test_no_scores_are_saved():
+    q, k, v = (x.requires_grad_() for x in heads(torch.bfloat16, 150, 170, 16, 16))
+    saved = []
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "interpret", "pipeline": CHAINS}
+    compiled = torch.compile(attention, backend="bascule", options=options, dynamic=False)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x.numel()) or x, lambda x: x):
+        compiled(q, k, v)
+    assert saved and max(saved) <= 2 * 3 * 170 * 16
+
+
+def biased(q, k, v, bias):
+    return torch.softmax(q @ k.transpose(-1, -2) + bias, -1) @ v
+
+
+def test_the_gradient_of_a_bias_is_one_kernel():
+    bias = torch.randn(1, 3, 70, 40, generator=torch.Generator().manual_seed(2)).bfloat16()
+    found, wanted, kernels = run(biased, *heads(torch.bfloat16, 70, 40, 16, 32), bias)
+    assert kernels == FORWARD + BACKWARD + 1
+    check(found, wanted, torch.bfloat16)
+
+
+def test_a_mask_of_dropout_in_memory():
+    def function(q, k, v, bias, kept):
+        return (torch.softmax((q @ k.transpose(-1, -2) + bias).float(), -1).to(q.dtype) * kept / 0.75) @ v
+
+    generator = torch.Generator().manual_seed(2)
+    bias = torch.randn(1, 3, 40, 50, generator=generator).bfloat16()
+    kept = torch.rand(2, 3, 40, 50, generator=generator) > 0.25
+    found, wanted, kernels = run(function, *heads(torch.bfloat16, 40, 50, 16, 16), bias, kept)
+    assert kernels == FORWARD + BACKWARD + 1
+    check(found, wanted, torch.bfloat16)
+
+
+def test_heads_of_queries_that_share_keys():
+    def function(q, k, v):
+        k, v = (x.repeat_interleave(3, 1) for x in (k, v))
+        return attention(q, k, v, causal)
+
+    q, k, v = heads(torch.bfloat16, 50, 50, 16, 16)
+    found, wanted, kernels = run(function, q, k[:, :1].contiguous(), v[:, :1].contiguous())
+    assert kernels == FORWARD + BACKWARD + 4  # copies of keys and values, and sums over the heads that share
+    check(found, wanted, torch.bfloat16)
+
+
+def check_dropout(device):
+    """Where the forward dropped a weight, as values that are one-hot show, no gradient passes."""
+
+    def function(q, k, v):
+        return torch.nn.functional.dropout(torch.softmax(q @ k.transpose(-1, -2), -1), 0.25) @ v
+
+    q, k = (x.to(device).requires_grad_() for x in heads(torch.bfloat16, 40, 50, 16, 16)[:2])
+    v = torch.eye(50, device=device)[:, :48].expand(2, 3, 50, 48).bfloat16().requires_grad_()
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "auto" if q.is_cuda else "interpret", "pipeline": CHAINS}
+    compiled = torch.compile(function, backend="bascule", options=options, dynamic=False)
+    before = bascule.counters().get("kernels", {}).get("launches", 0)
+    result = compiled(q, k, v)
+    weights = result.detach().double()
+    assert 0.15 < (weights == 0).double().mean() < 0.35
+    seed = torch.randn(2, 3, 40, 48, generator=torch.Generator().manual_seed(1)).bfloat16().to(device)
+    found = torch.autograd.grad(result, [q, k, v], seed)
+    kernels = bascule.counters()["kernels"]["launches"] - before
+    assert kernels <= FORWARD + BACKWARD + 1  # and the mask, which the backward draws once
+
+    def again(q, k):
+        full = torch.softmax(q @ k.transpose(-1, -2), -1)
+        return torch.where(weights == 0, 0, full[..., :48] / 0.75)
+
+    wanted = gradients(again, [q.double(), k.double()], seed.double())
+    check([result.detach(), *found[:2]], wanted, torch.bfloat16)
+    check([found[2][..., :48, :]], [weights.transpose(-1, -2) @ seed.double()], torch.bfloat16)
+
+
+def test_dropout_is_drawn_again():
+    check_dropout("cpu")
