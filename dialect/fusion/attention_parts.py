@@ -1,10 +1,12 @@
 """Attention among computes: a sum of values that a softmax weighs, found with what lies pointwise between, and built as one compute."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ..analysis.bodies.attention import owner_of, yielded
 from ..analysis.bodies.backward_slice import needed
-from ..analysis.bodies.contractions import factors_of
+from ..analysis.bodies.contractions import NARROW, factors_of
 from ..analysis.bodies.value_equality import equal
 from ..ir import builders
 from ..ir.regions import clone
@@ -27,8 +29,8 @@ class Weighted:
     def of(compute: ir.Operation) -> "Weighted | None":
         """Of the one sum of `compute`, in which the maximum and the total stand, too; None where it sums something else."""
         reduce = sum_of(compute)
-        for weight, value in _factors(reduce) if reduce is not None else ():
-            quotient = owner_of(_unrounded(weight))
+        for weight, value in weighings(reduce) if reduce is not None else ():
+            quotient = owner_of(unrounded(weight))
             if reduce is None or quotient is None or quotient.name != "arith.divf":
                 continue
             power, total = _power(quotient.operands[0]), _reduction(quotient.operands[1], "sum", reduce)
@@ -48,7 +50,7 @@ class Weighted:
 def weights_read(compute: ir.Operation) -> list[ir.Operation]:
     """The computes whose elements, rounded or not, are a factor of the one sum in `compute`."""
     reduce = sum_of(compute)
-    reads = [owner_of(_unrounded(weight)) for weight, _ in _factors(reduce)] if reduce is not None else []
+    reads = [owner_of(unrounded(weight)) for weight, _ in weighings(reduce)] if reduce is not None else []
     made = [owner_of(read.operands[0]) for read in reads if read is not None and read.name == "tensor.extract"]
     return [op.operation for op in made if op is not None and op.name == "bascule.compute"]
 
@@ -65,6 +67,49 @@ def is_contraction(compute: ir.Operation) -> bool:
 def build(compute: ir.Operation, found: Weighted) -> ir.Value:
     """`compute` with the softmax in it, at the insertion point: a row of scores, its maximum, the sum of exponentials about that, and the sum
     of values that these weigh, divided at last."""
+    return _with_sum(compute, found.reduce, lambda mapping: _attended(found, mapping))
+
+
+def build_product(compute: ir.Operation, weight: ir.Value, value: ir.Value) -> ir.Value:
+    """`compute`, which sums weight * value, with a row of weights, at the insertion point: of f32, and rounded to the type of `value`."""
+    reduce = sum_of(compute)
+    assert reduce is not None
+    sizes, f32 = list(reduce.attributes["ranges"].value.results), ir.F32Type.get()
+    row, narrow = ir.RankedTensorType.get([sizes[0].value], f32), _unwidened(value).type
+
+    def summed(mapping: dict[ir.Value, ir.Value]) -> ir.Value:
+        sliced = partial(_sliced, reduce, mapping)
+
+        def wide(at: builders.Indices) -> ir.Value:
+            found = sliced(unrounded(weight), at)
+            return found if found.type == f32 else arith.extf(f32, found)
+
+        weights = builders.compute(row, sizes, wide)
+
+        def term(at: builders.Indices) -> ir.Value:
+            rounded = arith.truncf(narrow, builders.read(weights, at), roundingmode=to_nearest_even())
+            return arith.mulf(arith.extf(f32, rounded), sliced(value, at))
+
+        (total,) = builders.reduce("sum", sizes, f32, term)
+        return total
+
+    return _with_sum(compute, reduce, summed)
+
+
+def _sliced(
+    reduce: ir.Operation, mapping: dict[ir.Value, ir.Value], value: ir.Value, indices: builders.Indices
+) -> ir.Value:
+    """`value`, of the region of `reduce`, at other indices."""
+    inside = {**mapping, _block(reduce).arguments[0]: indices[0]}
+    for op in needed([value], _block(reduce)).ops:
+        clone(op, inside)
+    return inside.get(value, value)
+
+
+def _with_sum(
+    compute: ir.Operation, reduce: ir.Operation, made: Callable[[dict[ir.Value, ir.Value]], ir.Value]
+) -> ir.Value:
+    """`compute` with what `made` builds in the place of its sum `reduce`, at the insertion point."""
     block, (result,) = _block(compute), compute.results
 
     def body(indices: builders.Indices) -> ir.Value:
@@ -73,8 +118,8 @@ def build(compute: ir.Operation, found: Weighted) -> ir.Value:
             op = view.operation
             if op.name == "bascule.yield":
                 return mapping.get(op.operands[0], op.operands[0])
-            if op == found.reduce:
-                mapping[op.results[0]] = _attended(found, mapping)
+            if op == reduce:
+                mapping[op.results[0]] = made(mapping)
             else:
                 clone(op, mapping)
         raise AssertionError("a region without a yield")
@@ -84,15 +129,9 @@ def build(compute: ir.Operation, found: Weighted) -> ir.Value:
 
 def _attended(found: Weighted, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
     sizes, f32 = list(found.reduce.attributes["ranges"].value.results), ir.F32Type.get()
-    (argument,) = _block(found.reduce).arguments
     row = ir.RankedTensorType.get([sizes[0].value], f32)
     narrow = _unwidened(found.value)
-
-    def sliced(value: ir.Value, indices: builders.Indices) -> ir.Value:
-        inside = {**mapping, argument: indices[0]}
-        for op in needed([value], _block(found.reduce)).ops:
-            clone(op, inside)
-        return inside.get(value, value)
+    sliced = partial(_sliced, found.reduce, mapping)
 
     scores = builders.compute(row, sizes, lambda at: sliced(found.score, at))
     (largest,) = builders.reduce("max", sizes, f32, lambda at: builders.read(scores, at))
@@ -140,7 +179,7 @@ def sum_of(compute: ir.Operation) -> ir.Operation | None:
     return reduces[0]
 
 
-def _factors(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
+def weighings(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
     """The two factors that `reduce` sums the products of, either first."""
     term = owner_of(yielded(reduce))
     if term is None or term.name != "arith.mulf":
@@ -149,9 +188,14 @@ def _factors(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
     return [(x, y), (y, x)]
 
 
-def _unrounded(value: ir.Value) -> ir.Value:
+def is_narrow(value: ir.Value) -> bool:
+    """Whether a number of 16 bits is widened to `value`."""
+    return isinstance(_unwidened(value).type, NARROW)
+
+
+def unrounded(value: ir.Value) -> ir.Value:
     owner = owner_of(value)
-    return value if owner is None or owner.name not in ROUNDINGS else _unrounded(owner.operands[0])
+    return value if owner is None or owner.name not in ROUNDINGS else unrounded(owner.operands[0])
 
 
 def _unwidened(value: ir.Value) -> ir.Value:

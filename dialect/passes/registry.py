@@ -20,6 +20,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "simplify-indexing": ("tensor.simplify_indexing", "SimplifyIndexing"),
     "fold-views": ("tensor.fold_views", "FoldViews"),
     "fuse-attention": ("tensor.fuse_attention", "FuseAttention"),
+    "fuse-products": ("tensor.fuse_products", "FuseProducts"),
     "gather-scatters": ("tensor.gather_scatters", "GatherScatters"),
     "segment-scatters": ("tensor.segment_scatters", "SegmentScatters"),
     "collapse-domains": ("tensor.collapse_domains", "CollapseDomains"),

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.lowering.triton.kernels import test_product_chains
 from tests.lowering.triton.kernels.test_attention import (
     ALIKE,
     CHANGES,
@@ -60,3 +61,12 @@ def test_rows_without_keys():
     found, wanted, _ = run(function, *on_gpu(torch.bfloat16, 300, 300, 64, 32), mask)
     assert wanted[..., 7, :].isnan().all()
     check(found, wanted, torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+@pytest.mark.parametrize("sizes", [*test_product_chains.SIZES, (513, 300, 128, 128), (1000, 1000, 64, 64)], ids=str)
+def test_gradients(sizes, dtype):
+    found = test_product_chains.inputs(dtype, *sizes, device="cuda")
+    results, kernels = test_product_chains.run(test_product_chains.gradients, found, dtype)
+    assert kernels == 3
+    test_product_chains.check(results, test_product_chains.gradients(*found), dtype)

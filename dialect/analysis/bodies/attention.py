@@ -1,6 +1,6 @@
-"""Attention: rows of scores, each a contraction, the softmax of a row, and sums of values that it weighs."""
+"""Attention: rows of scores, each made of contractions, the softmax of a row or none, and sums of values that it weighs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.regions import end_of
@@ -13,12 +13,13 @@ from .contractions import Contraction, Operand, before_widening, contraction_of,
 
 @dataclass(frozen=True)
 class Attention:
-    """`scores` is a row near the processor, made of the contraction `product` of queries by keys; `normalizers` reduce it to its maximum and
-    the sum of exponentials about that, in one loop or two; `weighted` sums the products of those exponentials and of `values`. Of the indices
-    around, as positions among them: `rows` the scores depend on, `columns` the values alone, `batch` both."""
+    """`scores` is a row near the processor, made of the contractions `products` of queries by keys; `normalizers` reduce it to its maximum and
+    the sum of exponentials about that, in one loop or two; `weighted` sums the products of those exponentials and of `values`. Without
+    normalizers what is in the row weighs the values as it is. Of the indices around, as positions among them: `rows` the scores depend on,
+    `columns` the values alone, `batch` both."""
 
     scores: Node
-    product: Contraction
+    products: tuple[Contraction, ...]
     normalizers: tuple[Node, ...]
     weighted: Node
     values: Operand
@@ -35,32 +36,53 @@ def attention_of(
     loops: Sequence[Node], indices: Sequence[int], sizes: Sequence[ir.AffineExpr], accesses: Sequence[Access]
 ) -> Attention | None:
     """The attention that `loops` are, at the points of `indices` of `sizes`; None if they are something else."""
-    if len(loops) not in (3, 4) or loops[0].name != "bascule.compute" or len({tuple(n.sizes) for n in loops}) > 1:
+    if len(loops) not in (2, 3, 4) or loops[0].name != "bascule.compute" or len({tuple(n.sizes) for n in loops}) > 1:
         return None
     scores, *normalizers, weighted = loops
-    inner = scores.inner_loops()
-    if len(inner) != 1 or not _normalize(scores, normalizers):
+    found = _weighed(scores, normalizers, weighted)
+    if found is None:
         return None
-    found = weights_of(weighted.op)
-    if found is None or found.power.operands[0].owner.operands[1] != normalizers[0].op.results[0]:
+    values, row = operand_of(found, weighted, accesses), len(indices)
+    products = tuple(_products(scores, [*indices, scores.indices[0]], [*sizes, scores.sizes[0]], accesses))
+    if values is None or not products or not values.varies(weighted.indices[0]):
         return None
-    if not _reads(found.score, scores.op, weighted.op):
+    (product, *others) = products
+    if any(other.rows != product.rows for other in others):
         return None
-    values, row = operand_of(found.values, weighted, accesses), len(indices)
-    product = contraction_of(inner[0], [*indices, scores.indices[0]], [*sizes, scores.sizes[0]], accesses)
-    if product is None or values is None or values.element != product.x.element:
-        return None
-    if product.rows == (row,):
-        product = product.swapped()
-    if product.columns != (row,) or not values.varies(weighted.indices[0]):
+    if any(each.columns != (row,) or each.x.element != values.element for each in products):
         return None
     weighed = [place for place, index in enumerate(indices) if constant(sizes[place]) != 1 and values.varies(index)]
     if not {*weighed}.isdisjoint(product.rows):
         return None
-    scored = [place for place in weighed if product.x.varies(indices[place]) or product.y.varies(indices[place])]
+    scored = {place for each in products for place in weighed if _varies(each, indices[place])}
     columns = tuple(place for place in weighed if place not in scored)
     batch = tuple(place for place in product.batch if place not in columns)
-    return Attention(scores, product, tuple(normalizers), weighted, values, batch, product.rows, columns)
+    return Attention(scores, products, tuple(normalizers), weighted, values, batch, product.rows, columns)
+
+
+def _weighed(scores: Node, normalizers: Sequence[Node], weighted: Node) -> ir.Value | None:
+    """The values that `weighted` sums; None where it sums something else."""
+    if not normalizers:
+        plain = row_weights_of(weighted.op)
+        return plain.values if plain is not None and _reads(plain.score, scores.op, weighted.op) else None
+    found = weights_of(weighted.op) if _normalize(scores, normalizers) else None
+    if found is None or found.power.operands[0].owner.operands[1] != normalizers[0].op.results[0]:
+        return None
+    return found.values if _reads(found.score, scores.op, weighted.op) else None
+
+
+def _products(
+    scores: Node, indices: Sequence[int], sizes: Sequence[ir.AffineExpr], accesses: Sequence[Access]
+) -> Iterator[Contraction]:
+    """The contractions in a row of scores, its index the last of `indices` and a column; nothing if one of them is something else."""
+    found = [contraction_of(loop, indices, sizes, accesses) for loop in scores.inner_loops()]
+    for product in found if None not in found else ():
+        assert product is not None
+        yield product.swapped() if product.rows == (len(indices) - 1,) else product
+
+
+def _varies(product: Contraction, index: int) -> bool:
+    return product.x.varies(index) or product.y.varies(index)
 
 
 @dataclass(frozen=True)
@@ -72,13 +94,31 @@ class Weights:
     values: ir.Value
 
 
+@dataclass(frozen=True)
+class RowWeights:
+    """A sum of `score`, an element of a row, rounded to the values' type, * `values`."""
+
+    score: ir.Value
+    values: ir.Value
+
+
+def row_weights_of(reduce: ir.Operation) -> RowWeights | None:
+    """The element of a row and the values that `reduce` sums the products of; None where it sums something else."""
+    for weight, values in _factors(reduce):
+        narrow, rounding = before_widening(values), owner_of(before_widening(weight))
+        rounded = rounding is not None and rounding.name == "arith.truncf"
+        score = rounding.operands[0] if rounding is not None and rounded else weight
+        read = owner_of(score)
+        if narrow != values and read is not None and read.name == "tensor.extract":
+            made = owner_of(read.operands[0])
+            if made is not None and made.name == "bascule.compute":
+                return RowWeights(score, narrow)
+    return None
+
+
 def weights_of(reduce: ir.Operation) -> Weights | None:
     """The weights and the values that `reduce` sums; None where it sums something else. Weights in f32 count as rounded."""
-    if reduce.name != "bascule.reduce" or _kind(reduce) != "sum":
-        return None
-    term = owner_of(yielded(reduce))
-    operands = list(term.operands) if term is not None and term.name == "arith.mulf" else []
-    for weight, values in (operands, operands[::-1]) if operands else ():
+    for weight, values in _factors(reduce):
         narrow = before_widening(values)
         rounding = owner_of(before_widening(weight))
         power = owner_of(rounding.operands[0]) if rounding is not None and rounding.name == "arith.truncf" else rounding
@@ -116,6 +156,17 @@ def _reads(value: ir.Value, row: ir.Operation, loop: ir.Operation) -> bool:
     read = owner_of(value)
     arguments = list(loop.regions[0].blocks[0].arguments)
     return read is not None and read.name == "tensor.extract" and list(read.operands) == [row.results[0], *arguments]
+
+
+def _factors(reduce: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
+    """The factors of the products that a sum adds up, either first."""
+    if reduce.name != "bascule.reduce" or _kind(reduce) != "sum":
+        return []
+    term = owner_of(yielded(reduce))
+    if term is None or term.name != "arith.mulf":
+        return []
+    x, y = term.operands
+    return [(x, y), (y, x)]
 
 
 def _kind(reduce: ir.Operation) -> str:

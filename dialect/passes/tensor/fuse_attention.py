@@ -1,24 +1,16 @@
 """The pass `fuse-attention`: products, the softmax between them, and what is pointwise become one compute."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.backward_slice import captured
-from ...analysis.bodies.body_summary import decode
 from ...fusion.attention_parts import Weighted, build, is_contraction, weights_read
-from ...fusion.inlining import Inliner
 from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
-from ...scheduling.gpu.attention import attention
-from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.machine import H200, CudaMachine
 from ..base import VALUES, Pass, check_target
-from ..graph_walk import GraphWalk
-from .simplify_indexing import simplify_within
+from .product_chains import ProductChains
 
 
 @dataclass(frozen=True)
@@ -50,12 +42,8 @@ class FuseAttention(Pass):
                 _Graph(graph, simplifier, machine).run()
 
 
-class _Graph(GraphWalk):
+class _Graph(ProductChains):
     """One graph function. Computes are looked at with what is pointwise inlined, in copies."""
-
-    def __init__(self, graph: ir.Operation, simplifier: Simplifier, machine: CudaMachine):
-        super().__init__(graph)
-        self.simplifier, self.machine = simplifier, machine
 
     def run(self) -> None:
         for op in self.ops:
@@ -64,51 +52,35 @@ class _Graph(GraphWalk):
 
     def _fuse(self, op: ir.Operation) -> None:
         for weights in weights_read(op):
-            chain = self._chain(weights)
+            chain = self.chain(weights)
             if any(map(is_contraction, chain)):
                 self._fuse_with(op, chain)
                 return
-
-    def _chain(self, last: ir.Operation) -> list[ir.Operation]:
-        """The computes from contractions to `last`, which depends on them, in program order."""
-        reads, todo = dict[ir.Operation, list[ir.Operation]](), [last]
-        while todo:
-            compute = todo.pop()
-            if compute not in reads:
-                read = [] if is_contraction(compute) else list(filter(None, map(_compute, captured(compute))))
-                reads[compute] = [other for other in read if other.block == self.block]
-                todo += reads[compute]
-        chain = set[ir.Operation]()
-        for compute in self.ops:
-            if compute in reads and (is_contraction(compute) or not chain.isdisjoint(reads[compute])):
-                chain.add(compute)
-        return [compute for compute in self.ops if compute in chain]
 
     def _fuse_with(self, op: ir.Operation, chain: list[ir.Operation]) -> None:
         """Makes `op` and `chain` one compute if they are an attention and nothing else needs one of the chain."""
         with ir.InsertionPoint(op):
             copy = clone(op, {})
         try:
-            self._inline(copy, [other for other in chain if not is_contraction(other)])
+            self.inline(copy, [other for other in chain if not is_contraction(other)])
             found = Weighted.of(copy)
             if found is None:
                 return
             inside = {op, copy, *chain}
-            if any(_around(use.owner, self.block) not in inside for other in chain for use in other.results[0].uses):
+            if self.used_outside(chain, inside):
                 self.remark(op, "no attention: its scores or weights are needed in memory")
                 return
             location = ir.Location.fused([op.location, *(other.location for other in chain)])
             with ir.InsertionPoint(op), location:
                 made = build(copy, found).owner.operation
-            self._inline(made, chain)
+            self.inline(made, chain)
         finally:
             copy.erase()
         self._replace(op, chain, made)
 
     def _replace(self, op: ir.Operation, chain: list[ir.Operation], made: ir.Operation) -> None:
         """Puts `made` in the place of `op` and `chain`, where there is a schedule for it."""
-        body = decode(made, indexing=Indexing(self.symbols, self.simplifier))
-        if attention(Domain(body, body.root, self.machine)) is None:
+        if not self.is_scheduled(made):
             made.erase()
             self.remark(op, "no attention: no schedule for its sizes or types")
             return
@@ -116,31 +88,3 @@ class _Graph(GraphWalk):
         op.results[0].replace_all_uses_with(made.results[0])
         for other in (op, *reversed(chain)):
             other.erase()
-
-    def _inline(self, op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
-        """Inlines into `op` those of `chain`."""
-        indexing = Indexing(self.symbols, self.simplifier)
-        for loop in (loop for compute in (op, *chain) for loop in ops_in(compute) if "ranges" in loop.attributes):
-            indexing.enter(loop)
-
-        def producer(source: ir.Value) -> ir.Operation | None:
-            compute = _compute(source)
-            return compute if compute is not None and compute in chain else None
-
-        inliner = Inliner(indexing, producer)
-        inliner.inline([inner for inner in ops_in(op) if inner.name == "tensor.extract"])
-        inliner.finish()
-        simplify_within(op, Indexing(self.symbols, self.simplifier))
-
-
-def _compute(value: ir.Value) -> ir.Operation | None:
-    owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
-    return owner if owner is not None and owner.name == "bascule.compute" else None
-
-
-def _around(op: ir.Operation, block: ir.Block) -> ir.Operation:
-    """The op of `block` that `op` is in."""
-    operation = op.operation
-    while operation.block != block:
-        operation = operation.parent.operation
-    return operation

@@ -32,26 +32,30 @@ def attention(domain: Domain) -> DomainPlan | None:
         iterations([domain.sizes[place] for place in found.columns]),
         iterations(found.scores.sizes),
     )
-    deep = iterations(found.product.loop.sizes)
-    if rows is None or columns is None or keys is None or deep is None or min(rows, columns, keys - 1, deep) < LEAST:
+    summed = [iterations(product.loop.sizes) or 0 for product in found.products]
+    if rows is None or columns is None or keys is None or min(rows, columns, keys - 1, *summed) < LEAST:
         return None
-    high, wide, deep = (power_of_two(n) for n in (min(rows, ROWS), max(columns, NARROWEST), deep))
+    high, wide = power_of_two(min(rows, ROWS)), power_of_two(max(columns, NARROWEST))
+    deep = max(map(power_of_two, summed))
     if max(wide, deep) > DEEPEST:
         return None
-    step = min(KEYS, power_of_two(keys) // 2)  # fewer than there are: they are walked
+    most = KEYS if len(found.products) == 1 else KEYS // 2  # each has its scores in registers
+    step = min(most, power_of_two(keys) // 2)  # fewer than there are: they are walked
     order = [*found.batch, *found.rows, *found.columns]
     batch = [1] * len(found.batch)
-    loops = domain.plan({**dict.fromkeys(found.loops, step), found.product.loop: deep})
+    inner = {product.loop: power_of_two(n) for product, n in zip(found.products, summed)}
+    loops = domain.plan({**dict.fromkeys(found.loops, step), **inner})
     skips = _hides_keys(domain, found)
     for loop in loops:
         loop.walk, loop.evict, loop.dot, loop.skip = loops[0].walk, "normal", True, skips
-    loops[0].loops[0].dot = True
+    for number, product in enumerate(loops[0].loops, len(domain.plans)):
+        product.walk, product.dot = number, True  # each alone
     tile = [*batch, high, wide]
     plan = DomainPlan(
         "attention", order, [*batch, len(found.rows), len(found.columns)], tile, 8 if high == ROWS else 4, loops=loops
     )
-    piece = (wide + deep) * step * byte_width(found.values.element)
-    held = high * deep * byte_width(found.values.element)
+    width, together = byte_width(found.values.element), len(found.products)
+    piece, held = (wide + together * deep) * step * width, high * together * deep * width
     plan.stages = max(1, min(STAGES, (domain.machine.shared - held) // piece, -(-keys // step)))
     return plan
 
@@ -79,4 +83,4 @@ def _hides_keys(domain: Domain, found: Attention) -> bool:
 
     sizes = dict(zip((*domain.indices, key), (*domain.sizes, *found.scores.sizes)))
     extents = {number: known for number, size in sizes.items() if (known := constant(size)) is not None}
-    return visible_keys(yielded(found.scores.op), key, extents, index) is not None
+    return bool(found.normalizers) and visible_keys(yielded(found.scores.op), key, extents, index) is not None

@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from bascule.dialect.analysis.bodies.attention import Weights, weights_of
+from bascule.dialect.analysis.bodies.attention import RowWeights, Weights, row_weights_of, weights_of
+from bascule.dialect.analysis.bodies.backward_slice import needed
 from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, Row, unsupported
 from ..values.builder import element
 from ..values.reduction_kinds import REDUCTIONS, Values, reduce_along, softmax_power
 from ..values.scalars import extreme
-from ..values.tiles import Axis, Tile, shaped, spread, union
+from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
 from .contractions import product_of
 from .loop_body import LoopBody
 from .loop_kinds import Walker
+
+WALKED = (["bascule.compute", "sum"], ["bascule.compute", "softmax", "sum"])
 
 
 @dataclass(eq=False)
@@ -80,52 +83,51 @@ class OnlineWalker(Walker):
             self.e.env[result] = Tile(value, self.rows)
 
 
-class WeightedWalker(Walker):
-    """The sum of values that the exponentials weigh: it carries that, about the maximum so far."""
+class SumsWalker(Walker):
+    """The sum of values that what is in the row weighs: it carries that."""
 
-    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop, shared: Step):
+    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
-        self.shared, self.sides = shared, self.outside[-2:]
-        self.weights = found(op)
+        self.sides = self.outside[-2:]
+        self.weights = self._found()
         self.state: Values = []
+
+    def _found(self) -> Weights | RowWeights:
+        return found(self.op, row_weights_of(self.op))
 
     def start(self) -> Values:
         return [self.e.b.constant(shaped(self.op.results[0].type, self.sides), 0.0)]
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b, columns = self.e.b, self.sides[1]
-        axis = axis_of(self.loop)
-        weights, factor = self.shared.powers, self.shared.factor
-        assert weights is not None and factor is not None
-        read = self._values()
-        if not set(read.axes) <= {columns, axis}:
+        read = self._made(self.weights.values)
+        if not set(read.axes) <= {columns, axis_of(self.loop)}:
             raise unsupported(self.op, "values of rows in an attention")
-        axes = union((columns, axis))
-        value = spread(b, read, axes)
-        if bound is not None:
-            value = b.select(spread(b, bound, axes), value, b.constant(value.type, 0.0))
+        value = self._inside(read, (columns, axis_of(self.loop)), bound)
         (total,) = values or self.start()
-        total = b.same("arith.mulf", total, spread(b, factor, self.sides))
-        rounded = b.convert("arith.truncf", weights.value, element(value.type))
-        return [product_of(b, rounded, value, total)]
+        total = self._before(total)
+        weights = b.convert("arith.truncf", self._weights(bound), element(value.type))
+        return [product_of(b, weights, value, total)]
 
-    def _values(self) -> Tile:
-        """The values of the step at hand: of the loop's body the ops that they are made of."""
-        needed, wanted = list[ir.Operation](), [self.weights.values]
-        while wanted:
-            value = wanted.pop()
-            owner = value.owner
-            if (
-                not isinstance(owner, ir.Block)
-                and owner.operation.block == self.block
-                and owner.operation not in needed
-            ):
-                needed.append(owner.operation)
-                wanted += owner.operands
-        for view in self.block.operations:
-            if view.operation in needed:
-                self.e._op(view.operation)
-        return self.e.tile(self.weights.values)
+    def _weights(self, bound: Tile | None) -> ir.Value:
+        """Those of the step at hand: rows x summed."""
+        return self._inside(self._made(self.weights.score), (self.sides[0], axis_of(self.loop)), bound)
+
+    def _before(self, total: ir.Value) -> ir.Value:
+        """What steps before gave, as the one at hand needs it."""
+        return total
+
+    def _inside(self, tile: Tile, axes: Axes, bound: Tile | None) -> ir.Value:
+        """`tile` over `axes`, 0 beyond what is summed."""
+        b, axes = self.e.b, union(axes)
+        value = spread(b, tile, axes)
+        return value if bound is None else b.select(spread(b, bound, axes), value, b.constant(value.type, 0.0))
+
+    def _made(self, value: ir.Value) -> Tile:
+        """`value` at the step at hand: of the loop's body the ops that it is made of."""
+        for op in needed([value], self.block).ops:
+            self.e._op(op)
+        return self.e.tile(value)
 
     def finish(self, states: list[Values]) -> None:
         (self.state,) = states
@@ -134,8 +136,27 @@ class WeightedWalker(Walker):
         self.e.env[self.op.results[0]] = Tile(self.state[0], self.sides)
 
 
-def found(op: ir.Operation) -> Weights:
-    weights = weights_of(op)
+class WeightedWalker(SumsWalker):
+    """The sum of values that the exponentials weigh, about the maximum so far."""
+
+    def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop, shared: Step):
+        super().__init__(emitter, op, loop)
+        self.shared = shared
+
+    def _found(self) -> Weights | RowWeights:
+        return found(self.op, weights_of(self.op))
+
+    def _weights(self, bound: Tile | None) -> ir.Value:
+        assert self.shared.powers is not None
+        return self.shared.powers.value
+
+    def _before(self, total: ir.Value) -> ir.Value:
+        b, factor = self.e.b, self.shared.factor
+        assert factor is not None
+        return b.same("arith.mulf", total, spread(b, factor, self.sides))
+
+
+def found(op: ir.Operation, weights: Weights | RowWeights | None) -> Weights | RowWeights:
     if weights is None:
         raise unsupported(op, "a schedule for an attention of what weighs no values")
     return weights
@@ -147,10 +168,12 @@ def axis_of(loop: Loop) -> Axis:
 
 
 def walkers_of(emitter: LoopBody, ops: Sequence[ir.Operation], loop: Loop) -> list[Walker]:
-    """Those of the loops of an attention: scores, their softmax, and the weighted sum of values."""
+    """Those of the loops of an attention: scores, their softmax or none, and the weighted sum of values."""
     kinds = [op.attributes["kind"].value if "kind" in op.attributes else op.name for op in ops]
-    if kinds != ["bascule.compute", "softmax", "sum"] or loop.axis is None or len(emitter.axes) != 2 or loop.whole:
+    if kinds not in WALKED or loop.axis is None or len(emitter.axes) != 2 or loop.whole:
         raise unsupported(ops[0], f"tensor cores for a walk of {', '.join(kinds)}")
+    if len(ops) == 2:
+        return [ScoresWalker(emitter, ops[0], loop), SumsWalker(emitter, ops[1], loop)]
     scores, softmax, weighted = ops
     shared = Step()
     return [

@@ -1,0 +1,148 @@
+"""The pass `fuse-products`: products whose factor is computed from other products become one compute each."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...analysis.affine.simplification import Simplifier
+from ...fusion.attention_parts import (
+    build_product,
+    is_contraction,
+    is_narrow,
+    sum_of,
+    unrounded,
+    weighings,
+    weights_read,
+)
+from ...ir.functions import graph_functions
+from ...ir.regions import clone, ops_in
+from ...mlir import ir
+from ...scheduling.gpu.machine import H200, CudaMachine
+from ..base import VALUES, Pass, check_target
+from .product_chains import ProductChains
+
+
+@dataclass(frozen=True)
+class FuseProducts(Pass):
+    """Takes the tensor stage after `fuse-attention`. On `target` cuda a product of 16-bit values by a matrix that is computed pointwise from
+    other products becomes one compute: a row of that matrix, and the sum of values that it weighs. The gradients of an attention by hand are
+    such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again.
+
+    Only where nothing else reads what is between, and there is a schedule for the sizes, which are static.
+    """
+
+    name: ClassVar[str] = "fuse-products"
+    takes: ClassVar[str] = VALUES
+    target: str = "cpu"
+    sm_count: int = H200.sm_count
+    capability: int = H200.capability
+    registers: int = H200.registers
+    l2_bytes: int = H200.l2_bytes
+
+    def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
+        if self.target == "cpu":
+            return
+        machine = CudaMachine(self.sm_count, self.capability, self.registers, self.l2_bytes)
+        with module.context:
+            simplifier = Simplifier()
+            for graph in graph_functions(module):
+                _Graph(graph, simplifier, machine).run()
+
+
+class _Graph(ProductChains):
+    """One graph function. `chains`: products to fuse -> what is between them and the products that they are made of, those included."""
+
+    chains: dict[ir.Operation, list[ir.Operation]]
+
+    def run(self) -> None:
+        self.chains = {op: chain for op in self.ops if (chain := self._between(op))}
+        made = dict[ir.Operation, ir.Operation]()
+        while self._settle() and not self.chains.keys() <= made.keys():
+            built = {op: self._fused(op) for op in self.chains if op not in made}
+            made |= {op: product for op, product in built.items() if product is not None}
+            self.chains = {op: chain for op, chain in self.chains.items() if op in made}
+        fused = {op: made.pop(op) for op in self.chains}
+        for other in made.values():
+            other.erase()
+        inner = {other for chain in self.chains.values() for other in chain}
+        erased = [op for op in self.ops if op in inner or op in fused]
+        for op, product in fused.items():
+            self.remark(product, "products fused: what is between them is not in memory")
+            op.results[0].replace_all_uses_with(product.results[0])
+        for op in reversed(erased):
+            op.erase()
+
+    def _between(self, op: ir.Operation) -> list[ir.Operation]:
+        """The chain of a product's one factor; nothing if neither has one, or both."""
+        if op.name != "bascule.compute" or not is_contraction(op):
+            return []
+        chains = [chain for weights in weights_read(op) if (chain := self.chain(weights))]
+        return chains[0] if len(chains) == 1 and all(map(_is_fusible, chains[0])) else []
+
+    def _settle(self) -> bool:
+        """Drops products that others are made of, and those of which something is needed in memory; whether some are left."""
+        inner = {other for chain in self.chains.values() for other in chain}
+        self.chains = {op: chain for op, chain in self.chains.items() if op not in inner}
+        while dropped := [op for op in self.chains if self._is_needed(op)]:
+            for op in dropped:
+                del self.chains[op]  # before its attributes change: they are part of what it is found by
+                self.remark(op, "products not fused: what is between them is needed in memory")
+        return bool(self.chains)
+
+    def _is_needed(self, op: ir.Operation) -> bool:
+        """Whether something of a product's chain is read by what is neither fused with it nor in a chain."""
+        inner = {other for chain in self.chains.values() for other in chain}
+        for other in self.chains[op]:
+            readers = {reader for reader, chain in self.chains.items() if other in chain}
+            if self.used_outside([other], readers | inner):
+                return True
+        return False
+
+    def _fused(self, op: ir.Operation) -> ir.Operation | None:
+        """`op` with its chain in it, behind it; None where there is no schedule for that."""
+        chain = self.chains[op]
+        with ir.InsertionPoint(op):
+            copy = clone(op, {})
+        try:
+            self.inline(copy, [other for other in chain if not is_contraction(other)])
+            reduce = sum_of(copy)
+            assert reduce is not None
+            made = self._built(op, copy, reduce, chain)
+        finally:
+            copy.erase()
+        return made
+
+    def _built(
+        self, op: ir.Operation, copy: ir.Operation, reduce: ir.Operation, chain: list[ir.Operation]
+    ) -> ir.Operation | None:
+        results = {other.results[0] for other in chain}
+        location = ir.Location.fused([op.location, *(other.location for other in chain)])
+        for weight, value in weighings(reduce):
+            if not _reads(unrounded(weight), results) or _reads(value, results) or not is_narrow(value):
+                continue
+            with ir.InsertionPoint(op), location:
+                made = build_product(copy, weight, value).owner.operation
+            self.inline(made, chain)
+            if self.is_scheduled(made):
+                return made
+            made.erase()
+        self.remark(op, "products not fused: no schedule for their sizes or types")
+        return None
+
+
+def _is_fusible(op: ir.Operation) -> bool:
+    """Whether `op` is a contraction, or pointwise."""
+    return is_contraction(op) or not any(inner.name == "bascule.reduce" for inner in ops_in(op))
+
+
+def _reads(value: ir.Value, results: set[ir.Value]) -> bool:
+    """Whether `value` is computed from an element of one of `results`."""
+    todo, seen = [value], set[ir.Value]()
+    while todo:
+        at = todo.pop()
+        if at in results:
+            return True
+        if at not in seen and not isinstance(at.owner, ir.Block):
+            seen.add(at)
+            todo += at.owner.operands
+    return False

@@ -1,0 +1,85 @@
+"""The base of passes that make a product, those that it is made of, and what is pointwise between, one compute."""
+
+from collections.abc import Iterable, Sequence
+
+from ...analysis.affine.indexing import Indexing
+from ...analysis.affine.simplification import Simplifier
+from ...analysis.bodies.backward_slice import captured
+from ...analysis.bodies.body_summary import decode
+from ...fusion.attention_parts import is_contraction
+from ...fusion.inlining import Inliner
+from ...ir.regions import ops_in
+from ...mlir import ir
+from ...scheduling.gpu.attention import attention
+from ...scheduling.gpu.domains import Domain
+from ...scheduling.gpu.machine import CudaMachine
+from ..graph_walk import GraphWalk
+from .simplify_indexing import simplify_within
+
+
+class ProductChains(GraphWalk):
+    """One graph function. A chain is the computes from contractions to one that depends on them."""
+
+    def __init__(self, graph: ir.Operation, simplifier: Simplifier, machine: CudaMachine):
+        super().__init__(graph)
+        self.simplifier, self.machine = simplifier, machine
+
+    def chain(self, last: ir.Operation) -> list[ir.Operation]:
+        """The computes from contractions to `last`, which depends on them, in program order."""
+        reads, todo = dict[ir.Operation, list[ir.Operation]](), [last]
+        while todo:
+            compute = todo.pop()
+            if compute not in reads:
+                reads[compute] = [other for other in _read(compute) if other.block == self.block]
+                todo += reads[compute]
+        chain = set[ir.Operation]()
+        for compute in self.ops:
+            if compute in reads and (is_contraction(compute) or not chain.isdisjoint(reads[compute])):
+                chain.add(compute)
+        return [compute for compute in self.ops if compute in chain]
+
+    def used_outside(self, ops: Iterable[ir.Operation], inside: set[ir.Operation]) -> bool:
+        """Whether a result of `ops` is used by anything but `inside`."""
+        return any(_around(use.owner, self.block) not in inside for op in ops for use in op.results[0].uses)
+
+    def is_scheduled(self, made: ir.Operation) -> bool:
+        """Whether there is a schedule for `made`."""
+        body = decode(made, indexing=Indexing(self.symbols, self.simplifier))
+        return attention(Domain(body, body.root, self.machine)) is not None
+
+    def inline(self, op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
+        """Inlines into `op` those of `chain`."""
+        indexing = Indexing(self.symbols, self.simplifier)
+        for loop in (loop for compute in (op, *chain) for loop in ops_in(compute) if "ranges" in loop.attributes):
+            indexing.enter(loop)
+
+        def producer(source: ir.Value) -> ir.Operation | None:
+            compute = _compute(source)
+            return compute if compute is not None and compute in chain else None
+
+        inliner = Inliner(indexing, producer)
+        inliner.inline([inner for inner in ops_in(op) if inner.name == "tensor.extract"])
+        inliner.finish()
+        simplify_within(op, Indexing(self.symbols, self.simplifier))
+
+
+def _read(compute: ir.Operation) -> list[ir.Operation]:
+    """The computes that `compute` reads; a contraction, beside its factors."""
+    values = captured(compute)
+    if is_contraction(compute):
+        outer = [view.operation for view in compute.regions[0].blocks[0].operations]
+        values = [value for op in outer if op.name != "bascule.reduce" for value in captured(op)]
+    return list(filter(None, map(_compute, values)))
+
+
+def _compute(value: ir.Value) -> ir.Operation | None:
+    owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
+    return owner if owner is not None and owner.name == "bascule.compute" else None
+
+
+def _around(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of `block` that `op` is in."""
+    operation = op.operation
+    while operation.block != block:
+        operation = operation.parent.operation
+    return operation
