@@ -2,18 +2,27 @@
 
 from collections.abc import Callable
 
+from bascule.dialect.passes.tensor.fuse_products import FuseProducts
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 
 from ..options import Options
+from ..pipelines import pipeline_for
 from ..reporting.compile_record import Record
 from ..reporting.fx_passes import FxWatch
 
 
 def fx_pipeline(name: str, options: Options, *, captured: bool = False) -> FxPipeline:
     """That for the graphs of what is called `name`; `captured`: these come from Dynamo."""
-    settings = {"philox": options.random == "philox", "index-asserts": options.checks_indices, "captured": captured}
+    fuses = options.target != "cpu" and any(each.name == FuseProducts.name for each in pipeline_for(options).stages)
+    settings = {
+        "philox": options.random == "philox",
+        "index-asserts": options.checks_indices,
+        "captured": captured,
+        "fused-products": fuses,
+    }
     hold = frozenset(setting for setting, holds in settings.items() if holds)
-    return FxPipeline(hold, options.disable_fx_passes, FxWatch(name, options))
+    interpreted = options.target == "interpret"
+    return FxPipeline(hold, options.disable_fx_passes, FxWatch(name, options), interpreted=interpreted)
 
 
 def told_of_passes(

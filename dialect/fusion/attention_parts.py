@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..analysis.bodies.attention import owner_of, yielded
-from ..analysis.bodies.backward_slice import needed
+from ..analysis.bodies.backward_slice import captured, needed
 from ..analysis.bodies.contractions import NARROW, factors_of
 from ..analysis.bodies.value_equality import equal
 from ..ir import builders
@@ -56,12 +56,22 @@ def weights_read(compute: ir.Operation) -> list[ir.Operation]:
 
 
 def is_contraction(compute: ir.Operation) -> bool:
-    """Whether an element of `compute` is made of one sum of products of what is read."""
+    """Whether an element of `compute` is made of one sum of products of what is read at some of its indices, and at some others."""
     reduce = sum_of(compute)
     factors = None if reduce is None else factors_of(reduce)
-    return factors is not None and all(
-        owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)
-    )
+    if reduce is None or factors is None:
+        return False
+    if not all(owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)):
+        return False
+    x, y = (_indices(compute, reduce, factor) for factor in factors)
+    return bool(x - y) and bool(y - x)
+
+
+def _indices(compute: ir.Operation, reduce: ir.Operation, value: ir.Value) -> set[int]:
+    """The indices of `compute`, as numbers, that `value` of the region of `reduce` depends on."""
+    inside = needed([value], _block(reduce)).ops
+    outer = [value, *(operand for op in inside for operand in captured(op))]
+    return needed([x for x in outer if x not in set(_block(reduce).arguments)], _block(compute)).arguments
 
 
 def build(compute: ir.Operation, found: Weighted) -> ir.Value:

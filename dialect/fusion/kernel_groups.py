@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ..analysis.bodies.costs import magnitude, tensor_bytes
+from ..ir.attribute_names import TOGETHER
 from ..ir.locations import operators_of, source_of
 from ..machines.measures import value
 from ..mlir import ir
@@ -10,7 +11,7 @@ from ..steering.asking import is_steered, may_fuse, name_of_hooks
 from ..steering.hooks import Fusion
 from .cycle_check import Dependencies
 from .group_records import Fit, Group, Refusal
-from .members import Member, Pattern, pairs
+from .members import NO_DIM, Member, Pattern, pairs
 
 FEW_ROWS = value("cuda", "idle_rows")  # fewer rows than this leave processors idle ...
 LONG_ROW = value("cuda", "idle_row")  # ... if each has more elements than this
@@ -35,6 +36,7 @@ class Grouping:
         self.of: dict[ir.Value, int] = {}  # group of a value
         self.members: dict[ir.Value, Member] = {}
         self.readers: dict[ir.Value, list[int]] = {}  # groups that read a value from outside
+        self.together: dict[int, Member] = {}  # the first compute of each number by which computes are put together
 
     def _node(self, group: Group | None) -> int:
         self.groups.append(group)
@@ -61,8 +63,8 @@ class Grouping:
         init = [operand for operand in member.body.op.operands if operand in self.of]
         needed = {self.of[source] for source in [*sources, *init]}
         refusals: list[Refusal] = []
-        joined = None
-        if member.fuses:
+        joined = self._together(member, needed)
+        if member.fuses and joined is None:
             for number, links in self._candidates(member, needed):
                 group = self.group(number)
                 fit = self._fit(member, group, number, links, needed - {joined})
@@ -80,6 +82,19 @@ class Grouping:
             group.number, group.columns = joined, member.reduces and member.reduces_columns()
             self._enter(member, joined, needed)
         self.group(joined).remarks += refusals
+
+    def _together(self, member: Member, needed: set[int]) -> int | None:
+        """The group that `member` is put into by what it is marked with: that of the first compute of that mark, which stays as it is."""
+        if TOGETHER not in member.body.op.attributes:
+            return None
+        first = self.together.setdefault(member.body.op.attributes[TOGETHER].value, member)
+        if first is member:
+            return None
+        number = self.of[first.result]
+        same = [dim for dim, (one, other) in enumerate(zip(member.sizes, first.sizes)) if one == other]
+        member.row_dims = tuple(dim if dim in same else NO_DIM for dim in first.row_dims)
+        self._enter(member, number, needed - {number})
+        return number
 
     def _enter(self, member: Member, number: int, needed: set[int]) -> None:
         group = self.group(number)
@@ -106,6 +121,8 @@ class Grouping:
     def _merge(self, number: int, other: int, member: Member, fit: Fit) -> None:
         """Takes group `other` into `number`, where `member` runs over the same rows as both."""
         group, guest = self.group(number), self.group(other)
+        if any(NO_DIM in m.row_dims for m in (*group.members, *guest.members)):
+            return
         if set(fit.row_dims) != set(member.row_dims) and not (
             set(fit.row_dims) > set(member.row_dims) and not guest.reduces
         ):

@@ -16,13 +16,15 @@ from .chunk_sizes import Chunks
 # one index have the same.
 Pattern = tuple[tuple[int | None, ...], ...]
 OTHER = (None,)
+NO_DIM = -1
 
 
 @dataclass
 class Member:
     """One compute (scan, scatter) to be placed in a kernel.
 
-    `row_dims[r]` is the dim of its result that runs with row r of the kernel. Its other dims of a size other than 1 are its inner dims.
+    `row_dims[r]` is the dim of its result that runs with row r of the kernel, `NO_DIM` where it is the same at all of the row's points. Its
+    other dims of a size other than 1 are its inner dims.
     """
 
     number: int  # position among the members of the graph

@@ -37,11 +37,13 @@ def _unwatched(run: FxRun, gm: GraphModule) -> AbstractContextManager[None]:
 
 @dataclass
 class FxPipeline:
-    """The passes over the graphs of one compile. `settings`: what holds of `NEEDS`; `disabled`: names of passes that do not run."""
+    """The passes over the graphs of one compile. `settings`: what holds of `NEEDS`; `disabled`: names of passes that do not run;
+    `interpreted`: an interpreter on the CPU stands for a GPU."""
 
     settings: frozenset[str] = frozenset({"philox"})
     disabled: Collection[str] = ()
     watch: Watch = _unwatched
+    interpreted: bool = False
     runs: list[FxRun] = field(default_factory=list)
 
     def run(self, stage: str, gm: GraphModule, *settings: str) -> int:
@@ -60,7 +62,8 @@ class FxPipeline:
         with self.watch(run, gm):
             start = perf_counter()
             try:
-                run.changes = int(function(gm if fx_pass.on_module else gm.graph))
+                devices = {"devices": ("cpu",)} if self.interpreted and fx_pass.interpreted else {}
+                run.changes = int(function(gm if fx_pass.on_module else gm.graph, **devices))
             except Exception as error:
                 error.add_note(f"in the FX pass '{run.name}'")
                 raise

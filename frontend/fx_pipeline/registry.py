@@ -29,19 +29,22 @@ NEEDS = {
     "gradients": "a training step",
     "philox": 'the option `random="philox"`',
     "index-asserts": "the option `index_asserts`",
+    "fused-products": "a pipeline with `fuse-products`",
 }
 
 
 @dataclass(frozen=True)
 class FxPass:
     """A pass over FX graphs. `place`: "module:function" below `frontend`; `on_module`: the function takes the GraphModule, not its graph;
-    `needs`: of `NEEDS`, all of which hold where it runs; `required`: why it cannot be switched off."""
+    `needs`: of `NEEDS`, all of which hold where it runs; `interpreted`: it takes the CPU for a GPU where the target is `interpret`;
+    `required`: why it cannot be switched off."""
 
     name: str
     stages: tuple[str, ...]
     place: str
     on_module: bool = False
     needs: tuple[str, ...] = ()
+    interpreted: bool = False
     required: str = ""
 
     @property
@@ -120,7 +123,20 @@ _TABLE = (
         "partitioner.save_calls:save_seen_calls",
         required="calls that others see would be made again by a backward",
     ),
-    FxPass("seed-dropouts", ("joint",), "fx_passes.seed_dropout:seed_dropouts", needs=("philox",)),
+    FxPass(
+        "seed-dropouts",
+        ("joint",),
+        "fx_passes.seed_dropout:seed_dropouts",
+        needs=("philox",),
+        interpreted=True,
+    ),
+    FxPass(
+        "save-attention-statistics",
+        ("joint",),
+        "partitioner.attention_statistics:save_attention_statistics",
+        needs=("fused-products",),
+        interpreted=True,
+    ),
     FxPass(
         "mark-data-dependent-operators",
         ("joint",),

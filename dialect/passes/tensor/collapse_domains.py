@@ -10,6 +10,7 @@ from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.body_tree import sizes_of
 from ...analysis.bodies.collapsible_dims import Fold, Pair, Walker, to_collapse, with_folds
 from ...analysis.memory.buffers import memref_type, strides
+from ...fusion.row_statistics import is_apart
 from ...ir import builders
 from ...ir.functions import graph_functions
 from ...ir.shapes import expr, index_map, size_map, tensor_type
@@ -48,7 +49,7 @@ def _collapse(graph: ir.Operation) -> bool:
     """Collapses what can be, of all folds that do not meet; whether there was any."""
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
     ops = [view.operation for view in graph.regions[0].blocks[0].operations]
-    bodies = [Body(op) for op in ops if op.name == "bascule.compute"]
+    bodies = [Body(op) for op in ops if op.name == "bascule.compute" and is_apart(op)]
     walkers = [Walker(body, indexing) for body in with_folds(bodies)]
     found = to_collapse(walkers, {w.body.result for w in walkers if _may_move(w.body)})
     done: set[Walker] = set()

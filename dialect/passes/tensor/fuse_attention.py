@@ -5,12 +5,13 @@ from typing import ClassVar
 
 from ...analysis.affine.simplification import Simplifier
 from ...fusion.attention_parts import Weighted, build, is_contraction, weights_read
+from ...fusion.row_statistics import Statistic, build_statistic, put_together
 from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
 from ...scheduling.gpu.machine import H200, CudaMachine
 from ..base import VALUES, Pass, check_target
-from .product_chains import ProductChains
+from .product_chains import ProductChains, around
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ class _Graph(ProductChains):
             if found is None:
                 return
             inside = {op, copy, *chain}
-            if self.used_outside(chain, inside):
+            needed = [other for other in chain if self.used_outside([other], inside)]
+            totals = {other: self._is_total(other, chain, copy, found) for other in needed}
+            if None in totals.values() or not self._is_used_after(op, needed, inside):
                 self.remark(op, "no attention: its scores or weights are needed in memory")
                 return
             location = ir.Location.fused([op.location, *(other.location for other in chain)])
@@ -76,15 +79,43 @@ class _Graph(ProductChains):
             self.inline(made, chain)
         finally:
             copy.erase()
-        self._replace(op, chain, made)
+        self._replace(op, chain, made, {other: bool(total) for other, total in totals.items()})
 
-    def _replace(self, op: ir.Operation, chain: list[ir.Operation], made: ir.Operation) -> None:
-        """Puts `made` in the place of `op` and `chain`, where there is a schedule for it."""
+    def _is_total(
+        self, op: ir.Operation, chain: list[ir.Operation], attention: ir.Operation, found: Weighted
+    ) -> bool | None:
+        """Of `op` of a chain: whether it is the sum of exponentials of the rows of an attention, or their maximum; None if it is neither."""
+        with ir.InsertionPoint(op):
+            copy = clone(op, {})
+        try:
+            self.inline(copy, [other for other in chain if other != op and not is_contraction(other)])
+            statistic = Statistic.of(copy)
+            return statistic.total if statistic is not None and statistic.is_of(attention, found) else None
+        finally:
+            copy.erase()
+
+    def _is_used_after(self, op: ir.Operation, ops: list[ir.Operation], inside: set[ir.Operation]) -> bool:
+        """Whether all that is not `inside` and uses `ops` comes after `op`."""
+        users = [around(use.owner, self.block) for other in ops for use in other.results[0].uses]
+        return all(user in inside or op.is_before_in_block(user) for user in users)
+
+    def _replace(
+        self, op: ir.Operation, chain: list[ir.Operation], made: ir.Operation, totals: dict[ir.Operation, bool]
+    ) -> None:
+        """Puts `made` in the place of `op` and `chain`, where there is a schedule for it, and beside it the maxima and `totals` of its rows
+        that are needed."""
         if not self.is_scheduled(made):
             made.erase()
             self.remark(op, "no attention: no schedule for its sizes or types")
             return
         self.remark(made, "attention: no score is in memory")
         op.results[0].replace_all_uses_with(made.results[0])
+        together = [made]
+        for other, total in totals.items():
+            with ir.InsertionPoint(op), other.location:
+                together.append(build_statistic(made, other, total).owner.operation)
+            other.results[0].replace_all_uses_with(together[-1].results[0])
+        if totals:
+            put_together(together, self.ops.index(op))
         for other in (op, *reversed(chain)):
             other.erase()

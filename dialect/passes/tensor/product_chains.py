@@ -40,7 +40,7 @@ class ProductChains(GraphWalk):
 
     def used_outside(self, ops: Iterable[ir.Operation], inside: set[ir.Operation]) -> bool:
         """Whether a result of `ops` is used by anything but `inside`."""
-        return any(_around(use.owner, self.block) not in inside for op in ops for use in op.results[0].uses)
+        return any(around(use.owner, self.block) not in inside for op in ops for use in op.results[0].uses)
 
     def is_scheduled(self, made: ir.Operation) -> bool:
         """Whether there is a schedule for `made`."""
@@ -77,7 +77,7 @@ def _compute(value: ir.Value) -> ir.Operation | None:
     return owner if owner is not None and owner.name == "bascule.compute" else None
 
 
-def _around(op: ir.Operation, block: ir.Block) -> ir.Operation:
+def around(op: ir.Operation, block: ir.Block) -> ir.Operation:
     """The op of `block` that `op` is in."""
     operation = op.operation
     while operation.block != block:

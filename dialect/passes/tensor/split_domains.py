@@ -9,6 +9,7 @@ from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.body_tree import sizes_of
 from ...analysis.bodies.splittable_dims import Quotients, Split
 from ...analysis.memory.buffers import memref_type, strides
+from ...fusion.row_statistics import is_apart
 from ...ir import builders
 from ...ir.functions import graph_functions
 from ...ir.shapes import constant, expr, index_map, size_map, tensor_type
@@ -47,7 +48,7 @@ def _split(options: SplitDomains, graph: ir.Operation) -> bool:
     """Splits the domains of what can be, one index each; whether there was any."""
     indexing = Indexing(builders.symbols_of(graph), Simplifier())
     ops = [view.operation for view in graph.regions[0].blocks[0].operations]
-    bodies = [Body(op) for op in ops if op.name == "bascule.compute"]
+    bodies = [Body(op) for op in ops if op.name == "bascule.compute" and is_apart(op)]
     quotients = Quotients({body.result: body for body in bodies}, indexing, options.min_shared, options.min_run)
     found = [(body.op, split) for body in bodies if (split := quotients.split_of(body))]
     for op, split in found:

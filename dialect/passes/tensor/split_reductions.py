@@ -15,6 +15,7 @@ from ...analysis.bodies.windows import window_of
 from ...errors import UserError
 from ...fusion.chunk_sizes import Chunks, cut
 from ...fusion.members import Member
+from ...fusion.row_statistics import is_apart
 from ...fusion.split_reduction import fills, is_splittable, refine, split
 from ...ir.functions import graph_functions
 from ...ir.locations import operators_of
@@ -178,6 +179,8 @@ class _Graph(GraphWalk):
 
     def run(self) -> None:
         for member in self.members:
+            if not is_apart(member.body.op):
+                continue
             # Splitting erases the reduction, and with it those inside.
             direct = [node.op for node in member.body.block.nodes if node.name == "bascule.reduce"]
             for loop in direct:

@@ -9,8 +9,11 @@ from bascule.frontend.fx_passes import pad_mm, padding_costs
 from bascule.frontend.fx_passes.conv_bias import peel_biases
 from bascule.frontend.fx_passes.pad_mm import pad_products
 from bascule.frontend.fx_passes.seed_dropout import seed_dropouts
+from bascule.frontend.partitioner.attention_statistics import save_attention_statistics
 from bascule.frontend.partitioner.recompute_activation_masks import recompute_masks
 from torch.nn import functional as F
+
+from bascule.pipelines import DEFAULT
 
 ALL_PASS = 1e-9  # probability of a dropout that draws numbers, and drops no element
 
@@ -135,6 +138,12 @@ PROGRAMS = {
     "save-extremes": Program(lambda x: x.sin().amax(1), leaves((4, 6))),
     "save-seen-calls": Program(lambda x: seen(x.exp()) * 2, leaves((4, 6))),
     "seed-dropouts": Program(lambda x: F.dropout(x.sin(), ALL_PASS).exp(), leaves((4, 6))),
+    "save-attention-statistics": Program(
+        lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1) @ v,
+        leaves(*[(2, 3, 20, 16)] * 3, dtype=torch.bfloat16),
+        options={"pipeline": ",".join([*DEFAULT[:8], "fuse-products", *DEFAULT[8:]])},
+        tolerance={"rtol": 0.05, "atol": 0.05},
+    ),
     "mark-data-dependent-operators": Program(lambda x: looking(x.sin()), leaves((4, 6))),
 }
 # Passes of more stages than the program of their names shows.
@@ -146,7 +155,7 @@ ALSO = {
 
 def as_on_a_gpu(monkeypatch: Any) -> None:
     """Passes meant for GPUs change graphs on a CPU, products of any size among these."""
-    for function in (pad_products, peel_biases, recompute_masks, seed_dropouts):
+    for function in (pad_products, peel_biases, recompute_masks, seed_dropouts, save_attention_statistics):
         monkeypatch.setattr(function, "__defaults__", (("cpu",),))
     monkeypatch.setattr(pad_mm, "WORK", 1)
     monkeypatch.setattr(pad_mm, "LEAST", 8)

@@ -33,7 +33,13 @@ def test_stages_have_passes_in_the_order_of_the_table():
     assert [each.name for each in passes_at("joint")] == [
         *("keep-effects-in-forward", "drop-copies", "drop-unused-operands", "expand-repeats", "open-batch-norms"),
         *("merge-equal-nodes", "pad-products", "narrow-pooling-indices", "peel-biases", "recompute-activation-masks"),
-        *("save-extremes", "save-seen-calls", "seed-dropouts", "mark-data-dependent-operators"),
+        *(
+            "save-extremes",
+            "save-seen-calls",
+            "seed-dropouts",
+            "save-attention-statistics",
+            "mark-data-dependent-operators",
+        ),
     ]
     assert [each.name for each in passes_at("final")] == ["peel-biases"]
     assert {each.name for stage in STAGES for each in passes_at(stage)} == {*PASSES}
