@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ..mlir import ir
 from .chunk_sizes import Chunks
-from .members import Member, Pattern
+from .members import NO_DIM, Member, Pattern
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,11 @@ class Group:
     @property
     def reduces(self) -> bool:
         return any(member.reduces for member in self.members)
+
+    @property
+    def shares(self) -> bool:
+        """Whether some of its members take what others reduce, which is written for each of them, and is the same."""
+        return any(NO_DIM in member.row_dims for member in self.members)
 
     def note_reads(self, member: Member) -> None:
         rows = {dim: r for r, dim in enumerate(member.row_dims)}

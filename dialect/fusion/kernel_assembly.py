@@ -98,6 +98,8 @@ class _Writer:
         self.inliner.finish()
         for view in list(self.point.operations):
             if view.operation.name in INNER_LOOPS:
+                if self.group.shares:
+                    _hoist_within(view.operation)
                 _hoist(view.operation)
 
     def _indices(self, member: Member, inner: Sequence[ir.Value]) -> list[ir.Value]:
@@ -180,6 +182,14 @@ class _Writer:
         if cast:
             rounded.owner.attributes[CAST] = ir.UnitAttr.get()
         return rounded
+
+
+def _hoist_within(loop: ir.Operation) -> None:
+    """Hoists out of the loops in `loop`: then loops that are the same for several members are equal."""
+    for view in list(loop.regions[0].blocks[0].operations):
+        if view.operation.name in INNER_LOOPS:
+            _hoist_within(view.operation)
+            _hoist(view.operation)
 
 
 def _hoist(loop: ir.Operation) -> None:

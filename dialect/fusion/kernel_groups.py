@@ -121,7 +121,7 @@ class Grouping:
     def _merge(self, number: int, other: int, member: Member, fit: Fit) -> None:
         """Takes group `other` into `number`, where `member` runs over the same rows as both."""
         group, guest = self.group(number), self.group(other)
-        if any(NO_DIM in m.row_dims for m in (*group.members, *guest.members)):
+        if group.shares or guest.shares:
             return
         if set(fit.row_dims) != set(member.row_dims) and not (
             set(fit.row_dims) > set(member.row_dims) and not guest.reduces
