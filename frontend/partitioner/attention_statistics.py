@@ -26,6 +26,7 @@ aten = torch.ops.aten
 
 NARROW = (torch.float16, torch.bfloat16)
 COPIES = (aten._to_copy.default, aten.detach.default, aten.clone.default, aten.view.default, aten.expand.default)
+CREATIONS = (aten.arange.default, aten.arange.start, aten.arange.start_step, aten.full.default, aten.scalar_tensor.default)
 # Of their first operand homogeneous, element by element, whatever the others are.
 SCALINGS = (aten.native_dropout_backward.default, aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 LEAST, DEEPEST = 16, 256  # elements of a head: what the kernels take
@@ -142,7 +143,7 @@ class _Attention:
         self.weights[0] = new
         for node in (most, total):
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-        for node in (*self.scored, scores):
+        for node in (*self.scored, scores, *_of_numbers(self.scored)):
             _again(node)
         return scores, most, total
 
@@ -215,6 +216,26 @@ def _made_of_product(scores: Node) -> list[Node] | None:
         return found[node]
 
     return [node for node in found if found[node]] if depends(scores) else None
+
+
+def _of_numbers(nodes: Sequence[Node]) -> list[Node]:
+    """What `nodes` read that is computed of numbers alone, as masks by places are: it need not be in memory."""
+    found, todo = dict[Node, bool](), [operand for node in nodes for operand in node.all_input_nodes]
+    while todo:
+        node = todo[-1]
+        waiting = [operand for operand in node.all_input_nodes if operand not in found]
+        known = node in found or not _is_of_numbers(node)
+        if known or not waiting:
+            found[todo.pop()] = found.get(node, False) if known else all(found[x] for x in node.all_input_nodes)
+        else:
+            todo += waiting
+    return [node for node, numbers in found.items() if numbers]
+
+
+def _is_of_numbers(node: Node) -> bool:
+    """Whether `node` is of numbers where its operands are."""
+    made = node.op == "call_function" and node.target in CREATIONS
+    return made or (bool(node.all_input_nodes) and _is_pointwise(node))
 
 
 def _is_pointwise(node: Node) -> bool:

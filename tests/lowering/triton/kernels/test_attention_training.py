@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import bascule
-from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, causal, heads
+from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, heads
 from tests.lowering.triton.kernels.test_product_chains import CHAINS
 
 FORWARD = 2  # the attention with its rows' statistics, and the reciprocals of those
@@ -52,10 +52,9 @@ def test_sizes(sizes):
     check(found, wanted, dtype)
 
 
-@pytest.mark.parametrize("name", ["causal", "prefix or causal", "added"])
+@pytest.mark.parametrize("name", ["prefix or causal", "causal, of a window"])
 def test_masks_by_places(name):
-    change = causal if name == "causal" else MASKS[name]
-    found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, change), *heads(torch.bfloat16, 90, 90, 16, 32))
+    found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, MASKS[name]), *heads(torch.bfloat16, 90, 90, 16, 32))
     assert kernels == FORWARD + BACKWARD
     check(found, wanted, torch.bfloat16)
 
