@@ -55,6 +55,14 @@ def weights_read(compute: ir.Operation) -> list[ir.Operation]:
     return [op.operation for op in made if op is not None and op.name == "bascule.compute"]
 
 
+def addends_read(compute: ir.Operation) -> list[ir.Operation]:
+    """The compute whose elements, rounded or not, the one sum in `compute` adds up."""
+    reduce = sum_of(compute)
+    read = None if reduce is None else owner_of(unrounded(yielded(reduce)))
+    made = owner_of(read.operands[0]) if read is not None and read.name == "tensor.extract" else None
+    return [made.operation] if made is not None and made.name == "bascule.compute" else []
+
+
 def is_contraction(compute: ir.Operation) -> bool:
     """Whether an element of `compute` is made of one sum of products of what is read at some of its indices, and at some others."""
     reduce = sum_of(compute)

@@ -26,7 +26,13 @@ aten = torch.ops.aten
 
 NARROW = (torch.float16, torch.bfloat16)
 COPIES = (aten._to_copy.default, aten.detach.default, aten.clone.default, aten.view.default, aten.expand.default)
-CREATIONS = (aten.arange.default, aten.arange.start, aten.arange.start_step, aten.full.default, aten.scalar_tensor.default)
+CREATIONS = (
+    aten.arange.default,
+    aten.arange.start,
+    aten.arange.start_step,
+    aten.full.default,
+    aten.scalar_tensor.default,
+)
 # Of their first operand homogeneous, element by element, whatever the others are.
 SCALINGS = (aten.native_dropout_backward.default, aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 LEAST, DEEPEST = 16, 256  # elements of a head: what the kernels take

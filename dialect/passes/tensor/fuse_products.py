@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from ...analysis.affine.simplification import Simplifier
 from ...fusion.attention_parts import (
+    addends_read,
     build_product,
     is_contraction,
     is_narrow,
@@ -13,6 +14,7 @@ from ...fusion.attention_parts import (
     weighings,
     weights_read,
 )
+from ...fusion.row_statistics import put_together
 from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
@@ -25,7 +27,8 @@ from .product_chains import ProductChains
 class FuseProducts(Pass):
     """Takes the tensor stage after `fuse-attention`. On `target` cuda a product of 16-bit values by a matrix that is computed pointwise from
     other products becomes one compute: a row of that matrix, and the sum of values that it weighs. The gradients of an attention by hand are
-    such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again.
+    such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again. So does a
+    sum of such a matrix over its batch, the gradient of a bias that is added to all scores.
 
     Only where nothing else reads what is between, and there is a schedule for the sizes, which are static.
     """
@@ -73,10 +76,11 @@ class _Graph(ProductChains):
             op.erase()
 
     def _between(self, op: ir.Operation) -> list[ir.Operation]:
-        """The chain of a product's one factor; nothing if neither has one, or both."""
-        if op.name != "bascule.compute" or not is_contraction(op):
+        """The chain of a product's one factor, or of what a sum adds up; nothing if neither factor has one, or both."""
+        if op.name != "bascule.compute":
             return []
-        chains = [chain for weights in weights_read(op) if (chain := self.chain(weights))]
+        read = weights_read(op) if is_contraction(op) else addends_read(op)
+        chains = [chain for other in read if (chain := self.chain(other))]
         return chains[0] if len(chains) == 1 and all(map(_is_fusible, chains[0])) else []
 
     def _settle(self) -> bool:
@@ -101,6 +105,8 @@ class _Graph(ProductChains):
     def _fused(self, op: ir.Operation) -> ir.Operation | None:
         """`op` with its chain in it, behind it; None where there is no schedule for that."""
         chain = self.chains[op]
+        if not is_contraction(op):
+            return self._summed(op, chain)
         with ir.InsertionPoint(op):
             copy = clone(op, {})
         try:
@@ -111,6 +117,18 @@ class _Graph(ProductChains):
         finally:
             copy.erase()
         return made
+
+    def _summed(self, op: ir.Operation, chain: list[ir.Operation]) -> ir.Operation | None:
+        """`op`, a sum of what is computed from products, with its chain in it; None where there is no schedule for that."""
+        with ir.InsertionPoint(op), ir.Location.fused([op.location, *(other.location for other in chain)]):
+            made = clone(op, {})
+        self.inline(made, chain)
+        if self.is_scheduled(made):
+            put_together([made], self.ops.index(op))
+            return made
+        made.erase()
+        self.remark(op, "products not fused: no schedule for the sizes or types of what is summed")
+        return None
 
     def _built(
         self, op: ir.Operation, copy: ir.Operation, reduce: ir.Operation, chain: list[ir.Operation]

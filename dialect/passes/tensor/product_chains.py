@@ -13,6 +13,7 @@ from ...mlir import ir
 from ...scheduling.gpu.attention import attention
 from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.machine import CudaMachine
+from ...scheduling.gpu.summed_products import summed_products
 from ..graph_walk import GraphWalk
 from .simplify_indexing import simplify_within
 
@@ -45,7 +46,8 @@ class ProductChains(GraphWalk):
     def is_scheduled(self, made: ir.Operation) -> bool:
         """Whether there is a schedule for `made`."""
         body = decode(made, indexing=Indexing(self.symbols, self.simplifier))
-        return attention(Domain(body, body.root, self.machine)) is not None
+        domain = Domain(body, body.root, self.machine)
+        return attention(domain) is not None or summed_products(domain) is not None
 
     def inline(self, op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
         """Inlines into `op` those of `chain`."""

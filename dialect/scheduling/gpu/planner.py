@@ -15,6 +15,7 @@ from .pointwise import pointwise
 from .rows import rows
 from .schedule_form import KernelSchedule, to_attribute
 from .shared_sums import shared
+from .summed_products import summed_products
 from .windows import windows
 
 NARROW = (1 << 31) - (1 << 20)  # indices below have 32 bits: the last program's tile goes beyond, by less than 2**20
@@ -64,7 +65,7 @@ def _schedule(domain: Domain) -> DomainPlan:
         return pointwise(domain)
     inside = sum(map(domain.bytes_along, domain.lanes))
     across = sum(domain.along[index] for index in domain.indices)
-    if (schedule := contraction(domain) or attention(domain)) is not None:
+    if (schedule := contraction(domain) or attention(domain) or summed_products(domain)) is not None:
         return schedule
     if across > inside and (schedule := windows(domain)) is not None:
         return schedule

@@ -48,7 +48,7 @@ class Loop:
     """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`: held, as one tile or
     several) or some in each step; None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`:
     how many there are, if known; `number`: of the tile at hand, of what is held; `keeps`: whether the reads of the step at hand stay in
-    registers for later walks; `walk`: its number; `tiles`: how many are held."""
+    registers for later walks; `walk`: its number; `tiles`: how many are held; `multiplies`: tensor cores do at its points."""
 
     ops: list[ir.Operation]
     order: tuple[int, ...]
@@ -62,6 +62,7 @@ class Loop:
     keeps: bool = False
     walk: int = 0
     tiles: int = 1
+    multiplies: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,8 +216,13 @@ class Body:
 
     def _over_lanes(self, offset: Tile) -> Tile:
         """Where a loop goes point by point each thread reads for itself what depends on some axes alone: Triton would exchange it through shared
-        memory, with barriers, at every point."""
-        if self.loop is None or self.loop.axis is not None or not 0 < len(offset.axes) < len(self.axes):
+        memory, with barriers, at every point. Not beside contractions, whose tiles pass through shared memory anyway."""
+        if (
+            self.loop is None
+            or self.loop.axis is not None
+            or self.loop.multiplies
+            or not 0 < len(offset.axes) < len(self.axes)
+        ):
             return offset
         return Tile(spread(self.b, offset, self.axes), self.axes)
 
