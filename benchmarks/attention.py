@@ -23,7 +23,7 @@ from .measure import is_asked_for, print_table, save
 
 INSTEAD = {
     "expand-products": "expand-products{contractions=true}",
-    "inline-producers": "inline-producers,fuse-attention",
+    "inline-producers": "inline-producers,fuse-attention,fuse-products",
 }
 PIPELINE = ",".join(INSTEAD.get(name, name) for name in DEFAULT)
 BACKENDS = ("eager", "inductor", "bascule", "fused", "library")

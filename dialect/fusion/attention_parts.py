@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ..analysis.bodies.attention import owner_of, yielded
+from ..analysis.bodies.attention import owner_of, scaled, yielded
 from ..analysis.bodies.backward_slice import captured, needed
 from ..analysis.bodies.contractions import NARROW, factors_of
 from ..analysis.bodies.value_equality import equal
@@ -19,10 +19,13 @@ ROUNDINGS = ("arith.extf", "arith.truncf")
 
 @dataclass(frozen=True)
 class Weighted:
-    """`reduce` sums exp(score - max score) / sum exp(score - max score) * value; maximum and sum are over its own points."""
+    """`reduce` sums weight * value. The weight is a multiple, element by element, of `quotient`, exp(score - max score) / sum exp(score - max
+    score); maximum and sum are over the points of `reduce`."""
 
     reduce: ir.Operation
     score: ir.Value
+    quotient: ir.Value
+    weight: ir.Value
     value: ir.Value
 
     @staticmethod
@@ -30,8 +33,8 @@ class Weighted:
         """Of the one sum of `compute`, in which the maximum and the total stand, too; None where it sums something else."""
         reduce = sum_of(compute)
         for weight, value in weighings(reduce) if reduce is not None else ():
-            quotient = owner_of(unrounded(weight))
-            if reduce is None or quotient is None or quotient.name != "arith.divf":
+            quotient = scaled(weight, _is_quotient)
+            if reduce is None or quotient is None:
                 continue
             power, total = _power(quotient.operands[0]), _reduction(quotient.operands[1], "sum", reduce)
             again = None if total is None else _power(yielded(total))
@@ -43,8 +46,18 @@ class Weighted:
                 and _alike(total, again[0], reduce, score)
                 and _alike(largest, yielded(largest), reduce, score)
             ):
-                return Weighted(reduce, score, value)
+                return Weighted(reduce, score, quotient.results[0], unrounded(weight), value)
         return None
+
+
+def _is_quotient(op: ir.Operation) -> bool:
+    """Whether `op` divides an exponential by a sum."""
+    return op.name == "arith.divf" and _power(op.operands[0]) is not None and _is_sum(op.operands[1])
+
+
+def _is_sum(value: ir.Value) -> bool:
+    owner = owner_of(value)
+    return owner is not None and owner.name == "bascule.reduce" and owner.attributes["kind"].value == "sum"
 
 
 def weights_read(compute: ir.Operation) -> list[ir.Operation]:
@@ -158,7 +171,10 @@ def _attended(found: Weighted, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
         return math.exp(arith.subf(builders.read(scores, at), largest))
 
     def weighed(at: builders.Indices) -> ir.Value:
-        weight = power(at)
+        given = {**mapping, _block(found.reduce).arguments[0]: at[0], found.quotient: power(at)}
+        for op in needed([found.weight], _block(found.reduce), [found.quotient]).ops:
+            clone(op, given)
+        weight = given[found.weight]
         if narrow.type != f32:
             weight = arith.extf(f32, arith.truncf(narrow.type, weight, roundingmode=to_nearest_even()))
         return arith.mulf(weight, sliced(found.value, at))

@@ -1,11 +1,12 @@
 """Attention: rows of scores, each made of contractions, the softmax of a row or none, and sums of values that it weighs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.regions import end_of
 from ...ir.shapes import constant
 from ...mlir import ir
+from .backward_slice import needed
 from .body_summary import Access
 from .body_tree import Node
 from .contractions import Contraction, Operand, before_widening, contraction_of, operand_of
@@ -87,10 +88,11 @@ def _varies(product: Contraction, index: int) -> bool:
 
 @dataclass(frozen=True)
 class Weights:
-    """A sum of `power` * `values`: `power` is exp(score - maximum), rounded to the values' type."""
+    """A sum of `weight` * `values`: `weight` is a multiple of `power`, exp(score - maximum), element by element, rounded to the values' type."""
 
     score: ir.Value
     power: ir.Operation
+    weight: ir.Value
     values: ir.Value
 
 
@@ -121,11 +123,46 @@ def weights_of(reduce: ir.Operation) -> Weights | None:
     for weight, values in _factors(reduce):
         narrow = before_widening(values)
         rounding = owner_of(before_widening(weight))
-        power = owner_of(rounding.operands[0]) if rounding is not None and rounding.name == "arith.truncf" else rounding
+        wide = (
+            rounding.operands[0]
+            if rounding is not None and rounding.name == "arith.truncf"
+            else before_widening(weight)
+        )
+        power = scaled(wide, lambda op: _centred(op) is not None)
         score = _centred(power)
         if score is not None and power is not None and narrow != values:
-            return Weights(score, power, narrow)
+            return Weights(score, power, wide, narrow)
     return None
+
+
+def scaled(value: ir.Value, is_source: Callable[[ir.Operation], bool]) -> ir.Operation | None:
+    """The op, a source, of whose result `value` is a multiple, rounded or not, by what does not depend on it; None where it is none."""
+    owner = owner_of(value)
+    if owner is None or is_source(owner):
+        return None if owner is None else owner.operation
+    match owner.name:
+        case "arith.extf" | "arith.truncf":
+            candidates = [(owner.operands[0], [])]
+        case "arith.mulf":
+            x, y = owner.operands
+            candidates = [(x, [y]), (y, [x])]
+        case "arith.divf":
+            candidates = [(owner.operands[0], [owner.operands[1]])]
+        case "arith.select":
+            condition, x, y = owner.operands
+            candidates = [(one, [condition]) for one, other in ((x, y), (y, x)) if _is_zero(other)]
+        case _:
+            candidates = []
+    for part, others in candidates:
+        source = scaled(part, is_source)
+        if source is not None and not any(source in needed([other], source.block).ops for other in others):
+            return source
+    return None
+
+
+def _is_zero(value: ir.Value) -> bool:
+    owner = owner_of(value)
+    return owner is not None and owner.name == "arith.constant" and owner.attributes["value"].value == 0
 
 
 def _normalize(scores: Node, normalizers: Sequence[Node]) -> bool:

@@ -1,6 +1,6 @@
 """Backward slices: the ops of a region that values are computed from."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ...ir.regions import ops_in
@@ -15,14 +15,17 @@ class Needs:
     arguments: set[int]
 
 
-def needed(values: Iterable[ir.Value], block: ir.Block) -> Needs:
-    """The backward slice of `values` within `block`, captures of nested regions included. What is around `block` is left out."""
+def needed(values: Iterable[ir.Value], block: ir.Block, given: Collection[ir.Value] = ()) -> Needs:
+    """The backward slice of `values` within `block`, captures of nested regions included. What is around `block` is left out, and what makes
+    the values `given`."""
     numbers = {argument: number for number, argument in enumerate(block.arguments)}
     ops: set[ir.Operation] = set()
     arguments: set[int] = set()
     todo = list(values)
     while todo:
         value = todo.pop()
+        if value in given:
+            continue
         if value in numbers:
             arguments.add(numbers[value])
         elif not isinstance(value.owner, ir.Block):

@@ -147,8 +147,14 @@ class WeightedWalker(SumsWalker):
         return found(self.op, weights_of(self.op))
 
     def _weights(self, bound: Tile | None) -> ir.Value:
-        assert self.shared.powers is not None
-        return self.shared.powers.value
+        assert self.shared.powers is not None and isinstance(self.weights, Weights)
+        power, weight = self.weights.power.results[0], self.weights.weight
+        if weight == power:
+            return self.shared.powers.value
+        self.e.env[power] = self.shared.powers
+        for op in needed([weight], self.block, [power]).ops:
+            self.e._op(op)
+        return self._inside(self.e.tile(weight), (self.sides[0], axis_of(self.loop)), bound)
 
     def _before(self, total: ir.Value) -> ir.Value:
         b, factor = self.e.b, self.shared.factor

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import bascule
-from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, heads
+from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, causal, heads
 from tests.lowering.triton.kernels.test_product_chains import CHAINS
 
 FORWARD = 2  # the attention with its rows' statistics, and the reciprocals of those
@@ -54,7 +54,9 @@ def test_sizes(sizes):
 
 @pytest.mark.parametrize("name", ["prefix or causal", "causal, of a window"])
 def test_masks_by_places(name):
-    found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, MASKS[name]), *heads(torch.bfloat16, 90, 90, 16, 32))
+    found, wanted, kernels = run(
+        lambda q, k, v: attention(q, k, v, MASKS[name]), *heads(torch.bfloat16, 90, 90, 16, 32)
+    )
     assert kernels == FORWARD + BACKWARD
     check(found, wanted, torch.bfloat16)
 
@@ -68,3 +70,63 @@ def test_no_scores_are_saved():
     with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x.numel()) or x, lambda x: x):
         compiled(q, k, v)
     assert saved and max(saved) <= 2 * 3 * 170 * 16
+
+
+def biased(q, k, v, bias):
+    return torch.softmax(q @ k.transpose(-1, -2) + bias, -1) @ v
+
+
+def test_the_gradient_of_a_bias_is_one_kernel():
+    bias = torch.randn(1, 3, 70, 40, generator=torch.Generator().manual_seed(2)).bfloat16()
+    found, wanted, kernels = run(biased, *heads(torch.bfloat16, 70, 40, 16, 32), bias)
+    assert kernels == FORWARD + BACKWARD + 1
+    check(found, wanted, torch.bfloat16)
+
+
+def test_a_mask_of_dropout_in_memory():
+    def function(q, k, v, bias, kept):
+        return (torch.softmax((q @ k.transpose(-1, -2) + bias).float(), -1).to(q.dtype) * kept / 0.75) @ v
+
+    generator = torch.Generator().manual_seed(2)
+    bias = torch.randn(1, 3, 40, 50, generator=generator).bfloat16()
+    kept = torch.rand(2, 3, 40, 50, generator=generator) > 0.25
+    found, wanted, kernels = run(function, *heads(torch.bfloat16, 40, 50, 16, 16), bias, kept)
+    assert kernels == FORWARD + BACKWARD + 1
+    check(found, wanted, torch.bfloat16)
+
+
+def test_heads_of_queries_that_share_keys():
+    def function(q, k, v):
+        k, v = (x.repeat_interleave(3, 1) for x in (k, v))
+        return attention(q, k, v, causal)
+
+    q, k, v = heads(torch.bfloat16, 50, 50, 16, 16)
+    found, wanted, kernels = run(function, q, k[:, :1].contiguous(), v[:, :1].contiguous())
+    assert kernels == FORWARD + BACKWARD + 4  # copies of keys and values, and sums over the heads that share
+    check(found, wanted, torch.bfloat16)
+
+
+def test_dropout_is_drawn_again():
+    """Where the forward dropped a weight, as values that are one-hot show, no gradient passes."""
+
+    def function(q, k, v):
+        return torch.nn.functional.dropout(torch.softmax(q @ k.transpose(-1, -2), -1), 0.25) @ v
+
+    q, k = (x.requires_grad_() for x in heads(torch.bfloat16, 40, 50, 16, 16)[:2])
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "interpret", "pipeline": CHAINS}
+    compiled = torch.compile(function, backend="bascule", options=options, dynamic=False)
+    before = bascule.counters().get("kernels", {}).get("launches", 0)
+    result = compiled(q, k, torch.eye(50)[:, :48].expand(2, 3, 50, 48).bfloat16().requires_grad_())
+    weights = result.detach().double()
+    assert 0.15 < (weights == 0).double().mean() < 0.35
+    seed = torch.randn(2, 3, 40, 48, generator=torch.Generator().manual_seed(1)).bfloat16()
+    found = torch.autograd.grad(result, [q, k], seed)
+    assert bascule.counters()["kernels"]["launches"] - before <= FORWARD + BACKWARD + 1
+
+    def again(q, k):
+        full = torch.softmax(q @ k.transpose(-1, -2), -1)
+        return torch.where(weights == 0, 0, full[..., :48] / 0.75)
+
+    wanted = gradients(again, [q.double(), k.double()], seed.double())
+    check([result.detach(), *found], wanted, torch.bfloat16)
