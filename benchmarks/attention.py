@@ -10,6 +10,7 @@ Each result, with its gradients, is compared with the function in f64, element b
 import argparse
 import sys
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -89,6 +90,7 @@ def measure(case: Case, backends: list[str], scratch: Tensor | None) -> dict[str
         call = compiled(case, backend)
         if call is None:
             continue
+        began = perf_counter()
         try:
             found = results(case, call, inputs, seed)
         except Exception as error:
@@ -105,7 +107,10 @@ def measure(case: Case, backends: list[str], scratch: Tensor | None) -> dict[str
             before = torch.cuda.memory_allocated()
             row[backend] = gpu_ms(lambda call=call: results(case, call, inputs, seed), scratch, host=1.0)
             row[f"{backend} MB"] = (torch.cuda.max_memory_allocated() - before) / 1e6
-    print("  " + ", ".join(f"{key} {value}" for key, value in row.items()), file=sys.stderr)
+        memory = f", {row[f'{backend} MB']:.0f} MB" if f"{backend} MB" in row else ""
+        print(
+            f"  {case.name}, {backend}: {row[backend]}{memory}, {perf_counter() - began:.1f} s in all", file=sys.stderr
+        )
     return row
 
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.lowering.triton.kernels import test_attention_training as training
 from tests.lowering.triton.kernels import test_product_chains
 from tests.lowering.triton.kernels.test_attention import (
     ALIKE,
@@ -70,3 +71,42 @@ def test_gradients(sizes, dtype):
     results, kernels = test_product_chains.run(test_product_chains.gradients, found, dtype)
     assert kernels == 3
     test_product_chains.check(results, test_product_chains.gradients(*found), dtype)
+
+
+def train(function, *inputs):
+    found, wanted, kernels = training.run(function, *inputs)
+    training.check(found, wanted, inputs[0].dtype)
+    return kernels
+
+
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+@pytest.mark.parametrize("sizes", [(200, 290, 64, 64), (1000, 1000, 128, 128)], ids=str)
+def test_training(sizes, dtype):
+    assert train(attention, *on_gpu(dtype, *sizes)) == training.FORWARD + training.BACKWARD
+
+
+@pytest.mark.parametrize("sizes", [(300, 300, 64, 64), (1000, 1000, 128, 128)], ids=str)
+def test_training_with_a_causal_mask(sizes):
+    found = on_gpu(torch.bfloat16, *sizes)
+    kernels = train(lambda q, k, v: attention(q, k, v, causal), *found)
+    assert kernels == training.FORWARD + training.BACKWARD
+
+
+@pytest.mark.parametrize("sizes", [(100, 130, 64, 64), (512, 512, 64, 64)], ids=str)
+def test_training_with_a_bias(sizes):
+    bias = torch.randn(1, 3, *sizes[:2], device="cuda").bfloat16()
+    kernels = train(training.biased, *on_gpu(torch.bfloat16, *sizes), bias)
+    assert kernels == training.FORWARD + training.BACKWARD + 1
+
+
+def test_training_with_dropout_from_a_mask():
+    kept = torch.rand(2, 3, 300, 200, device="cuda") > 0.25
+
+    def function(q, k, v, kept):
+        return (torch.softmax(q @ k.transpose(-1, -2) * 0.125, -1) * kept / 0.75) @ v
+
+    assert train(function, *on_gpu(torch.bfloat16, 300, 200, 64, 64), kept) == training.FORWARD + training.BACKWARD
+
+
+def test_training_with_dropout_that_is_drawn_again():
+    training.check_dropout("cuda")

@@ -106,27 +106,34 @@ def test_heads_of_queries_that_share_keys():
     check(found, wanted, torch.bfloat16)
 
 
-def test_dropout_is_drawn_again():
+def check_dropout(device):
     """Where the forward dropped a weight, as values that are one-hot show, no gradient passes."""
 
     def function(q, k, v):
         return torch.nn.functional.dropout(torch.softmax(q @ k.transpose(-1, -2), -1), 0.25) @ v
 
-    q, k = (x.requires_grad_() for x in heads(torch.bfloat16, 40, 50, 16, 16)[:2])
+    q, k = (x.to(device).requires_grad_() for x in heads(torch.bfloat16, 40, 50, 16, 16)[:2])
+    v = torch.eye(50, device=device)[:, :48].expand(2, 3, 50, 48).bfloat16().requires_grad_()
     torch._dynamo.reset()
-    options = {"on_error": "raise", "target": "interpret", "pipeline": CHAINS}
+    options = {"on_error": "raise", "target": "auto" if q.is_cuda else "interpret", "pipeline": CHAINS}
     compiled = torch.compile(function, backend="bascule", options=options, dynamic=False)
     before = bascule.counters().get("kernels", {}).get("launches", 0)
-    result = compiled(q, k, torch.eye(50)[:, :48].expand(2, 3, 50, 48).bfloat16().requires_grad_())
+    result = compiled(q, k, v)
     weights = result.detach().double()
     assert 0.15 < (weights == 0).double().mean() < 0.35
-    seed = torch.randn(2, 3, 40, 48, generator=torch.Generator().manual_seed(1)).bfloat16()
-    found = torch.autograd.grad(result, [q, k], seed)
-    assert bascule.counters()["kernels"]["launches"] - before <= FORWARD + BACKWARD + 1
+    seed = torch.randn(2, 3, 40, 48, generator=torch.Generator().manual_seed(1)).bfloat16().to(device)
+    found = torch.autograd.grad(result, [q, k, v], seed)
+    kernels = bascule.counters()["kernels"]["launches"] - before
+    assert kernels <= FORWARD + BACKWARD + 1  # and the mask, which the backward draws once
 
     def again(q, k):
         full = torch.softmax(q @ k.transpose(-1, -2), -1)
         return torch.where(weights == 0, 0, full[..., :48] / 0.75)
 
     wanted = gradients(again, [q.double(), k.double()], seed.double())
-    check([result.detach(), *found], wanted, torch.bfloat16)
+    check([result.detach(), *found[:2]], wanted, torch.bfloat16)
+    check([found[2][..., :48, :]], [weights.transpose(-1, -2) @ seed.double()], torch.bfloat16)
+
+
+def test_dropout_is_drawn_again():
+    check_dropout("cpu")
