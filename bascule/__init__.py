@@ -3,10 +3,13 @@
 `torch.compile(f, backend="bascule", mode=..., options=...)` needs no import. What is here is for asking about it:
 
     bascule.explain(f, *args)     what became of a function: kernels, ATen calls and why, memory, times
+    bascule.report(f, *args)      the same and more as one page of HTML
+    bascule.bisect(model, inputs) which graph, pass and fusion made a model's numbers wrong
     bascule.compile_fx(gm, inputs), bascule.compile_fx_inner(gm, inputs)    graphs without Dynamo, as Inductor's functions of these names
     bascule.aot_compile(exported, path), bascule.aot_load(path)     a program as one file, and back, without a compiler
     bascule.list_options()        the options, their meaning and defaults
     bascule.counters()            how often what happened in this process
+    bascule.wait_for_kernels()    until what is compiled beside the program is compiled
 
 Names are loaded when first used: the tools (`bascule-opt`) import this package too, and need no PyTorch.
 """
@@ -22,6 +25,8 @@ BEGAN = time.time()  # seconds since the epoch; no source of ours was read befor
 _PUBLIC = {
     "aot_compile": "export.aot_compile",
     "aot_load": "runtime.packages.exported_program",
+    "bisect": "bisection.model",
+    "Bisection": "bisection.model",
     "BasculeError": "errors",
     "CompilerError": "errors",
     "Explanation": "entry.explain",
@@ -36,9 +41,20 @@ _PUBLIC = {
     "list_modes": "options",
     "list_options": "options",
     "memory_efficient_fusion": "entry.compile_fx",
+    "report": "report_page.collect",
+    "wait_for_kernels": "tiers.background",
 }
 
-_COMPILES = {"aot_compile", "compile_fx", "compile_fx_inner", "compile_graph", "explain", "memory_efficient_fusion"}
+_COMPILES = {
+    "aot_compile",
+    "bisect",
+    "compile_fx",
+    "compile_fx_inner",
+    "compile_graph",
+    "explain",
+    "memory_efficient_fusion",
+    "report",
+}
 
 __all__ = list(_PUBLIC)
 

@@ -120,6 +120,11 @@ class Options:
     cache: bool = _option(
         True, "keep compiled graphs on disk, in $BASCULE_CACHE_DIR or ~/.cache/bascule, and load them"
     )
+    tiers: bool = _option(
+        False,
+        "run the first calls by PyTorch's operators while kernels are compiled beside them, and change over when those of a step's forward and "
+        "backward are ready; no call waits for the compiler",
+    )
     freezing: bool = _option(
         False,
         "inference under torch.no_grad(): the parameters and buffers of the first call become constants, and what follows from them is computed "
@@ -179,6 +184,11 @@ class Options:
             least = f.metadata["least"]
             if least is not None and value is not None and value < least:
                 raise UserError(f"takes no number under {least}, got {value}", location=f"option '{f.name}'")
+        if self.tiers and self.on_error == "inductor":
+            raise UserError(
+                "does not go with on_error='inductor', which traces: kernels are compiled beside the program",
+                location="option 'tiers'",
+            )
         if self.dump is not None:
             check_writable(self.dump, "dump")
         if self.replay is not None:
@@ -269,6 +279,7 @@ MODES: dict[str, dict[str, Any]] = {
     "reduce-overhead": {"cudagraphs": True},
     "max-autotune": {"cudagraphs": True, "max_autotune": True},
     "max-autotune-no-cudagraphs": {"max_autotune": True},
+    "tiered": {"tiers": True},
 }
 
 

@@ -7,15 +7,16 @@ import builtins
 import faulthandler
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from types import FunctionType
 from typing import Any
+
+from .interrupts import tolerating
 
 
 def speak() -> None:
     """Has the frames printed to the standard error where this process dies, unless someone has seen to that."""
     if not faulthandler.is_enabled() and sys.__stderr__ is not None:
-        with suppress(OSError, ValueError, RuntimeError):  # it is closed, or no file
+        with tolerating(OSError, ValueError, RuntimeError):  # it is closed, or no file
             faulthandler.enable(sys.__stderr__)
 
 

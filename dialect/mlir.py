@@ -7,7 +7,7 @@ Checked on torch-mlir 20261001.
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch_mlir import ir, passmanager
+from torch_mlir import ir, passmanager, rewrite
 from torch_mlir._mlir_libs import _mlir
 from torch_mlir.dialects import (
     affine,
@@ -63,6 +63,7 @@ __all__ = [
     "math",
     "memref",
     "passmanager",
+    "rewrite",
     "scf",
     "tensor",
     "torch_dialect",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule
 
+from ..dialect.interrupts import pass_on
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
 from ..options import Options
@@ -40,6 +41,7 @@ class Slot:
         try:
             kernels = self.target.saved(compiled)
         except OSError as reason:  # no file descriptor is left to write them down by: they run all the same
+            pass_on(reason)
             count("cache", f"refused: {reason}")
             return False
         if kernels is None:

@@ -15,7 +15,7 @@ from bascule.frontend.aot.graph_key import NotKeyed
 
 from ..compat.operators.schemas import OpOverload
 from ..dialect.mlir import ir
-from ..dialect.passes import Pass, Pipeline
+from ..dialect.passes import Pass, Pipeline, UpstreamPass
 from ..options import Options
 from .keys import digest, seen
 from .versions import versions
@@ -23,6 +23,7 @@ from .versions import versions
 FORMAT = 2  # of entries, and of what a key covers
 # Options that the pipeline's text or the IR shows, or that do not change what is compiled.
 UNSEEN = ("pipeline", "fallback", "cudagraphs", "profiler_mark_wrapper_call")
+READS_FILES = "transform-library-paths"  # an option of passes of MLIR's
 _PLACE = re.compile(r'loc\("([^"]*)":(\d+):(\d+)(?: to :\d+)?\)')
 _UNSAFE = re.compile(r"[^\x20-\x7e]|['\"\\]")
 
@@ -45,6 +46,8 @@ def users_code(pipeline: Pipeline, options: Options) -> list[tuple[str, str]]:
     """The passes and hooks that do not come with Bascule, each with what stands for its code. Raises `NotKeyed` for one without that."""
     found = []
     for stage in pipeline.stages:
+        if isinstance(stage, UpstreamPass) and READS_FILES in stage.text:
+            raise NotKeyed(f"'{stage.name}' reads a file")
         if isinstance(stage, Pass) and not type(stage).__module__.startswith("bascule."):
             found.append((stage.name, stage.uuid()))
     if options.hooks is not None:

@@ -10,7 +10,7 @@ from ..options import Options
 # Options that change nothing of what is traced or compiled, or that leave the cache unused.
 _UNSEEN = {
     *("direct_calls", "trace_cache", "on_error", "dump", "dump_inputs", "replay", "verify", "print_fx_passes", "cache"),
-    *("cudagraph_shapes", "cudagraph_bytes"),
+    *("cudagraph_shapes", "cudagraph_bytes", "tiers"),
     "hooks",  # an object, whose uuid stands for it: `graph_key.users_code`
 }
 

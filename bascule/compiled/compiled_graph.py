@@ -1,7 +1,7 @@
 """A compiled graph: what runs it, and what is known of it. Nothing here needs a compiler."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ class NotSerializable(Exception):
     """Why a compiled graph has no serialized form."""
 
 
-_UNKNOWN = NotSerializable("a graph that was not compiled, or that the disk cache does not take")
+UNKNOWN = NotSerializable("a graph that was not compiled, or that the disk cache does not take")
 
 
 @dataclass(eq=False)
@@ -22,13 +22,14 @@ class CompiledGraph:
 
     `serialized`: its form in the disk cache or in a package, now or once it is there (`SerializedSplit`, or a whole one's); or why it has none.
     `constants`: the tensors that it holds, where they lie. `finish`: where machine code is still made, waits for that and returns what runs
-    without a wait.
+    without a wait. `meanwhile`: runs it by PyTorch's operators until then (`bascule/tiers/`), if that was asked for.
     """
 
     call: Boxed
-    serialized: Any = field(default=_UNKNOWN, repr=False)
+    serialized: Any = field(default=UNKNOWN, repr=False)
     constants: Sequence[torch.Tensor] = field(default=(), repr=False)
     finish: Callable[[], Boxed] | None = None
+    meanwhile: Boxed | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         boxed(self)
@@ -45,3 +46,9 @@ class CompiledGraph:
         if isinstance(self.serialized, NotSerializable):
             raise self.serialized
         return self.serialized
+
+    def within(self, wrap: Callable[[Boxed], Boxed]) -> "CompiledGraph":
+        """This graph, each way of running it in `wrap`."""
+        meanwhile = None if self.meanwhile is None else wrap(self.meanwhile)
+        finish = None if self.finish is None else lambda: wrap(self.finished())
+        return replace(self, call=wrap(self.call), meanwhile=meanwhile, finish=finish)

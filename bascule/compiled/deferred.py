@@ -4,10 +4,14 @@ Meanwhile PyTorch writes guards, and runs what comes before.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 from bascule.runtime.boxed import Boxed, boxed
+
+from ..errors import UnsupportedError
+from .compiled_graph import CompiledGraph
 
 
 class FinishedAtFirstCall:
@@ -30,3 +34,26 @@ class FinishedAtFirstCall:
                 self._finished = self._finish()
                 self._finish = None  # and all it refers to: the graph, the IR
         return self._finished
+
+
+def once_finished(graph: CompiledGraph, then: Callable[[CompiledGraph], CompiledGraph]) -> CompiledGraph:
+    """`then(graph)`: at once, or when `graph` is finished where PyTorch's operators run it until then."""
+    if graph.meanwhile is None or graph.finish is None:
+        return replace(then(graph), meanwhile=graph.meanwhile)
+    later = FinishedAtFirstCall(lambda: then(replace(graph, call=graph.finished(), finish=None)).finished())
+    return replace(graph, call=later, finish=later.finished)
+
+
+def unless_refused(graph: CompiledGraph, otherwise: Callable[[UnsupportedError], Boxed]) -> CompiledGraph:
+    """`graph`; or what `otherwise` makes of the refusal, where passes refuse it while PyTorch's operators run it."""
+    if graph.meanwhile is None or graph.finish is None:
+        return graph
+
+    def finish() -> Boxed:
+        try:
+            return graph.finished()
+        except UnsupportedError as refusal:
+            return otherwise(refusal)
+
+    later = FinishedAtFirstCall(finish)
+    return replace(graph, call=later, finish=later.finished)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
@@ -11,22 +11,39 @@ from bascule.frontend.aot.compile_autograd import mark_visible_outputs, report_o
 from bascule.frontend.aot_runtime.tangents import tangents_of, with_memory
 from bascule.frontend.freezing.weight_inputs import WeightInputs
 from bascule.frontend.fx.node_values import complete_inserted
+from bascule.frontend.fx.operator_effects import begun_in
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.runtime.boxed import Boxed, boxed
 from bascule.runtime.cudagraphs.recording import Direction
 
 from ..compat.graphs.dynamo import config
 from ..compiled.compiled_graph import CompiledGraph, NotSerializable
-from ..cudagraphs.cudagraphify import Replays
+from ..compiled.deferred import once_finished
+from ..cudagraphs.cudagraphify import Replay, Replays
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.logs import cudagraphs, timed
 from ..reporting.raise_through_dynamo import raised_as_is
+from ..tiers.changeover import Tiers, Told
 from .compile_graph import compile_graph
 from .freezing import Compiler, freezing
 from .fx_passes import fx_pipeline
 from .gc_pause import collections_paused
 from .prepare_graph import prepared
+
+
+class Shared(TypedDict):
+    """The state that the graphs of one name share: see `compile_autograd_graph`."""
+
+    replays: Replays | None
+    weights: WeightInputs | None
+    passes: FxPipeline
+    tiers: Tiers | None
+
+
+# Passes join collectives and begin them earlier: a rank that runs operators would not begin what the others begin.
+AT_ONCE = "it was compiled before its first call: it begins {} collectives, in the order of its kernels, which all ranks must share"
+UNSETTLED = NotSerializable("kernels that are compiled beside the program, to be replayed as CUDA graphs then")
 
 
 def direction_of(*, is_backward: bool, is_inference: bool) -> Direction:
@@ -47,15 +64,19 @@ def compile_autograd_graph(
     static_inputs: Sequence[int] | None = None,
     weights: WeightInputs | None = None,
     passes: FxPipeline | None = None,
+    tiers: Tiers | None = None,
 ) -> CompiledGraph:
     """Compiles the forward, backward or inference graph of what is called `name`.
 
     `joint`: whether the passes over the joint graph, which an inference graph has not met yet, run on it. `replays`: the CUDA graphs of
     all that `name` has; `static_inputs`: numbers of the inputs that stay where they are, if PyTorch's context does not tell;
-    `weights`: which inputs are weights, to be frozen if the options ask for it; `passes`: ours over the FX graphs of `name`.
+    `weights`: which inputs are weights, to be frozen if the options ask for it; `passes`: ours over the FX graphs of `name`; `tiers`: of all the
+    graphs of `name`, if the options ask for them.
     """
     passes = passes or fx_pipeline(name, options)
     direction = direction_of(is_backward=is_backward, is_inference=is_inference)
+    if config.repro_after == "aot":  # a graph that fails is to be known here
+        options = replace(options, tiers=False)
     with raised_as_is(), collections_paused(), timed(f"compile_{direction}", whole=True):
         complete_inserted(gm.graph, example_inputs)
         replay = replays.direction(gm, direction, static_inputs) if replays is not None else None
@@ -69,8 +90,7 @@ def compile_autograd_graph(
         ) -> CompiledGraph:
             if is_inference and passes.run("final", gm):  # not before: freezing folds into biases
                 gm.recompile()
-            how = {"name": called, "on_record": on_record, "replay": replay, "direction": direction}
-            return compile_graph(gm, example_inputs, options, **how)
+            return _compiled(gm, example_inputs, options, called, direction, on_record, replay, tiers)
 
         if not (is_backward or is_inference):
             mark_visible_outputs(gm)
@@ -86,10 +106,40 @@ def compile_autograd_graph(
         compiled = compiler(gm, example_inputs)
         if not is_backward:
             report_output_strides(gm)
-        finished = compiled if replay is None else replay.finished(compiled)
         if options.profiler_mark_wrapper_call:
-            finished = CompiledGraph(_marked(finished.call, f"bascule_{called}"))
-        return _given_memory(finished, tangents_of(gm.graph)) if is_backward else finished
+            compiled = CompiledGraph(_marked(compiled.call, f"bascule_{called}"))
+        return _given_memory(compiled, tangents_of(gm.graph)) if is_backward else compiled
+
+
+def _compiled(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    name: str,
+    direction: Direction,
+    on_record: Callable[[Record], None] | None,
+    replay: Replay | None,
+    tiers: Tiers | None,
+) -> CompiledGraph:
+    """`gm` compiled; with the option `tiers` run by operators until that is finished. An inference, which is no pair, has tiers of its own."""
+    told = Told(on_record) if options.tiers else None
+    begun = number_of_collectives(gm) if options.tiers else 0
+    if begun > 1:
+        options = replace(options, tiers=False)
+    how: dict[str, Any] = {"name": name, "on_record": told or on_record, "replay": replay, "direction": direction}
+    graph = compile_graph(gm, example_inputs, options, **how)
+    if replay is not None:
+        unsettled = options.tiers and graph.finish is not None and not isinstance(graph.serialized, NotSerializable)
+        graph = once_finished(replace(graph, serialized=UNSETTLED) if unsettled else graph, replay.finished)
+    if told is None:
+        return graph
+    shared = Tiers() if direction == "inference" or tiers is None else tiers
+    return shared.of(graph, gm, name, direction, told, None if begun < 2 else AT_ONCE.format(begun))
+
+
+def number_of_collectives(gm: torch.fx.GraphModule) -> int:
+    """How many collectives `gm` begins, the graphs inside of it too."""
+    return sum(len(begun_in(part.graph)) for part in gm.modules() if isinstance(part, torch.fx.GraphModule))
 
 
 def _marked(call: Boxed, name: str) -> Boxed:

@@ -20,6 +20,7 @@ from ..cache.disk.directory import store_of
 from ..cache.disk.entry_paths import SCHEDULES
 from ..cache.versions import versions
 from ..dialect.interpreter.launch import parameters_of
+from ..dialect.interrupts import pass_on
 from ..dialect.ir.builders import symbols_of
 from ..dialect.ir.functions import functions, kernel_op
 from ..dialect.ir.shapes import constant
@@ -45,6 +46,7 @@ def tune(module: ir.Module, target: Any, record: Record) -> None:
             with record.stage("autotune"):
                 _Tuning(module, target.index, record).run()
         except RuntimeError as error:  # the driver's, or of a device that is out of memory
+            pass_on(error)
             record.untuned = f"measuring failed: {error}"
     if record.untuned is not None:
         log.info("%s: max_autotune does nothing: %s", record.name, record.untuned)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -17,8 +17,8 @@ from bascule.runtime.memory.placed_constants import placed
 
 from ..aliasing.storage_offset_guard import at_places, places_of
 from ..cache.graph_cache import Slot, slot_for
-from ..compiled.compiled_graph import CompiledGraph
-from ..compiled.deferred import FinishedAtFirstCall
+from ..compiled.compiled_graph import UNKNOWN, CompiledGraph
+from ..compiled.deferred import FinishedAtFirstCall, once_finished, unless_refused
 from ..cudagraphs.cudagraphify import Replay
 from ..debugging.reproducer_ir import Snapshot, compiler_error
 from ..dialect.interrupts import pass_on
@@ -29,6 +29,7 @@ from ..dialect.passes import Pipeline
 from ..dialect.passes.stages import require_program
 from ..dialect.steering.asking import steered_by
 from ..errors import CompilerError, UnsupportedError, UserError
+from ..manifest.manifest import dump_manifest, manifest_of
 from ..options import Options
 from ..pipelines import pipeline_for
 from ..replay.edits import edits_of
@@ -40,9 +41,11 @@ from ..reporting.graph_summary import count_summary
 from ..reporting.module_identity import identify
 from ..reporting.module_summary import summary_of
 from ..reporting.stage_manifest import digest_of
-from ..targets.base import Compiled
+from ..targets.base import Compiled, Target
 from ..targets.placement import placement_of
 from ..targets.select import target_for
+from ..tiers.background import checkpoint
+from ..tiers.operators import as_operators
 from .fallback import run_otherwise
 from .held_outputs import take_held_outputs, with_held_outputs
 from .whole_or_split import whole_or_split
@@ -67,11 +70,43 @@ def compile_graph(
     threads: each call has an MLIR context of its own.
     """
 
-    def new_record(gm: torch.fx.GraphModule, name: str) -> Record:
-        return Record(name, options, len(gm.graph.nodes), direction, compile_at_hand())
+    held = take_held_outputs(gm)
+    record, parts = Record(name, options, len(gm.graph.nodes), direction, compile_at_hand()), list[Record]()
+
+    def made(options: Options) -> CompiledGraph:
+        compiled, parts[:] = _whole_or_parts(gm, example_inputs, options, record, on_record, replay)
+        return compiled
+
+    compiled = unless_refused(made(options), lambda _: made(replace(options, tiers=False)).finished())
+
+    def recorded(compiled: CompiledGraph) -> CompiledGraph:
+        if replay is not None and not record.cuts:
+            compiled = replay.of(compiled, gm, record)
+        _report((record, *parts), on_record)
+        return compiled
+
+    compiled = once_finished(compiled, recorded)
+    places = places_of(gm.graph)
+    if places:
+        compiled = replace(compiled.within(lambda call: at_places(call, gm, places, name)), serialized=UNKNOWN)
+    if held:
+        compiled = replace(compiled.within(lambda call: with_held_outputs(call, held)), serialized=UNKNOWN)
+    return compiled
+
+
+def _whole_or_parts(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    record: Record,
+    on_record: Callable[[Record], None] | None,
+    replay: Replay | None,
+) -> tuple[CompiledGraph, list[Record]]:
+    """`gm` compiled, or what runs it otherwise; and the records of its parts, if it was split. See `compile_graph`."""
+    name, direction = record.name, record.direction
 
     def compile_subgraph(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
-        part = new_record(gm, f"{name}_{suffix}")
+        part = Record(f"{name}_{suffix}", options, len(gm.graph.nodes), direction, record.compile_id)
         try:
             return _through_stages(gm, inputs, options, part), part
         except CompilerError as error:
@@ -80,31 +115,25 @@ def compile_graph(
     def compile_body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
         return compile_graph(gm, inputs, options, name=f"{name}_{suffix}", on_record=on_record, direction=direction)
 
-    held = take_held_outputs(gm)
-    record, parts = new_record(gm, name), list[Record]()
-    if (
-        lost := outside(gm.graph)
-    ) is not None:  # eager's memory is as its operators leave it, whatever the options say of failures
+    lost = outside(gm.graph)
+    if lost is not None:  # eager's memory is as its operators leave it, whatever the options say of failures
         options = replace(options, on_error="aten")
     whole = partial(_through_stages, gm, example_inputs, options, record)
     try:
         if lost is not None:
             raise lost
-        compiled, parts = whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
+        return whole_or_split(gm, options, record, whole, compile_subgraph, compile_body, replay)
     except (UnsupportedError, CompilerError) as error:
-        compiled = CompiledGraph(run_otherwise(gm, example_inputs, options, record, error))
-    if replay is not None and not record.cuts:
-        compiled = replay.of(compiled, gm, record)
-    for finished in (record, *parts):
+        return CompiledGraph(run_otherwise(gm, example_inputs, options, record, error)), []
+
+
+def _report(records: Sequence[Record], on_record: Callable[[Record], None] | None) -> None:
+    for finished in records:
         finished.finished()
         if finished.compiled and finished.summary is not None:
             count_summary(finished.summary)
         if on_record is not None:
             on_record(finished)
-    places = places_of(gm.graph)
-    if places:
-        compiled = CompiledGraph(at_places(compiled.call, gm, places, name))
-    return CompiledGraph(with_held_outputs(compiled.call, held)) if held else compiled
 
 
 def _aligned(example_inputs: Sequence[Any]) -> bool:
@@ -126,6 +155,11 @@ class _Way:
     pipeline: Pipeline
     snapshot: Snapshot | None = None
     edited: str | None = None  # the file that takes the place of what a stage left
+    keep: Callable[[Boxed], Boxed] | None = None  # has the first call of a function write its inputs
+
+    def kept(self, call: Boxed) -> Boxed:
+        """`call`, which writes its inputs as the options ask."""
+        return call if self.keep is None else self.keep(call)
 
     def failed(self, error: Exception) -> CompilerError:
         return compiler_error(error, self.gm, self.record, self.options, self.snapshot, self.pipeline)
@@ -138,21 +172,23 @@ def _through_stages(
     way = _Way(gm, example_inputs, options, record, pipeline_for(options))
     try:
         return _compiled(way)
-    except UnsupportedError as error:
-        if (
-            record.lowering and way.edited is None
-        ):  # IR that our own passes have made is ours to lower: report it with a reproducer
-            raise way.failed(error) from error
-        raise
-    except Exception as error:  # whatever a stage raises is a bug of ours: it is reported as one, with a reproducer
-        pass_on(error)
-        users = (options.pipeline, options.replay, options.hooks)
-        if isinstance(error, UserError) and any(part is not None for part in users):
-            raise  # the order of the passes is the user's, or the IR, or a decision: what one of them does not take is too
-        if way.edited is not None:
-            told = f"'{record.running}' fails after the edit: {type(error).__name__}: {error}"
-            raise UserError(told, location=way.edited) from error
-        raise way.failed(error) from error
+    except Exception as error:
+        _raise_as_told(way, error)
+
+
+def _raise_as_told(way: _Way, error: Exception) -> NoReturn:
+    """Raises `error` of a stage if its user can do something about it, or a graph that is split; else it is a bug of ours, with a reproducer."""
+    pass_on(error)
+    in_code = way.record.lowering and way.edited is None
+    if isinstance(error, UnsupportedError) and not in_code:  # IR that our own passes have made is ours to lower
+        raise error
+    users = (way.options.pipeline, way.options.replay, way.options.hooks)
+    if isinstance(error, UserError) and not isinstance(error, UnsupportedError) and any(x is not None for x in users):
+        raise error  # the order of the passes is the user's, or the IR, or a decision: what one of them does not take is too
+    if way.edited is not None:
+        told = f"'{way.record.running}' fails after the edit: {type(error).__name__}: {error}"
+        raise UserError(told, location=way.edited) from error
+    raise way.failed(error) from error
 
 
 def _compiled(way: _Way) -> CompiledGraph:
@@ -176,43 +212,61 @@ def _compiled(way: _Way) -> CompiledGraph:
         with record.stage("load"):
             constants = placed(imported.constants, placement.device)
             serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
-            return CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
+            graph = CompiledGraph(load(entry.wrapper, entry.kernels, constants), serialized, constants)
+            return _with_operators(graph, way, placement.device)
+    constants = placed(imported.constants, placement.device)
+    lower = partial(_lowered, way, target, slot, constants, imported.constants)
+    finish, pending = (lambda: lower()[0](), True) if options.tiers else lower()
+    if pending:
+        later, stored = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish)), True  # once it is finished
+        graph = CompiledGraph(later, constants=constants, finish=later.finished)
+    else:
+        call, stored = finish()
+        graph = CompiledGraph(call, constants=constants)
+    if slot is not None and stored:
+        graph.serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
+    return _with_operators(graph, way, placement.device)
+
+
+def _lowered(
+    way: _Way,
+    target: Target,
+    slot: Slot | None,
+    constants: tuple[torch.Tensor, ...],
+    held: tuple[torch.Tensor, ...],
+) -> tuple[Callable[[], tuple[Boxed, bool]], bool]:
+    """Takes the imported module through the passes to code. Returns what waits for the code, see `_finished`, and whether there is anything to
+    wait for. `constants`: the tensors `held` by the graph, where they lie."""
+    options, record = way.options, way.record
     with steered_by(options.hooks):
-        record.module = module = _passed(way, module)
+        record.module = module = _passed(way)
+    way.keep = partial(keeping_inputs, module=module, constants=held, record=record)
     record.lowering = True
     if options.max_autotune and way.edited is None:
         from .autotune import tune
 
         tune(module, target, record)
+    if options.dump is not None:
+        record.manifest = manifest_of(module, record)
     kernels = target.compile(module, record)
+    checkpoint()
     with record.stage("wrapper"):
         record.wrapper = record.edits.get("wrapper.py") or to_python(module, kernels.plans, checks_of(options))
         record.summary = summary_of(module)
     file = record.dump_wrapper(record.wrapper)
-    constants = placed(imported.constants, placement.device)
-
-    def finish() -> tuple[Boxed, bool]:
-        return _finished(kernels, slot, record, constants, file)
-
-    if kernels.pending is None:
-        call, stored = finish()
-        graph = CompiledGraph(call, constants=constants)
-    else:
-        later, stored = FinishedAtFirstCall(partial(_finished_or_otherwise, way, finish)), True  # once it is finished
-        graph = CompiledGraph(later, constants=constants, finish=later.finished)
-    if slot is not None and stored:
-        graph.serialized = slot.serialized(record.nodes, record.subjects, imported.constants)
-    return keeping_inputs(graph, module, imported.constants, record)
+    return partial(_finished, way, kernels, slot, constants, file), kernels.pending is not None
 
 
-def _passed(way: _Way, module: ir.Module) -> ir.Module:
+def _passed(way: _Way) -> ir.Module:
     """Result of the passes for an imported graph, or for the file of a dump that was edited."""
-    record, options = way.record, way.options
+    record, options, module = way.record, way.options, way.record.module
+    assert module is not None
     source = "" if options.dump is None and options.replay is None else digest_of(module.operation.get_asm())
     identify(module, record.name, record.direction, record.compile_id)
     if options.replay is None:
         record.dump_import(module, source)
-        way.pipeline.run(module, verify=options.verify or None, observers=[record.observe], subject=record.name)
+        observers = [record.observe, lambda *_: checkpoint()]
+        way.pipeline.run(module, verify=options.verify or None, observers=observers, subject=record.name)
     else:
         edits = edits_of(options.replay, record.name, source)
         way.edited = edits.place
@@ -222,32 +276,40 @@ def _passed(way: _Way, module: ir.Module) -> ir.Module:
     return module
 
 
+def _with_operators(graph: CompiledGraph, way: _Way, device: torch.device) -> CompiledGraph:
+    """`graph`, and what runs it until it is finished, if that is asked for."""
+    return replace(graph, meanwhile=as_operators(way.gm, way.options, device)) if way.options.tiers else graph
+
+
 def _finished(
+    way: _Way,
     kernels: Compiled,
     slot: Slot | None,
-    record: Record,
     constants: tuple[torch.Tensor, ...],
     file: str | None,
 ) -> tuple[Boxed, bool]:
     """The function that runs the graph, once its kernels are compiled, and whether it is kept in `slot`."""
+    record = way.record
     assert record.wrapper is not None and record.summary is not None
     finished, stored = kernels.finished(), False
     if slot is not None and not record.refused:
         with record.stage("cache"):
             stored = slot.store(record.wrapper, finished, record.summary)
     with record.stage("load"):
-        return load(record.wrapper, finished.kernels, constants, file=file), stored
+        loaded = way.kept(load(record.wrapper, finished.kernels, constants, file=file))
+    dump_manifest(record, finished.kernels)
+    return loaded, stored
 
 
 def _finished_or_otherwise(way: _Way, finish: Callable[[], tuple[Boxed, bool]]) -> Boxed:
-    """`finish()`; a failure is told where the graph is first called, and does with it what the options ask for."""
+    """`finish()`. A failure is told where the graph is first called, or in the thread, and does with it what the options ask for."""
     try:
-        return finish()[0]
-    except Exception as error:
-        pass_on(error)
-        reported = way.failed(error)
-        reported.__cause__ = error
-        return run_otherwise(way.gm, way.example_inputs, way.options, way.record, reported)
+        try:
+            return finish()[0]
+        except Exception as error:
+            _raise_as_told(way, error)
+    except CompilerError as error:
+        return way.kept(run_otherwise(way.gm, way.example_inputs, way.options, way.record, error))
 
 
 def checks_of(options: Options) -> Checks:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 
@@ -22,7 +23,7 @@ from bascule.runtime.modules.split_graph import ROLES, load_split, located
 from ..aliasing.loop_bodies import LOOPS, give_each_element_its_place
 from ..compat.tensors.pytree import treespec_dumps
 from ..compiled.compiled_graph import CompiledGraph, NotSerializable
-from ..compiled.deferred import FinishedAtFirstCall
+from ..compiled.deferred import FinishedAtFirstCall, once_finished
 from ..compiled.serialized import SerializedConstant, SerializedSplit, serialized_object
 from ..errors import UnsupportedError
 from ..reporting.compile_record import Record
@@ -33,7 +34,13 @@ from .split_wrapper import Called, SplitWrapper
 # reported by the caller; the second is `compile_graph`.
 CompileSubgraph = Callable[[torch.fx.GraphModule, Sequence[Any], str], tuple[CompiledGraph, Record]]
 CompileBody = Callable[[torch.fx.GraphModule, Sequence[Any], str], CompiledGraph]
-Finish = Callable[[CompiledGraph, torch.fx.GraphModule, Record], CompiledGraph]
+
+
+class Finish(Protocol):
+    """The last step for the compiled graph of `gm`."""
+
+    def __call__(self, graph: CompiledGraph, gm: torch.fx.GraphModule, record: Record) -> CompiledGraph: ...
+
 
 # Higher-order operators whose graphs are called with tensors like those they were traced with, so that they can be compiled.
 _COMPILED_BODIES = ("cond", *LOOPS, "map_impl", "invoke_subgraph")
@@ -80,7 +87,10 @@ def compile_split(
     record.cuts = [cut_at(node, reason) for node, reason in cuts.items()]
     for cut in record.cuts:
         count("cuts", f"{cut.operator}: {cut.reason}")
-    finished = {part: finish(compiled[_key(part)][0], part.gm, compiled[_key(part)][1]) for part in parts}
+    finished = {}
+    for part in parts:
+        graph, told = compiled[_key(part)]
+        finished[part] = once_finished(graph, partial(finish, gm=part.gm, record=told))
     run = _split_graph(gm, steps, finished, record, compile_body)
     return run, [compiled[_key(part)][1] for part in parts]
 
@@ -100,7 +110,7 @@ def _split_graph(
     wrapper = SplitWrapper(gm, steps)
     record.wrapper = located(wrapper.source.text(), wrapper.source.locations)
     file = record.dump_wrapper(record.wrapper)
-    constants, given = [], list[_InRole | Any]()
+    given = list[_InRole | Any]()
     for name, needed in wrapper.constants.items():
         match needed:
             case Submodule():
@@ -112,16 +122,25 @@ def _split_graph(
             case torch.fx.Node():
                 needed = _dense(gm, needed, name, compile_body)
         given.append(needed)
-        match needed:
-            case _InRole():
-                constants.append(ROLES[needed.role](needed.graph.call, **needed.settings))
-            case Called():
-                constants.append(below_autograd(needed.operator))
-            case _:
-                constants.append(needed)
-    run, serialized = load_split(record.wrapper, constants, file=file), _serialized(wrapper, given, record)
-    later = _all_finished(run, given)
-    return CompiledGraph(run, serialized) if later is None else CompiledGraph(later, serialized, finish=later.finished)
+    load_ = partial(load_split, record.wrapper, file=file)
+    run = load_([_callee(needed, lambda graph: graph.call) for needed in given])
+    meanwhile = None
+    if any(isinstance(x, _InRole) and x.graph.meanwhile is not None for x in given):
+        meanwhile = load_([_callee(needed, lambda graph: graph.meanwhile or graph.call) for needed in given])
+    serialized, later = _serialized(wrapper, given, record), _all_finished(run, given)
+    if later is None:
+        return CompiledGraph(run, serialized, meanwhile=meanwhile)
+    return CompiledGraph(later, serialized, finish=later.finished, meanwhile=meanwhile)
+
+
+def _callee(needed: Any, runs: Callable[[CompiledGraph], Boxed]) -> Any:
+    """The thing that a split wrapper calls, or holds: `runs` says which way a graph is run."""
+    match needed:
+        case _InRole():
+            return ROLES[needed.role](runs(needed.graph), **needed.settings)
+        case Called():
+            return below_autograd(needed.operator)
+    return needed
 
 
 def _all_finished(run: Boxed, given: Sequence[Any]) -> FinishedAtFirstCall | None:

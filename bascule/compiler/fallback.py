@@ -1,23 +1,23 @@
 """Fallback of graphs that cannot be compiled, as `on_error` says."""
 
-import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from bascule.frontend.fx.operator_effects import only_begins
+from bascule.frontend.fx.operator_effects import begun_in
 from bascule.frontend.fx.trace_context import fake_mode_of
 from bascule.runtime.boxed import Boxed
 
-from ..compat.operators.schemas import OpOverload
-from ..compiled.eager import operator_by_operator
 from ..errors import FallbackWarning, UnsupportedError, UserError
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
+from ..reporting.warnings_later import warn
+from ..tiers.operators import as_operators
 
 
 def run_otherwise(
@@ -37,10 +37,10 @@ def run_otherwise(
     count("graphs", "fallback")
     count("fallbacks", record.fallback)
     runner = {"aten": "its ATen operators, one by one", "inductor": "Inductor"}[options.on_error]
-    warnings.warn(f"{record.name} was not compiled and runs as {runner}: {error}", FallbackWarning, stacklevel=2)
+    warn(f"{record.name} was not compiled and runs as {runner}: {error}", FallbackWarning, stacklevel=2)
     if options.on_error == "inductor":
         return _compile_with_inductor(gm, example_inputs, is_backward=record.name.endswith("backward"))
-    return operator_by_operator(gm)
+    return as_operators(gm, replace(options, random="eager"), torch.device("cpu"))
 
 
 def joins_collectives(gm: torch.fx.GraphModule, options: Options) -> bool:
@@ -48,8 +48,7 @@ def joins_collectives(gm: torch.fx.GraphModule, options: Options) -> bool:
     from ..pipelines import DEFAULT  # brings MLIR, which a graph from the cache does without
 
     passes = options.pipeline or ",".join(DEFAULT)
-    begun = [node for node in gm.graph.nodes if isinstance(node.target, OpOverload) and only_begins(node.target)]
-    return len(begun) > 1 and any(name in passes for name in ("bucket-collectives", "prefetch-gathers"))
+    return len(begun_in(gm.graph)) > 1 and any(name in passes for name in ("bucket-collectives", "prefetch-gathers"))
 
 
 def _compile_with_inductor(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, is_backward: bool) -> Boxed:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from bascule.dialect.passes.tensor.fuse_products import FuseProducts
+from bascule.dialect.passes.products.fuse_products import FuseProducts
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 
 from ..options import Options

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from bascule.runtime.cudagraphs.recording import Input, Recording
 from ..errors import ReplayWarning
 from ..reporting.counters import count
 from ..reporting.pool import Pool
+from ..reporting.warnings_later import warn as warn_now_or_later
 
 log = logging.getLogger("bascule")
 NAMED = 3  # tensors that one message names
@@ -47,7 +47,7 @@ class ReplayReport:
 
 
 def warn(text: str) -> None:
-    warnings.warn(text, ReplayWarning, stacklevel=3)
+    warn_now_or_later(text, ReplayWarning, stacklevel=3)
 
 
 def replay_text(what: Recording, pool: Pool) -> str:

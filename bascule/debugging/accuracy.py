@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from ..compat.operators.schemas import HigherOrderOperator, OpOverload
 from ..compat.tensors.pytree import tree_map
 from ..dialect.interpreter import relative_errors, tolerance_of
+from ..dialect.interrupts import pass_on
 from .compare_results import copied, differences, tensors_of
 
 WIDE = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64}
@@ -45,6 +46,12 @@ def disagreements(gm: GraphModule, inputs: Sequence[Any], wanted: Sequence[Any],
             else:
                 told[n] += f"; from double precision it is {its.max():.1e} away, its operators are {own.max():.1e}"
     return [text.replace("result 0", f"result {n}") for n, text in told.items()]
+
+
+def in_double(gm: GraphModule, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """What the operators of `gm` compute in double precision of `inputs`, which stay as they are; and the inputs as they leave them."""
+    given = [_changed(x, _wide) for x in inputs]
+    return [*_Wide(gm).run(*given)], given
 
 
 def _results(run: Any, inputs: list[Any]) -> list[torch.Tensor]:
@@ -86,8 +93,8 @@ class _Wide(Interpreter):
         if not _as_it_is(n):
             try:
                 return tree_map(_wide, n.target(*tree_map(_wide, args), **tree_map(_wide, kwargs)))
-            except RuntimeError:  # there is none in double precision
-                pass
+            except RuntimeError as error:  # there is none in double precision
+                pass_on(error)
         given = {x: _narrow(self.env[x], x.meta.get("val")) for x in n.all_input_nodes}
         args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), given.__getitem__)
         result = tree_map(_wide, n.target(*args, **kwargs))

@@ -4,7 +4,7 @@ The compiler is imported when something has to be compiled: where the disk cache
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -80,14 +80,22 @@ def compile_dynamo_graph(
         from bascule.frontend.freezing.weight_inputs import weight_inputs
 
         from ..compiler.autograd_graph import compile_autograd_graph
+        from ..tiers.changeover import Tiers
 
         replays = Replays.of(gm, checked)
         weights = weight_inputs(gm) if checked.freezing else None
         compiler = partial(
-            compile_autograd_graph, name, checked, on_record, replays=replays, weights=weights, passes=passes
+            compile_autograd_graph,
+            name,
+            checked,
+            on_record,
+            replays=replays,
+            weights=weights,
+            passes=passes,
+            tiers=Tiers(),
         )
         cut = partitioner(checked, passes)
-        how = {"passes": passes, "leaning": checked.internals}
+        how = {"passes": passes, "leaning": checked.internals, "backward_at_once": checked.tiers}
         return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), cut, **how)
 
 
@@ -125,11 +133,17 @@ def _compile_or_load(
     replays = Replays.of(gm, options) if options.cudagraphs else None
     traces = Traces(name, options, _decompositions, on_record, replays)
 
+    @cache
+    def tiers() -> Any:
+        from ..tiers.changeover import Tiers
+
+        return Tiers()
+
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **direction: Any) -> CompiledFxGraph:
         from ..compiler.autograd_graph import compile_autograd_graph
 
         graph = compile_autograd_graph(
-            name, options, on_record, gm, example_inputs, replays=replays, passes=passes, **direction
+            name, options, on_record, gm, example_inputs, replays=replays, passes=passes, tiers=tiers(), **direction
         )
         try:
             return CompiledFxGraph(graph, graph.entry())
@@ -137,8 +151,8 @@ def _compile_or_load(
             traces.refuse(str(reason))
             return CompiledFxGraph(graph)
 
-    cut, how = partitioner(options, passes), {"passes": passes, "leaning": options.internals}
-    return compile_with_autograd(gm, example_inputs, compiler, {}, cut, traces, **how)
+    how = {"passes": passes, "leaning": options.internals, "backward_at_once": options.tiers}
+    return compile_with_autograd(gm, example_inputs, compiler, {}, partitioner(options, passes), traces, **how)
 
 
 def _decompositions() -> dict[Any, Callable]:

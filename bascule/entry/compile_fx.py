@@ -17,14 +17,15 @@ from ..compat.tensors.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import operator_by_operator
 from ..compiled.output_code import CompiledFxGraph
-from ..compiler.autograd_graph import compile_autograd_graph
+from ..compiler.autograd_graph import Shared, compile_autograd_graph
 from ..compiler.custom_passes import apply, partitioner
 from ..compiler.fx_passes import fx_pipeline
 from ..cudagraphs.cudagraphify import ForwardDevice, Replays
 from ..errors import UserError
-from ..options import POST_GRAD, PRE_GRAD, inductors_passes, make_options, options_for
+from ..options import POST_GRAD, PRE_GRAD, Options, inductors_passes, make_options, options_for
 from ..pipelines import pipeline_for
 from ..reporting.raise_through_dynamo import raised_as_is
+from ..tiers.changeover import Tiers
 
 _numbers = count()
 
@@ -71,16 +72,13 @@ def compile_fx_inner(
         asked = {"cudagraphs": bool(cudagraphs), **inductors_passes(POST_GRAD)}
         checked = make_options(None, {**asked, **(options or {})})
         pipeline_for(checked)
-        if checked.freezing:
-            raise UserError(
-                "is for `compile_fx` and `torch.compile`, which know weights from inputs", location="option 'freezing'"
-            )
+        _refuse_of_whole_programs(checked)
         inputs = with_values(gm, example_inputs)
         name = f"fx{next(_numbers) if graph_id is None else graph_id}"
         if run_as_eager(gm, inputs, checked, name):
             return CompiledFxGraph(CompiledGraph(operator_by_operator(gm)))
         gm = decomposed(functional(gm, inputs), inputs, decomposition_table())
-        directions = {"is_backward": is_backward, "is_inference": is_inference}
+        directions: dict[str, Any] = {"is_backward": is_backward, "is_inference": is_inference}
         # The passes over the joint graph are the caller's.
         replays = Replays(checked, forward=boxed_forward_device_index or ForwardDevice())
         compiled = compile_autograd_graph(
@@ -137,15 +135,12 @@ def compile_fx(
             return model.forward
         table = decomposition_table() if decompositions is None else decompositions
         own = inner_compile is compile_fx_inner
-        replays = Replays.of(model, options)
-        weights = weight_inputs(model) if options.freezing else None
-        passes = fx_pipeline(name, options)
-        direction = partial(
-            compile_autograd_graph, name, options, None, replays=replays, weights=weights, passes=passes
-        )
-        compiler = direction if own else inner_compile
+        passes, weights = fx_pipeline(name, options), weight_inputs(model) if options.freezing else None
+        shared = Shared(replays=Replays.of(model, options), weights=weights, passes=passes, tiers=Tiers())
+        compiler = partial(compile_autograd_graph, name, options, None, **shared) if own else inner_compile
         cut = partitioner(options, passes)
         how = {"ignore_shape_env": ignore_shape_env, "passes": passes, "leaning": options.internals}
+        how["backward_at_once"] = own and options.tiers
         return compile_with_autograd(model, example_inputs, compiler, table, cut, **how)
 
 
@@ -164,8 +159,16 @@ def memory_efficient_fusion(
             raise UserError(f"takes a function or a module, got {function!r}", location="memory_efficient_fusion")
         name = f"fx{next(_numbers)}"
         passes = fx_pipeline(name, checked)
-        compiler = partial(compile_autograd_graph, name, checked, None, replays=Replays(checked), passes=passes)
+        shared = Shared(replays=Replays(checked), weights=None, passes=passes, tiers=Tiers())
+        compiler = partial(compile_autograd_graph, name, checked, None, **shared)
         return compile_eagerly(function, compiler, decomposition_table(), passes)
+
+
+def _refuse_of_whole_programs(options: Options) -> None:
+    """Raises `UserError` for what takes more than one graph."""
+    for name, known in {"freezing": "weights from inputs", "tiers": "the backward of a forward"}.items():
+        if getattr(options, name):
+            raise UserError(f"is for `compile_fx` and `torch.compile`, which know {known}", location=f"option '{name}'")
 
 
 def _check_graph(gm: Any) -> None:

@@ -12,27 +12,22 @@ Debug, print and draw take `stage` among their options: a stage, or a pass of th
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
-from bascule.frontend.fx.trace_context import compile_at_hand
-from bascule.frontend.importer.graph import ImportedGraph, import_graph
+from bascule.frontend.importer.graph import ImportedGraph
 from bascule.frontend.partitioner.min_cut import min_cut
 from bascule.runtime.boxed import Boxed, boxed
-from bascule.runtime.cudagraphs.recording import Direction
 
-from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import in_sequence, operator_by_operator
 from ..compiler.autograd_graph import compile_autograd_graph, direction_of
 from ..compiler.fx_passes import fx_pipeline
-from ..compiler.whole_or_split import whole_or_split
 from ..debugging.accuracy import disagreements
 from ..debugging.checked_interpreter import CheckedInterpreter
 from ..debugging.compare_results import copied, copy_of, draws
@@ -40,34 +35,16 @@ from ..debugging.drawing import draw, svg_of
 from ..debugging.reproducer_graph import deciding_inputs, write_graph
 from ..dialect.failures.culprits import called, is_foreign
 from ..dialect.interpreter import interpret_graph
-from ..dialect.ir import context
-from ..dialect.passes import Pipeline
-from ..dialect.steering.asking import steered_by
+from ..dialect.interrupts import pass_on
 from ..errors import CompilerError, UserError
-from ..options import Options, check_writable, make_options
+from ..options import check_writable, make_options
 from ..pipelines import STAGES, TORCH_TO_BASCULE, up_to
-from ..reporting.compile_record import Record, log, text_of
+from ..reporting.compile_record import log, text_of
 from ..reporting.dump_files import written
-from ..reporting.module_identity import identify
 from ..reporting.raise_through_dynamo import raised_as_is
+from .looked_at import Look, Place, looked_at
 
 _numbers = count()
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where to look: the graph called `title` at `stage`, or after the pass of that name, to which `passes` lead."""
-
-    title: str
-    stage: str
-    passes: Pipeline
-
-    def __str__(self) -> str:
-        return f"{self.title} {'at the stage' if self.stage in STAGES else 'after the pass'} '{self.stage}'"
-
-
-# (where, the graph there and as PyTorch has it) -> what may run it
-Look = Callable[[Place, ImportedGraph, torch.fx.GraphModule], Boxed]
 
 
 def bascule_nop(
@@ -170,35 +147,12 @@ def _with_stage(
         passes = fx_pipeline(name, checked)
 
         def compiler(gm: torch.fx.GraphModule, inputs: Sequence[Any], **directions: Any) -> Any:
-            run = _looked_at(f"{name}_{direction_of(**directions)}", stage, checked, gm, inputs, look)
+            run = looked_at(f"{name}_{direction_of(**directions)}", stage, checked, gm, inputs, look)
             if not compiled:
                 return run
             return compile_autograd_graph(name, checked, None, gm, inputs, passes=passes, **directions)
 
         return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), passes=passes)
-
-
-def _looked_at(title: str, stage: str, options: Options, gm: Any, inputs: Sequence[Any], look: Look) -> Boxed:
-    """Applies `look` to `gm`, or to its subgraphs where the compiler splits it."""
-
-    def whole(gm: torch.fx.GraphModule, inputs: Sequence[Any], title: str) -> Boxed:
-        imported = import_graph(gm, inputs, context=context())
-        identify(imported.module, title, next(d for d in get_args(Direction) if f"_{d}" in title), compile_at_hand())
-        place = Place(title, stage, up_to(stage, options))
-        with steered_by(options.hooks):
-            place.passes.run(imported.module, verify=True, subject=title)
-        return look(place, imported, gm)
-
-    def part(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> tuple[CompiledGraph, Record]:
-        run = whole(gm, inputs, f"{title}_{suffix}")
-        return CompiledGraph(run), Record(f"{title}_{suffix}", options, len(gm.graph.nodes))
-
-    def body(gm: torch.fx.GraphModule, inputs: Sequence[Any], suffix: str) -> CompiledGraph:
-        return CompiledGraph(_looked_at(f"{title}_{suffix}", stage, options, gm, inputs, look))
-
-    record = Record(title, options, len(gm.graph.nodes))
-    compiled, _ = whole_or_split(gm, options, record, lambda: CompiledGraph(whole(gm, inputs, title)), part, body)
-    return compiled.call
 
 
 def _printed(place: Place, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
@@ -213,6 +167,7 @@ def _drawn(directory: Path, place: Place, imported: ImportedGraph, gm: torch.fx.
     try:
         svg, told = svg_of(dot), "DOT: Graphviz's program 'dot', which makes SVG of it, is not installed"
     except (OSError, subprocess.CalledProcessError) as error:
+        pass_on(error)
         svg, told = None, f"DOT: Graphviz made no SVG of it, {error}"
     path = directory / f"{place.title}.{'dot' if svg is None else 'svg'}"
     if written(path, dot if svg is None else svg):

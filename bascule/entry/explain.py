@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from bascule.frontend.fx_pipeline.pipeline import FxRun
 
 from ..compat.graphs.dynamo import reset
 from ..compat.tensors.pytree import tree_leaves
+from ..dialect.remarks.record import Remark
 from ..errors import UserError
 from ..reporting.compile_record import Record
 from ..reporting.graph_summary import AtenCall, Kernel, Memory, Overlap, Summary
@@ -32,11 +34,12 @@ class GraphExplanation:
     assertions: int  # about elements: indices in range, divisors that are not 0
     memory: Memory | None
     overlap: Overlap | None
-    remarks: tuple[str, ...]
+    remarks: tuple[Remark, ...]  # of passes: what was decided, about which operators, why, at what cost
     fallback: str | None  # why the graph was not compiled, if it was not
     refused: tuple[str, ...]  # kernels that did not compile, whose operators run in PyTorch: name, reason, reproducer
     untuned: str | None  # with the option `max_autotune`: why no schedule was measured
     replay: str | None  # with the option `cudagraphs` on a GPU: how it is replayed, or why not
+    tier: str | None  # with the option `tiers`: what ran it until its kernels were there
     cuts: tuple[str, ...]  # operators that run between its parts, which follow it: operator, reason, the user's line
     seconds: dict[str, float]  # stage or pass -> time
     wrapper: str | None  # the Python module that runs the graph
@@ -67,6 +70,7 @@ class GraphExplanation:
             refused=tuple(record.refused),
             untuned=record.untuned,
             replay=record.replay,
+            tier=record.tier,
             cuts=tuple(map(str, record.cuts)),
             seconds=dict(record.seconds),
             wrapper=record.wrapper,
@@ -107,9 +111,11 @@ class GraphExplanation:
             lines.append(f"  collectives: {self.overlap}")
         if self.replay is not None:
             lines.append(f"  CUDA graph: {self.replay}")
+        if self.tier is not None:
+            lines.append(f"  tiers: {self.tier}")
         if self.remarks:
             lines.append(f"  {_plural(len(self.remarks), 'remark')}")
-            said = Counter(self.remarks)  # layers that are alike say the same
+            said = Counter(map(str, self.remarks))  # layers that are alike say the same
             lines += [f"    {remark}{_times(n)}" for remark, n in said.items()]
         if self.fx_passes:
             changing = [run for run in self.fx_passes if run.changes]
@@ -167,18 +173,33 @@ def explain(
     """
     if not callable(function):
         raise UserError(f"takes a function or a module, got {function!r}", location="explain")
-    records: list[Record] = []
-    breaks: list[str] = []
+    watched = Watched(function, mode=mode, options=options, dynamic=dynamic)
+    watched.run(*args, **kwargs)
+    return Explanation(tuple(GraphExplanation.of(record) for record in watched.records), tuple(watched.breaks))
 
-    def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        breaks.extend(_break_after(gm))
-        return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options, on_record=records.append)
 
-    # Code that was compiled before, by whatever backend, is not what is to be explained.
-    reset()
-    out = torch.compile(function, backend=backend, dynamic=dynamic)(*args, **kwargs)
-    _run_backward(out)
-    return Explanation(tuple(GraphExplanation.of(record) for record in records), tuple(breaks))
+class Watched:
+    """A function that is compiled anew, and what its compiles tell: the record of each graph, and where Dynamo broke graphs."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None
+    ):
+        self.records: list[Record] = []
+        self.breaks: list[str] = []
+
+        def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+            self.breaks.extend(_break_after(gm))
+            return compile_dynamo_graph(gm, example_inputs, mode=mode, options=options, on_record=self.records.append)
+
+        # Code that was compiled before, by whatever backend, is not what is to be told of.
+        reset()
+        self.compiled = torch.compile(function, backend=backend, dynamic=dynamic)
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        """Runs it, and the backward of the sum of outputs that require gradients."""
+        run_backward(self.compiled(*args, **kwargs))
+        if "bascule.tiers.background" in sys.modules:  # what is compiled beside the program is to be told of too
+            sys.modules["bascule.tiers.background"].wait_for_kernels()
 
 
 def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:
@@ -192,7 +213,7 @@ def _break_after(gm: torch.fx.GraphModule) -> Iterator[str]:
     yield (f"{frame.filename}:{frame.lineno}: " if frame else "") + ": ".join(kept)
 
 
-def _run_backward(out: Any) -> None:
+def run_backward(out: Any) -> None:
     """Runs the backward of `out` towards all leaves, without touching any `.grad`."""
     outputs = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor) and x.requires_grad]
     leaves = _leaves(outputs)

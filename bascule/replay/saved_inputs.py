@@ -27,7 +27,7 @@ def write_inputs(folder: Path, arguments: Arguments, kind: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILES[kind]
     if kind == VALUES:
-        torch.save([_on_the_cpu(value) if isinstance(value, torch.Tensor) else value for value in arguments], path)
+        torch.save([on_the_cpu(value) if isinstance(value, torch.Tensor) else value for value in arguments], path)
     else:
         lines = ",\n".join(f"  {json.dumps(_told_of(value))}" for value in arguments)
         path.write_text(f'{{"format": {FORMAT}, "seed": {SEED}, "arguments": [\n{lines}\n]}}\n')
@@ -45,13 +45,13 @@ def read_inputs(file: str) -> list[torch.Tensor | int]:
         values = torch.load(path, weights_only=True)
     except Exception as error:  # whatever is in the file
         hint = "a dump of torch.compile writes inputs.json or inputs.pt; a list of tensors and integers, saved by torch.save, is one too"
-        raise UserError(f"has no inputs: {type(error).__name__}: {error}", location=file, hint=hint) from None
+        raise UserError(f"has no inputs: {type(error).__name__}: {error}", location=file, hint=hint) from error
     if not isinstance(values, list | tuple) or not all(isinstance(x, torch.Tensor | int) for x in values):
         raise UserError("has something else than a list of tensors and integers", location=file)
     return [value.detach() if isinstance(value, torch.Tensor) else value for value in values]
 
 
-def _on_the_cpu(value: torch.Tensor) -> torch.Tensor:
+def on_the_cpu(value: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides, and no more memory than these span."""
     value = value.detach()
     if not value.numel():

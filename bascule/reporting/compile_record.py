@@ -1,5 +1,6 @@
 """The record of one graph's compilation: how long each stage took, the IR it left, what came out."""
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # what is loaded from a cache has a record too, and needs nei
 
 log = logging.getLogger("bascule")
 UNREPLAYED = "not replayed"  # how `replay` begins where it tells why not
+RECORD_FILE = "record.json"
 FORMS = "form-kernels"  # the pass that fuses
 # Pass -> the stage that it leaves.
 LEAVES = {"torch-to-bascule": "tensor", "schedule-kernels": "kernel", "plan-memory": "program"}
@@ -45,6 +47,7 @@ class Record:
     running: str = ""  # the stage or pass at work: after a failure, the one that failed
     module: "ir.Module | None" = None  # as the last stage left it
     summary: Summary | None = None  # of the program
+    manifest: dict[str, Any] | None = None  # where it is dumped
     wrapper: str | None = None  # the source of the Python module
     fallback: str | None = None  # why the graph was not compiled
     cuts: "list[Cut]" = field(default_factory=list)  # operators between which it was compiled, in parts
@@ -52,6 +55,7 @@ class Record:
     refused: list[str] = field(default_factory=list)
     untuned: str | None = None  # with the option `max_autotune`: why nothing was measured
     replay: str | None = None  # whether it is replayed as a CUDA graph: how, or why not
+    tier: str | None = None  # with the option `tiers`: what ran it until its kernels were there
     pool: Pool | None = None  # the memory that its recording takes
     target: str = ""  # what kernels were compiled for
     subjects: tuple[str, ...] = ()  # what of the graph warnings about the device may be about
@@ -62,7 +66,7 @@ class Record:
     )  # files made after the passes, and the texts that stand for theirs
 
     def __post_init__(self) -> None:
-        self._manifest = Manifest(self.name, self.direction)
+        self._stages = Manifest(self.name, self.direction)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -93,11 +97,11 @@ class Record:
     def dump_module(self, stage: str, module: "ir.Module") -> None:
         """Writes the IR that `stage` left, if there is a directory for it."""
         if self.options.dump is not None:
-            self.dump_stage(f"{len(self._manifest.stages):02}-{stage}.mlir", stage, text_of(module))
+            self.dump_stage(f"{len(self._stages.stages):02}-{stage}.mlir", stage, text_of(module))
 
     def dump_import(self, module: "ir.Module", source: str) -> None:
         """Writes the IR as it was imported; `source` is the digest by which the graph is known again."""
-        self._manifest.source = source
+        self._stages.source = source
         self.dump_module(IMPORT, module)
 
     def dump_wrapper(self, text: str) -> str | None:
@@ -108,8 +112,8 @@ class Record:
         """Writes `file`, which `left_by` made, and notes in `stages.json` what is in it; returns its path, if it was written."""
         path = self.dump(file, text)
         if path is not None:
-            self._manifest.add(file, left_by, text)
-            self.dump(FILE, self._manifest.text())
+            self._stages.add(file, left_by, text)
+            self.dump(FILE, self._stages.text())
         return path
 
     def dump(self, file: str, text: str) -> str | None:
@@ -124,7 +128,16 @@ class Record:
         """Whether `module` is what runs: the graph was compiled, and as one."""
         return self.fallback is None and not self.cuts
 
+    def to_json(self) -> dict[str, Any]:
+        """The part of it that a dump has beside the IR."""
+        names = ("name", "nodes", "target", "fallback", "refused", "untuned", "replay", "seconds")
+        passes = [vars(run) for run in self.fx_runs]
+        return {name: getattr(self, name) for name in names} | {"cuts": list(map(str, self.cuts)), "fx_passes": passes}
+
     def finished(self) -> None:
+        """The graph is compiled, but for what other threads still compile; or it is not."""
+        if self.options.dump is not None:
+            self.dump(RECORD_FILE, json.dumps(self.to_json(), default=str))
         total, cuts = sum(self.seconds.values()), "; ".join(map(str, self.cuts))
         how = self.fallback or (f"compiled in parts, cut at {cuts}" if cuts else "compiled")
         log.info("%s: %d nodes, %s, %.2f s", self.name, self.nodes, how, total)
@@ -142,7 +155,7 @@ class Record:
         for kernel in summary.kernels:
             operators = ", ".join(kernel.operators)
             logs.schedule.debug("%s: %s over %s: %s", self.name, kernel.name, kernel.domain, operators)
-        for remark in dict.fromkeys(summary.remarks):
+        for remark in dict.fromkeys(map(str, summary.remarks)):
             logs.fusion.debug("%s: %s", self.name, remark)
         hints = [f"a kernel did not compile: {refused}" for refused in self.refused]
         if self.untuned is not None:

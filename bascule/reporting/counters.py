@@ -12,8 +12,13 @@ _counters: dict[str, Counter] = {}
 # `cudagraphs`: graphs that are replayed, recordings made, graphs that are not replayed, by reason, graphs of which no more is recorded.
 # `cache`: what the disk cache did with compiled graphs: hit, miss, stored, bypass and refused with the reason; of kernels and schedules what was
 # refused. `traces`: what it did with the results of AOTAutograd, with which nothing is traced: the same. `freezing`: what became of weights that
-# are constants; graphs that are not frozen, by reason. `collectives`: what is predicted of those of all graphs, in nanoseconds a run.
-GROUPS = ("graphs", "kernels", "aten", "fallbacks", "cuts", "cudagraphs", "cache", "traces", "freezing", "collectives")
+# are constants; graphs that are not frozen, by reason. `collectives`: what is predicted of those of all graphs, in nanoseconds a run. `tiers`:
+# calls that PyTorch's operators ran while kernels were compiled, graphs that changed over to their kernels, that had them at once, and that did
+# not get them.
+GROUPS = (
+    *("graphs", "kernels", "aten", "fallbacks", "cuts", "cudagraphs", "cache", "traces", "freezing", "collectives"),
+    "tiers",
+)
 
 
 def count(group: str, key: str, number: int = 1) -> None:

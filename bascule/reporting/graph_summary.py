@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..dialect.remarks.record import Remark
 from .counters import count
 
 
@@ -69,7 +70,7 @@ class Summary:
     kernels: tuple[Kernel, ...]
     aten: tuple[AtenCall, ...]
     memory: Memory | None
-    remarks: tuple[str, ...]
+    remarks: tuple[Remark, ...]
     runs: int
     assertions: int = 0  # about elements, which an operator of ATen's makes a run: it computes nothing
     overlap: Overlap | None = None  # of a graph with collectives
@@ -80,7 +81,7 @@ class Summary:
         return sum(kernel.calls for kernel in self.kernels)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"remarks": [remark.to_json() for remark in self.remarks]}
 
     @staticmethod
     def from_json(told: dict[str, Any]) -> "Summary":
@@ -88,7 +89,7 @@ class Summary:
             tuple(Kernel(**{**kernel, "operators": tuple(kernel["operators"])}) for kernel in told["kernels"]),
             tuple(AtenCall(**call) for call in told["aten"]),
             told["memory"] and Memory(**told["memory"]),
-            tuple(told["remarks"]),
+            tuple(map(Remark.from_json, told["remarks"])),
             told["runs"],
             told["assertions"],
             told["overlap"] and Overlap(**told["overlap"]),

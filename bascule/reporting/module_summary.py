@@ -4,9 +4,10 @@ from collections import Counter
 
 from ..dialect.fusion.kernel_functions import OPERATORS
 from ..dialect.ir.attribute_names import MEMORY, OVERLAP
-from ..dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op, remarks
+from ..dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op
 from ..dialect.ir.locations import operators_of
 from ..dialect.mlir import ir
+from ..dialect.remarks.attribute import remarks
 from .graph_summary import AtenCall, Kernel, Memory, Overlap, Summary
 
 ASSERTIONS = (

@@ -62,7 +62,7 @@ class Manifest:
             try:
                 text = path.read_text()
             except (OSError, UnicodeDecodeError) as error:
-                raise UserError(f"cannot be read: {error}", location=str(path), hint="dump again") from None
+                raise UserError(f"cannot be read: {error}", location=str(path), hint="dump again") from error
             if digest_of(text) != stage.digest:
                 numbers.append(number)
         return numbers

@@ -25,9 +25,14 @@ class Cpu:
 
     @property
     def machine(self) -> Mapping[str, Any]:
-        from bascule.lowering.cpu import host, onednn_multiplies_faster
+        from bascule.lowering.cpu import cache_bytes, host, onednn_multiplies_faster
 
-        return {"target": "cpu", "vector_bits": host().vector_bits, "onednn": onednn_multiplies_faster()}
+        return {
+            "target": "cpu",
+            "vector_bits": host().vector_bits,
+            "cache_bytes": cache_bytes(),
+            "onednn": onednn_multiplies_faster(),
+        }
 
     def compile(self, module: ir.Module, record: Record) -> Compiled:
         from bascule.lowering.cpu import CompiledKernels, start_compiling

@@ -1,6 +1,5 @@
 """A kernel that does not compile, of a graph that otherwise does: it is run by the reference interpreter, as operations of PyTorch."""
 
-import warnings
 from dataclasses import dataclass, field
 
 import torch
@@ -15,6 +14,7 @@ from ..errors import CompilerError, FallbackWarning, UserError
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
 from ..reporting.module_summary import operators_in
+from ..reporting.warnings_later import warn
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Refusals:
                 self.record.refused.append(f"{name}: {text}" + (f"; reproducer: {path}" if path else ""))
                 count("kernels", "refused")
                 count("fallbacks", f"{stage}: {text}")
-                warnings.warn(
+                warn(
                     f"kernel '{name}' of {self.record.name} ({about}) does not compile, and its operators run in PyTorch, slowly: {text}\n"
                     "  This is a bug in Bascule. Please report it"
                     + (f" with {path}\n  replay: {replay}" if path else "."),

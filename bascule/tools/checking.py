@@ -69,8 +69,9 @@ def tensors(values: Inputs) -> list[torch.Tensor]:
 class Check:
     """The results of a function of a module on `inputs`, seeded ones if there are none, for comparison with those after passes.
 
-    `start` is the module, one of the torch dialect after `torch-to-bascule`; `results` are those of the function, evaluated in the precision of
-    its types. Operators that draw random numbers draw the same in each run. Raises `InterpreterError` for IR that cannot be run.
+    `start` is the module, one of the torch dialect after the pass `conversion`, with its options. `results` are those of the function,
+    evaluated in the precision of its types; others may be `slack` times as far from f64 as the interpreter allows. Operators that draw random
+    numbers draw the same in each run. Raises `InterpreterError` for IR that cannot be run.
     """
 
     def __init__(
@@ -82,12 +83,14 @@ class Check:
         shapes: Mapping[str, int] | None = None,
         tolerance: float | None = None,
         inputs: Inputs | None = None,
+        conversion: str = "torch-to-bascule",
+        slack: float = 1,
     ):
-        self.start = after(module, "torch-to-bascule") if in_torch_dialect(module) else module
+        self.start = after(module, conversion) if in_torch_dialect(module) else module
         self.function, self.seed, self.tolerance = function, seed, tolerance
         self.inputs = inputs or random_inputs(self.start, function, seed=seed, shapes=shapes)
         torch.manual_seed(seed)
-        self.reference = reference(self.start, self.inputs, function)
+        self.reference = reference(self.start, self.inputs, function).relaxed(slack)
         self.results = self.reference.own[: len(self.reference.own) - len(tensors(self.inputs))]
 
     def interpreted(self, module: ir.Module) -> tuple[Comparison, list[torch.Tensor]]:

@@ -8,7 +8,7 @@ from bascule.dialect.ir.functions import CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURC
 from bascule.dialect.ir.symbol_sources import Source
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
-from bascule.lowering.cpu import compile_kernels, host
+from bascule.lowering.cpu import cache_bytes, compile_kernels, host
 from bascule.lowering.program import to_python
 from bascule.runtime import load
 
@@ -24,7 +24,7 @@ def is_program(module: ir.Module) -> bool:
 def run_compiled(module: ir.Module, inputs: Inputs) -> list[torch.Tensor]:
     """Compiles the graph function of `module` and calls it with `inputs`, the values of its arguments; returns the tensors
     among its outputs. Kernels that have no schedule get one."""
-    ScheduleKernels(vector_bits=host().vector_bits, keep=True).run(module)
+    ScheduleKernels(vector_bits=host().vector_bits, cache_bytes=cache_bytes(), keep=True).run(module)
     graph = choose(module, None)
     kinds = list(graph.attributes["arg_attrs"]) if "arg_attrs" in graph.attributes else [{}] * len(inputs)
     given = [value for value, kind in zip(inputs, kinds) if CONSTANT not in kind]

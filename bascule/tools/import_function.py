@@ -196,6 +196,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = "\n// -----\n".join(m.operation.get_asm(enable_debug_info=args.print_debuginfo) for m in modules)
         write(f"{text}\n", args.o)
     except (BasculeError, OSError) as error:
+        pass_on(error)
         print(f"bascule-import: error: {error}", file=sys.stderr)
         return 1
     return 0

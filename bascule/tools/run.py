@@ -15,6 +15,7 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.passes import registry
 from bascule.dialect.steering.asking import steered_by
 from bascule.dialect.steering.loading import load_hooks
+from bascule.dialect.tools.bytecode import read_ir
 from bascule.dialect.tools.opt import SEPARATOR
 from bascule.dialect.tools.parsing import parse
 from bascule.errors import UserError
@@ -118,9 +119,9 @@ def _text_of(file: str) -> str:
     if file != "-" and not Path(file).is_file():
         raise UserError(f"there is no file '{file}'")
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text()
+        return read_ir(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read '{file}': {error}") from None
+        raise UserError(f"cannot read '{file}': {error}") from error
 
 
 def report(values: Sequence[torch.Tensor], print_results: bool) -> None:

@@ -5,11 +5,11 @@ The exception keeps its type on its way to who asked for the pass; what is known
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Any
 
+from ..interrupts import tolerating
 from ..ir.locations import source_of
 from ..mlir import ir
 
@@ -90,7 +90,7 @@ def _place(error: Exception, module: ir.Module) -> str | None:
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     ops = (op for frame in reversed(frames) for op in _ops(frame.f_locals))
     for op in (*ops, module.operation):
-        with suppress(RuntimeError):  # it is erased
+        with tolerating(RuntimeError):  # it is erased
             if source := source_of(op.location):
                 return source.replace(":0:0", ":1:1")  # the whole file
     return None

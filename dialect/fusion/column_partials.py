@@ -10,9 +10,9 @@ from ..ir.regions import end_of
 from ..ir.shapes import constant
 from ..mlir import ir
 from .chunk_sizes import Chunks
-from .group_records import Beside, Group, Refusal
+from .group_records import Beside, Group, not_fused
 from .kernel_assembly import Assembler, Destinations
-from .kernel_groups import Grouping, describe
+from .kernel_groups import Grouping
 from .members import OTHER, Member, Pattern, pairs
 
 
@@ -53,7 +53,7 @@ def _join(grouping: Grouping, indexing: Indexing, partial: tuple[int, Group, Chu
         if isinstance(fit, Beside):
             _put(grouping, number, other, fit)
             return
-        refusals.append(Refusal(fit, cost, describe(host.members[-1].body.op)))
+        refusals.append(not_fused(group.members[-1].body.op, host.members[-1].body.op, fit, cost))
     group.remarks += refusals[:1]
 
 

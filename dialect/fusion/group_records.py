@@ -3,24 +3,15 @@
 from dataclasses import dataclass, field
 
 from ..mlir import ir
+from ..remarks.attribute import place
+from ..remarks.record import MISSED, Remark
 from .chunk_sizes import Chunks
 from .members import NO_DIM, Member, Pattern
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why a member did not join a group, and what that costs: bytes read or written again."""
-
-    reason: str
-    cost: int
-    other: str
-
-    def __str__(self) -> str:
-        return f"not fused with {self.other}: {self.reason}; {_megabytes(self.cost)} more memory traffic"
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"
+def not_fused(op: ir.Operation, other: ir.Operation, reason: str, cost: int) -> Remark:
+    """Why `op` did not join the group of `other`, and the bytes that are read or written again for that."""
+    return Remark("form-kernels", MISSED, "not fused", reason, place(op), place(other), cost)
 
 
 @dataclass
@@ -44,7 +35,7 @@ class Group:
     number: int
     rows: list[ir.AffineExpr]
     members: list[Member] = field(default_factory=list)
-    remarks: list[Refusal] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
     columns: bool = False  # its reductions run across memory, the rows along it
     # Tensors read from outside -> for each of their dims, the row that indexes it.
     reads: dict[ir.Value, Pattern] = field(default_factory=dict)

@@ -25,15 +25,18 @@ class KernelFunctions:
         self.table = ir.SymbolTable(module.operation)
         self._known: dict[str, str] = {}  # text -> name
         self._names: dict[str, int] = {}
-        self._operators: dict[ir.Location, list[str]] = {}
+        self._operators: dict[
+            ir.Attribute, list[str]
+        ] = {}  # equal locations have other hashes, their attributes have not
 
     def begin(self, location: ir.Location) -> "KernelFunction":
         return KernelFunction(self, location)
 
     def operators(self, location: ir.Location) -> list[str]:
-        found = self._operators.get(location)
+        key = location.attr
+        found = self._operators.get(key)
         if found is None:
-            found = self._operators[location] = operators_of(location)
+            found = self._operators[key] = operators_of(location)
         return found
 
     def share(self, function: ir.Operation, operators: Sequence[str]) -> str:

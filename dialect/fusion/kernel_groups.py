@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 
 from ..analysis.bodies.costs import magnitude, tensor_bytes
 from ..ir.attribute_names import TOGETHER
-from ..ir.locations import operators_of, source_of
 from ..machines.measures import value
 from ..mlir import ir
+from ..remarks.record import Remark
 from ..steering.asking import is_steered, may_fuse, name_of_hooks
 from ..steering.hooks import Fusion
 from .cycle_check import Dependencies
-from .group_records import Fit, Group, Refusal
+from .group_records import Fit, Group, not_fused
 from .members import NO_DIM, Member, Pattern, pairs
 
 FEW_ROWS = value("cuda", "idle_rows")  # fewer rows than this leave processors idle ...
@@ -62,7 +62,7 @@ class Grouping:
         sources = [read for read in member.operands if read in self.of]
         init = [operand for operand in member.body.op.operands if operand in self.of]
         needed = {self.of[source] for source in [*sources, *init]}
-        refusals: list[Refusal] = []
+        refusals: list[Remark] = []
         joined = self._together(member, needed)
         if member.fuses and joined is None:
             for number, links in self._candidates(member, needed):
@@ -220,14 +220,14 @@ class Grouping:
                     if group is not None and group.reduces and group.members[0].fuses and twin.result in group.reads:
                         yield number, (pattern, group.reads[twin.result])
 
-    def _fit(self, member: Member, group: Group, number: int, links: list, needed: set[int]) -> Fit | Refusal:
+    def _fit(self, member: Member, group: Group, number: int, links: list, needed: set[int]) -> Fit | Remark:
         chosen: list[int | None] = [None] * len(group.rows)
         dropped: set[int] = set()
         both = [source for source in member.operands if self.of.get(source) == number or source in group.reads]
         cost = sum(tensor_bytes(source) for source in both)  # what both would read once
 
-        def refuse(reason: str) -> Refusal:
-            return Refusal(reason, cost, describe(group.members[-1].body.op))
+        def refuse(reason: str) -> Remark:
+            return not_fused(member.body.op, group.members[-1].body.op, reason, cost)
 
         for pattern, rows in links:
             for dim, row in pairs(pattern, rows):
@@ -307,13 +307,6 @@ def _transposes(member: Member, row_dims: tuple[int, ...]) -> bool:
     """Whether rows run in another order in the member, down to the dim that runs along memory."""
     long = member.long_dims
     return list(row_dims) != sorted(row_dims) and bool(long) and row_dims[-1] != long[-1] and set(row_dims) == set(long)
-
-
-def describe(op: ir.Operation) -> str:
-    """The operator and the line of an op, for messages."""
-    operators, source = operators_of(op.location), source_of(op.location)
-    name = operators[-1] if operators else op.name
-    return f"{name} ({source})" if source else name
 
 
 def _domain(sizes: Iterable[ir.AffineExpr]) -> str:

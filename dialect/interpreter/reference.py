@@ -62,6 +62,10 @@ class Reference:
                 )
         return tuple(lines)
 
+    def relaxed(self, factor: float) -> "Reference":
+        """The reference by which each element may be `factor` times as far away."""
+        return Reference(self.own, self.precise, [factor * allowed for allowed in self.allowed])
+
     def select(self, numbers: Sequence[int]) -> "Reference":
         """The reference of some of the results."""
         lists = ([kind[n] for n in numbers] for kind in (self.own, self.precise, self.allowed))

@@ -50,7 +50,9 @@ SYMBOL_SOURCES = "bascule.symbol_sources"
 INPUTS = "bascule.inputs"
 OUTPUTS = "bascule.outputs"
 STORED = "bascule.stored"  # on a compute: its result is read from memory, where it lies as its readers' lanes run
-REMARKS = "bascule.remarks"  # on a function, or a call of a kernel: what passes decided against
+REMARKS = (
+    "bascule.remarks"  # on a function, or an op at its top level: what passes decided (`dialect/remarks/attribute.py`)
+)
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
@@ -89,18 +91,6 @@ def replace_extern_calls(module: ir.Module, replace: Callable[[ir.Operation, ir.
                 (replaced if replace(op, externs[callee]) else kept).add(callee)
     for callee in replaced - kept:
         externs[callee].erase()
-
-
-def remarks(module: ir.Module) -> list[str]:
-    """Collects the remarks of passes: the `bascule.remarks` of every function and of the ops at its top level."""
-    found = []
-    for function in functions(module):
-        blocks = function.regions[0].blocks
-        ops = [op.operation for op in blocks[0].operations] if len(blocks) else []
-        for op in (function, *ops):
-            if REMARKS in op.attributes:
-                found += [remark.value for remark in op.attributes[REMARKS]]
-    return found
 
 
 class Externs:

@@ -47,7 +47,37 @@ class StoreOp(Bascule.Operation, name="store", traits=[Writes]):
             return fail(self, f"stores {self.value.type} into elements of type {want}{sign_hint(self.value.type)}")
         if self.mode not in STORE_MODES:
             return fail(self, f"has the unknown mode '{self.mode}'; known: {', '.join(STORE_MODES)}")
-        return verify_place(self, "bascule.kernel", "bascule.foreach", "bascule.scatter")
+        if not verify_place(self, "bascule.kernel", "bascule.foreach", "bascule.scatter"):
+            return False
+        read = None if isinstance(type_, ir.MemRefType) else _read_after(self.operation)
+        return read is None or fail(
+            self,
+            f"writes what '{read.name}' below reads: a tensor's elements do not change, and cse takes that for granted",
+        )
+
+
+def _read_after(store: ir.Operation) -> ir.Operation | None:
+    """An op after `store`, in the order of the text, that reads the tensor that it writes."""
+    for use in store.operands[1].uses:
+        user = use.owner.operation
+        if user.name == "tensor.extract" and _is_before(store, user):
+            return user
+    return None
+
+
+def _is_before(first: ir.Operation, second: ir.Operation) -> bool:
+    """Whether `first` stands before `second`, by the innermost block around both; those of two regions of an op have none."""
+    around = {}
+    op: Any = first
+    while op is not None and op.operation.name != "func.func":
+        around[op.operation.block] = op.operation
+        op = op.operation.parent
+    op = second
+    while op is not None and op.operation.name != "func.func":
+        if op.operation.block in around:
+            return around[op.operation.block].is_before_in_block(op.operation)
+        op = op.operation.parent
+    return False
 
 
 @declare

@@ -43,7 +43,12 @@ _LAUNCH: Keys = {
     "narrow": (MAP, True),
 }
 _TARGETS: dict[str, Keys] = {
-    "cpu": {"target": (TEXT, False), "domain": (_CPU_LOOP, False), "loops": ([_CPU_LOOP], False)},
+    "cpu": {
+        "target": (TEXT, False),
+        "domain": (_CPU_LOOP, False),
+        "loops": ([_CPU_LOOP], False),
+        "nontemporal": (FLAG, True),
+    },
     "cuda": _LAUNCH | _DOMAIN,
 }
 _GROUP: Keys = _LAUNCH | {"kind": (TEXT, True), "parts": ([_DOMAIN], False)}

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from ..analysis.memory.buffers import ALIASES
 from ..ir import builders
-from ..ir.functions import REMARKS
 from ..mlir import ir
+from ..remarks.attribute import add_remark
+from ..remarks.record import Remark
 
 
 class GraphWalk:
@@ -29,7 +30,6 @@ class GraphWalk:
                 yield user
 
     @staticmethod
-    def remark(op: ir.Operation, text: str) -> None:
+    def remark(op: ir.Operation, remark: Remark | str) -> None:
         """Adds a remark to those that `op` has."""
-        known = list(op.attributes[REMARKS]) if REMARKS in op.attributes else []
-        op.attributes[REMARKS] = ir.ArrayAttr.get([*known, ir.StringAttr.get(text)])
+        add_remark(op, remark)

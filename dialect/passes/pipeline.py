@@ -18,6 +18,7 @@ from ..last_words import named
 from ..mlir import ir, passmanager
 from . import registry
 from .base import Pass
+from .contract import check_contract
 from .stages import check_signatures, require
 from .upstream import refusal
 
@@ -71,6 +72,7 @@ class Pipeline:
         """
         with module.context:
             check_signatures(module)
+            check_contract(module)
             name = subject or subject_of(module)
             verified = 0  # how many passes had run when the IR was last verified
             for number, stage in enumerate(self.stages):
@@ -84,7 +86,7 @@ class Pipeline:
                     named(stage.run, called(stage), name)(module)
                 with self._blamed(number, module, observers, verified, left=True):
                     if checks:
-                        named(module.operation.verify, f"verification after {called(stage)}", name)()
+                        named(_verify, f"verification after {called(stage)}", name)(module)
                 if checks or isinstance(stage, UpstreamPass):
                     verified = number + 1
                 for observe in observers:
@@ -110,6 +112,11 @@ class Pipeline:
         Raises `UserError` with the column for text that does not parse and for names nobody knows, before anything runs.
         """
         return Pipeline(tuple(_stages(text)))
+
+
+def _verify(module: ir.Module) -> None:
+    module.operation.verify()
+    check_contract(module)
 
 
 def _nested(stages: Sequence[Stage], depth: int = 0) -> str:

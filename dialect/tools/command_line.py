@@ -16,6 +16,7 @@ from ..steering.loading import load_hooks
 from . import emitters
 from .emitters import Emitter
 from .instrument import Debug, PrintIR, Statistics, Timing
+from .structural_diff import PrintDifference
 
 USAGE = """usage: bascule-opt [input.mlir | -] [options] [--<pass>[=option=value,...]]...
 
@@ -37,6 +38,7 @@ input and output
   --allow-unregistered-dialect  accept operations of dialects that are not loaded
   --emit=ttgir|ptx|sass-report  print what Triton makes of the kernels that --to-triton left; sass-report: registers, shared memory, spills
   --target=ARCH                 for this GPU (default: sm_90); none is needed
+  --emit-bytecode               write MLIR's bytecode; files of it are read as text is
 how IR is printed
   --mlir-print-op-generic, --mlir-print-debuginfo, --mlir-pretty-debuginfo, --mlir-print-local-scope, --mlir-print-skip-regions,
   --mlir-print-assume-verified, --mlir-use-nameloc-as-prefix
@@ -46,11 +48,14 @@ looking inside
   --mlir-print-ir-before=PASS[,PASS], --mlir-print-ir-after=PASS[,PASS]
   --mlir-print-ir-after-change  print only after passes that changed the IR
   --mlir-print-ir-after-failure print the IR that a pass that failed left
+  --print-ir-diff               print what each pass changed, by structure: ops are matched by name and location, not by lines
   --debug-only=PASS[,PASS]      what these passes tell, change and decide against
   --mlir-timing                 the time of each pass
   --mlir-pass-statistics        how many operations there are after each pass, by name, where that changed
   --mlir-disable-threading      run MLIR's own passes on one thread
-  --remarks                     what passes decided against, and why
+  --remarks                     what passes decided, about which operators, why, and at what cost; with --verify-diagnostics, 'expected-remark'
+  --remarks-filter=PASS[,PASS], --remarks-functions=NAME[,NAME]   the remarks of these passes; those in these graphs, or of these kernels
+  --remarks-output-file=FILE    write them there, a JSON record a line
   --mlir-pass-pipeline-crash-reproducer=FILE
                                 where a pass fails or ends the process: the IR just before it, and that pass
   --run-reproducer              run the pipeline that stands at the end of the input, as the above leaves it
@@ -58,8 +63,8 @@ looking inside
 
 FLAGS = {
     *("split-input-file", "verify-diagnostics", "verify-roundtrip", "allow-unregistered-dialect"),
-    *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks", "run-reproducer"),
-    *("dump-pass-pipeline", "list-passes", "show-dialects", "version"),
+    *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks", "run-reproducer", "emit-bytecode"),
+    *("dump-pass-pipeline", "list-passes", "show-dialects", "version", "print-ir-diff"),
 }
 # How IR is printed: the flag, and the parameter of the bindings' printer that it sets.
 PRINTING = {
@@ -82,9 +87,13 @@ MOMENTS = {
     "mlir-print-ir-after-failure": "failure",
 }
 MOMENTS_OF_PASSES = {"mlir-print-ir-before": "before", "mlir-print-ir-after": "after"}
-DEBUG, REPRODUCER = "debug-only", "mlir-pass-pipeline-crash-reproducer"
+DEBUG, REPRODUCER, REMARKS_FILE = "debug-only", "mlir-pass-pipeline-crash-reproducer", "remarks-output-file"
 LOADS = ("load-pass", "load-hooks")
-WITH_VALUE = {*LIMITS, *MOMENTS_OF_PASSES, *LOADS, DEBUG, REPRODUCER, "emit", "help", "pass-pipeline", "target"}
+REMARKS = {"remarks-filter": "remark_passes", "remarks-functions": "remark_functions"}  # the field that each adds to
+WITH_VALUE = {
+    *(*LIMITS, *MOMENTS_OF_PASSES, *LOADS, *REMARKS, DEBUG, REPRODUCER, REMARKS_FILE),
+    *("emit", "help", "pass-pipeline", "target"),
+}
 SWITCHES = {*FLAGS, *PRINTING, *MOMENTS, "verify-each"}
 
 
@@ -103,6 +112,9 @@ class Arguments:
     target: str = ""
     hooks: Hooks | None = None  # what takes decisions of passes
     verify_each: bool = True
+    remark_passes: list[str] = field(default_factory=list)  # whose remarks are shown; none: all
+    remark_functions: list[str] = field(default_factory=list)
+    remark_file: Path | None = None  # where their records go
     flags: set[str] = field(default_factory=set)
     printing: dict[str, Any] = field(default_factory=dict)  # parameters of the printer
 
@@ -161,6 +173,14 @@ def parse_arguments(argv: list[str]) -> Arguments:
         if name in arguments.flags:
             arguments.reports.append(report())
     arguments.observers += arguments.reports
+    if "print-ir-diff" in arguments.flags:
+        arguments.observers.append(PrintDifference())
+    if "emit-bytecode" in arguments.flags:
+        if arguments.emitter is not None or "split-input-file" in arguments.flags:
+            raise UserError(
+                "bytecode is of one module", location="--emit-bytecode", hint="without --emit and --split-input-file"
+            )
+        arguments.printing["enable_debug_info"] = True
     return arguments
 
 
@@ -179,6 +199,12 @@ def _option(arguments: Arguments, name: str, value: str) -> None:
         arguments.hooks = load_hooks(value)
     elif name == "pass-pipeline":
         arguments.stages.append((value, ""))
+    elif name in REMARKS:
+        names = _pass_names(name, value) if name == "remarks-filter" else value.split(",")
+        getattr(arguments, REMARKS[name]).extend(names)
+        arguments.flags.add("remarks")
+    elif name == REMARKS_FILE:
+        arguments.remark_file = writable(value, f"--{name}")
     elif value.isdigit():
         arguments.printing[LIMITS[name]] = int(value)
     else:

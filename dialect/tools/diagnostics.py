@@ -11,6 +11,7 @@ from ..failures.culprits import failure_of
 from ..interrupts import pass_on
 from ..ir.locations import source_of
 from ..mlir import ir
+from ..remarks.record import Remark
 
 _EXPECTED = re.compile(
     r"expected-(error|warning|remark|note)(-re)?\s*(@[+-]\d+|@above|@below|@unknown)?\s*\{\{((?(2).*|.*?))\}\}"
@@ -50,6 +51,10 @@ class Diagnostic:
 
     def __str__(self) -> str:
         return f"{self.source or '<unknown>'}: {self.severity}: {self.message}"
+
+
+def as_diagnostic(remark: Remark) -> Diagnostic:
+    return Diagnostic("remark", remark.op.source, remark.diagnostic)
 
 
 @dataclass

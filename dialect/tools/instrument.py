@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from ..ir.functions import remarks
 from ..mlir import debug_upstream, ir
 from ..passes.base import DEBUG_LOG
 from ..passes.pipeline import Stage
+from ..remarks.attribute import remarks
 
 
 @dataclass
@@ -65,11 +65,11 @@ class Debug:
         if stage.name not in self.names:
             return
         if when == "before":
-            self._before, self._known = _operations(module), Counter(remarks(module))
+            self._before, self._known = _operations(module), Counter(map(str, remarks(module)))
         elif when == "after":
             for line in _changes(self._before, _operations(module)) or ["no operation made or gone"]:
                 print(f"[{stage.name}] {line}", file=self.stream)
-            for remark in Counter(remarks(module)) - self._known:
+            for remark in Counter(map(str, remarks(module))) - self._known:
                 print(f"[{stage.name}] remark: {remark}", file=self.stream)
 
 

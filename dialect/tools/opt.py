@@ -5,20 +5,23 @@ bascule-opt --pass-pipeline='builtin.module(fold-views,canonicalize)' < file.mli
 bascule-opt program.mlir --to-triton --emit=sass-report --target=sm_90
 """
 
+import json
 import re
 import sys
 from importlib import metadata
-from pathlib import Path
 
 from ..errors import UserError
 from ..failures.reproducers import taken_from
+from ..interrupts import pass_on
 from ..ir import context
-from ..ir.functions import remarks
 from ..last_words import speak
 from ..mlir import ir
+from ..remarks.attribute import remarks
+from ..remarks.record import Remark, chosen
 from ..steering.asking import steered_by
+from .bytecode import bytecode_of, read_ir
 from .command_line import USAGE, Arguments, parse_arguments, writable
-from .diagnostics import Collector, verify
+from .diagnostics import Collector, as_diagnostic, verify
 from .listing import dialects, help_on, pass_list
 from .output import write
 from .parsing import parse
@@ -26,7 +29,7 @@ from .parsing import parse
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 
 
-def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Collector, list[str]]:
+def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Collector, list[Remark]]:
     """Parses one chunk of input and runs the passes: (printed IR, or what is emitted of it; diagnostics; remarks).
 
     `path` is what locations name: the file whose whole text the chunk is, or "-".
@@ -44,9 +47,11 @@ def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Co
             if "dump-pass-pipeline" in arguments.flags:
                 print(pipeline, file=sys.stderr)
             pipeline.run(module, verify=arguments.verify_each, observers=arguments.observers)
-        said = remarks(module)
+        said = chosen(remarks(module), arguments.remark_passes, arguments.remark_functions)
         if arguments.emitter is not None:
             return arguments.emitter(module, arguments.target), collector, said
+        if {"remarks", "verify-diagnostics"} <= arguments.flags:
+            collector.found += map(as_diagnostic, said)
         printed = module.operation.get_asm(**arguments.printing)
     return printed, collector, said
 
@@ -90,18 +95,20 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if arguments.output != "-":
             writable(arguments.output, "-o")
-        text = sys.stdin.read() if arguments.path == "-" else Path(arguments.path).read_text()
+        text = read_ir(arguments.path)
         if "run-reproducer" in arguments.flags:
             text = _reproducing(text, arguments)
     except UnicodeDecodeError as error:
         print(f"bascule-opt: '{arguments.path}' is not text: {error}", file=sys.stderr)
         return 1
     except (UserError, OSError) as error:
+        pass_on(error)
         print(f"bascule-opt: {error}", file=sys.stderr)
         return 1
     try:
         return _process(text, arguments)
     except OSError as error:
+        pass_on(error)
         print(f"bascule-opt: {error}", file=sys.stderr)
         return 1
 
@@ -129,7 +136,7 @@ def _chunks(text: str, arguments: Arguments) -> list[tuple[str, int]]:
 
 def _process(text: str, arguments: Arguments) -> int:
     checking = "verify-diagnostics" in arguments.flags
-    printed, failed = [], False
+    printed, recorded, failed = [], list[Remark](), False
     for chunk, first_line in _chunks(text, arguments):
         parts = {"split-input-file", "run-reproducer"} & arguments.flags  # what is parsed is not the whole file
         out, collector, said = run_chunk(chunk, arguments, "-" if parts else arguments.path)
@@ -149,14 +156,19 @@ def _process(text: str, arguments: Arguments) -> int:
             print(shown, file=sys.stderr)
             before = placed.source
         if "remarks" in arguments.flags:
-            print(*(f"remark: {remark}" for remark in said), sep="\n", file=sys.stderr)
+            for remark in map(as_diagnostic, said):
+                placed = remark.in_file(arguments.path, first_line)
+                print(placed if placed.source else f"remark: {placed.message}", file=sys.stderr)
+        recorded += said
         if not collector.failed:
             printed.append(out)
+    if arguments.remark_file is not None:
+        write("".join(f"{json.dumps(remark.to_json())}\n" for remark in recorded), str(arguments.remark_file))
     if arguments.reports:
         print(*arguments.reports, sep="\n", file=sys.stderr)
     if not checking and not (failed and not printed):
         result = "\n// -----\n\n".join(text.rstrip("\n") + "\n" for text in printed)
-        write(result, arguments.output)
+        write(bytecode_of(result) if "emit-bytecode" in arguments.flags else result, arguments.output)
     return int(failed)
 
 

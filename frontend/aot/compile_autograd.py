@@ -44,6 +44,7 @@ def compile_with_autograd(
     ignore_shape_env: bool = False,
     leaning: Internals | None = None,
     passes: FxPipeline | None = None,
+    backward_at_once: bool = False,
 ) -> Callable[..., Any]:
     """`gm` as Dynamo made it, compiled, with autograd through it.
 
@@ -53,6 +54,7 @@ def compile_with_autograd(
     in the graph (`aten.copy_`). With `ignore_shape_env` inputs that are no fake tensors keep their sizes, in whatever trace this is called. With
     `lookup`, what an equal graph became is loaded, or kept; it gives the decompositions then, and `compiler` returns what
     `frontend/aot/autograd_cache.py` takes. `leaning`: the parts that lean on PyTorch's internals; None: those of this version.
+    `backward_at_once`: the backward is given to `compiler` right after its forward, not when it is first called.
     """
     leaning = internals() if leaning is None else leaning
     passes = passes or FxPipeline()
@@ -60,7 +62,7 @@ def compile_with_autograd(
     if isinstance(gm, torch.fx.GraphModule):
         passes.run("dynamo", gm, *(["gradients"] if needs_gradients(example_inputs) else []))
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):  # compiled autograd passes lists
-        rest = (compiler, decompositions, partition, lookup, ignore_shape_env, leaning, passes)
+        rest = (compiler, decompositions, partition, lookup, ignore_shape_env, leaning, passes, backward_at_once)
         return flatten_graph_inputs(gm, example_inputs, lambda gm, inputs: compile_with_autograd(gm, inputs, *rest))
 
     given = with_drawn_numbers(gm)
@@ -68,12 +70,12 @@ def compile_with_autograd(
     forward = partial(compiler, is_backward=False, is_inference=False)
     # By which DDP's optimizer knows that the first call can be with fake tensors.
     counters["aot_autograd"]["total"] += 1
-    with _traced_for(context, lookup, leaning) as found:
+    with _traced_for(context, lookup, leaning, backward_at_once) as found:
         compiled = aot_module_simplified(
             gm,
             example_inputs,
             fw_compiler=forward if lookup is None else _serializable(forward),
-            bw_compiler=_backward_compiler(compiler),
+            bw_compiler=_backward_compiler(compiler, backward_at_once),
             inference_compiler=_inference_compiler(compiler, context, passes),
             partition_fn=partition,
             decompositions=decompositions,
@@ -89,10 +91,15 @@ def compile_with_autograd(
 
 
 @contextmanager
-def _traced_for(context: TracingContext, lookup: Lookup | None, leaning: Internals) -> Iterator[Made]:
+def _traced_for(
+    context: TracingContext, lookup: Lookup | None, leaning: Internals, backward_at_once: bool
+) -> Iterator[Made]:
     """The state in which AOTAutograd traces a graph: with what is changed in PyTorch meanwhile. Gives what the trace comes to."""
     # Ordered side effects (as of a print) carry no token arguments into the graphs.
-    settings = functorch_config.patch(unlift_effect_tokens=True)
+    settings = functorch_config.patch(
+        unlift_effect_tokens=True,
+        force_non_lazy_backward_lowering=backward_at_once or functorch_config.force_non_lazy_backward_lowering,
+    )
     with tracing(context), settings, _looked_up(lookup), making() as found, _patched(leaning):
         yield found
 
@@ -135,12 +142,16 @@ def _inference_compiler(
     return inference
 
 
-def _backward_compiler(compiler: GraphCompiler) -> Callable[..., Callable]:
+def _backward_compiler(compiler: GraphCompiler, at_once: bool) -> Callable[..., Callable]:
     """`compiler` for a backward. It runs when autograd first needs it, maybe inside a function that Dynamo (compiled autograd) is tracing:
-    neither the compiler nor what it makes is to be traced."""
+    neither the compiler nor what it makes is to be traced. `at_once`: it runs before; then it is not known whether a graph will be kept, and
+    nothing that is saved may be overwritten."""
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         _mark_dying_inputs(gm)
+        context = context_at_hand() if at_once else None
+        if context is not None and context.fw_metadata is not None:
+            context.fw_metadata.bw_donated_idxs = []
         make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
         return disable(make(gm, example_inputs), reason="a compiled backward")
 

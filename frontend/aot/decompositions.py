@@ -152,9 +152,7 @@ def decomposition_table() -> dict[OpOverload, Callable]:
     }
     # Which of them stays whole depends on its operands.
     found[batch_norm.BATCH_NORM] = batch_norm.kept_whole(table[batch_norm.BATCH_NORM])
-    found |= {
-        operator: aten_arguments.where_taken(operator, found[operator])
-        for operator in aten_arguments.TAKEN
-        if operator in found
-    }
+    for operator, function in found.items():
+        if (taken := aten_arguments.condition(operator)) is not None:
+            found[operator] = aten_arguments.where_taken(taken, function)
     return found

@@ -96,7 +96,8 @@ def _on_cpu(x: Any) -> Any:
     if isinstance(x, str):
         try:
             torch.device(x)
-        except RuntimeError:
+        except RuntimeError as error:
+            pass_on(error)
             return x
     return CPU if isinstance(x, torch.device | str) else x
 

@@ -46,6 +46,11 @@ def only_begins(target: OpOverload) -> bool:
     return namespace not in COMPUTE and name != WAIT and hasattr(getattr(torch.ops, namespace), WAIT)
 
 
+def begun_in(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The calls of `graph` that only begin what `wait_tensor` ends: its collectives."""
+    return [node for node in graph.nodes if isinstance(node.target, OpOverload) and only_begins(node.target)]
+
+
 def leaves_unwritten(target: OpOverload) -> bool:
     """Whether the result of `target` holds what its memory held before. No tag says so; ATen names just these operators "empty"."""
     return "empty" in target._schema.name.rpartition("::")[2].split("_")

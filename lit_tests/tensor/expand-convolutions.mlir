@@ -27,19 +27,19 @@ func.func @main(%x: tensor<2x4x6x5xf16, #last>, %w: tensor<4x1x3x3xf16>, %v: ten
   // CHECK: arith.mulf {{.*}} : f32
   // CHECK: kind = "sum"
   // CHECK: arith.truncf
-  // CHECK: bascule.remarks = ["a convolution expanded: windows of 3x3"]
+  // CHECK: bascule.remarks = [{{.*}}decision = "expanded", kind = "passed", op = "func.call", pass = "expand-convolutions", reason = "windows of 3x3"}]
   %0 = call @aten.convolution(%x, %w) : (tensor<2x4x6x5xf16, #last>, tensor<4x1x3x3xf16>) -> tensor<2x4x6x5xf16, #last>
   // Groups of several channels are products.
   // CHECK: call @aten.convolution_1
   // CHECK-NOT: bascule.remarks
   %1 = call @aten.convolution_1(%x, %v) : (tensor<2x4x6x5xf16, #last>, tensor<4x2x3x3xf16>) -> tensor<2x4x6x5xf16, #last>
   // CHECK: call @aten.convolution_2
-  // CHECK-SAME: bascule.remarks = ["a convolution, depthwise, stays a call: memory does not run along its channels, and it has a stride"]
+  // CHECK-SAME: bascule.remarks = [{{.*}}decision = "of one channel a group stays a call", kind = "missed", op = "func.call", pass = "expand-convolutions", reason = "memory does not run along its channels, and it has a stride"}]
   %2 = call @aten.convolution_2(%p, %q) : (tensor<2x4x6x5xf32>, tensor<4x1x3x3xf32>) -> tensor<2x4x3x3xf32>
   // Three gradients: windows that an element lies in, sums over batch and places, sums of the result's.
   // CHECK: bascule.stored
   // CHECK-COUNT-3: "bascule.reduce"
-  // CHECK-NOT: call
+  // CHECK-NOT: call @
   %3:3 = call @aten.convolution_backward(%0, %x, %w) : (tensor<2x4x6x5xf16, #last>, tensor<2x4x6x5xf16, #last>, tensor<4x1x3x3xf16>) -> (tensor<2x4x6x5xf16, #last>, tensor<4x1x3x3xf16>, tensor<4xf16>)
   return %0, %1, %2, %3#0, %3#1, %3#2 : tensor<2x4x6x5xf16, #last>, tensor<2x4x6x5xf16, #last>, tensor<2x4x3x3xf32>, tensor<2x4x6x5xf16, #last>, tensor<4x1x3x3xf16>, tensor<4xf16>
 }

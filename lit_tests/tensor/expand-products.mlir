@@ -38,7 +38,7 @@ func.func @main(%x: tensor<1x64xbf16>, %w: tensor<64x32xbf16, #transposed>, %m: 
   // CHECK-NEXT: "bascule.yield"(%[[T]])
   // CHECK-NEXT: {kind = "sum"
   // CHECK-NEXT: arith.truncf %[[SUM]] : f32 to bf16
-  // CHECK: bascule.remarks = ["a product expanded: 1x64x32 (rows, summed, columns)"]
+  // CHECK: bascule.remarks = [{{.*}}decision = "expanded", kind = "passed", op = "func.call", pass = "expand-products", reason = "1x64x32 (rows, summed, columns)"}]
   %0 = call @aten.mm(%x, %w) : (tensor<1x64xbf16>, tensor<64x32xbf16, #transposed>) -> tensor<1x32xbf16>
   // One column, with factors; what is added broadcasts.
   // CHECK: %[[SUM:.*]] = "bascule.reduce"
@@ -56,12 +56,12 @@ func.func @main(%x: tensor<1x64xbf16>, %w: tensor<64x32xbf16, #transposed>, %m: 
   %2 = call @aten.baddbmm(%z, %o, %p) : (tensor<1xf32>, tensor<4x8x1xf32>, tensor<4x1x16xf32>) -> tensor<4x8x16xf32>
   // Memory runs along the results.
   // CHECK: call @aten.mm_1
-  // CHECK-SAME: bascule.remarks = ["a product of few rows stays a call: memory does not run along what is summed"]
+  // CHECK-SAME: bascule.remarks = [{{.*}}decision = "of few rows stays a call", kind = "missed", op = "func.call", pass = "expand-products", reason = "memory does not run along what is summed"}]
   // ACROSS-NOT: call @aten.mm_1
   %3 = call @aten.mm_1(%y, %v) : (tensor<1x64xf32>, tensor<64x32xf32>) -> tensor<1x32xf32>
   // Two rows; many rows; integers.
   // CHECK: call @aten.mm_2
-  // CHECK-SAME: bascule.remarks = ["a product of few rows stays a call: it has 2, more than 1
+  // CHECK-SAME: bascule.remarks = [{{.*}}reason = "it has 2, more than 1
   // ROWS-NOT: call @aten.mm_2
   %4 = call @aten.mm_2(%y2, %t) : (tensor<2x64xf32>, tensor<64x32xf32, #transposed>) -> tensor<2x32xf32>
   // CHECK: call @aten.mm_3

@@ -2,6 +2,7 @@
 // RUN: bascule-run %s --interpret-only --pipeline=fold-views
 
 // CHECK-DAG: #[[SPLIT:map[0-9]*]] = affine_map<(d0, d1, d2) -> (d0, d1 * 8 + d2)>
+// CHECK-DAG: #[[BEHIND:map[0-9]*]] = affine_map<(d0, d1, d2) -> (0, d0 * 16 + d1 * 4 + d2 + 16)>
 // CHECK-DAG: #[[SWAP:map[0-9]*]] = affine_map<(d0, d1) -> (d1, d0)>
 #transposed = #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 32)>>
 
@@ -47,4 +48,15 @@ func.func @main(%x: tensor<8x32xf32>, %u: tensor<4xui8>)
   // CHECK-NEXT: return %{{.*}}, %{{.*}}, [[T]], [[C]], %{{.*}}
   %2 = func.call @aten.relu(%v) : (tensor<8x4x8xf32>) -> tensor<8x4x8xf32>
   return %0, %2, %t, %c, %1 : tensor<256xf32>, tensor<8x4x8xf32>, tensor<32x8xf32, #transposed>, tensor<32x8xf32>, tensor<4xi8>
+}
+
+// A view without elements lies where eager's does: 16 elements behind, though the composed map has no dimension to say so.
+// CHECK-LABEL: func.func @empty
+// CHECK-SAME: [[X:%[0-9a-z_]+]]: tensor<4x4xf32>
+func.func @empty(%x: tensor<4x4xf32>) -> tensor<0x4x4xf32> attributes {bascule.graph} {
+  // CHECK-NEXT: [[E:%[0-9a-z_]+]] = "bascule.view"([[X]]) {map = #[[BEHIND]], shape
+  // CHECK-NEXT: return [[E]]
+  %one = "bascule.view"(%x) {map = affine_map<(d0, d1, d2) -> (d1, d2)>, shape = affine_map<() -> (1, 4, 4)>} : (tensor<4x4xf32>) -> tensor<1x4x4xf32>
+  %none = "bascule.view"(%one) {map = affine_map<(d0, d1, d2) -> (d0 + 1, d1, d2)>, shape = affine_map<() -> (0, 4, 4)>} : (tensor<1x4x4xf32>) -> tensor<0x4x4xf32>
+  return %none : tensor<0x4x4xf32>
 }

@@ -24,7 +24,7 @@
 // CHECK: tensor.extract %{{.*}} : tensor<2x3x70x48xf16>
 // CHECK: kind = "sum"
 // CHECK: arith.divf %[[O]], %[[L]]
-// CHECK: bascule.remarks = ["attention: no score is in memory"]
+// CHECK: bascule.remarks = [{{.*}}decision = "attention", kind = "passed", {{.*}}pass = "fuse-attention", reason = "no score is in memory"}]
 // CHECK-NEXT: return %[[OUT]]
 func.func @heads(%q: tensor<2x3x40x32xf16>, %k: tensor<2x3x70x32xf16>, %v: tensor<2x3x70x48xf16>, %mask: tensor<40x70xi1>) -> tensor<6x40x48xf16> attributes {bascule.graph} {
   %zero = arith.constant 0 : index
@@ -106,7 +106,7 @@ func.func @heads(%q: tensor<2x3x40x32xf16>, %k: tensor<2x3x70x32xf16>, %v: tenso
 
 // CHECK-LABEL: func.func @weights_leave
 // CHECK-NOT: no score is in memory
-// CHECK: bascule.remarks = ["no attention: its scores or weights are needed in memory"]
+// CHECK: bascule.remarks = [{{.*}}decision = "no attention", kind = "missed", {{.*}}reason = "its scores or weights are needed in memory"}]
 func.func @weights_leave(%q: tensor<2x3x40x32xf16>, %k: tensor<2x3x70x32xf16>, %v: tensor<2x3x70x48xf16>, %mask: tensor<40x70xi1>) -> (tensor<6x40x48xf16>, tensor<6x40x70xf16>) attributes {bascule.graph} {
   %zero = arith.constant 0 : index
   %scale = arith.constant 1.250000e-01 : f32
@@ -187,7 +187,7 @@ func.func @weights_leave(%q: tensor<2x3x40x32xf16>, %k: tensor<2x3x70x32xf16>, %
 
 // CHECK-LABEL: func.func @deep
 // CHECK-NOT: no score is in memory
-// CHECK: bascule.remarks = ["no attention: no schedule for its sizes or types"]
+// CHECK: bascule.remarks = [{{.*}}decision = "no attention", kind = "missed", {{.*}}reason = "no schedule for its sizes or types"}]
 func.func @deep(%q: tensor<2x3x40x512xf16>, %k: tensor<2x3x70x512xf16>, %v: tensor<2x3x70x48xf16>, %mask: tensor<40x70xi1>) -> tensor<6x40x48xf16> attributes {bascule.graph} {
   %zero = arith.constant 0 : index
   %scale = arith.constant 1.250000e-01 : f32

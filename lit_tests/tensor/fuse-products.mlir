@@ -19,7 +19,7 @@
 // CHECK: tensor.extract %[[W]][
 // CHECK: arith.truncf
 // CHECK: kind = "sum"
-// CHECK: bascule.remarks = ["products fused: what is between them is not in memory"]
+// CHECK: decision = "products fused", {{.*}}reason = "what is between them is not in memory"}]
 // CHECK-NEXT: return %[[OUT]]
 func.func @values(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %g: tensor<6x40x48xf16>, %most: tensor<6x40xf32>) -> tensor<6x70x48xf16> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
@@ -63,7 +63,7 @@ func.func @values(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %g: tensor<6
 
 // CHECK-LABEL: func.func @weights_leave
 // CHECK-COUNT-3: "bascule.compute"
-// CHECK: bascule.remarks = ["products not fused: what is between them is needed in memory"]
+// CHECK: decision = "products not fused", {{.*}}reason = "what is between them is needed in memory"}]
 func.func @weights_leave(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %g: tensor<6x40x48xf16>, %most: tensor<6x40xf32>) -> (tensor<6x70x48xf16>, tensor<6x40x70xf16>) attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%b: index, %i: index, %n: index):
@@ -106,7 +106,7 @@ func.func @weights_leave(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %g: t
 
 // CHECK-LABEL: func.func @deep
 // CHECK-COUNT-3: "bascule.compute"
-// CHECK: bascule.remarks = ["products not fused: no schedule for their sizes or types"]
+// CHECK: decision = "products not fused", {{.*}}reason = "no schedule for their sizes or types"}]
 func.func @deep(%q: tensor<6x40x512xf16>, %k: tensor<6x70x512xf16>, %g: tensor<6x40x48xf16>, %most: tensor<6x40xf32>) -> tensor<6x70x48xf16> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%b: index, %i: index, %n: index):

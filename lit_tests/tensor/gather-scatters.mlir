@@ -27,7 +27,7 @@
 // CHECK: [[VALUE:%[a-z0-9_]+]] = tensor.extract [[VALUES]]{{\[}}[[COLUMN]], [[P]], [[Q]]]
 // CHECK: arith.select [[OWN]], [[VALUE]], %cst{{.*}} : f32
 // CHECK: kind = "sum", ranges = #{{.*}}} : () -> f32
-// CHECK: bascule.remarks = ["a scatter as sums of 32 rows, about 1963 MB of memory traffic faster than atomics"]
+// CHECK: bascule.remarks = [{{.*}}decision = "as sums of 32 rows", kind = "passed", op = "bascule.scatter", pass = "gather-scatters", reason = "faster than atomics by about 1963 MB of memory traffic"}]
 // CHECK-NOT: bascule.scatter
 func.func @bias(%g: tensor<16x8x512x512xf32>, %i: tensor<512x512xi64>) -> tensor<32x8xf32> attributes {bascule.graph} {
   %zero = "bascule.compute"() ({
@@ -85,7 +85,7 @@ func.func @counts(%x: tensor<64xi64>, %i: tensor<1000000xi64>) -> tensor<64xi64>
 // ALWAYS: [[OWN:%[0-9]+]] = arith.cmpi eq, %{{.*}}, %{{.*}} : index
 // ALWAYS: [[KEPT:%[0-9]+]] = arith.select [[PADDING]], %cst{{.*}}, %{{.*}} : f32
 // ALWAYS: arith.select [[OWN]], [[KEPT]], %cst{{.*}} : f32
-// ALWAYS: bascule.remarks = ["a scatter as sums of 5000 rows"]
+// ALWAYS: bascule.remarks = [{{.*}}decision = "as sums of 5000 rows", kind = "passed", op = "bascule.scatter", pass = "gather-scatters", reason = ""}]
 func.func @many(%x: tensor<5000x64xf32>, %g: tensor<8192x64xf32>, %i: tensor<8192xi64>) -> tensor<5000x64xf32> attributes {bascule.graph} {
   %sums = "bascule.scatter"(%x) ({
   ^bb0(%p: index, %j: index, %dest: tensor<5000x64xf32>):

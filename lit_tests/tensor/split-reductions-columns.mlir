@@ -74,7 +74,7 @@ func.func @far(%x: tensor<20000x1024xf32>) -> (tensor<20000x1024xf32>, tensor<1x
 
 // Sums of columns beside rows: chunks of what a cache holds would have 12 rows, next to which a partial sum is not small.
 // CHECK-LABEL: func.func @beside
-// CHECK: split into 32 chunks of 16: rows are computed from what it reads
+// CHECK: decision = "split into 32 chunks of 16", {{.*}}reason = "rows are computed from what it reads"
 func.func @beside(%x: tensor<512x5120xf32>) -> (tensor<512x5120xf32>, tensor<1x5120xf32>) attributes {bascule.graph} {
   %0 = "bascule.compute"() ({
   ^bb0(%i: index, %j: index):

@@ -7,7 +7,7 @@
 // CHECK: #[[RANGES:map[0-9]*]] = affine_map<()[s0] -> (s0, 8, 64)>
 // CHECK-LABEL: func.func @main
 // CHECK: kind = "sum", ranges = #[[RANGES]]
-// CHECK: not split: the number of its elements is not known
+// CHECK: decision = "not split", {{.*}}reason = "the number of its elements is not known
 func.func @main(%s: index, %x: tensor<?x8x64xf32, #padded> {bascule.shape = affine_map<()[s0] -> (s0, 8, 64)>})
     -> tensor<f32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({

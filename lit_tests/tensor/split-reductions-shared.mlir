@@ -6,7 +6,7 @@
 
 // CHECK-LABEL: func.func @rows
 // CHECK: -> tensor<128x32x8xf32>
-// CHECK: a reduction split into 128 chunks of 512: 256 results of 65536 elements each
+// CHECK: decision = "split into 128 chunks of 512", {{.*}}reason = "256 results of 65536 elements each"
 // CPU-LABEL: func.func @rows
 // CPU-NOT: tensor<128x32x8xf32>
 func.func @rows(%i: tensor<65536xi64> {bascule.range = [0, 32]}, %x: tensor<8x65536xf32>) -> tensor<32x8xf32> attributes {bascule.graph} {

@@ -64,7 +64,7 @@ func.func @short(%x: tensor<64x4096xf32>) -> tensor<64x1xf32> attributes {bascul
 
 // Columns whose sums rows wait for: as many chunks as keep the machine busy, not as rows beside sums would have.
 // CHECK-LABEL: func.func @columns
-// CHECK: bascule.remarks = ["{{.*}} split into 33 chunks of 6144: 512 results of 202752 elements each"]
+// CHECK: bascule.remarks = [{{.*}}decision = "split into 33 chunks of 6144", kind = "passed", op = "bascule.compute", pass = "split-reductions", reason = "512 results of 202752 elements each"}]
 func.func @columns(%x: tensor<202752x512xbf16>) -> tensor<202752x512xf32> attributes {bascule.graph} {
   %c0 = arith.constant 0 : index
   %0 = "bascule.compute"() ({

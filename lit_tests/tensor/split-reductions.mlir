@@ -52,8 +52,8 @@
 // CHECK-NOT: bascule.chunks
 // CHECK: return
 
-// REMARK-DAG: a reduction split into 8 chunks of 64: 1 results of 512 elements each
-// REMARK-DAG: a reduction not split: the number of its elements is not known; 1 results of 256 elements each
+// REMARK-DAG: bascule.compute split into 8 chunks of 64: 1 results of 512 elements each
+// REMARK-DAG: bascule.compute not split: the number of its elements is not known; 1 results of 256 elements each
 func.func @main(%n: index, %x: tensor<512xf32>, %odd: tensor<509xf32>, %any: tensor<?xf32, #vector> {bascule.shape = affine_map<()[s0] -> (s0)>}, %rows: tensor<32x64xf32>)
     -> (tensor<f32>, tensor<i64>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<32xf32>) attributes {bascule.graph, bascule.symbols = ["s0"]} {
   %sum = "bascule.compute"() ({

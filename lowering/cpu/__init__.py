@@ -7,11 +7,12 @@ its neighbours; values: `functions`, then `values`; last `jit`: all kernels in o
 
 from .jit.compilation import CompiledKernels, Compiling, compile_kernels, start_compiling
 from .jit.modules import lower_kernels
-from .values.target import host, onednn_multiplies_faster
+from .values.target import cache_bytes, host, onednn_multiplies_faster
 
 __all__ = [
     "CompiledKernels",
     "Compiling",
+    "cache_bytes",
     "compile_kernels",
     "host",
     "lower_kernels",

@@ -9,9 +9,12 @@ from typing import Any, Protocol, cast
 
 import torch
 
+from bascule.compat.graphs.profiling import profiler_enabled
+
 from ..boxed import Boxed, boxed
 from ..kernels.launch_plans import Planner, vocabulary
 from ..memory.placed_constants import placed
+from .profiled import with_ranges
 
 PARAMETERS = 1024  # more ctypes does not pass: they are one array, see `lowering/cpu/kernels/entry.py`
 _numbers = itertools.count()
@@ -40,11 +43,12 @@ def load(
     of the user's gets a note that names it. What is returned keeps `kernels`, whose code it runs.
     """
     name = file or f"<bascule graph {next(_numbers)}>"
+    functions = _Functions(cast(Kernels, kernels))
     namespace: dict[str, Any] = {"__name__": "bascule.graph", "__kernels__": kernels, "constants": tuple(constants)}
     if hasattr(kernels, "plan"):
         namespace |= vocabulary(cast(Planner, kernels))
     else:
-        namespace["kernel"] = lambda name, arguments: _function(kernels, name, arguments)
+        namespace["kernel"] = functions
     exec(compile(source, name, "exec"), namespace)
     run, locations = namespace["call"], namespace["LOCATIONS"]
     if file is None:
@@ -54,9 +58,13 @@ def load(
         if namespace["DEVICE"].type == "cuda":
             run = _on_device(run, namespace["DEVICE"].index)
 
+    plain = namespace["call"]
+
     @boxed
     def call(args: list[Any]) -> Sequence[Any]:
         try:
+            if functions.made and profiler_enabled():
+                return with_ranges(plain, namespace, functions.made)(args)
             return run(args)
         except Exception as error:
             _annotate(error, name, locations)
@@ -81,6 +89,18 @@ def _on_device(run: Boxed, index: int) -> Boxed:
             return run(args)
 
     return on_device
+
+
+class _Functions:
+    """A module calls it to get its kernels; `made` has those that it got, by name."""
+
+    def __init__(self, kernels: Kernels):
+        self.kernels = kernels
+        self.made: dict[str, Callable[..., None]] = {}
+
+    def __call__(self, name: str, arguments: int) -> Callable[..., None]:
+        made = self.made[name] = _function(self.kernels, name, arguments)
+        return made
 
 
 def _function(kernels: Kernels, name: str, arguments: int) -> Callable[..., None]:

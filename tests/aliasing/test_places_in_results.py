@@ -97,3 +97,23 @@ def test_what_lies_around_a_result_is_told_of():
         compiled(given(8))
     with pytest.raises(Exception, match="a result inside of the graph"):
         torch.compile(around_it_after_a_write, backend="bascule", options={"fallback": "error"})(given(8))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda v: v.unsqueeze(0)[1:],
+        lambda v: v[1:, None][:, 1:],
+        lambda v: v.view(2, 1, 2, 4)[1:, 1:],
+    ],
+)
+def test_a_view_without_elements_lies_where_eagers_does(view):
+    def program(x):
+        return (view(x * 1),)  # not a view of an input: those AOTAutograd makes
+
+    x = torch.randn(4, 4)
+    (wanted,), (found,) = program(x), torch.compile(program, backend="bascule", fullgraph=True)(x)
+    assert wanted.numel() == 0
+    assert wanted.storage_offset() > 0
+    places = [(y.shape, y.storage_offset(), y.untyped_storage().nbytes()) for y in (found, wanted)]
+    assert places[0] == places[1]

@@ -269,6 +269,12 @@ def test_bypassed_for_hooks_without_a_uuid(folder, trace_cache):
     assert not trace_cache or bascule.counters()["traces"][reason] == 1
 
 
+def test_bypassed_for_a_pass_that_reads_a_file():
+    text = "transform-preload-library{transform-library-paths=script.mlir},transform-interpreter"
+    with pytest.raises(NotKeyed, match="'transform-preload-library' reads a file"):
+        graph_key.users_code(bascule.dialect.passes.Pipeline.parse(text), bascule.Options())
+
+
 # Commands and limits
 
 

@@ -36,7 +36,7 @@ def test_it_holds_the_modules_and_nothing_else(wheel):
         f"{package}/{path.relative_to(ROOT / folder)}"
         for package, folder in PACKAGES.items()
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".pyi", ".toml", ".txt") and path.name != "CMakeLists.txt"
+        if path.suffix in (".py", ".pyi", ".toml", ".txt", ".html", ".css", ".js") and path.name != "CMakeLists.txt"
     }
     modules = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert modules == sources | {"bascule/py.typed"}

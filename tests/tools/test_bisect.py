@@ -29,7 +29,7 @@ class SpoilConstants(Pass):
 
 @dataclass(frozen=True)
 class SpoilIndices(Pass):
-    """Takes any module; leaves reads that are out of range."""
+    """Takes any module; leaves reads that are out of range, at indices that no verifier knows."""
 
     name: ClassVar[str] = "spoil-indices"
 
@@ -40,9 +40,12 @@ class SpoilIndices(Pass):
                     far = ir.Operation.create(
                         "arith.constant",
                         results=[ir.IndexType.get()],
-                        attributes={"value": ir.IntegerAttr.get(ir.IndexType.get(), 1000)},
+                        attributes={"value": ir.IntegerAttr.get(ir.IndexType.get(), 500)},
                     )
-                op.operands[len(op.operands) - 1] = far.results[0]
+                    sum_ = ir.Operation.create(
+                        "arith.addi", results=[ir.IndexType.get()], operands=[far.results[0]] * 2
+                    )
+                op.operands[len(op.operands) - 1] = sum_.results[0]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...dialect.interrupts import tolerating
+from ...dialect.interrupts import pass_on, tolerating
 from .entry_paths import KINDS, entries, unfinished
 from .files import remove_abandoned
 from .store import Store
@@ -22,7 +22,8 @@ def root() -> Path | None:
         return Path(place) if place else None
     try:
         return Path.home() / ".cache" / "bascule"
-    except RuntimeError:  # there is no home directory
+    except RuntimeError as error:  # there is no home directory
+        pass_on(error)
         return None
 
 

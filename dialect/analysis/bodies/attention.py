@@ -140,6 +140,7 @@ def scaled(value: ir.Value, is_source: Callable[[ir.Operation], bool]) -> ir.Ope
     owner = owner_of(value)
     if owner is None or is_source(owner):
         return None if owner is None else owner.operation
+    candidates: list[tuple[ir.Value, list[ir.Value]]]
     match owner.name:
         case "arith.extf" | "arith.truncf":
             candidates = [(owner.operands[0], [])]

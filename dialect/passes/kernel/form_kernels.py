@@ -14,12 +14,13 @@ from ...fusion.kernel_functions import KernelFunctions
 from ...fusion.kernel_groups import Grouping
 from ...fusion.members import Member
 from ...ir import builders
-from ...ir.functions import REMARKS, graph_functions
+from ...ir.functions import graph_functions
 from ...ir.loop_ops import ForeachOp, KernelOp
 from ...ir.memory_ops import WHOLE, CopyIntoOp
 from ...ir.regions import end_of
 from ...ir.shapes import shape_of
 from ...mlir import ir
+from ...remarks.attribute import add_remark, keep_remarks
 from ...scheduling.gpu.machine import H200, PARAMETERS
 from ...steering.asking import is_steered, may_fuse
 from ...steering.hooks import Fusion
@@ -40,7 +41,7 @@ class FormKernels(Pass):
     - computes that read the same tensor over one domain join without depending on each other (two sums of the same columns).
     Values that only the kernel's own members read never reach memory: they are recomputed where they are read, or, if costly and a
     row of them is small, kept as a row (`bascule.compute` in the kernel). Equal kernels share one function. Why a producer is not in the
-    kernel of its consumer is noted on the call, as `bascule.remarks`. Up to `max-parts` small kernels of which nothing in the graph
+    kernel of its consumer is a remark of the call. Up to `max-parts` small kernels of which nothing in the graph
     reads the results (an optimizer's step) become one launch, a kernel without ranges and a foreach for each.
     Partial sums of columns that `split-reductions` made run beside the rows that read the same tensors, `min-shared` bytes or more of
     them: that kernel's domain is chunks of rows. On `target` cuda a loop over many elements does not join a kernel of so few points that of
@@ -191,12 +192,8 @@ def _write(launch: list[Group], kernels: KernelFunctions, assembler: Assembler) 
                         _, part = assembler.loop(ForeachOp, group.rows, ir.InsertionPoint(end_of(point)))
                     assembler.write(group, part, destinations)
     call = function.finish(kernel, last)
-    remarks = dict.fromkeys(str(remark) for group in launched for remark in group.remarks)
-    for member in members:  # what passes before this one have noted
-        if REMARKS in member.body.op.attributes:
-            remarks.update(dict.fromkeys(remark.value for remark in member.body.op.attributes[REMARKS]))
-    if remarks:
-        call.attributes[REMARKS] = ir.ArrayAttr.get([ir.StringAttr.get(remark) for remark in remarks])
+    add_remark(call, *(remark for group in launched for remark in group.remarks))
+    keep_remarks(call, [member.body.op for member in members])  # what passes before this one have noted
 
 
 def _escapes(member: Member, members: Sequence[Member]) -> bool:

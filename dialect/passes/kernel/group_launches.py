@@ -14,6 +14,7 @@ from ...fusion.horizontal import joined, joining
 from ...ir.functions import graph_functions, kernel_op
 from ...ir.memory_ops import CopyIntoOp
 from ...mlir import func, ir
+from ...remarks.attribute import keep_remarks
 from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.few_row_products import summed
 from ...scheduling.gpu.machine import H200, PARAMETERS
@@ -229,5 +230,6 @@ class _Graph(GraphWalk):
             call = func.CallOp(types, name, operands).operation
         for old, new in zip(results, call.results):
             old.replace_all_uses_with(new)
+        keep_remarks(call, calls)
         for old_call in calls:
             old_call.erase()

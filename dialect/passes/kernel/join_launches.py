@@ -11,6 +11,7 @@ from ...fusion.horizontal import joined, joining
 from ...ir.functions import graph_functions, kernel_op
 from ...ir.regions import ops_in
 from ...mlir import func, ir
+from ...remarks.attribute import keep_remarks
 from ...scheduling.gpu.machine import PARAMETERS
 from ...steering.asking import is_steered, may_fuse
 from ...steering.hooks import Fusion
@@ -117,6 +118,7 @@ class _Graph(GraphWalk):
             self._before(operand, call)
         for old, new in zip(results, call.results, strict=True):
             old.replace_all_uses_with(new)
+        keep_remarks(call, calls)
         for old_call in calls:
             old_call.erase()
 

@@ -26,7 +26,8 @@ class ScheduleKernels(Pass):
     """Takes kernel functions; leaves `schedule = #bascule.schedule<{...}>` on each `bascule.kernel`. Changes nothing else.
 
     Of a CPU (`target = "cpu"`): `domain` says how the kernel's own ranges are walked, `loops` how each loop inside (`reduce`, `foreach`,
-    `compute`, `scan`, numbered in the order of a walk that meets outer ones first). Each is a dictionary:
+    `compute`, `scan`, numbered in the order of a walk that meets outer ones first). `nontemporal = true`: whole lines of tensors that it stores
+    and does not read go past the caches, where their address is that of a line. Each of the first two is a dictionary:
 
         groups      the ranges, those of 1 left out, in order; neighbours in one array are walked as one loop
         vector      the group (its last range) that the lanes of a vector run along; -1: scalar code. Around loops with lanes none has them
@@ -85,6 +86,7 @@ class ScheduleKernels(Pass):
     takes: ClassVar[str] = EITHER
     target: str = "cpu"
     vector_bits: int = 0  # of a vector register; 0: what the driver's machine has, 256 without one
+    cache_bytes: int = 0  # of the processor's last cache; 0: not known
     keep: bool = False  # a kernel that has a schedule keeps it
     sm_count: int = H200.sm_count
     capability: int = H200.capability
@@ -116,7 +118,8 @@ class ScheduleKernels(Pass):
         """The choice of one kernel's schedule, for the machine of the options."""
         if self.target == "cpu":
             self._check("vector-bits", self.vector_bits, (0, 128, 256, 512))
-            cpu = CpuMachine(self.vector_bits or 256)
+            self._check("cache-bytes", self.cache_bytes, range(1 << 40))
+            cpu = CpuMachine(self.vector_bits or 256, self.cache_bytes or CpuMachine.cache_bytes)
             return lambda kernel, indexing: cpu_schedule(kernel, cpu)
         if self.target == "cuda":
             self._check("sm-count", self.sm_count, range(1, 1 << 16))

@@ -6,11 +6,12 @@ from typing import ClassVar
 from ...analysis.memory.buffers import alloc, memref_type, root_of
 from ...analysis.memory.destinations import Destination, Destinations, KernelCalls
 from ...errors import UserError
-from ...ir.functions import OUT, REMARKS, RESULTS, SHAPE, SHAPES, functions, graph_functions, is_extern, kernel_op
+from ...ir.functions import OUT, RESULTS, SHAPE, SHAPES, functions, graph_functions, is_extern, kernel_op
 from ...ir.locations import source_of
 from ...ir.regions import end_of
 from ...ir.shapes import expr, size_map
 from ...mlir import func, ir, memref
+from ...remarks.attribute import keep_remarks
 from ..base import VALUES, Pass
 from ..graph_walk import GraphWalk
 
@@ -189,8 +190,7 @@ class _Graph(GraphWalk):
             self.memory[result] = out
             outs.append(out)
         call = func.CallOp([], name, [*operands, *outs]).operation
-        if REMARKS in op.attributes:
-            call.attributes[REMARKS] = op.attributes[REMARKS]
+        keep_remarks(call, [op])
         for result, out in zip(list(op.results), outs):
             result.replace_all_uses_with(out)
         self.dead.append(op)

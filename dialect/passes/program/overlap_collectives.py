@@ -1,6 +1,6 @@
 """The pass `overlap-collectives`: collectives begin early and are waited for late, so that they run beside what computes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...analysis.memory.call_order import peak
@@ -11,8 +11,10 @@ from ...collectives.dependences import chained
 from ...collectives.overlap import overlapped
 from ...collectives.simulation import Prediction, Times, predict
 from ...ir.attribute_names import OVERLAP
-from ...ir.functions import REMARKS, graph_functions
+from ...ir.functions import graph_functions
 from ...mlir import ir
+from ...remarks.attribute import add_remark, place
+from ...remarks.record import MISSED, Remark
 from ..base import VALUES, Pass
 
 # Tried one after the other, until one needs little enough memory: how many times its time a collective is given, and whether calls pass waits.
@@ -65,7 +67,9 @@ class OverlapCollectives(Pass):
                             break
                     else:
                         order = None
-                        _remark(graph, f"collectives do not overlap: with {self.growth} % more memory none can")
+                        reason = f"with {self.growth} % more memory none can"
+                        about = replace(place(graph), operator="collectives")
+                        add_remark(graph, Remark(self.name, MISSED, "do not overlap", reason, about))
                     if order is not None and after.step <= before.step:
                         for number in order:
                             ops[number].move_before(end)
@@ -83,8 +87,3 @@ def _told(before: Prediction, after: Prediction) -> ir.Attribute:
     }
     told |= {"step_before": before.step, "exposed_before": before.exposed}
     return ir.DictAttr.get({name: ir.FloatAttr.get_f64(seconds) for name, seconds in told.items()})
-
-
-def _remark(graph: ir.Operation, text: str) -> None:
-    known = list(graph.attributes[REMARKS]) if REMARKS in graph.attributes else []
-    graph.attributes[REMARKS] = ir.ArrayAttr.get([*known, ir.StringAttr.get(text)])

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier, compose
-from ...analysis.memory.buffers import from_first
+from ...analysis.memory.buffers import at, difference, from_first, moved_by
 from ...ir import builders
 from ...ir.functions import graph_functions
 from ...ir.regions import ops_in
-from ...ir.shapes import index_map, layout_of
+from ...ir.shapes import constant, expr, index_map, layout_of
 from ...mlir import ir, tensor
 from ..base import VALUES, Pass
 
@@ -21,7 +21,8 @@ class FoldViews(Pass):
     A `tensor.extract` of a view becomes one of the source, at the composed and simplified index. A view of a view becomes one view.
     What remains is used whole (by a call, a `copy_into`, a scatter, the return): where the source's layout after the map, counted
     from the view's first element, is the layout of the view's type, it is an alias and stays; otherwise it becomes a compute that
-    copies, of the same type. Views that nothing uses are erased.
+    copies, of the same type. A view without elements is an alias where each view on the way to it is: it has a place all the same.
+    Views that nothing uses are erased.
     """
 
     name: ClassVar[str] = "fold-views"
@@ -73,15 +74,38 @@ def fold_views(graph: ir.Operation, simplifier: Simplifier) -> None:
         sizes = list(view.attributes["shape"].value.results)
         with ir.InsertionPoint(view), view.location:
             seen = from_first(compose(layout_of(source.type), map_))
+            empty = _at_its_place(view, source, simplifier) if any(constant(size) == 0 for size in sizes) else None
             if simplifier.equal(seen, layout_of(result.type), sizes):
                 if source == view.operands[0] and map_ == view.attributes["map"].value:
                     continue
                 map_ = index_map(len(sizes), list(map_.results))
                 replacement = builders.view(source, map_, sizes, result.type)
+            elif empty is not None:
+                replacement = builders.view(source, empty, sizes, result.type)
             else:
                 replacement = builders.compute(result.type, sizes, _copy(source, map_, indexing))
         result.replace_all_uses_with(replacement)
         view.erase()
+
+
+def _at_its_place(view: ir.Operation, source: ir.Value, simplifier: Simplifier) -> ir.AffineMap | None:
+    """A map of `view`, which has no elements, into `source`: what each view on the way adds to the offset is in it, though the composed maps
+    may drop the dimension that it was for. None where one of them is no alias."""
+    moved = expr(0)
+    value = view.results[0]
+    while value != source:
+        op = value.owner.operation
+        sizes = list(op.attributes["shape"].value.results)
+        seen = from_first(compose(layout_of(op.operands[0].type), op.attributes["map"].value))
+        if all(constant(size) != 0 for size in sizes) and not simplifier.equal(seen, layout_of(value.type), sizes):
+            return None
+        moved, value = moved + moved_by(op), op.operands[0]
+    layout, wanted = layout_of(source.type), layout_of(view.results[0].type)
+    for k in range(layout.n_dims):
+        along = [int(i == k) for i in range(layout.n_dims)]
+        if difference(at(layout, along), at(layout, [0] * layout.n_dims)) == expr(1):
+            return index_map(wanted.n_dims, [moved + wanted.results[0] if step else 0 for step in along])
+    return None
 
 
 def _copy(source: ir.Value, map_: ir.AffineMap, indexing: Indexing):

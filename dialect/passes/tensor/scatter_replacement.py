@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...ir.functions import REMARKS, graph_functions
-from ...ir.locations import operators_of
+from ...ir.functions import graph_functions
 from ...mlir import ir
+from ...remarks.attribute import add_remark, place
+from ...remarks.record import PASSED, Remark
 from ..base import check_target
 
 
@@ -36,16 +37,15 @@ def replace_scatters(
             for op in [view.operation for view in graph.regions[0].blocks[0].operations]:
                 replacement = replacement_of(op) if op.name == "bascule.scatter" else None
                 if replacement is not None:
-                    _replace(op, replacement)
+                    _replace(name, op, replacement)
 
 
-def _replace(op: ir.Operation, replacement: Replacement) -> None:
+def _replace(name: str, op: ir.Operation, replacement: Replacement) -> None:
     with ir.InsertionPoint(op), op.location:
         result = replacement.build()
-    operator = next(reversed(operators_of(op.location)), "a scatter")
     saved = replacement.saved
-    amount = f", about {saved / 1e6:.0f} MB of memory traffic faster than atomics" if saved > 0 else ""
-    remark = ir.StringAttr.get(f"{operator} {replacement.how}{amount}", op.context)
-    result.owner.attributes[REMARKS] = ir.ArrayAttr.get([remark], op.context)
+    reason = f"faster than atomics by about {saved / 1e6:.0f} MB of memory traffic" if saved > 0 else ""
+    remark = Remark(name, PASSED, replacement.how, reason, place(op), cost=saved if saved > 0 else None)
+    add_remark(result.owner, remark)
     op.results[0].replace_all_uses_with(result)
     op.erase()

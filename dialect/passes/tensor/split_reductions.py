@@ -18,10 +18,11 @@ from ...fusion.members import Member
 from ...fusion.row_statistics import is_apart
 from ...fusion.split_reduction import fills, is_splittable, refine, split
 from ...ir.functions import graph_functions
-from ...ir.locations import operators_of
 from ...ir.shapes import constant
 from ...machines.measures import value
 from ...mlir import ir
+from ...remarks.attribute import place
+from ...remarks.record import MISSED, PASSED, Remark
 from ...scheduling.gpu.machine import H200
 from ..base import VALUES, Pass
 from ..graph_walk import GraphWalk
@@ -210,17 +211,20 @@ class _Graph(GraphWalk):
         kind = loop.attributes["kind"].value
         known = [constant(size) for size in ranges]
         if None in known:
-            self.remark(op, f"{_name(op)} not split: the number of its elements is not known; {why}")
+            self._told(op, MISSED, "not split", f"the number of its elements is not known; {why}")
         elif not is_splittable(op, loop):
-            self.remark(op, f"{_name(op)} not split: it needs another reduction of its own compute; {why}")
+            self._told(op, MISSED, "not split", f"it needs another reduction of its own compute; {why}")
         else:
             chunks = cut([size for size in known if size is not None], pieces, fills=fills(kind))
             if chunks is None:
                 sizes = "x".join(map(str, known))
-                self.remark(op, f"{_name(op)} not split: no {pieces} equal chunks of {sizes}; {why}")
+                self._told(op, MISSED, "not split", f"no {pieces} equal chunks of {sizes}; {why}")
             else:
                 split(op, loop, chunks, self._indexing())
-                self.remark(op, f"{_name(op)} split into {prod(chunks.outer)} chunks of {_sizes(chunks)}: {why}")
+                self._told(op, PASSED, f"split into {prod(chunks.outer)} chunks of {_sizes(chunks)}", why)
+
+    def _told(self, op: ir.Operation, kind: str, decision: str, reason: str) -> None:
+        self.remark(op, Remark(SplitReductions.name, kind, decision, reason, place(op)))
 
     def _together(self, op: ir.Operation, loop: ir.Operation) -> int:
         """Points that one piece of work computes: those that read the same, and those whose windows overlap."""
@@ -310,7 +314,3 @@ def _joined(member: Member, wide: list[ir.Value], alike: dict[tuple, set[ir.Valu
 
 def _sizes(chunks: Chunks) -> str:
     return "x".join(map(str, chunks.inner))
-
-
-def _name(op: ir.Operation) -> str:
-    return next(reversed(operators_of(op.location)), "a reduction")

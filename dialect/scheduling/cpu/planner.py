@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.body_tree import ACCUMULATORS, LOOPS, Block, Node
-from ...analysis.bodies.costs import COSTS
+from ...analysis.bodies.costs import COSTS, tensor_bytes
 from ...machines.measures import measures
 from ...mlir import ir
 from .joined_reductions import Joins, join_siblings
@@ -17,9 +17,9 @@ from .schedule_form import NEAR, REGISTERS, SCRATCH, SHORT, KernelSchedule, Loop
 
 DYNAMIC = 512  # the size assumed of a dynamic range
 # Costs are in scalar ops; that of a vector op is one for all lanes of a register. Wider vectors have the same.
-ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER, MASKED, SAME_SET, GRAIN = (
+ACCESS, OP, CALL, UNIFORM, GATHER, SCATTER, MASKED, SAME_SET, GRAIN, FLOODED = (
     measures("avx2")[name].value
-    for name in ("access", "op", "call", "uniform", "gather", "scatter", "masked", "same_set", "grain")
+    for name in ("access", "op", "call", "uniform", "gather", "scatter", "masked", "same_set", "grain", "flooded")
 )
 LONG = ("bascule.random", "math.absi")  # beside the functions of the math dialect: as long as a call
 # Of a step of a scan that is more than an op, by its kind.
@@ -40,15 +40,26 @@ MANY = 3  # foreach loops from which all are
 
 @dataclass(frozen=True)
 class CpuMachine:
-    """The CPU as schedules see it: the width of a vector register in bits."""
+    """The CPU as schedules see it: the width of a vector register in bits, and the bytes of its last cache."""
 
     vector_bits: int
+    cache_bytes: int = measures("avx2")["cache_bytes"].value
 
 
 def cpu_schedule(kernel: ir.Operation, machine: CpuMachine) -> ir.DictAttr:
     """The schedule of one `bascule.kernel`, over tensors or memory."""
     body = decode(kernel, list(kernel.parent.regions[0].blocks[0].arguments))
-    return to_attribute(Planner(body, machine.vector_bits).schedule(join_siblings(body)))
+    schedule = Planner(body, machine.vector_bits).schedule(join_siblings(body))
+    return to_attribute(replace(schedule, nontemporal=_floods(body, machine.cache_bytes)))
+
+
+def _floods(body: Body, cache_bytes: int) -> bool:
+    """Whether what a kernel touches leaves little in the last cache of what it stored first: storing past it then saves the reads of lines
+    that are overwritten as a whole. Sizes that are not known count as small."""
+    buffers = {access.buffer for access in body.accesses(body.root) if not access.is_near}
+    if any(buffer.type.is_dynamic_dim(i) for buffer in buffers for i in range(buffer.type.rank)):
+        return False
+    return sum(map(tensor_bytes, buffers)) >= FLOODED * cache_bytes
 
 
 class Planner:

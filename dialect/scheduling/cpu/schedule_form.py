@@ -48,10 +48,12 @@ class LoopSchedule:
 
 @dataclass(frozen=True)
 class KernelSchedule:
-    """`loops`: those inside the kernel, in the order of a walk that meets outer ones first."""
+    """`loops`: those inside the kernel, in the order of a walk that meets outer ones first. `nontemporal`: what is only stored goes past
+    the caches."""
 
     domain: LoopSchedule
     loops: tuple[LoopSchedule, ...]
+    nontemporal: bool = False
 
 
 def refusal(op: ir.Operation, message: str) -> UserError:
@@ -76,6 +78,8 @@ def to_attribute(schedule: KernelSchedule) -> ir.DictAttr:
         "domain": loop(schedule.domain),
         "loops": ir.ArrayAttr.get([loop(it) for it in schedule.loops]),
     }
+    if schedule.nontemporal:
+        entries["nontemporal"] = ir.BoolAttr.get(True)
     return ir.DictAttr.get(entries)
 
 
@@ -114,7 +118,8 @@ def from_attribute(kernel: ir.Operation) -> KernelSchedule:
     if target != "cpu":
         raise refusal(kernel, f"is for target '{target}', not 'cpu'")
     try:
-        return KernelSchedule(_loop(config["domain"]), tuple(map(_loop, config["loops"])))
+        nontemporal = "nontemporal" in config and config["nontemporal"].value
+        return KernelSchedule(_loop(config["domain"]), tuple(map(_loop, config["loops"])), nontemporal)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise refusal(kernel, f"does not read: {error}") from None
 

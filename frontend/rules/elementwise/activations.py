@@ -3,9 +3,12 @@
 import math
 from functools import partial
 
+import torch
+
 from ...conversion.context import Conversion
 from ...conversion.registry import rule
-from ..support.operands import Emit, Mask, dtype_of_result, elementwise, floats_only
+from ..support.operands import Emit, Mask, dtype_of_result, elementwise, floats_only, tensor_dtype
+from ..support.requirements import require, require_held
 from ..support.scalars import Scalar, select
 from .pointwise import sigmoid
 
@@ -50,7 +53,6 @@ def hardswish_backward(grad: Scalar, x: Scalar) -> Scalar:
 
 
 UNARY: dict[str, Emit] = {
-    "relu.default": lambda x: x.maximum(0),
     "relu6.default": lambda x: x.maximum(0).minimum(6),
     "silu.default": silu,
     "mish.default": mish,
@@ -123,8 +125,16 @@ def softplus_backward(c, grad, x, beta, threshold):
     return elementwise(c, emit, grad, x)
 
 
+@rule("aten.relu.default")
+def relu(c, x):
+    require(tensor_dtype(x) != torch.bool, "numbers, no booleans")
+    return elementwise(c, lambda x: x.maximum(0), x)
+
+
 @rule("aten.threshold.default")
 def threshold_rule(c, x, threshold, value):
+    require_held(threshold, tensor_dtype(x))
+    require_held(value, tensor_dtype(x))
     return elementwise(c, lambda x: select(x <= threshold, value, x), x)
 
 
@@ -135,6 +145,8 @@ def threshold_backward(c, grad, x, threshold):
 
 @rule("aten.hardtanh.default")
 def hardtanh(c, x, low=-1, high=1):
+    require_held(low, tensor_dtype(x))
+    require_held(high, tensor_dtype(x))
     return elementwise(c, lambda x: x.maximum(low).minimum(high), x)
 
 

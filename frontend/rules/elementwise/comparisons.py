@@ -9,7 +9,8 @@ from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
 from ...conversion.registry import rule
-from ..support.operands import Emit, Mask, Operand, elementwise, promoted, tensor_dtype
+from ..support.operands import Emit, Mask, Operand, dtype_of_result, elementwise, promoted, tensor_dtype
+from ..support.requirements import require_held
 from ..support.scalars import Scalar, is_float, is_signed, opmath, select
 
 
@@ -98,12 +99,15 @@ def where(c, condition, yes, no):
 
 @rule("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
 def masked_fill(c, x, mask, value):
+    require_held(value, tensor_dtype(x))
     return elementwise(c, lambda p, value, x: select(p, value, x), Mask(mask), value, x)
 
 
 @rule("aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor")
 def clamp(c, x, low=None, high=None):
     """NaN in any operand wins; the upper bound wins over the lower."""
+    require_held(low, dtype_of_result(c))
+    require_held(high, dtype_of_result(c))
     if low is None and high is None:
         return elementwise(c, lambda x: x, x)
     if high is None:
@@ -115,11 +119,13 @@ def clamp(c, x, low=None, high=None):
 
 @rule("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def clamp_min(c, x, low):
+    require_held(low, dtype_of_result(c))
     return elementwise(c, Scalar.maximum, x, low)
 
 
 @rule("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def clamp_max(c, x, high):
+    require_held(high, dtype_of_result(c))
     return elementwise(c, Scalar.minimum, x, high)
 
 

@@ -39,7 +39,7 @@ from ..support.operands import (
     reader,
     tensor_dtype,
 )
-from ..support.requirements import require, require_index
+from ..support.requirements import require, require_index, require_rows_index
 from ..support.scalars import Scalar, opmath, scalar_type
 
 
@@ -90,6 +90,7 @@ class AdvancedIndex:
         for index in given.values():
             if index.type.element_type in (ir.IntegerType.get_signless(1), ir.IntegerType.get_unsigned(8)):
                 raise NoRule("a mask as an index: the size of the result depends on data")
+            require_index(index)
         shared = broadcast_sizes([shape_of(index) for index in given.values()])
         numbers = sorted(given)
         adjacent = numbers == list(range(numbers[0], numbers[-1] + 1)) if numbers else True
@@ -168,7 +169,7 @@ def gather(c, x, number, index, sparse_grad=False):
 
 @rule("aten.index_select.default")
 def index_select(c, x, number, index):
-    require_index(index)
+    require_rows_index(index)
     sizes = shape_of(x)
     if not sizes:
         return indexed(c, x, [], lambda at: builders.read(x, []))

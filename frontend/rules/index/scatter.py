@@ -18,7 +18,7 @@ from ...conversion.registry import LeftToAten, NoRule, rule
 from ..shape.views import wrap_dim
 from ..support.index_values import choose, compare
 from ..support.operands import broadcast, dtype_of_result, finish, index_constant, number_scalar, read, tensor_dtype
-from ..support.requirements import require_as_many, require_dtype, require_sizes
+from ..support.requirements import require_as_many, require_dtype, require_held, require_rows_index, require_sizes
 from ..support.scalars import UNSIGNED, Scalar, element_type, opmath, select
 from .indexing import AdvancedIndex, is_empty, position, readable, with_place
 from .masked_select import mask_of, put_where
@@ -114,6 +114,7 @@ def index_put(c, x, indices, values, accumulate=False, unsafe=False):
     how = AdvancedIndex.of(x, indices)
     readable(x, list(how.indices))
     _check_fit(values, how.sizes)
+    require_dtype(values, x)
     value = broadcast(values, how.sizes)
 
     def write(at):
@@ -125,6 +126,8 @@ def index_put(c, x, indices, values, accumulate=False, unsafe=False):
 @rule("aten._unsafe_masked_index_put_accumulate.default")
 def masked_index_put(c, x, mask, indices, values):
     how = AdvancedIndex.of(x, indices)
+    _check_fit(values, how.sizes)
+    require_dtype(values, x)
     value, chosen = broadcast(values, how.sizes), broadcast(mask, how.sizes)
 
     def write(at):
@@ -188,6 +191,7 @@ def put_one(c: Conversion, x: ir.Value, number: int, place: Callable, value: Cal
 
 @rule("aten.scatter.src", "aten.scatter.value", "aten.scatter.reduce", "aten.scatter.value_reduce")
 def scatter(c, x, number, index, source, reduce=None):
+    require_held(source, tensor_dtype(x))
     place = scatter_place(c, x, number, index)
     value = element_of(c, source, tensor_dtype(x))
     if reduce is None and one_a_line(x, number, index):
@@ -299,7 +303,8 @@ def write_rows(
 
 
 def require_rows(x: ir.Value, number: int, index: ir.Value, source: ir.Value) -> None:
-    """That `source` has a row for each index, of the dtype of `x`."""
+    """That `index` is a vector, and `source` has a row for each index, of the dtype of `x`."""
+    require_rows_index(index)
     sizes = row_domain(x, wrap_dim(number, len(shape_of(x))), index)
     require_sizes(source, sizes if shape_of(x) else [])
     require_dtype(source, x)
@@ -315,6 +320,7 @@ def index_add(c, x, number, index, source, alpha=1):
 
 @rule("aten.index_copy.default")
 def index_copy(c, x, number, index, source):
+    require_rows_index(index, wide=True)
     require_rows(x, number, index, source)
     return write_rows(c, x, number, index, element_of(c, source, tensor_dtype(x)))
 
@@ -322,6 +328,8 @@ def index_copy(c, x, number, index, source):
 @rule("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
 def index_fill(c, x, number, index, value):
     dtype = tensor_dtype(x)
+    require_rows_index(index, wide=True)
+    require_held(value, dtype)
     if isinstance(value, ir.Value):
         return write_rows(c, x, number, index, lambda at: read(value, []).to(dtype), wrap=True, any_order=True)
     return write_rows(c, x, number, index, element_of(c, value, dtype), wrap=True, any_order=True)

@@ -14,6 +14,7 @@ from ...conversion.context import Conversion
 from ...conversion.registry import NoRule, rule
 from ..support.axes import Axes, Indices
 from ..support.operands import dtype_of_result, finish, index_constant, number_scalar, read, temporary, tensor_dtype
+from ..support.requirements import require_parameters
 from ..support.scalars import Scalar, opmath
 from .reductions import size_of
 from .var_mean import mean_at, variance_at
@@ -88,6 +89,7 @@ def batch_norm(c, x, weight, bias, running_mean, running_var, training, momentum
     """Results: what was normalized; the mean and reciprocal deviation of each channel; the running statistics after this batch."""
     if not training:
         raise NoRule("normalizes by running statistics")
+    require_parameters(x, weight, bias, running_mean, running_var)
     inside = opmath(tensor_dtype(x))
     axes = Axes(x, tuple(i for i in range(x.type.rank) if i != 1), False)
     channels = [shape_of(x)[1]]

@@ -14,6 +14,7 @@ from ...conversion.context import Conversion
 from ...conversion.registry import NoRule, rule
 from ..support.axes import Axes
 from ..support.operands import dtype_of_result, finish, number_scalar, promotion, tensor_dtype
+from ..support.requirements import require
 from ..support.scalars import UNSIGNED, Scalar, is_float, opmath, select
 
 Emit = Callable[[Scalar], Scalar]
@@ -186,6 +187,7 @@ for _kind in ("max", "min"):
 
     @rule(f"aten.arg{_kind}.default")
     def position_rule(c, x, dim=None, keepdim=False, *, kind=_kind):
+        require(tensor_dtype(x) != torch.bool, "numbers, no booleans")
         return position(c, kind, Axes.of(x, dim, keepdim))
 
 

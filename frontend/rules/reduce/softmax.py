@@ -10,6 +10,7 @@ from ...conversion.context import Conversion
 from ...conversion.registry import rule
 from ..support.axes import Axes
 from ..support.operands import dtype_of_result, finish, read, temporary, tensor_dtype
+from ..support.requirements import require_dtype
 from ..support.scalars import Scalar, opmath, select
 from .reductions import same
 
@@ -87,7 +88,7 @@ def _backward(c: Conversion, grad: ir.Value, output: ir.Value, dim: int, term: C
     """`element(grad, output, total)` with `total` the sum of `term(grad, output)` along `dim`."""
     dtype = dtype_of_result(c)
     inside = opmath(dtype)
-    tensor_dtype(grad)
+    require_dtype(grad, output)
     axes = Axes.of(output, dim, keepdim=True)
 
     def pair(at) -> tuple[Scalar, Scalar]:

@@ -8,6 +8,7 @@ from ...conversion.context import Conversion
 from ...conversion.registry import rule
 from ..support.index_values import compare
 from ..support.operands import dtype_of_result, elementwise, finish, number_scalar, read, tensor_dtype
+from ..support.requirements import require_held
 from ..support.scalars import Number, Scalar, create, opmath, select
 
 
@@ -18,6 +19,7 @@ def constant(c: Conversion, number: Number | ir.AffineExpr) -> ir.Value:
 
 @rule("aten.full.default", "aten.fill.Scalar", "aten.full_like.default")
 def full(c, _, number, *rest):
+    require_held(number, dtype_of_result(c))
     return constant(c, number)
 
 

@@ -24,6 +24,7 @@ from ...conversion.registry import NoRule, rule
 from ..index.scatter import converted, with_element
 from ..support.index_values import as_index, as_integer, both, clamped, compare, extent, when
 from ..support.operands import finish, read, temporary, tensor_dtype
+from ..support.requirements import require, require_dtype
 from ..support.scalars import Scalar, opmath, scalar_type, select
 from .interpolation import cubic_weights, number
 
@@ -163,6 +164,8 @@ def sampler(x: ir.Value, interpolation: int, padding: int, align_corners: bool) 
     dtype = tensor_dtype(x)
     if not dtype.is_floating_point:
         raise NoRule("a grid sampler of integers")
+    modes = (BILINEAR, NEAREST, BICUBIC) if x.type.rank == 4 else (BILINEAR, NEAREST)
+    require(interpolation in modes and padding in (ZEROS, BORDER, REFLECTION), "a mode that there is")
     return Sampler(interpolation, padding, align_corners, opmath(dtype))
 
 
@@ -208,6 +211,7 @@ def taps_of(c: Conversion, how: Sampler, grid: ir.Value, channels: Expr, sizes: 
 
 @rule("aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default")
 def grid_sampler(c, x, grid, interpolation, padding, align_corners):
+    require_dtype(grid, x)
     how, dtype, sizes = sampler(x, interpolation, padding, align_corners), tensor_dtype(x), shape_of(x)[2:]
     taps_at = taps_of(c, how, grid, shape_of(x)[1], sizes)
 

@@ -23,6 +23,7 @@ from ...conversion.registry import NoRule, rule
 from ..index.scatter import converted, filled, with_element
 from ..support.index_values import as_index, as_integer, clamped, extent
 from ..support.operands import dtype_of_result, finish, read, tensor_dtype
+from ..support.requirements import require
 from ..support.scalars import Scalar, opmath, scalar_type
 from .separable_interpolation import CUBIC, LINEAR, backward_pass, forward_pass, readers, resampled, runs_along_rows
 
@@ -40,6 +41,7 @@ class Axis:
 
 
 def axes_of(sizes: Sequence[Expr], counts: Sequence[Expr], factors: Sequence[float | None], rank: int) -> list[Axis]:
+    require(all(known(n) != 0 for n in (*sizes[-rank:], *counts[-rank:])), "sizes above 0")
     factors = [None if f is None or f <= 0 else f for f in factors or [None] * rank]
     return [Axis(size, count, f) for size, count, f in zip(sizes[-rank:], counts[-rank:], factors)]
 

@@ -14,6 +14,7 @@ from ..index.scatter import filled, scattered
 from ..shape.views import counts_from_end
 from ..support.index_values import both, choose, clamped, compare, extent, when
 from ..support.operands import dtype_of_result, number_scalar, read, tensor_dtype
+from ..support.requirements import require_held
 from ..support.scalars import scalar_type
 
 
@@ -27,6 +28,7 @@ def pad_widths(pad: Sequence[int | Expr], rank: int) -> list[tuple[Expr, Expr]]:
 def constant_pad_nd(c, x, pad, value=0):
     """`x` inside a border of `value`; a negative width cuts off."""
     sizes, dtype = shape_of(x), tensor_dtype(x)
+    require_held(value, dtype)
     widths = pad_widths(pad, len(sizes))
 
     def body(at):

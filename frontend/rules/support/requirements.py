@@ -3,6 +3,7 @@
 A call that eager refuses is left to ATen, which refuses it where it stands, with its own exception; so is one of which it is not known.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -35,6 +36,13 @@ def require_dtype(x: ir.Value, y: ir.Value) -> None:
     require(tensor_dtype(x) == tensor_dtype(y), "a source of the dtype that it goes to")
 
 
+def require_parameters(x: ir.Value, *parameters: ir.Value | None) -> None:
+    """That parameters of a normalization are of the dtype of `x`, or all in f32 beside 16 bits."""
+    dtype, dtypes = tensor_dtype(x), {tensor_dtype(p) for p in parameters if p is not None}
+    wide = dtype in (torch.bfloat16, torch.float16) and dtypes == {torch.float32}
+    require(wide or dtypes <= {dtype}, "parameters of the dtype of the input")
+
+
 def require_factor(factor: int, size: Size) -> None:
     """That a size, if it is a number, is a multiple of `factor`."""
     count = known(expr(size))
@@ -50,6 +58,25 @@ def require_as_many(x: ir.Value, y: ir.Value) -> None:
 
 def require_index(index: ir.Value) -> None:
     require(tensor_dtype(index) in (torch.int64, torch.int32), "indices of 32 or 64 bits")
+
+
+def require_rows_index(index: ir.Value, *, wide: bool = False) -> None:
+    """Indices of rows: a vector, or a scalar for one row; `wide`: no others than int64."""
+    require_index(index)
+    require(index.type.rank <= 1, "a vector of indices")
+    require(not wide or tensor_dtype(index) == torch.int64, "indices of 64 bits")
+
+
+def require_held(x: object, dtype: torch.dtype) -> None:
+    """That `dtype` holds the number `x`, as eager asks where it writes one: infinity is one of floats, and -1 of unsigned ones."""
+    if not isinstance(x, int | float) or isinstance(x, bool) or dtype == torch.bool or dtype.is_complex:
+        return
+    if dtype.is_floating_point:
+        held = not math.isfinite(x) or abs(x) <= torch.finfo(dtype).max
+    else:
+        low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+        held = math.isfinite(x) and (-high if low == 0 and isinstance(x, int) else low) <= x <= high
+    require(held, f"a number that {dtype} holds")
 
 
 def require_divisor(divisor: object, dtype: torch.dtype) -> None:

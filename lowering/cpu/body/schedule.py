@@ -7,7 +7,7 @@ from bascule.dialect.analysis.bodies.body_tree import Node, sizes_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.cpu.schedule_check import fitting
-from bascule.dialect.scheduling.cpu.schedule_form import LoopSchedule, Tasks
+from bascule.dialect.scheduling.cpu.schedule_form import LoopSchedule, Tasks, from_attribute
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,30 @@ class LoopPlan:
 
 @dataclass
 class Plan:
-    """`kernel`: the plan of the domain; `tasks`: how loops that threads share are cut, None standing for the domain."""
+    """`kernel`: the plan of the domain; `tasks`: how loops that threads share are cut, None standing for the domain; `nontemporal`: numbers of
+    the buffers whose stores go past the caches."""
 
     kernel: LoopPlan
     loops: dict[Node, LoopPlan]
     tasks: dict[Node | None, Tasks]
+    nontemporal: frozenset[int]
 
 
 def read_plan(kernel: ir.Operation, body: Body) -> Plan:
     """The plan that the schedule of `kernel` says; joins reductions of `body`. Raises `UserError` for a schedule that does not fit."""
     domain, loops = fitting(kernel, body)
     tasks = {node: loop.tasks for node, loop in ((None, domain), *loops.items()) if loop.tasks is not None}
-    return Plan(_plan(kernel, domain), {node: _plan(node.op, loop) for node, loop in loops.items()}, tasks)
+    past = _only_stored(body) if from_attribute(kernel).nontemporal else frozenset()
+    return Plan(_plan(kernel, domain), {node: _plan(node.op, loop) for node, loop in loops.items()}, tasks, past)
+
+
+def _only_stored(body: Body) -> frozenset[int]:
+    """Numbers of the buffers that nothing in the kernel reads: a line that was read is in the caches already."""
+    stored, read = set[int](), set[int]()
+    for access in body.accesses(body.root):
+        combines = "mode" in access.op.attributes and access.op.attributes["mode"].value != "set"
+        (read if combines or not access.stores else stored).add(body.numbers[access.buffer])
+    return frozenset(stored - read)
 
 
 def _plan(op: ir.Operation, loop: LoopSchedule) -> LoopPlan:

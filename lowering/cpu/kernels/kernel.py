@@ -25,8 +25,9 @@ from ..functions.transcendental import Functions
 from ..values.builder import Builder, Index, Scalar
 from ..values.float8 import FLOAT8
 from ..values.indexing import Indexing
-from ..values.memory import Buffer, stored_type
+from ..values.memory import LINE, Buffer, stored_type
 from ..values.pairwise_sums import Stretches
+from ..values.scalars import Scalars
 from ..values.target import Target
 from . import scan_loops  # noqa: F401  (importing registers their rules)
 from .entry import entry
@@ -37,6 +38,7 @@ from .tiles import Domain
 from .transposition import transposed
 
 AS_WRITTEN = "noimplicitfloat"  # LLVM is not to put accesses of single lanes together to gathers again (its SLP vectorizer looks at this)
+SEQ_CST = 7  # LLVM's number of the ordering
 AS_BITS = (ir.BF16Type, *FLOAT8)  # floats whose words are integers: LLVM does not move one of them on every processor
 
 
@@ -181,6 +183,8 @@ class KernelFunction:
                     self._save(e, data, number, word)
         for memref in e.allocated:
             b.op("memref.dealloc", [], [memref])
+        if e.memory.past_caches:  # no other store orders these before what tells other threads of them
+            b.op("llvm.fence", attributes={"ordering": ir.IntegerAttr.get(b.i64, SEQ_CST)})
         b.op("func.return")
         if e.memory.one_by_one:
             function.attributes["llvm.passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(AS_WRITTEN)])
@@ -215,8 +219,10 @@ class KernelFunction:
     def _buffer(self, b: Builder, word: ir.Value, number: int) -> Buffer:
         """The buffer whose address stands in a word, of the type of argument `number`."""
         type_ = self.arguments[self.positions[number]].type
-        memref = flat(b, b.value("llvm.load", word.type, [word]), stored_type(type_.element_type))
-        return Buffer(memref, carried(type_.element_type), layout_of(type_), level=b.level)
+        pointer = b.value("llvm.load", word.type, [word])
+        memref = flat(b, pointer, stored_type(type_.element_type))
+        aligned = _starts_at_line(b, pointer) if number in self.plan.nontemporal else None
+        return Buffer(memref, carried(type_.element_type), layout_of(type_), level=b.level, aligned=aligned)
 
     def _load(self, e: Emitter, data: ir.Value, word: int, type_: ir.Type) -> Scalar:
         b = e.b
@@ -381,6 +387,13 @@ def _table(b: Builder, k: int, numbers: list[int]) -> ir.Value:
     }
     ir.Operation.create("memref.global", attributes=attributes, loc=b.loc, ip=ir.InsertionPoint(function))
     return b.value("memref.get_global", type_, [], {"name": ir.FlatSymbolRefAttr.get(name)}, 0)
+
+
+def _starts_at_line(b: Builder, pointer: ir.Value) -> ir.Value:
+    """Whether the memory at `pointer` starts at a line of the caches."""
+    address = b.value("llvm.ptrtoint", b.i64, [pointer])
+    inside = b.value("arith.andi", b.i64, [address, b.constant(b.i64, LINE - 1)])
+    return Scalars(b).compare("eq", inside, b.constant(b.i64, 0))
 
 
 def _partial(b: Builder, partials: ir.Value, tile: ir.Value, width: int, k: int) -> ir.Value:

@@ -32,6 +32,7 @@ class Buffer:
     layout: ir.AffineMap
     lanes: int = 1
     level: int = 0  # the scope in which its contents are written
+    aligned: ir.Value | None = None  # of one whose stores may go past the caches: whether it starts at a line
 
 
 def stored_type(element: ir.Type) -> ir.Type:
@@ -52,6 +53,7 @@ class Memory:
         self.sparse = False  # whether no lane at all may be in force
         self.floor = 0  # the outermost scope in which reads may be placed
         self.one_by_one = False  # whether some access has an instruction a lane
+        self.past_caches = False  # whether some store is non-temporal
 
     def place(self, buffer: Buffer, indices: Sequence[Index], symbols: Sequence[Index]) -> Index:
         place = self.ix.evaluate(buffer.layout.results[0], indices, symbols)
@@ -197,7 +199,9 @@ class Memory:
             b.op("memref.store", [], [content, buffer.memref, self.ix.scalar(place)])
         elif place.vector is None and place.stride == 1:
             operands = [buffer.memref, self.ix.scalar(place)]
-            if self.mask is None:
+            if self.mask is None and self._fills_lines(buffer, place):
+                self._store_past_caches(buffer, [content, *operands])
+            elif self.mask is None:
                 b.op("vector.store", [], [content, *operands])
             else:
                 b.op("vector.maskedstore", [], [*operands, self.mask.value, content])
@@ -207,6 +211,25 @@ class Memory:
         else:
             base, offsets = self._split(place)
             b.op("vector.scatter", [], [buffer.memref, base, offsets, self.mask.value, content])
+
+    def _fills_lines(self, buffer: Buffer, place: Index) -> bool:
+        """Whether a vector at `place` is whole lines of a buffer that may be written past the caches."""
+        size = max(1, buffer.memref.type.element_type.width // 8)
+        return buffer.aligned is not None and not any(
+            count * size % LINE for count in (self.ix.width, place.multiple, place.offset)
+        )
+
+    def _store_past_caches(self, buffer: Buffer, operands: Sequence[ir.Value]) -> None:
+        """A non-temporal store of whole lines, where the buffer starts at one; an instruction for it ends the process elsewhere."""
+        b = self.b
+        attributes = {"nontemporal": ir.BoolAttr.get(True), "alignment": ir.IntegerAttr.get(b.i64, LINE)}
+
+        def stored(attributes: dict[str, ir.Attribute] | None) -> list[ir.Value]:
+            b.op("vector.store", [], operands, attributes)
+            return []
+
+        b.branch(buffer.aligned, lambda: stored(attributes), lambda: stored(None))
+        self.past_caches = True
 
     def _split(self, place: Index) -> tuple[ir.Value, ir.Value]:
         """A uniform offset and a vector of offsets from it."""

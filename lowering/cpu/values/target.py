@@ -1,4 +1,4 @@
-"""The CPU of this machine: the width of its vector registers in bits.
+"""The CPU of this machine: the width of its vector registers in bits, and the bytes of its last cache.
 
 The processor is asked here and in `runtime/kernels/processor.py`: `bascule-opt` lowers for this machine without the runtime, and the runtime
 places code of a package without the lowering. Neither may import the other.
@@ -6,6 +6,7 @@ places code of a package without the lowering. Neither may import the other.
 
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import torch
 
@@ -30,6 +31,13 @@ def host() -> Target:
     if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
         return Target(512)
     return Target(256 if {"avx2", "fma"} <= flags else 128, "avx" in flags)
+
+
+@cache
+def cache_bytes() -> int:
+    """Bytes of the last cache of this processor, 0 where the system does not tell."""
+    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max((int(size[:-1]) << 10 for size in sizes if size.endswith("K") and size[:-1].isdigit()), default=0)
 
 
 @cache

@@ -1,11 +1,14 @@
 """Groups of members: the rows of what they read, fewer rows, and how a refusal reads."""
 
+import json
+
 import pytest
 from bascule.dialect.analysis.affine.indexing import Indexing
 from bascule.dialect.analysis.affine.simplification import Simplifier
 from bascule.dialect.analysis.bodies.body_summary import Body
-from bascule.dialect.fusion.group_records import Group, Refusal
+from bascule.dialect.fusion.group_records import Group, not_fused
 from bascule.dialect.fusion.members import Member
+from bascule.dialect.remarks.record import Remark
 
 from tests.dialect.small_kernels import compute, extract, graph, mlir, reduce, top_ops
 
@@ -13,11 +16,18 @@ __all__ = ["mlir"]
 
 
 @pytest.mark.parametrize(
-    "cost, amount", [(0, "0.0 kB"), (99_949, "99.9 kB"), (100_000, "0.1 MB"), (7_000_001, "7.0 MB")]
+    "cost, amount", [(999, "999 bytes"), (99_949, "99.9 kB"), (100_000, "0.1 MB"), (7_000_001, "7.0 MB")]
 )
-def test_a_refusal_tells_its_cost(cost, amount):
-    text = str(Refusal("reads it at other rows", cost, "aten.exp"))
-    assert text == f"not fused with aten.exp: reads it at other rows; {amount} more memory traffic"
+def test_a_refusal_tells_its_ops_and_its_cost(cost, amount):
+    x = "tensor<7x13xf32>"
+    rows = compute("%y", "%i, %j", "7, 13", extract("%a", "%x", "%i, %j", x), "%a", x)
+    again = compute("%z", "%i, %j", "7, 13", extract("%a", "%y", "%i, %j", x), "%a", x)
+    first, second = top_ops(graph(f"%x: {x}", x, "%z", rows, again))[:2]
+    refusal = not_fused(second, first, "reads it at other rows", cost)
+    names = "bascule.compute (-:", "not fused with bascule.compute (-:"
+    assert all(name in str(refusal) for name in names) and refusal.op.source != refusal.partner.source
+    assert str(refusal).endswith(f": reads it at other rows; {amount} more memory traffic")
+    assert Remark.from_json(json.loads(json.dumps(refusal.to_json()))) == refusal
 
 
 def test_rows_of_what_a_group_reads():

@@ -1,12 +1,15 @@
 """A walk of a graph function: its ops as they stood, its symbols, who uses a value through views, remarks."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from bascule.dialect.ir import context
-from bascule.dialect.ir.functions import REMARKS, functions
+from bascule.dialect.ir.functions import functions
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes.graph_walk import GraphWalk
+from bascule.dialect.remarks.attribute import remarks
+from bascule.dialect.remarks.record import MISSED, NOTE, Place, Remark
 
 # y is read by a compute, and twice through views of it: once returned, once used by nothing.
 GRAPH = """
@@ -55,6 +58,12 @@ def test_users_are_those_of_views_too(walk):
 
 
 def test_remarks_add_up(walk):
+    remark = Remark(
+        "some-pass", MISSED, "not fused", "for a test", Place("aten.add", "m.py:3:0"), Place("aten.mul"), 4096
+    )
     walk.remark(walk.ops[3], "first")
-    walk.remark(walk.ops[3], "second")
-    assert [remark.value for remark in walk.ops[3].attributes[REMARKS]] == ["first", "second"]
+    walk.remark(walk.ops[3], remark)
+    walk.remark(walk.ops[3], remark)
+    told, record = remarks(ir.Module.parse(str(walk.function.parent)))  # as they are after a round trip
+    assert (told.kind, told.reason, told.function, told.op.operator) == (NOTE, "first", "main", "bascule.compute")
+    assert record == replace(remark, function="main")

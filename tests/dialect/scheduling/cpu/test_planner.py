@@ -104,3 +104,18 @@ def test_siblings_are_joined():
     ends = store("%s", "%u", "%i", y), store("%t", "%v", "%i", y)
     own = planned(kernel(f"%x: {x}, %u: {y}, %v: {y}", "%i", "5", *sums, *ends))
     assert [loop.joins for loop in own.loops] == [-1, 0]
+
+
+@pytest.mark.parametrize(
+    "cache, past", [(1 << 20, False), (1 << 17, True), (4 * 64 * 1024, True), (4 * 64 * 1024 + 4, False)]
+)
+def test_stores_go_past_caches_that_what_is_touched_fills_by_half(cache, past):
+    op = copied(64, 256)  # 128 KiB, read and stored
+    schedule_ = from_attribute(schedule(op, cpu_schedule(op, CpuMachine(256, cache))))
+    assert schedule_.nontemporal == past
+
+
+def test_tensors_of_unknown_size_stay_in_caches():
+    x = "memref<?xf32>"
+    op = kernel(f"%n: index, %x: {x}, %y: {x}", "%i", "s0", load("%a", "%x", "%i", x), store("%a", "%y", "%i", x))
+    assert not from_attribute(schedule(op, cpu_schedule(op, CpuMachine(256, 1 << 16)))).nontemporal

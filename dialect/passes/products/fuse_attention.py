@@ -9,6 +9,7 @@ from ...fusion.row_statistics import Statistic, build_statistic, put_together
 from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
+from ...remarks.record import MISSED, PASSED
 from ...scheduling.gpu.machine import H200, CudaMachine
 from ..base import VALUES, Pass, check_target
 from .product_chains import ProductChains, around
@@ -46,6 +47,8 @@ class FuseAttention(Pass):
 class _Graph(ProductChains):
     """One graph function. Computes are looked at with what is pointwise inlined, in copies."""
 
+    pass_name = FuseAttention.name
+
     def run(self) -> None:
         for op in self.ops:
             if op.name == "bascule.compute" and any(inner.name == "bascule.reduce" for inner in ops_in(op)):
@@ -71,7 +74,7 @@ class _Graph(ProductChains):
             needed = [other for other in chain if self.used_outside([other], inside)]
             totals = {other: self._is_total(other, chain, copy, found) for other in needed}
             if None in totals.values() or not self._is_used_after(op, needed, inside):
-                self.remark(op, "no attention: its scores or weights are needed in memory")
+                self.told(op, MISSED, "no attention", "its scores or weights are needed in memory")
                 return
             location = ir.Location.fused([op.location, *(other.location for other in chain)])
             with ir.InsertionPoint(op), location:
@@ -106,9 +109,9 @@ class _Graph(ProductChains):
         that are needed."""
         if not self.is_scheduled(made):
             made.erase()
-            self.remark(op, "no attention: no schedule for its sizes or types")
+            self.told(op, MISSED, "no attention", "no schedule for its sizes or types")
             return
-        self.remark(made, "attention: no score is in memory")
+        self.told(made, PASSED, "attention", "no score is in memory")
         op.results[0].replace_all_uses_with(made.results[0])
         together = [made]
         for other, total in totals.items():

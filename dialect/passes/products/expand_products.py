@@ -5,11 +5,12 @@ from typing import ClassVar
 
 from ...analysis.memory.matmul_operands import Product, runs_along
 from ...ir import builders
-from ...ir.functions import REMARKS, replace_extern_calls
-from ...ir.locations import operators_of
+from ...ir.functions import replace_extern_calls
 from ...ir.shapes import constant, expr, shape_of, tensor_type
 from ...ir.types import to_nearest_even
 from ...mlir import arith, ir
+from ...remarks.attribute import add_remark, place
+from ...remarks.record import MISSED, PASSED, Place, Remark
 from ...scheduling.gpu.machine import LARGE
 from ..base import VALUES, Pass, check_target
 
@@ -54,15 +55,14 @@ class ExpandProducts(Pass):
         refusal = "" if product is None else self._refusal(product)
         if product is None or refusal is None:
             return False
-        name = next(reversed(operators_of(op.location)), "a product")
         if refusal:
-            _note(op, f"{name} of few rows stays a call: {refusal}")
+            _note(op, place(op), MISSED, "of few rows stays a call", refusal)
             return False
         with ir.InsertionPoint(op), op.location:
             rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
             value = _Expansion(product, rounding, self._is_contraction(product)).build()
         sizes = "x".join("?" if (size := constant(s)) is None else str(size) for s in product.sizes)
-        _note(value.owner.operation, f"{name} expanded: {sizes} (rows, summed, columns)")
+        _note(value.owner.operation, place(op), PASSED, "expanded", f"{sizes} (rows, summed, columns)")
         op.results[0].replace_all_uses_with(value)
         op.erase()
         return True
@@ -190,5 +190,5 @@ def _places(value: ir.Value, at: list[ir.Value]) -> list[ir.Value]:
     return [arith.constant(ir.IndexType.get(), 0) if constant(size) == 1 else i for size, i in zip(sizes, last)]
 
 
-def _note(op: ir.Operation, remark: str) -> None:
-    op.attributes[REMARKS] = ir.ArrayAttr.get([ir.StringAttr.get(remark)])
+def _note(op: ir.Operation, product: Place, kind: str, decision: str, reason: str) -> None:
+    add_remark(op, Remark(ExpandProducts.name, kind, decision, reason, product))

@@ -1,6 +1,7 @@
 """The base of passes that make a product, those that it is made of, and what is pointwise between, one compute."""
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
@@ -10,20 +11,28 @@ from ...fusion.attention_parts import is_contraction
 from ...fusion.inlining import Inliner
 from ...ir.regions import ops_in
 from ...mlir import ir
+from ...remarks.attribute import place
+from ...remarks.record import Remark
 from ...scheduling.gpu.attention import attention
 from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.machine import CudaMachine
 from ...scheduling.gpu.summed_products import summed_products
 from ..graph_walk import GraphWalk
-from .simplify_indexing import simplify_within
+from ..tensor.simplify_indexing import simplify_within
 
 
 class ProductChains(GraphWalk):
-    """One graph function. A chain is the computes from contractions to one that depends on them."""
+    """One graph function, for the pass of that name. A chain is the computes from contractions to one that depends on them."""
+
+    pass_name: ClassVar[str]
 
     def __init__(self, graph: ir.Operation, simplifier: Simplifier, machine: CudaMachine):
         super().__init__(graph)
         self.simplifier, self.machine = simplifier, machine
+
+    def told(self, op: ir.Operation, kind: str, decision: str, reason: str) -> None:
+        """Adds a remark of the pass to those that `op` has."""
+        self.remark(op, Remark(self.pass_name, kind, decision, reason, place(op)))
 
     def chain(self, last: ir.Operation) -> list[ir.Operation]:
         """The computes from contractions to `last`, which depends on them, in program order."""

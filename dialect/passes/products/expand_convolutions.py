@@ -8,11 +8,12 @@ from typing import ClassVar
 from ...analysis.memory.convolution_operands import Convolution, static
 from ...analysis.memory.matmul_operands import runs_along
 from ...ir import builders
-from ...ir.functions import REMARKS, STORED, replace_extern_calls
-from ...ir.locations import operators_of
+from ...ir.functions import STORED, replace_extern_calls
 from ...ir.shapes import constant, row_major, shape_of, tensor_type
 from ...ir.types import to_nearest_even
 from ...mlir import arith, ir, scf
+from ...remarks.attribute import add_remark, place
+from ...remarks.record import MISSED, PASSED, Remark
 from ..base import VALUES, Pass, check_target
 
 Expr = ir.AffineExpr
@@ -48,9 +49,9 @@ class ExpandConvolutions(Pass):
         found = Convolution.of(op, function)
         if found is None or not found.depthwise:
             return False
-        name = next(reversed(operators_of(op.location)), "a convolution")
+        at = place(op)
         if refusal := _refusal(found):
-            _note(op, f"{name}, depthwise, stays a call: {refusal}")
+            add_remark(op, Remark(self.name, MISSED, "of one channel a group stays a call", refusal, at))
             return False
         rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
         made = _Expansion(found, rounding)
@@ -58,7 +59,8 @@ class ExpandConvolutions(Pass):
         with ir.InsertionPoint(op), op.location:
             for number, result in zip(found.results, op.results):
                 value = parts[number](result.type)
-                _note(value.owner.operation, f"{name} expanded: windows of {'x'.join(map(str, found.window))}")
+                windows = f"windows of {'x'.join(map(str, found.window))}"
+                add_remark(value.owner.operation, Remark(self.name, PASSED, "expanded", windows, at))
                 result.replace_all_uses_with(value)
         op.erase()
         return True
@@ -241,7 +243,3 @@ def _not_below_0(place: ir.Value) -> ir.Value:
 
 def _below(place: ir.Value, size: int) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.slt, place, arith.constant(ir.IndexType.get(), size))
-
-
-def _note(op: ir.Operation, remark: str) -> None:
-    op.attributes[REMARKS] = ir.ArrayAttr.get([ir.StringAttr.get(remark)])

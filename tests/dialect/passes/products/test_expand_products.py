@@ -139,14 +139,14 @@ def test_what_stays_a_call(x, w, why):
     given = torch.randn(*x), torch.randn(*w)
     calls, remarks = called(F.linear, *given)
     assert len(calls) == 1
-    assert [why in remark for remark in remarks] == ([True] if why else [])
+    assert [why in str(remark) for remark in remarks] == ([True] if why else [])
     check(F.linear, *given)
 
 
 def test_memory_across_what_is_summed_stays_a_call():
     given = torch.randn(1, 64), torch.randn(64, 48)
     calls, remarks = called(torch.mm, *given)
-    assert len(calls) == 1 and any("memory does not run along" in remark for remark in remarks)
+    assert len(calls) == 1 and any("memory does not run along" in str(remark) for remark in remarks)
 
 
 def test_empty_products():

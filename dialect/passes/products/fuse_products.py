@@ -18,6 +18,7 @@ from ...fusion.row_statistics import put_together
 from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
+from ...remarks.record import MISSED, PASSED
 from ...scheduling.gpu.machine import H200, CudaMachine
 from ..base import VALUES, Pass, check_target
 from .product_chains import ProductChains
@@ -55,6 +56,7 @@ class FuseProducts(Pass):
 class _Graph(ProductChains):
     """One graph function. `chains`: products to fuse -> what is between them and the products that they are made of, those included."""
 
+    pass_name = FuseProducts.name
     chains: dict[ir.Operation, list[ir.Operation]]
 
     def run(self) -> None:
@@ -70,7 +72,7 @@ class _Graph(ProductChains):
         inner = {other for chain in self.chains.values() for other in chain}
         erased = [op for op in self.ops if op in inner or op in fused]
         for op, product in fused.items():
-            self.remark(product, "products fused: what is between them is not in memory")
+            self.told(product, PASSED, "products fused", "what is between them is not in memory")
             op.results[0].replace_all_uses_with(product.results[0])
         for op in reversed(erased):
             op.erase()
@@ -90,7 +92,7 @@ class _Graph(ProductChains):
         while dropped := [op for op in self.chains if self._is_needed(op)]:
             for op in dropped:
                 del self.chains[op]  # before its attributes change: they are part of what it is found by
-                self.remark(op, "products not fused: what is between them is needed in memory")
+                self.told(op, MISSED, "products not fused", "what is between them is needed in memory")
         return bool(self.chains)
 
     def _is_needed(self, op: ir.Operation) -> bool:
@@ -127,7 +129,7 @@ class _Graph(ProductChains):
             put_together([made], self.ops.index(op))
             return made
         made.erase()
-        self.remark(op, "products not fused: no schedule for the sizes or types of what is summed")
+        self.told(op, MISSED, "products not fused", "no schedule for the sizes or types of what is summed")
         return None
 
     def _built(
@@ -144,7 +146,7 @@ class _Graph(ProductChains):
             if self.is_scheduled(made):
                 return made
             made.erase()
-        self.remark(op, "products not fused: no schedule for their sizes or types")
+        self.told(op, MISSED, "products not fused", "no schedule for their sizes or types")
         return None
 
 

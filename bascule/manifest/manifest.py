@@ -1,0 +1,62 @@
+"""The manifest of one graph, put together and written beside its dump."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..dialect.mlir import ir
+from ..dialect.remarks.attribute import remarks
+from ..reporting.compile_record import Record
+from ..reporting.module_summary import aten_calls, memory
+from .kernels import kernel_records
+from .program import program_record
+
+SCHEMA, VERSION = (
+    "bascule/manifest",
+    1,
+)  # another version: a field changed its meaning or is gone; new ones may come with the same
+FILE = "manifest.json"
+
+
+def manifest_of(module: ir.Module, record: Record) -> dict[str, Any]:
+    """Of a module of the program stage. What is known later, when kernels are compiled, `complete` adds."""
+    with module.context:
+        planned = memory(module)
+        return {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "graph": record.name,
+            "target": record.target,
+            "nodes": record.nodes,
+            "kernels": kernel_records(module, record.target),
+            "program": program_record(module)
+            | {
+                "aten": [vars(call) for call in aten_calls(module)],
+                "arena": None if planned is None else vars(planned),
+            },
+            "remarks": [remark.to_json() for remark in remarks(module)],
+        }
+
+
+def complete(manifest: dict[str, Any], record: Record, images: Mapping[str, Any]) -> dict[str, Any]:
+    """With the times of the stages, what became of kernels, and of those with machine code for a GPU (`images`) what they take."""
+    from .cubins import takes
+
+    for kernel in manifest["kernels"]:
+        image = next((images[name] for name in images if name in (kernel["name"], *_variants(kernel["name"]))), None)
+        if image is not None:
+            kernel |= takes(image)
+    return manifest | {"seconds": dict(record.seconds), "refused": list(record.refused), "replay": record.replay}
+
+
+def _variants(name: str) -> list[str]:
+    from ..runtime.kernels.launch_plans import ALIGNED, NARROW, WIDE
+
+    return [f"{name}{variant}" for variant in (ALIGNED, NARROW, WIDE)]
+
+
+def dump_manifest(record: Record, kernels: Any) -> None:
+    """Writes the manifest where a dump was asked for; `kernels` are those of a finished target."""
+    if record.manifest is not None:
+        told = complete(record.manifest, record, getattr(kernels, "images", {}))
+        record.dump(FILE, json.dumps(told, indent=1))

@@ -1,0 +1,93 @@
+"""The difference of a module before and after a pass by structure: ops are matched by function, name and location, not by lines of text.
+Values that are only numbered otherwise, and ops that only stand elsewhere, are no difference."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from ..ir.locations import operators_of, source_of
+from ..mlir import ir
+from ..passes.pipeline import Stage
+
+Key = tuple[str, str, str]  # function, op name, location
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One op without what is inside of it: the types of its operands and results with the ops that make operands, and its attributes."""
+
+    types: str
+    operands: tuple[str, ...]
+    attributes: tuple[tuple[str, str], ...]
+
+    def changes(self, other: "Shape") -> Iterator[str]:
+        """The ways in which `other` is not the same."""
+        if self.types != other.types:
+            yield f"{self.types} becomes {other.types}"
+        if self.operands != other.operands:
+            yield f"operands from ({', '.join(self.operands)}) become ({', '.join(other.operands)})"
+        before, after = dict(self.attributes), dict(other.attributes)
+        for name in sorted(before | after):
+            if before.get(name) != after.get(name):
+                yield f"{name} = {before.get(name, 'none')} becomes {after.get(name, 'none')}"
+
+
+def shapes_of(module: ir.Module) -> dict[Key, list[Shape]]:
+    """The ops of a module by their keys; of one key, in order."""
+    found: dict[Key, list[Shape]] = defaultdict(list)
+    for function in (view.operation for view in module.body.operations):
+        name = function.attributes["sym_name"].value if "sym_name" in function.attributes else function.name
+
+        def visit(op: ir.Operation, name: str = name) -> ir.WalkResult:
+            found[name, op.name, _place(op)].append(_shape(op))
+            return ir.WalkResult.ADVANCE
+
+        function.walk(visit)
+    return found
+
+
+def _shape(op: ir.Operation) -> Shape:
+    types = f"({', '.join(str(v.type) for v in op.operands)}) -> ({', '.join(str(v.type) for v in op.results)})"
+    makers = tuple("argument" if isinstance(v.owner, ir.Block) else v.owner.name for v in op.operands)
+    return Shape(types, makers, tuple((named, str(op.attributes[named])) for named in op.attributes))
+
+
+def _place(op: ir.Operation) -> str:
+    names, source = operators_of(op.location), source_of(op.location)
+    return " ".join([*names[-1:], *([f"({source})"] if source else [])]) or "no location"
+
+
+def difference(before: dict[Key, list[Shape]], after: dict[Key, list[Shape]]) -> Iterator[str]:
+    """Lines: functions that have differences, and in each the ops that are gone (-), new (+) or changed (~)."""
+    said = None
+    for key in dict.fromkeys([*before, *after]):
+        olds, news = list(before.get(key, ())), list(after.get(key, ()))
+        for same in [shape for shape in olds if shape in news]:
+            if same in news:
+                olds.remove(same)
+                news.remove(same)
+        lines = [f"~ {key[1]} {key[2]}: {'; '.join(old.changes(new))}" for old, new in zip(olds, news)]
+        lines += [f"- {key[1]} {key[2]} : {old.types}" for old in olds[len(news) :]]
+        lines += [f"+ {key[1]} {key[2]} : {new.types}" for new in news[len(olds) :]]
+        if lines and said != key[0]:
+            said = key[0]
+            yield f"@{said}"
+        yield from (f"  {line}" for line in lines)
+
+
+@dataclass
+class PrintDifference:
+    """Observer that prints after each pass what it changed."""
+
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    _before: dict[Key, list[Shape]] = field(default_factory=dict)
+
+    def __call__(self, when: str, stage: Stage, module: ir.Module) -> None:
+        if when == "before":
+            self._before = shapes_of(module)
+        elif when == "after":
+            lines = list(difference(self._before, shapes_of(module)))
+            if lines:
+                print(f"// -----// IR Difference by {stage.name} //----- //", *lines, sep="\n", file=self.stream)
