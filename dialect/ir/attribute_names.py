@@ -10,6 +10,8 @@ OVERLAP = "bascule.overlap"  # seconds predicted of a graph with collectives
 # Of the arguments of functions.
 LAYOUT = "bascule.layout"  # of a tensor at the torch stage, if it is not row-major and static
 UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any
+# Of the calls of products.
+FUSED = "bascule.fused"  # it is to be computed with others: a compute
 # Of computes.
 TOGETHER = "bascule.together"  # a number: those that have it share a kernel, at the indices of the first one
 # Of a `memref.alloc`.

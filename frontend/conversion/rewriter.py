@@ -5,7 +5,7 @@ from typing import Any
 
 from bascule.dialect.errors import CompilerError
 from bascule.dialect.ir import shapes
-from bascule.dialect.ir.attribute_names import LAYOUT
+from bascule.dialect.ir.attribute_names import FUSED, LAYOUT
 from bascule.dialect.ir.functions import SHAPE, SHAPES, Externs, graph_functions
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import func, ir
@@ -104,7 +104,11 @@ class _Function:
         elif (symbolic := symbolic_value(op)) is not None:
             self.values[results[0]] = symbolic
         else:
-            self.values.update(zip(results, self._operator(op)))
+            values = self._operator(op)
+            if FUSED in op.attributes:
+                for value in filter(None, values):
+                    _call_of(value).attributes[FUSED] = op.attributes[FUSED]
+            self.values.update(zip(results, values))
 
     def _operator(self, op: ir.Operation) -> Sequence[Any]:
         operator = operator_name(op)
@@ -155,3 +159,9 @@ class _Function:
         if any(not value.type.has_static_shape for value in values):
             maps = [ir.AffineMapAttr.get(shapes.size_map(shapes.shape_of(value))) for value in values]
             target.attributes[SHAPES] = ir.ArrayAttr.get(maps)
+
+
+def _call_of(value: ir.Value) -> ir.Operation:
+    """The op that makes a value, or what it is a view of."""
+    op = value.owner.operation
+    return _call_of(op.operands[0]) if op.name == "bascule.view" else op

@@ -131,6 +131,13 @@ _TABLE = (
         interpreted=True,
     ),
     FxPass(
+        "mark-attention-products",
+        ("inference",),
+        "fx_passes.attention_structure:mark_attention_products",
+        needs=("fused-products",),
+        interpreted=True,
+    ),
+    FxPass(
         "save-attention-statistics",
         ("joint",),
         "partitioner.attention_statistics:save_attention_statistics",

@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 import torch
 from bascule.dialect.errors import UnsupportedError
+from bascule.dialect.ir.attribute_names import FUSED
 from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.functions import EFFECTS, SHAPES
 from bascule.dialect.ir.locations import source_of
@@ -22,7 +23,7 @@ from bascule.compat.operators.custom_operators import MAKE_TOKEN, SINK_TOKENS
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
 from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
-from ..fx.node_calls import STORAGE_OFFSETS, in_places
+from ..fx.node_calls import FUSED_PRODUCT, STORAGE_OFFSETS, in_places
 from ..fx.operator_effects import is_seen_outside
 from ..fx.storage_places import offset_in
 from .auto_functionalized import Structure, import_functionalized
@@ -100,6 +101,8 @@ class NodeImporter(base.GraphNodeImporter):
             op.attributes[EFFECTS] = ir.UnitAttr.get()
         if str(target) in _CASTS and str(node.meta.get("original_aten", target)) not in _CASTS:
             op.attributes[DECOMPOSED] = ir.UnitAttr.get()
+        if node.meta.get(FUSED_PRODUCT) and target is node.target:
+            op.attributes[FUSED] = ir.UnitAttr.get()
         results = iter(op.results)
         return _map_structure(value, lambda _: next(results)) if leaves else None
 

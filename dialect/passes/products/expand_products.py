@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from ...analysis.memory.matmul_operands import Product, runs_along
 from ...ir import builders
+from ...ir.attribute_names import FUSED
 from ...ir.functions import replace_extern_calls
 from ...ir.shapes import constant, expr, shape_of, tensor_type
 from ...ir.types import to_nearest_even
@@ -29,6 +30,7 @@ class ExpandProducts(Pass):
       columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
     - an outer product, whose inner size is 1: pointwise;
     - with `contractions`, any other product of f16 or bf16 of static sizes, for tensor cores: what is computed from its elements can go along.
+      Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`.
 
     Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, whatever PyTorch allows
     cuBLAS (TF32, sums in f16). With `numerics=eager` no pass removes that rounding. A product of up to 8 rows that stays a call has a remark
@@ -52,7 +54,8 @@ class ExpandProducts(Pass):
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
         product = Product.of(op, function)
-        refusal = "" if product is None else self._refusal(product)
+        whole = product is not None and self._is_contraction(product, FUSED in op.attributes)
+        refusal = "" if product is None or whole else self._refusal(product)
         if product is None or refusal is None:
             return False
         if refusal:
@@ -60,7 +63,7 @@ class ExpandProducts(Pass):
             return False
         with ir.InsertionPoint(op), op.location:
             rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
-            value = _Expansion(product, rounding, self._is_contraction(product)).build()
+            value = _Expansion(product, rounding, whole).build()
         sizes = "x".join("?" if (size := constant(s)) is None else str(size) for s in product.sizes)
         _note(value.owner.operation, place(op), PASSED, "expanded", f"{sizes} (rows, summed, columns)")
         op.results[0].replace_all_uses_with(value)
@@ -72,7 +75,7 @@ class ExpandProducts(Pass):
         rows, inner, columns = map(constant, product.sizes)
         if not isinstance(product.result.type.element_type, ir.FloatType) or product.x.type.element_type.width < 16:
             return None
-        if inner == 1 or self._is_contraction(product):
+        if inner == 1:
             return ""
         few = min((size for size in (rows, columns) if size is not None), default=FEW + 1)
         if few > FEW:
@@ -90,10 +93,11 @@ class ExpandProducts(Pass):
             return "memory does not run along what is summed"
         return ""
 
-    def _is_contraction(self, product: Product) -> bool:
+    def _is_contraction(self, product: Product, fused: bool) -> bool:
         sizes = list(map(constant, product.sizes))
-        narrow = product.x.type.element_type.width == 16
-        return self.contractions and narrow and all(size is not None and size > FEW for size in sizes)
+        element = product.x.type.element_type
+        narrow = isinstance(element, ir.FloatType) and element.width == 16
+        return (self.contractions or fused) and narrow and all(size is not None and size > FEW for size in sizes)
 
 
 def _few_dim(product: Product) -> int:

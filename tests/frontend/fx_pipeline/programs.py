@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from bascule.frontend.fx_passes import pad_mm, padding_costs
+from bascule.frontend.fx_passes.attention_structure import mark_attention_products
 from bascule.frontend.fx_passes.conv_bias import peel_biases
 from bascule.frontend.fx_passes.pad_mm import pad_products
 from bascule.frontend.fx_passes.seed_dropout import seed_dropouts
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 
 from bascule.pipelines import DEFAULT
 
+ATTENTION = (mark_attention_products, save_attention_statistics)
 ALL_PASS = 1e-9  # probability of a dropout that draws numbers, and drops no element
 
 
@@ -138,6 +140,13 @@ PROGRAMS = {
     "save-extremes": Program(lambda x: x.sin().amax(1), leaves((4, 6))),
     "save-seen-calls": Program(lambda x: seen(x.exp()) * 2, leaves((4, 6))),
     "seed-dropouts": Program(lambda x: F.dropout(x.sin(), ALL_PASS).exp(), leaves((4, 6))),
+    "mark-attention-products": Program(
+        lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1) @ v,
+        constants(*[(2, 3, 20, 16)] * 3, dtype=torch.bfloat16),
+        trains=False,
+        options={"pipeline": ",".join([*DEFAULT[:8], "fuse-products", *DEFAULT[8:]])},
+        tolerance={"rtol": 0.05, "atol": 0.05},
+    ),
     "save-attention-statistics": Program(
         lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1) @ v,
         leaves(*[(2, 3, 20, 16)] * 3, dtype=torch.bfloat16),
@@ -155,7 +164,7 @@ ALSO = {
 
 def as_on_a_gpu(monkeypatch: Any) -> None:
     """Passes meant for GPUs change graphs on a CPU, products of any size among these."""
-    for function in (pad_products, peel_biases, recompute_masks, seed_dropouts, save_attention_statistics):
+    for function in (pad_products, peel_biases, recompute_masks, seed_dropouts, *ATTENTION):
         monkeypatch.setattr(function, "__defaults__", (("cpu",),))
     monkeypatch.setattr(pad_mm, "WORK", 1)
     monkeypatch.setattr(pad_mm, "LEAST", 8)
