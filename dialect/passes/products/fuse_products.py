@@ -60,7 +60,7 @@ class _Graph(ProductChains):
     chains: dict[ir.Operation, list[ir.Operation]]
 
     def run(self) -> None:
-        self.chains = {op: chain for op in self.ops if (chain := self._between(op))}
+        self.chains = {op: chain for op in self.ops if op in self.near and (chain := self._between(op))}
         made = dict[ir.Operation, ir.Operation]()
         while self._settle() and not self.chains.keys() <= made.keys():
             built = {op: self._fused(op) for op in self.chains if op not in made}
@@ -126,7 +126,7 @@ class _Graph(ProductChains):
             made = clone(op, {})
         self.inline(made, chain)
         if self.is_scheduled(made):
-            put_together([made], self.ops.index(op))
+            put_together([made])
             return made
         made.erase()
         self.told(op, MISSED, "products not fused", "no schedule for the sizes or types of what is summed")
