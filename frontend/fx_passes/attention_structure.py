@@ -92,7 +92,7 @@ def made_of_product(scores: Node) -> list[Node] | None:
 
 
 def reads_of(scores: Node) -> list[Node]:
-    """What reads `scores`, or what is computed from them element by element, and is something else."""
+    """The readers of `scores`, or of what is computed from them element by element, that are something else."""
     computed, readers = {scores}, list[Node]()
     for node in _after(scores):
         if not computed.isdisjoint(node.all_input_nodes):
@@ -131,7 +131,7 @@ def mark_attention_products(graph: Graph, devices: Sequence[str] = ("cuda",)) ->
 
 
 def made_of_numbers(nodes: Sequence[Node]) -> list[Node]:
-    """What `nodes` read that is computed of numbers alone, as masks by places are: it need not be in memory."""
+    """Nodes that `nodes` read and that are computed of numbers alone, as masks by places are: they need not be in memory."""
     found, todo = dict[Node, bool](), [operand for node in nodes for operand in node.all_input_nodes]
     while todo:
         node = todo[-1]

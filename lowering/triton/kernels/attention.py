@@ -114,7 +114,7 @@ class SumsWalker(Walker):
         return self._inside(self._made(self.weights.score), (self.sides[0], axis_of(self.loop)), bound)
 
     def _before(self, total: ir.Value) -> ir.Value:
-        """What steps before gave, as the one at hand needs it."""
+        """The total of the steps before, as the one at hand needs it."""
         return total
 
     def _inside(self, tile: Tile, axes: Axes, bound: Tile | None) -> ir.Value:
