@@ -69,11 +69,15 @@ def weights_read(compute: ir.Operation) -> list[ir.Operation]:
 
 
 def addends_read(compute: ir.Operation) -> list[ir.Operation]:
-    """The compute whose elements, rounded or not, the one sum in `compute` adds up."""
-    reduce = sum_of(compute)
-    read = None if reduce is None else owner_of(unrounded(yielded(reduce)))
-    made = owner_of(read.operands[0]) if read is not None and read.name == "tensor.extract" else None
-    return [made.operation] if made is not None and made.name == "bascule.compute" else []
+    """The computes whose elements, rounded or not, the sums in `compute` add up, one each; nothing if it has other reductions."""
+    found = []
+    for reduce in (view.operation for view in _block(compute).operations if view.operation.name == "bascule.reduce"):
+        read = owner_of(unrounded(yielded(reduce))) if reduce.attributes["kind"].value == "sum" else None
+        made = owner_of(read.operands[0]) if read is not None and read.name == "tensor.extract" else None
+        if made is None or made.name != "bascule.compute" or len(_block(reduce).arguments) != 1:
+            return []
+        found.append(made.operation)
+    return list(dict.fromkeys(found))
 
 
 def is_contraction(compute: ir.Operation) -> bool:

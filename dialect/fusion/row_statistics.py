@@ -73,8 +73,10 @@ def build_statistic(attention: ir.Operation, statistic: ir.Operation, total: boo
     return builders.compute(result.type, shape_of(result), body)
 
 
-def put_together(ops: list[ir.Operation], number: int) -> None:
+def put_together(ops: list[ir.Operation]) -> None:
     """Has `ops`, the first of which has all indices of the others, share a kernel."""
+    block = map(_op, ops[0].block.operations)
+    number = 1 + max((op.attributes[TOGETHER].value for op in block if TOGETHER in op.attributes), default=-1)
     for op in ops:
         op.attributes[TOGETHER] = i64(number)
 

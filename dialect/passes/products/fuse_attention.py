@@ -50,14 +50,14 @@ class _Graph(ProductChains):
     pass_name = FuseAttention.name
 
     def run(self) -> None:
-        for op in self.ops:
-            if op.name == "bascule.compute" and any(inner.name == "bascule.reduce" for inner in ops_in(op)):
+        for op in list(self.ops):  # what is erased meanwhile comes before
+            if op in self.near and any(inner.name == "bascule.reduce" for inner in ops_in(op)):
                 self._fuse(op)
 
     def _fuse(self, op: ir.Operation) -> None:
         for weights in weights_read(op):
             chain = self.chain(weights)
-            if any(map(is_contraction, chain)):
+            if not self.contractions.isdisjoint(chain):
                 self._fuse_with(op, chain)
                 return
 
@@ -119,6 +119,5 @@ class _Graph(ProductChains):
                 together.append(build_statistic(made, other, total).owner.operation)
             other.results[0].replace_all_uses_with(together[-1].results[0])
         if totals:
-            put_together(together, self.ops.index(op))
-        for other in (op, *reversed(chain)):
-            other.erase()
+            put_together(together)
+        self.erase([op, *reversed(chain)])

@@ -60,7 +60,7 @@ class _Graph(ProductChains):
     chains: dict[ir.Operation, list[ir.Operation]]
 
     def run(self) -> None:
-        self.chains = {op: chain for op in self.ops if (chain := self._between(op))}
+        self.chains = {op: chain for op in self.ops if op in self.near and (chain := self._between(op))}
         made = dict[ir.Operation, ir.Operation]()
         while self._settle() and not self.chains.keys() <= made.keys():
             built = {op: self._fused(op) for op in self.chains if op not in made}
@@ -81,8 +81,11 @@ class _Graph(ProductChains):
         """The chain of a product's one factor, or of what a sum adds up; nothing if neither factor has one, or both."""
         if op.name != "bascule.compute":
             return []
-        read = weights_read(op) if is_contraction(op) else addends_read(op)
+        product = op in self.contractions
+        read = weights_read(op) if product else addends_read(op)
         chains = [chain for other in read if (chain := self.chain(other))]
+        if not product and chains and len(chains) == len(read):
+            chains = [list(dict.fromkeys(other for chain in chains for other in chain))]
         return chains[0] if len(chains) == 1 and all(map(_is_fusible, chains[0])) else []
 
     def _settle(self) -> bool:
@@ -107,7 +110,7 @@ class _Graph(ProductChains):
     def _fused(self, op: ir.Operation) -> ir.Operation | None:
         """`op` with its chain in it, behind it; None where there is no schedule for that."""
         chain = self.chains[op]
-        if not is_contraction(op):
+        if op not in self.contractions:
             return self._summed(op, chain)
         with ir.InsertionPoint(op):
             copy = clone(op, {})
@@ -126,7 +129,7 @@ class _Graph(ProductChains):
             made = clone(op, {})
         self.inline(made, chain)
         if self.is_scheduled(made):
-            put_together([made], self.ops.index(op))
+            put_together([made])
             return made
         made.erase()
         self.told(op, MISSED, "products not fused", "no schedule for the sizes or types of what is summed")

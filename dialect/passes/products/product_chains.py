@@ -29,6 +29,16 @@ class ProductChains(GraphWalk):
     def __init__(self, graph: ir.Operation, simplifier: Simplifier, machine: CudaMachine):
         super().__init__(graph)
         self.simplifier, self.machine = simplifier, machine
+        self.contractions = {op for op in self.ops if op.name == "bascule.compute" and is_contraction(op)}
+        self.near = self._near() if self.contractions else set()
+
+    def _near(self) -> set[ir.Operation]:
+        """The contractions, and the computes that are made of them by computes alone."""
+        near = set[ir.Operation]()
+        for op in self.ops:
+            if op in self.contractions or (op.name == "bascule.compute" and not near.isdisjoint(_read(op))):
+                near.add(op)
+        return near
 
     def told(self, op: ir.Operation, kind: str, decision: str, reason: str) -> None:
         """Adds a remark of the pass to those that `op` has."""
@@ -39,14 +49,22 @@ class ProductChains(GraphWalk):
         reads, todo = dict[ir.Operation, list[ir.Operation]](), [last]
         while todo:
             compute = todo.pop()
-            if compute not in reads:
+            if compute not in reads and compute in self.near:
                 reads[compute] = [other for other in _read(compute) if other.block == self.block]
                 todo += reads[compute]
         chain = set[ir.Operation]()
-        for compute in self.ops:
-            if compute in reads and (is_contraction(compute) or not chain.isdisjoint(reads[compute])):
+        for compute in self.ops if reads else ():
+            if compute in reads and (compute in self.contractions or not chain.isdisjoint(reads[compute])):
                 chain.add(compute)
         return [compute for compute in self.ops if compute in chain]
+
+    def erase(self, ops: Sequence[ir.Operation]) -> None:
+        """Erases `ops`, each after those that read it."""
+        self.ops = [op for op in self.ops if op not in ops]
+        self.near.difference_update(ops)
+        self.contractions.difference_update(ops)
+        for op in ops:
+            op.erase()
 
     def used_outside(self, ops: Iterable[ir.Operation], inside: set[ir.Operation]) -> bool:
         """Whether a result of `ops` is used by anything but `inside`."""

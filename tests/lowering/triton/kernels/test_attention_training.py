@@ -137,3 +137,20 @@ def check_dropout(device):
 
 def test_dropout_is_drawn_again():
     check_dropout("cpu")
+
+
+def test_two_attentions_that_share_a_bias():
+    """As the layers of T5."""
+
+    def function(x, w, bias):
+        for _ in range(2):
+            q = (x @ w).view(2, 40, 3, 16).transpose(1, 2)
+            weights = torch.softmax((q @ q.transpose(-1, -2) + bias).float(), -1).to(x.dtype)
+            x = (weights @ q).transpose(1, 2).reshape(2, 40, 48)
+        return x
+
+    generator = torch.Generator().manual_seed(3)
+    sizes = (2, 40, 48), (48, 48), (1, 3, 40, 40)
+    found = [(torch.randn(size, generator=generator) * 0.3).bfloat16() for size in sizes]
+    results, wanted, _ = run(function, *found)
+    check(results, wanted, torch.bfloat16, 8)
