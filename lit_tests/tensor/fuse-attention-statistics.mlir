@@ -23,7 +23,7 @@
 // CHECK: math.exp
 // CHECK: arith.select
 // CHECK: arith.divf
-// CHECK: bascule.remarks = ["attention: no score is in memory"], bascule.together = [[NUMBER:.*]] : i64
+// CHECK: bascule.remarks = [{{.*}}decision = "attention", kind = "passed", {{.*}}reason = "no score is in memory"}], bascule.together = [[NUMBER:.*]] : i64
 // CHECK: %[[MOST:.*]] = "bascule.compute"
 // CHECK: kind = "max"
 // CHECK: bascule.together = [[NUMBER]] : i64
@@ -171,7 +171,7 @@ func.func @shifted(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %v: tensor<
 }
 
 // CHECK-LABEL: func.func @another
-// CHECK: bascule.remarks = ["no attention: its scores or weights are needed in memory"]
+// CHECK: bascule.remarks = [{{.*}}decision = "no attention", kind = "missed", {{.*}}reason = "its scores or weights are needed in memory"}]
 func.func @another(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %v: tensor<6x70x48xf16>) -> (tensor<6x40x48xf16>, tensor<6x40x1xf32>) attributes {bascule.graph} {
   %zero = arith.constant 0 : index
   %scale = arith.constant 1.250000e+00 : f32

@@ -19,7 +19,7 @@
 // CHECK: math.exp
 // CHECK: tensor.extract %[[DOT]]
 // CHECK: kind = "sum"
-// CHECK: bascule.remarks = ["products fused: what is between them is not in memory"]
+// CHECK: bascule.remarks = [{{.*}}decision = "products fused", kind = "passed", {{.*}}reason = "what is between them is not in memory"}]
 // CHECK-NEXT: return %[[OUT]]
 func.func @batch(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %g: tensor<6x40x32xf16>, %o: tensor<6x40x32xf16>) -> tensor<40x70xf16> attributes {bascule.graph} {
   %dot = "bascule.compute"() ({
@@ -71,7 +71,7 @@ func.func @batch(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %g: tensor<6x
 }
 
 // CHECK-LABEL: func.func @rows
-// CHECK: bascule.remarks = ["products not fused: no schedule for the sizes or types of what is summed"]
+// CHECK: bascule.remarks = [{{.*}}decision = "products not fused", kind = "missed", {{.*}}reason = "no schedule for the sizes or types of what is summed"}]
 func.func @rows(%q: tensor<6x40x32xf16>, %k: tensor<6x70x32xf16>, %g: tensor<6x40x32xf16>, %o: tensor<6x40x32xf16>) -> tensor<6x70xf16> attributes {bascule.graph} {
   %dot = "bascule.compute"() ({
   ^bb0(%b: index, %i: index, %n: index):
