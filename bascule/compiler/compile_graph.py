@@ -42,6 +42,7 @@ from ..reporting.device_warnings import subjects_of, warn_about
 from ..reporting.graph_summary import count_summary
 from ..reporting.module_identity import identify
 from ..reporting.module_summary import summary_of
+from ..reporting.progress import shown
 from ..reporting.stage_manifest import WRAPPER_FILE, digest_of
 from ..targets.base import Compiled, Target
 from ..targets.placement import placement_of
@@ -76,7 +77,8 @@ def compile_graph(
     record, parts = Record(name, options, len(gm.graph.nodes), direction, compile_at_hand()), list[Record]()
 
     def made(options: Options) -> CompiledGraph:
-        compiled, parts[:] = _whole_or_parts(gm, example_inputs, options, record, on_record, replay)
+        with shown(record):
+            compiled, parts[:] = _whole_or_parts(gm, example_inputs, options, record, on_record, replay)
         return compiled
 
     compiled = unless_refused(made(options), lambda _: made(replace(options, tiers=False)).finished())
@@ -173,7 +175,8 @@ def _through_stages(
     speak()
     way = _Way(gm, example_inputs, options, record, pipeline_for(options))
     try:
-        return _compiled(way)
+        with shown(record):
+            return _compiled(way)
     except Exception as error:
         _raise_as_told(way, error)
 

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +61,9 @@ class Record:
     subjects: tuple[str, ...] = ()  # what of the graph warnings about the device may be about
     aligned: bool = True  # whether the dynamic sizes at hand are multiples of 16
     lowering: bool = False  # whether all passes have run
+    kernels_done: Callable[[], tuple[int, int]] | None = (
+        None  # while threads compile kernels: how many are done, of how many
+    )
     edits: Mapping[str, str] = field(
         default_factory=dict
     )  # files made after the passes, and the texts that stand for theirs

@@ -12,6 +12,7 @@ from ..dialect.ir.functions import functions, kernel_op
 from ..dialect.mlir import ir
 from ..reporting.compile_record import Record
 from ..reporting.logs import kernel_code
+from ..reporting.progress import shown
 from .base import Compiled
 from .kernel_fallback import Refusals
 from .placement import CPU
@@ -50,13 +51,16 @@ class Cpu:
             refusals.tell()
             return PartlyCompiledFunctions(kernels, refusals.references(CPU), refusals.symbols())
 
-        def wait() -> Any:
-            with record.stage("jit"):
-                kernels = started.result()
-            return beside_refused(kernels)
-
         if isinstance(started, CompiledKernels):
             return Compiled(beside_refused(started))
+        record.kernels_done = started.done
+
+        def wait() -> Any:
+            with shown(record), record.stage("jit"):
+                kernels = started.result()
+            record.kernels_done = None
+            return beside_refused(kernels)
+
         return Compiled(None, pending=wait)
 
     def packaged(self, module: ir.Module, record: Record) -> tuple[dict[str, bytes], Plans | None]:

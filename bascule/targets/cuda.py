@@ -14,6 +14,7 @@ from bascule.runtime.kernels.launch_plans import ALIGNED, NARROW, WIDE, Planner,
 
 from ..dialect.mlir import ir
 from ..reporting.compile_record import Record
+from ..reporting.progress import shown
 from .base import Compiled
 from .kernel_fallback import Refusals
 from .kernel_images import LATER, cubin_images, start_cubin_images
@@ -53,10 +54,12 @@ class Cuda:
         with record.stage("triton"):
             first = [kernel for name, kernel in kernels.items() if name not in later]
             started = start_cubin_images(self.index, first, cached=record.options.cache)
+            record.kernels_done = started.compiling.done
 
         def wait() -> Planner:
-            with record.stage("triton"):
-                images = started(refuse)
+            with shown(record), record.stage("triton"):
+                images = started.result(refuse)
+            record.kernels_done = None
             with record.stage("load kernels"):
                 refused = {f"{name}{variant}" for name in refusals.found for variant in (WIDE, NARROW, ALIGNED)}
                 waiting = {name: kernels[name] for name in sorted(later - refused)}

@@ -1,7 +1,8 @@
 """Kernels from the bytes that the disk cache keeps of them. No compiler is loaded until a call has sizes that need another variant."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from bascule.runtime.kernels.stored_kernels import kernels_of
 
 if TYPE_CHECKING:
     from bascule.lowering.refusals import Refuse
+    from bascule.lowering.triton.compile.compilation import Compiling
     from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode
     from bascule.runtime.kernels.cuda_driver import CubinImage
 
@@ -43,26 +45,30 @@ def cubin_images(
 ) -> "dict[str, CubinImage]":
     """Machine code for the GPU of number `device`; `kernels` are given as the fields of `TritonKernel`. `refuse` is asked, and what is raised is
     raised, as in `compile_kernels`; `cached`: whether the disk cache is used."""
-    return start_cubin_images(device, kernels, cached=cached)(refuse)
+    return start_cubin_images(device, kernels, cached=cached).result(refuse)
 
 
-def start_cubin_images(
-    device: int, kernels: Sequence[Mapping[str, Any]], *, cached: bool = True
-) -> "Callable[[Refuse | None], dict[str, CubinImage]]":
-    """`cubin_images`, by other threads; what is returned waits for it."""
-    from bascule.lowering.refusals import reraise
+def start_cubin_images(device: int, kernels: Sequence[Mapping[str, Any]], *, cached: bool = True) -> "Images":
+    """`cubin_images`, by other threads."""
     from bascule.lowering.triton.compile.compilation import start_compiling
     from bascule.lowering.triton.kernels.triton_kernel import TritonKernel
     from bascule.runtime.kernels.cuda_driver import capability
 
-    compiling = start_compiling(
-        [TritonKernel(**kernel) for kernel in kernels], capability(device), kernel_cache(cached)
-    )
+    made = [TritonKernel(**kernel) for kernel in kernels]
+    return Images(start_compiling(made, capability(device), kernel_cache(cached)))
 
-    def wait(refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
-        return {name: image_of(code) for name, code in compiling.result(refuse or reraise).items()}
 
-    return wait
+@dataclass(frozen=True)
+class Images:
+    """Kernels at which other threads are at work."""
+
+    compiling: "Compiling"
+
+    def result(self, refuse: "Refuse | None" = None) -> "dict[str, CubinImage]":
+        """Waits for them."""
+        from bascule.lowering.refusals import reraise
+
+        return {name: image_of(code) for name, code in self.compiling.result(refuse or reraise).items()}
 
 
 def image_of(code: "MachineCode") -> "CubinImage":

@@ -45,6 +45,11 @@ class Compiling:
 
     parts: list["Future[Part]"] = field(repr=False)
     otherwise: Callable[[], CompiledKernels] | None = None
+    sizes: Sequence[int] = ()  # kernels of each part
+
+    def done(self) -> tuple[int, int]:
+        """How many kernels are compiled, and of how many."""
+        return sum(size for part, size in zip(self.parts, self.sizes) if part.done()), sum(self.sizes)
 
     def result(self) -> CompiledKernels:
         """Waits. Raises `CompilerError` for a kernel that does not compile, if it is not left out."""
@@ -75,14 +80,15 @@ def start_compiling(
     target = Target(vector_bits) if vector_bits else host()
     sizes = _sizes(module)
     again = None if refuse is reraise else partial(_each_tried, module, target, sizes, refuse)
+    groups = _balanced(sizes, _parts(sum(sizes.values())))
     try:
-        parts = _started(module, target, _balanced(sizes, _parts(sum(sizes.values()))))
+        parts = _started(module, target, groups)
     except Exception as error:  # as in `Compiling.result`, but before LLVM has it
         pass_on(error)
         if again is None:
             raise
         return again()
-    return Compiling(parts, again) if parts else CompiledKernels({}, [])
+    return Compiling(parts, again, list(map(len, groups))) if parts else CompiledKernels({}, [])
 
 
 def _each_tried(module: ir.Module, target: Target, sizes: dict[str, int], refuse: Refuse) -> CompiledKernels:

@@ -133,6 +133,11 @@ class Compiling:
     keys: dict[str, str]  # name -> key
     found: dict[str, MachineCode] = field(repr=False)  # by key
     made: "Future[dict[str, MachineCode | Exception]] | None" = field(repr=False)  # by key
+    finished: list[str] = field(default_factory=list)  # keys, as they are made
+
+    def done(self) -> tuple[int, int]:
+        """How many kernels are compiled, equal ones as one, and of how many."""
+        return len(self.found) + len(self.finished), len(set(self.keys.values()))
 
     def result(self, refuse: Refuse = reraise) -> dict[str, MachineCode]:
         """Waits; returns machine code by name. `refuse`, what is left out and what is raised: see `compile_kernels`."""
@@ -160,19 +165,23 @@ def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: Ker
     }
     found = {key: code for key in keys.values() if (code := cache.get(key)) is not None}
     missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}
-    return Compiling(kernels, keys, found, start(partial(_all_made, missing, capability, cache)) if missing else None)
+    finished: list[str] = []
+    made = start(partial(_all_made, missing, capability, cache, finished)) if missing else None
+    return Compiling(kernels, keys, found, made, finished)
 
 
 def _all_made(
-    kernels: Mapping[str, TritonKernel], capability: int, cache: KernelCache
+    kernels: Mapping[str, TritonKernel], capability: int, cache: KernelCache, finished: list[str]
 ) -> dict[str, MachineCode | Exception]:
-    """Machine code by key, or why there is none. The longest kernels come first."""
+    """Machine code by key, or why there is none. The longest kernels come first; `finished` receives their keys."""
 
     def make(key: str) -> MachineCode | Exception:
         try:
             code = _machine_code(kernels[key], capability)
         except Exception as error:  # raised, or told, by `Compiling.result`
             return error
+        finally:
+            finished.append(key)
         cache.put(key, code)
         return code
 
