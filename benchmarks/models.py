@@ -9,7 +9,8 @@ python -m benchmarks.models --device cuda [--only NAME,NAME] [--limit S] [--json
 python -m benchmarks.models --device cuda --what first|warm [--only NAME,NAME] [--repeats N] [--backends A,B] [--json FILE]
 
 `bascule-cached` and `inductor-cached` among the backends are these in a process that finds their disk caches filled (on a GPU also
-`bascule-cudagraphs-cached` and `inductor-cudagraphs-cached`); `dynamo` is Dynamo alone, which runs what it has captured operator by operator.
+`bascule-cudagraphs-cached` and `inductor-cudagraphs-cached`); `bascule-tiered` runs PyTorch's operators while kernels are compiled; `dynamo` is
+Dynamo alone, which runs what it has captured operator by operator.
 """
 
 import argparse
@@ -32,6 +33,7 @@ CACHED = {
     f"{backend}-cached": backend for backend in ("bascule", "inductor", "bascule-cudagraphs", "inductor-cudagraphs")
 }
 DYNAMO = "dynamo"
+TIERED = "bascule-tiered"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 def compiled(model: torch.nn.Module, backend: str):
     if backend == "eager":
         return model
+    if backend == TIERED:
+        return torch.compile(model, backend="bascule", mode="tiered")
     name = "eager" if backend == DYNAMO else CACHED.get(backend, backend)
     return torch.compile(model, backend=name, options={"on_error": "raise"} if name == "bascule" else None)
 
