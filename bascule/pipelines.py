@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .dialect.passes import Pipeline
 from .errors import UserError
 from .options import Options
+
+if TYPE_CHECKING:  # who asks for names needs no MLIR
+    from .dialect.passes import Pipeline
 
 # MLIR's own cse runs where there are no computes: it compares those of one type pair by pair (they capture what they read, so they hash alike).
 DEFAULT = (
@@ -61,13 +63,20 @@ TORCH_TO_BASCULE = "torch-to-bascule"
 STAGES = {"torch": None, "tensor": TORCH_TO_BASCULE, "kernel": "schedule-kernels", "program": "plan-memory"}
 
 
-def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> Pipeline:
+def has_pass(options: Options, name: str) -> bool:
+    """Whether the pass `name` runs. Without MLIR, if `pipeline` is not given. Raises `UserError` as `pipeline_for`."""
+    return name in DEFAULT if options.pipeline is None else any(p.name == name for p in pipeline_for(options).stages)
+
+
+def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> "Pipeline":
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
     the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
     deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts`, on a GPU.
 
     Raises `UserError` with the column for a pipeline that does not parse.
     """
+    from .dialect.passes import Pipeline
+
     text = ",".join(DEFAULT) if options.pipeline is None else options.pipeline
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
     gpu = asked.get("target") == "cuda"
@@ -83,11 +92,13 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
     return Pipeline(tuple(stages))
 
 
-def up_to(stage: str, options: Options, machine: Mapping[str, Any] | None = None) -> Pipeline:
+def up_to(stage: str, options: Options, machine: Mapping[str, Any] | None = None) -> "Pipeline":
     """The passes for `options` that lead to `stage`: one of `STAGES`, or a pass of theirs, where it runs last.
 
     Raises `UserError` where the option `pipeline` has no such pass.
     """
+    from .dialect.passes import Pipeline
+
     whole, last = pipeline_for(options, machine), STAGES.get(stage, stage)
     if last is None:
         return Pipeline(())

@@ -178,12 +178,12 @@ def _through_stages(
         with shown(record):
             return _compiled(way)
     except Exception as error:
+        pass_on(error)
         _raise_as_told(way, error)
 
 
 def _raise_as_told(way: _Way, error: Exception) -> NoReturn:
     """Raises `error` of a stage if its user can do something about it, or a graph that is split; else it is a bug of ours, with a reproducer."""
-    pass_on(error)
     if way.edited is not None:
         raise failure_of_edit(error, way.edited, way.record.running) from error
     if (
@@ -314,6 +314,7 @@ def _finished_or_otherwise(way: _Way, finish: Callable[[], tuple[Boxed, bool]]) 
         try:
             return finish()[0]
         except Exception as error:
+            pass_on(error)
             _raise_as_told(way, error)
     except CompilerError as error:
         return way.kept(run_otherwise(way.gm, way.example_inputs, way.options, way.record, error))

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 
-from bascule.dialect.passes.products.fuse_products import FuseProducts
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 
 from ..options import Options
-from ..pipelines import pipeline_for
+from ..pipelines import has_pass
 from ..reporting.compile_record import Record
 from ..reporting.fx_passes import FxWatch
 
 
 def fx_pipeline(name: str, options: Options, *, captured: bool = False) -> FxPipeline:
     """That for the graphs of what is called `name`; `captured`: these come from Dynamo."""
-    fuses = options.target != "cpu" and any(each.name == FuseProducts.name for each in pipeline_for(options).stages)
+    fuses = options.target != "cpu" and has_pass(options, "fuse-products")
     settings = {
         "philox": options.random == "philox",
         "index-asserts": options.checks_indices,

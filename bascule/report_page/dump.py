@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ..dialect.interrupts import pass_on
 from ..errors import UserError
 from ..manifest.manifest import FILE, SCHEMA, VERSION
 from ..reporting.compile_record import RECORD_FILE
@@ -58,6 +59,7 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
+        pass_on(error)
         raise UserError(f"cannot be read: {error}", location=str(path)) from None
 
 

@@ -4,6 +4,7 @@ import re
 
 import torch
 
+from bascule.dialect.interrupts import pass_on
 from bascule.errors import UserError
 
 DTYPES = {
@@ -46,6 +47,7 @@ def parse_inputs(text: str, *, seed: int = 0, requires_grad: bool = False) -> li
         try:
             tensors.append(_fill(sizes, DTYPES[match[1]], generator, requires_grad))
         except (RuntimeError, TypeError, OverflowError) as error:  # there is no such memory, or no such number
+            pass_on(error)
             told = f"'{match[1]}[{match[2]}]' cannot be made: {str(error).splitlines()[0]}"
             raise UserError(told, location=f"--inputs:{position + 1}") from None
         position = match.end()

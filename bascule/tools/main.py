@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from ..cache.disk.directory import clear, statistics
+from ..dialect.interrupts import pass_on
 from ..errors import UserError
 
 
@@ -52,6 +53,7 @@ def _report(folder: str, file: str) -> int:
     try:
         print(report_of_dump(folder, file))
     except (UserError, OSError) as error:
+        pass_on(error)
         print(f"bascule: error: {error}", file=sys.stderr)
         return 1
     return 0

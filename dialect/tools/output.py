@@ -5,6 +5,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..interrupts import pass_on
+
 
 def write(text: str | bytes, path: str = "-") -> None:
     """Writes `text`, or bytes, to the file `path`, or to the standard output, whose reader may have seen enough (`| head`). Raises `OSError`."""
@@ -26,6 +28,7 @@ def _write_whole(data: bytes, path: Path) -> None:
     try:
         descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
+        pass_on(error)
         raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         with os.fdopen(descriptor, "wb") as file:
