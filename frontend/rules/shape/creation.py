@@ -113,6 +113,8 @@ def _spaced(c: Conversion, start, end, steps, base: float | None):
         if isinstance(x, ir.Value):
             given = read(x, [])
             return (given if dtype.is_floating_point else given.to(dtype)).to(inside)
+        if not dtype.is_floating_point:
+            require_held(x, dtype)  # what eager makes of another depends on the processor
         return number_scalar(c, x if dtype.is_floating_point else _truncated(x), inside)
 
     def body(at):

@@ -40,7 +40,8 @@ SLEEF = {
     "math.cbrt": ("cbrt", "_u10"),
     "arith.remf": ("fmod", ""),
 }
-# Of f32 in f64: Sleef's fmod gives NaN where a quotient is no finite number, as those by subnormals are. The remainder of two f32 is one.
+# Sleef's fmod gives NaN where a quotient is no finite number, as those by subnormals are. That of two f32 is one in f64, where their remainder
+# is taken; that of two f64 is libm's.
 THROUGH_F64 = ("arith.remf",)
 
 
@@ -60,7 +61,10 @@ class Functions:
             return INLINE[name](s, *operands)
         if name in THROUGH_F64 and element(operands[0].type) == s.b.f32:
             wide = [s.convert("arith.extf", x, s.b.f64) for x in operands]
-            return s.convert("arith.truncf", self.build(s, name, wide), s.b.f32)
+            return s.convert("arith.truncf", self._called(s, name, wide), s.b.f32)
+        return self._libm(s, name, operands) if name in THROUGH_F64 else self._called(s, name, operands)
+
+    def _called(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:
         return self._call(s, name, operands) if self.target.avx else self._libm(s, name, operands)
 
     def _libm(self, s: Scalars, name: str, operands: Sequence[ir.Value]) -> ir.Value:

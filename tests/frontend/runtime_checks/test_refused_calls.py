@@ -39,6 +39,7 @@ CALLS |= {
         lambda x, g: torch.grid_sampler(x[:, None], g[:, None], 2, 0, True),
         [IMAGE, torch.zeros(1, 2, 2, 3)],
     ),
+    "integers from infinity on": (lambda x: torch.linspace(float("inf"), x, 5, dtype=torch.int64), [torch.tensor(3)]),
     "an enlargement to nothing": (lambda x: torch.ops.aten.upsample_linear1d(x, (0,), True), [IMAGE[0]]),
     "an enlargement of blocks to nothing": (
         lambda x: F.interpolate(x, (2, 0, 3), mode="trilinear", align_corners=True),

@@ -1,5 +1,6 @@
 """The functions of `lowering/cpu`: accuracy in units in the last place of f32 (f64), against f64, beside eager's own."""
 
+import math
 from io import BytesIO
 
 import pytest
@@ -70,6 +71,20 @@ def test_two_operands():
     assert units(apply("math.powf", "f32", [x, y], bits), torch.pow(x.double(), y.double())) <= 2.0
     assert units(apply("math.atan2", "f32", [y, x], bits), torch.atan2(y.double(), x.double())) <= 2.0
     torch.testing.assert_close(apply("arith.remf", "f32", [x, y], bits), torch.fmod(x, y), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_remainders_of_quotients_that_are_no_numbers(element):
+    """Every dividend by every divisor, from subnormals to the largest; eager's vectors give NaN there, its scalars what libm gives."""
+    dtype, least, most = {"f32": (torch.float32, -149, 127), "f64": (torch.float64, -1074, 1023)}[element]
+    values = torch.tensor([1.37 * 2.0**power for power in range(least, most + 1, 37)], dtype=dtype)
+    x, y = (part.flatten().contiguous() for part in torch.meshgrid(torch.cat([values, -values]), values, indexing="ij"))
+    times = -(-N // x.numel())
+    x, y = x.repeat(times)[:N], y.repeat(times)[:N]
+    wanted = torch.tensor([math.fmod(a, b) for a, b in zip(x.tolist(), y.tolist())], dtype=torch.float64)
+    for bits in runnable_widths():
+        got = apply("arith.remf", element, [x, y], bits)
+        torch.testing.assert_close(got.double(), wanted, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", ["exp", "tanh", "erf"])
