@@ -175,8 +175,10 @@ def draw_from(operator: str, seed: int) -> Case:
 
 
 def _change(random: Random, leaves: list[Any]) -> str:
-    """Changes one of `leaves`; says how."""
-    places = [i for i, x in enumerate(leaves) if isinstance(x, Tensor | int | float) and not isinstance(x, bool)]
+    """Changes one of `leaves`, no sparse tensor; says how."""
+    strided = [not isinstance(x, Tensor) or x.layout == torch.strided for x in leaves]
+    known = [isinstance(x, Tensor | int | float) and not isinstance(x, bool) for x in leaves]
+    places = [i for i in range(len(leaves)) if strided[i] and known[i]]
     if not places:
         return "nothing"
     place = random.choice(places)
