@@ -3,51 +3,16 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.affine.simplification import Simplifier
 from ...fusion.attention_parts import Weighted, build, is_contraction, weights_read
 from ...fusion.row_statistics import Statistic, build_statistic, put_together
-from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
 from ...remarks.record import MISSED, PASSED
-from ...scheduling.gpu.machine import H200, CudaMachine
-from ..base import VALUES, Pass, check_target
-from .product_chains import ProductChains, around
-
-
-@dataclass(frozen=True)
-class FuseAttention(Pass):
-    """Takes the tensor stage after `inline-producers`. On `target` cuda attention becomes one compute, that of a sum of 16-bit values over keys
-    which exp(s - max s) / sum exp(s - max s) weighs, where the scores s are computed pointwise from a contraction of queries and keys: a row of
-    scores, its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
-
-    Only where nothing else reads the scores or the weights, and there is a schedule for the sizes, which are static. Weights are rounded to 16
-    bits before they are divided, not after.
-    """
-
-    name: ClassVar[str] = "fuse-attention"
-    takes: ClassVar[str] = VALUES
-    target: str = "cpu"
-    sm_count: int = H200.sm_count
-    capability: int = H200.capability
-    registers: int = H200.registers
-    l2_bytes: int = H200.l2_bytes
-
-    def run(self, module: ir.Module) -> None:
-        check_target(self.name, self.target)
-        if self.target == "cpu":
-            return
-        machine = CudaMachine(self.sm_count, self.capability, self.registers, self.l2_bytes)
-        with module.context:
-            simplifier = Simplifier()
-            for graph in graph_functions(module):
-                _Graph(graph, simplifier, machine).run()
+from .product_chains import ChainsPass, ProductChains, around
 
 
 class _Graph(ProductChains):
     """One graph function. Computes are looked at with what is pointwise inlined, in copies."""
-
-    pass_name = FuseAttention.name
 
     def run(self) -> None:
         for op in list(self.ops):  # what is erased meanwhile comes before
@@ -121,3 +86,17 @@ class _Graph(ProductChains):
         if totals:
             put_together(together)
         self.erase([op, *reversed(chain)])
+
+
+@dataclass(frozen=True)
+class FuseAttention(ChainsPass):
+    """Takes the tensor stage after `inline-producers`. On `target` cuda attention becomes one compute, that of a sum of 16-bit values over keys
+    which exp(s - max s) / sum exp(s - max s) weighs, where the scores s are computed pointwise from a contraction of queries and keys: a row of
+    scores, its two reductions and the weighted sum, divided at last. `schedule-kernels` walks the keys once, and no score is in memory.
+
+    Only where nothing else reads the scores or the weights, and there is a schedule for the sizes, which are static. Weights are rounded to 16
+    bits before they are divided, not after.
+    """
+
+    name: ClassVar[str] = "fuse-attention"
+    chains: ClassVar[type[ProductChains]] = _Graph

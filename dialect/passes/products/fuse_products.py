@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.affine.simplification import Simplifier
 from ...fusion.attention_parts import (
     addends_read,
     build_product,
@@ -15,48 +14,15 @@ from ...fusion.attention_parts import (
     weights_read,
 )
 from ...fusion.row_statistics import put_together
-from ...ir.functions import graph_functions
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
 from ...remarks.record import MISSED, PASSED
-from ...scheduling.gpu.machine import H200, CudaMachine
-from ..base import VALUES, Pass, check_target
-from .product_chains import ProductChains
-
-
-@dataclass(frozen=True)
-class FuseProducts(Pass):
-    """Takes the tensor stage after `fuse-attention`. On `target` cuda a product of 16-bit values by a matrix that is computed pointwise from
-    other products becomes one compute: a row of that matrix, and the sum of values that it weighs. The gradients of an attention by hand are
-    such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again. So does a
-    sum of such a matrix over its batch, the gradient of a bias that is added to all scores.
-
-    Only where nothing else reads what is between, and there is a schedule for the sizes, which are static.
-    """
-
-    name: ClassVar[str] = "fuse-products"
-    takes: ClassVar[str] = VALUES
-    target: str = "cpu"
-    sm_count: int = H200.sm_count
-    capability: int = H200.capability
-    registers: int = H200.registers
-    l2_bytes: int = H200.l2_bytes
-
-    def run(self, module: ir.Module) -> None:
-        check_target(self.name, self.target)
-        if self.target == "cpu":
-            return
-        machine = CudaMachine(self.sm_count, self.capability, self.registers, self.l2_bytes)
-        with module.context:
-            simplifier = Simplifier()
-            for graph in graph_functions(module):
-                _Graph(graph, simplifier, machine).run()
+from .product_chains import ChainsPass, ProductChains
 
 
 class _Graph(ProductChains):
     """One graph function. `chains`: products to fuse -> what is between them and the products that they are made of, those included."""
 
-    pass_name = FuseProducts.name
     chains: dict[ir.Operation, list[ir.Operation]]
 
     def run(self) -> None:
@@ -151,6 +117,20 @@ class _Graph(ProductChains):
             made.erase()
         self.told(op, MISSED, "products not fused", "no schedule for their sizes or types")
         return None
+
+
+@dataclass(frozen=True)
+class FuseProducts(ChainsPass):
+    """Takes the tensor stage after `fuse-attention`. On `target` cuda a product of 16-bit values by a matrix that is computed pointwise from
+    other products becomes one compute: a row of that matrix, and the sum of values that it weighs. The gradients of an attention by hand are
+    such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again. So does a
+    sum of such a matrix over its batch, the gradient of a bias that is added to all scores.
+
+    Only where nothing else reads what is between, and there is a schedule for the sizes, which are static.
+    """
+
+    name: ClassVar[str] = "fuse-products"
+    chains: ClassVar[type[ProductChains]] = _Graph
 
 
 def _is_fusible(op: ir.Operation) -> bool:

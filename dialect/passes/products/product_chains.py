@@ -1,6 +1,7 @@
 """The base of passes that make a product, those that it is made of, and what is pointwise between, one compute."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
@@ -9,26 +10,49 @@ from ...analysis.bodies.backward_slice import captured
 from ...analysis.bodies.body_summary import decode
 from ...fusion.attention_parts import is_contraction
 from ...fusion.inlining import Inliner
+from ...ir.functions import graph_functions
 from ...ir.regions import ops_in
 from ...mlir import ir
 from ...remarks.attribute import place
 from ...remarks.record import Remark
 from ...scheduling.gpu.attention import attention
 from ...scheduling.gpu.domains import Domain
-from ...scheduling.gpu.machine import CudaMachine
+from ...scheduling.gpu.machine import H200, CudaMachine
 from ...scheduling.gpu.summed_products import summed_products
+from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 from ..tensor.simplify_indexing import simplify_within
+
+
+@dataclass(frozen=True)
+class ChainsPass(Pass):
+    """A pass over the chains of each graph function, for an NVIDIA GPU; on a CPU nothing changes."""
+
+    takes: ClassVar[str] = VALUES
+    chains: ClassVar[type["ProductChains"]]
+    target: str = "cpu"
+    sm_count: int = H200.sm_count
+    capability: int = H200.capability
+    registers: int = H200.registers
+    l2_bytes: int = H200.l2_bytes
+
+    def run(self, module: ir.Module) -> None:
+        check_target(self.name, self.target)
+        if self.target == "cpu":
+            return
+        machine = CudaMachine(self.sm_count, self.capability, self.registers, self.l2_bytes)
+        with module.context:
+            simplifier = Simplifier()
+            for graph in graph_functions(module):
+                self.chains(graph, self.name, simplifier, machine).run()
 
 
 class ProductChains(GraphWalk):
     """One graph function, for the pass of that name. A chain is the computes from contractions to one that depends on them."""
 
-    pass_name: ClassVar[str]
-
-    def __init__(self, graph: ir.Operation, simplifier: Simplifier, machine: CudaMachine):
+    def __init__(self, graph: ir.Operation, pass_name: str, simplifier: Simplifier, machine: CudaMachine):
         super().__init__(graph)
-        self.simplifier, self.machine = simplifier, machine
+        self.pass_name, self.simplifier, self.machine = pass_name, simplifier, machine
         self.contractions = {op for op in self.ops if op.name == "bascule.compute" and is_contraction(op)}
         self.near = self._near() if self.contractions else set()
 
@@ -39,6 +63,9 @@ class ProductChains(GraphWalk):
             if op in self.contractions or (op.name == "bascule.compute" and not near.isdisjoint(_read(op))):
                 near.add(op)
         return near
+
+    def run(self) -> None:
+        raise NotImplementedError
 
     def told(self, op: ir.Operation, kind: str, decision: str, reason: str) -> None:
         """Adds a remark of the pass to those that `op` has."""
