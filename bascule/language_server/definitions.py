@@ -65,12 +65,11 @@ class Index:
         return index
 
     def token_at(self, offset: int) -> Token | None:
-        """The token that covers `offset`, or ends there."""
+        """The token that covers `offset`; the name that ends there, before a bracket or a comma too."""
         number = bisect_right(self._starts, offset) - 1
-        for token in (self.tokens[n] for n in (number, number - 1) if n >= 0):
-            if token.start <= offset < token.end or (offset == token.end and token.kind != "mark"):
-                return token
-        return None
+        near = [token for token in self.tokens[max(number - 1, 0) : number + 1] if token.start <= offset <= token.end]
+        inside = [token for token in near if token.kind != "mark" and (offset < token.end or token.kind != "comment")]
+        return inside[-1] if inside else near[-1] if near else None
 
     def definition(self, token: Token) -> Token | None:
         """The token that defines what `token` names."""
@@ -140,7 +139,7 @@ def _global_definitions(found: list[Token]) -> Iterator[Token]:
             yield token
         elif token.kind == "symbol":
             before = number - 1
-            while before >= 0 and found[before].text in _VISIBILITY:
+            while before >= 0 and found[before].text.strip('"') in _VISIBILITY:
                 before -= 1
             if before >= 0 and found[before].text in _DEFINING:
                 yield token
@@ -167,7 +166,7 @@ def _local_definitions(found: list[Token]) -> set[int]:
                 defining |= _arguments(found, opening)
         elif token.kind == "value" and number not in defining:
             before = found[number - 1].text if number else ""
-            if following == "=" or (before != "," and _is_defined(found, number)):
+            if following == "=" or (before not in (",", "=") and _is_defined(found, number)):
                 defining |= _list_from(found, number)[0]
     return defining
 
