@@ -55,6 +55,7 @@ def check(text: str, path: str) -> list[Finding]:
         ctx.allow_unregistered_dialects = run is not None and "--allow-unregistered-dialect" in run.words
         with ctx, collector.collecting(ctx):
             module = parse(without_locations(chunk))
+            parse(chunk)  # for what is wrong with its locations
             check_signatures(module)
             check_contract(module)
         found += _errors(collector, first_line)

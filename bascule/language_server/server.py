@@ -1,5 +1,6 @@
 """The server's features over pygls: diagnostics, hover, definitions, and remarks as inlay hints."""
 
+import re
 import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -53,25 +54,22 @@ class Server(LanguageServer):
         super().__init__("bascule-lsp", version("bascule"))
         self.may_load, self.worker, self.is_shut_down = may_load, worker or Worker(), False
         self._documents: dict[str, Document] = {}
+        self._looking_up = Lock()
 
     def document(self, uri: str) -> Document:
         """The file as it is now."""
-        text = self.workspace.get_text_document(uri)
-        known = self._documents.get(uri)
-        if known is None or known.version != text.version:
-            source, encoding = text.source, self.workspace.position_encoding or types.PositionEncodingKind.Utf16
-            known = Document(
-                uri, text.version, Places(source, str(getattr(encoding, "value", encoding))), Index.of(source)
-            )
-            self._documents[uri] = known
-        return known
+        with self._looking_up:
+            text, known = self.workspace.get_text_document(uri), self._documents.get(uri)
+            if known is None or known.version != text.version:
+                source, encoding = text.source, self.workspace.position_encoding or types.PositionEncodingKind.Utf16
+                places = Places(source, getattr(encoding, "value", encoding))
+                known = self._documents[uri] = Document(uri, text.version, places, Index.of(source))
+            return known
 
     def is_current(self, document: Document) -> bool:
-        return self._documents.get(document.uri) is document and document.version == self.version_of(document.uri)
-
-    def version_of(self, uri: str) -> int | None:
-        found = self.workspace.text_documents.get(uri)
-        return found.version if found is not None else None
+        """Whether the file is open, and was not edited since."""
+        version = self.workspace.get_text_document(document.uri).version
+        return self._documents.get(document.uri) is document and document.version == version
 
     def check(self, uri: str) -> None:
         """Publishes the errors of a file that was opened or edited, unless it is edited meanwhile."""
@@ -124,11 +122,13 @@ def _at_the_top(message: str) -> dict[str, Any]:
 
 
 def _diagnostic(document: Document, finding: dict[str, Any]) -> types.Diagnostic:
-    """Over the token that the place is at the beginning of, else to the end of its line."""
-    start = document.places.offset_of_mlir(finding["line"], finding["column"])
+    """Over the token at the place, or next to it in its line; else to the end of the line."""
+    places = document.places
+    start = places.offset_of_mlir(finding["line"], finding["column"])
+    last = places.offset(finding["line"] - 1, 1 << 30)
+    start += len(re.match(r"\s*(?=\S)|", places.text[start:last])[0])  # type: ignore[index]  # the second alternative fits all
     token = document.index.token_at(start)
-    line = document.places.position(start)[0]
-    end = token.end if token is not None and token.end > start else document.places.offset(line, 1 << 30)
+    end = token.end if token is not None and start < token.end else last
     severity = _SEVERITIES.get(finding["kind"], types.DiagnosticSeverity.Information)
     return types.Diagnostic(document.range(start, max(start, end)), finding["message"], severity, source=SOURCE)
 
