@@ -1,4 +1,4 @@
-"""What MLIR, the dialect's contract and passes say of a text: errors with places, and remarks."""
+"""Errors and remarks of a text, with their places: MLIR, the dialect's contract and passes are asked."""
 
 import re
 import sys
@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Told:
-    """What passes told. `loaded`: code of the user's is in this process now."""
+    """Remarks and failures of passes. `loaded`: code of the user's is in this process now."""
 
     remarks: list[Finding]
     failures: list[Finding]
@@ -48,7 +48,7 @@ class Told:
 
 
 def check(text: str, path: str) -> list[Finding]:
-    """What the parser, the verifiers and the dialect's contract complain about, in each of the modules between `// -----` lines."""
+    """The complaints of the parser, the verifiers and the dialect's contract, in each of the modules between `// -----` lines."""
     run, found = first_run_line(text, path), list[Finding]()
     for chunk, first_line in _chunks(text):
         collector, ctx = Collector(), context()

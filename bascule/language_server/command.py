@@ -30,7 +30,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help=f"how long passes may take (default: {SECONDS})",
     )
     parser.add_argument("--version", action="version", version=f"bascule-lsp {version('bascule')}")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if not args.timeout > 0:
+        parser.error(f"--timeout takes a number of seconds above 0, got {args.timeout:g}")
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> int:

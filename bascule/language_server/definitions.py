@@ -1,4 +1,4 @@
-"""Where names of a file of MLIR are defined: SSA values and blocks by their scopes, functions and aliases by their module."""
+"""The definitions of names in a file of MLIR: SSA values and blocks by their scopes, functions and aliases by their module."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -109,7 +109,7 @@ def _outer(scope: Scope) -> Scope:
 
 
 def _name(token: Token) -> str:
-    """What a token names: `%x` of `%x#1`, `@f` of `@"f"` and of the string `"f"`."""
+    """The name that a token has: `%x` of `%x#1`, `@f` of `@"f"` and of the string `"f"`."""
     if token.kind == "value":
         return token.text.partition("#")[0]
     if token.kind in ("symbol", "string"):

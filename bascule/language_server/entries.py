@@ -1,4 +1,4 @@
-"""What is known of a name in a file: the entries of the reference, as `docs/dialect.md` has them."""
+"""Names in a file, looked up: the entries of the reference, as `docs/dialect.md` has them."""
 
 import inspect
 import re
@@ -43,7 +43,7 @@ def _of_functions(name: str) -> str | None:
 
 
 def _upstream(name: str) -> str | None:
-    """That an operation is another dialect's."""
+    """Tells whose an operation of another dialect is."""
     dialect = name.partition(".")[0]
     with context() as ctx:
         ctx.load_all_available_dialects()

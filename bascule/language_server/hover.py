@@ -1,4 +1,4 @@
-"""What a hover is about: a name that the reference has an entry of, or one that the text itself defines."""
+"""The subject of a hover: a name that the reference has an entry of, or one that the text itself defines."""
 
 import re
 

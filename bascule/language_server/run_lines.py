@@ -66,7 +66,7 @@ def _words(command: str, path: str) -> list[str]:
 
 
 def _substituted(word: str, path: Path) -> str:
-    """What lit makes of a word."""
+    """Puts in what lit does."""
     for name, text in (("%tests", suite_of(path)), ("%S", path.parent), ("%p", path.parent), ("%s", path)):
         word = word.replace(name, str(text))
     return word
@@ -79,7 +79,7 @@ def suite_of(path: Path) -> Path:
 
 
 def _passes(words: list[str]) -> Iterator[str]:
-    """Those of the words that name passes, or that passes are loaded by."""
+    """The words that name passes, or that passes are loaded by."""
     given = iter(words)
     for word in given:
         name = _flag(word)

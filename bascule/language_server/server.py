@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from threading import Lock
@@ -198,5 +199,11 @@ def _offset(document: Document, position: types.Position) -> int:
     return document.places.offset(position.line, position.character)
 
 
-_NOTES = {types.TEXT_DOCUMENT_DID_OPEN: _checked, types.TEXT_DOCUMENT_DID_CHANGE: _checked}
-_REQUESTS = {types.TEXT_DOCUMENT_HOVER: _hover, types.TEXT_DOCUMENT_INLAY_HINT: _inlay_hints}
+_NOTES: dict[str, Callable[[Server, Any], Any]] = {
+    types.TEXT_DOCUMENT_DID_OPEN: _checked,
+    types.TEXT_DOCUMENT_DID_CHANGE: _checked,
+}
+_REQUESTS: dict[str, Callable[[Server, Any], Any]] = {
+    types.TEXT_DOCUMENT_HOVER: _hover,
+    types.TEXT_DOCUMENT_INLAY_HINT: _inlay_hints,
+}

@@ -9,7 +9,7 @@ from ..tools.checking import LOOPS, in_torch_dialect
 
 
 def remaining_passes(module: ir.Module) -> Pipeline:
-    """Those of the default pipeline: all for the torch stage, those behind kernels for the kernel stage, none for the program stage."""
+    """The rest of the default pipeline: all for the torch stage, those behind kernels for the kernel stage, none for the program stage."""
     if in_torch_dialect(module):
         return Pipeline.parse(",".join(DEFAULT))
     if not any("tensor<" in str(function.attributes["function_type"]) for function in functions(module)):

@@ -79,7 +79,7 @@ class Worker:
             self._said = None
 
     def _last_words(self, timed_out: bool) -> str:
-        """How the process ended, and the frame that says where: the pass at work."""
+        """Tells how the process ended, and the frame that says where: the pass at work."""
         assert self._process is not None and self._said is not None, "it was started"
         status = self._process.wait()
         self._said.seek(0)

@@ -1,2 +1,2 @@
-"""How modules are printed: MLIR's forms, and the pretty one, with names of values from the operators. Who reads it parses it as any other
+"""Modules as text: MLIR's forms, and the pretty one, with names of values from the operators. Who reads it parses it as any other
 text."""

@@ -103,7 +103,7 @@ def argument_names(block: ir.Block, around: int) -> list[str]:
 
 
 def callee_names(module: ir.Operation) -> dict[str, str]:
-    """What the results of each function's calls are called: by the operator that it stands for, else by its own name."""
+    """Names for the results of each function's calls: by the operator that it stands for, else by its own name."""
     found = {}
     for function in (view.operation for region in module.regions for block in region for view in block):
         if function.name == "func.func":

@@ -16,9 +16,9 @@ SECONDS = 120  # a message may take that long: the worker starts, imports PyTorc
 class Client:
     """Speaks to one server. Answers and notifications are read in a thread of their own."""
 
-    def __init__(self, *flags: str, folder: Path | None = None):
+    def __init__(self, *flags: str, folder: Path | None = None, command: list[str] | None = None):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bascule.language_server.command", *flags],
+            [*(command or [sys.executable, "-m", "bascule.language_server.command"]), *flags],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,7 +64,7 @@ class Client:
             self.notes.append(message)
 
     def diagnostics(self, uri: str, version: int | None = None) -> list[dict[str, Any]]:
-        """Those that are published next for the file, of that version if one is given."""
+        """The diagnostics that are published next for the file, of that version if one is given."""
         while True:
             for note in self.notes:
                 params = note.get("params")
@@ -110,9 +110,11 @@ class Client:
 
 
 @contextmanager
-def talking(*flags: str, folder: Path | None = None, encodings: list[str] | None = None) -> Iterator[Client]:
-    """A client of a server that is initialized; ends the server in any case."""
-    client = Client(*flags, folder=folder)
+def talking(
+    *flags: str, folder: Path | None = None, command: list[str] | None = None, encodings: list[str] | None = None
+) -> Iterator[Client]:
+    """A client of a server that is initialized; ends the server in any case. `command` starts one, in `folder`; else this Python does."""
+    client = Client(*flags, folder=folder, command=command)
     general = {"general": {"positionEncodings": encodings}} if encodings else {}
     try:
         client.capabilities = client.ask("initialize", {"processId": None, "rootUri": None, "capabilities": general})

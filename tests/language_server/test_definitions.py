@@ -91,7 +91,7 @@ def test_without_locations_all_is_where_it_was(path):
 
 
 def definition(text: str) -> str | None:
-    """What the name at `|` leads to: its line, from 1, and the text."""
+    """The place that the name at `|` leads to: its line, from 1, and the text."""
     at, index = text.index("|"), Index.of(text.replace("|", ""))
     token = index.token_at(at)
     found = index.definition(token) if token else None
