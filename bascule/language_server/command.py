@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from bascule.dialect.last_words import speak
 
-from .worker_process import SECONDS, Worker
+from .worker_process import SECONDS
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -47,13 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print("bascule-lsp: error: it needs pygls\n  hint: pip install 'bascule[lsp]'", file=sys.stderr)
         return 1
-    made = server(may_load=args.load, worker=Worker(args.timeout))
+    made = server(may_load=args.load, seconds=args.timeout)
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what is printed here is no message
     try:
         made.start_io(sys.stdin.buffer, out)
     finally:
-        made.worker.end()
+        made.close()
     return 0 if made.is_shut_down else 1
 
 

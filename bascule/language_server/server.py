@@ -1,9 +1,14 @@
 """The server's features over pygls: diagnostics, hover, definitions, and remarks as inlay hints."""
 
+import asyncio
+import logging
 import re
 import time
+import traceback
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from threading import Lock
 from typing import Any
@@ -15,7 +20,7 @@ from pygls.lsp.server import LanguageServer
 from .definitions import Index
 from .hover import subject_of, told_by_text
 from .positions import Places
-from .worker_process import Worker, WorkerDied
+from .worker_process import SECONDS, Worker, WorkerDied
 
 SOURCE = "bascule"
 PAUSE = 0.2  # seconds without an edit, after which a text is looked at
@@ -29,16 +34,19 @@ _SEVERITIES = {
 
 @dataclass
 class Document:
-    """One version of a file: its text, and what is known of it."""
+    """One version of a file, and what is known of it."""
 
     uri: str
     version: int | None
     places: Places
-    index: Index
     errors: list[dict[str, Any]] | None = None  # of the parser, verifiers and the contract; None: not asked yet
     failures: list[dict[str, Any]] = field(default_factory=list)  # of passes
     remarks: list[dict[str, Any]] | None = None
-    lock: Lock = field(default_factory=Lock)  # held while the worker is asked, so that it is asked once
+    lock: Lock = field(default_factory=Lock)  # held while a worker is asked, so that it is asked once
+
+    @cached_property
+    def index(self) -> Index:
+        return Index.of(self.places.text)
 
     @property
     def path(self) -> str:
@@ -49,13 +57,26 @@ class Document:
 
 
 class Server(LanguageServer):
-    """`may_load`: whether RUN lines may have code of the user's loaded."""
+    """`may_load`: whether RUN lines may have code of the user's loaded; `seconds`: how long passes may take.
 
-    def __init__(self, *, may_load: bool = False, worker: Worker | None = None):
+    What needs MLIR waits in threads of its own, so that no pass is in the way of messages, or of errors: `checking` and `running`, each with a
+    worker.
+    """
+
+    def __init__(self, *, may_load: bool = False, seconds: float = SECONDS):
         super().__init__("bascule-lsp", version("bascule"))
-        self.may_load, self.worker, self.is_shut_down = may_load, worker or Worker(), False
+        self.may_load, self.is_shut_down = may_load, False
+        self.checker, self.runner = Worker(seconds), Worker(seconds)
+        self.checking, self.running = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._documents: dict[str, Document] = {}
         self._looking_up = Lock()
+
+    def close(self) -> None:
+        """Ends the workers, whatever they are at."""
+        for pool in (self.checking, self.running):
+            pool.shutdown(wait=False, cancel_futures=True)
+        self.checker.close()
+        self.runner.close()
 
     def document(self, uri: str) -> Document:
         """The file as it is now."""
@@ -64,19 +85,23 @@ class Server(LanguageServer):
             if known is None or known.version != text.version:
                 source, encoding = text.source, self.workspace.position_encoding or types.PositionEncodingKind.Utf16
                 places = Places(source, getattr(encoding, "value", encoding))
-                known = self._documents[uri] = Document(uri, text.version, places, Index.of(source))
+                known = self._documents[uri] = Document(uri, text.version, places)
             return known
+
+    def version_of(self, uri: str) -> int | None:
+        """The version of an open file; None for another."""
+        return self.workspace.get_text_document(uri).version
 
     def is_current(self, document: Document) -> bool:
         """Whether the file is open, and was not edited since."""
-        version = self.workspace.get_text_document(document.uri).version
-        return self._documents.get(document.uri) is document and document.version == version
+        return self._documents.get(document.uri) is document and document.version == self.version_of(document.uri)
 
-    def check(self, uri: str) -> None:
-        """Publishes the errors of a file that was opened or edited, unless it is edited meanwhile."""
-        document = self.document(uri)
-        time.sleep(PAUSE)
-        if self.is_current(document):
+    def check(self, uri: str, version: int) -> None:
+        """Publishes the errors of a version of a file, unless it is edited meanwhile."""
+        if self.version_of(uri) == version:
+            time.sleep(PAUSE)
+        if self.version_of(uri) == version:
+            document = self.document(uri)
             self.errors_of(document)
             self.publish(document)
 
@@ -84,23 +109,23 @@ class Server(LanguageServer):
         with document.lock:
             if document.errors is None:
                 try:
-                    document.errors = self.worker.ask("check", document.places.text, document.path)
+                    document.errors = self.checker.ask("check", document.places.text, document.path)
                 except (WorkerDied, RuntimeError) as error:
                     document.errors = [_at_the_top(f"the verifier {error}")]
             return document.errors
 
     def remarks_of(self, document: Document) -> list[dict[str, Any]]:
-        """The remarks that passes leave on a file without errors. Failures of theirs become diagnostics."""
-        if self.errors_of(document):
+        """The remarks that passes leave on a file without errors that is not edited meanwhile. Failures of theirs become diagnostics."""
+        if not self.is_current(document) or self.errors_of(document):
             return []
         with document.lock:
             if document.remarks is None:
                 document.remarks = []
                 try:
-                    told = self.worker.ask("run-passes", document.places.text, document.path, self.may_load)
+                    told = self.runner.ask("run-passes", document.places.text, document.path, self.may_load)
                     document.remarks, document.failures = told["remarks"], told["failures"]
                     if told["loaded"]:
-                        self.worker.end()  # the file that a pass was loaded from may be edited
+                        self.runner.restart()  # the file that a pass was loaded from may be edited
                 except (WorkerDied, RuntimeError) as error:
                     document.failures = [_at_the_top(f"a pass {error}")]
         self.publish(document)
@@ -134,21 +159,24 @@ def _diagnostic(document: Document, finding: dict[str, Any]) -> types.Diagnostic
     return types.Diagnostic(document.range(start, max(start, end)), finding["message"], severity, source=SOURCE)
 
 
-def server(*, may_load: bool = False, worker: Worker | None = None) -> Server:
-    """A server with all features. Those that ask the worker run in threads, and text is looked at where it is read."""
-    made = Server(may_load=may_load, worker=worker)
-    for feature, answer in _NOTES.items():
-        made.feature(feature)(made.thread()(answer))
-    for feature, answer in _REQUESTS.items():
-        made.feature(feature)(made.thread()(answer))
-    made.feature(types.TEXT_DOCUMENT_DEFINITION)(_definition)
-    made.feature(types.TEXT_DOCUMENT_DID_CLOSE)(_did_close)
-    made.feature(types.SHUTDOWN)(_shutdown)
+def server(*, may_load: bool = False, seconds: float = SECONDS) -> Server:
+    """A server with all features."""
+    made = Server(may_load=may_load, seconds=seconds)
+    for feature, answer in _FEATURES.items():
+        made.feature(feature)(answer)
     return made
 
 
-def _checked(ls: Server, params: Any) -> None:
-    ls.check(params.text_document.uri)
+def _checked(ls: Server, params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams) -> None:
+    asked = ls.checking.submit(ls.check, params.text_document.uri, params.text_document.version)
+    asked.add_done_callback(_tell_of_fault)
+
+
+def _tell_of_fault(done: Future) -> None:
+    """A fault of ours in a thread that nobody waits for goes to the standard error, which editors keep."""
+    error = None if done.cancelled() else done.exception()
+    if error is not None:
+        logging.getLogger(__name__).error("%s", "".join(traceback.format_exception(error)))
 
 
 def _did_close(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
@@ -157,7 +185,7 @@ def _did_close(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
 
 def _shutdown(ls: Server, params: Any = None) -> None:
     ls.is_shut_down = True
-    ls.worker.end()
+    ls.close()
 
 
 def _definition(ls: Server, params: types.DefinitionParams) -> types.Location | None:
@@ -167,25 +195,25 @@ def _definition(ls: Server, params: types.DefinitionParams) -> types.Location | 
     return types.Location(document.uri, document.range(found.start, found.end)) if found is not None else None
 
 
-def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
+async def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
     document = ls.document(params.text_document.uri)
     offset = _offset(document, params.position)
     told, subject = told_by_text(document.places, document.index, offset), subject_of(document.index, offset)
     if subject is None and told is None:
         return None
     if told is None and subject is not None:
-        told = ls.worker.ask("entry", subject.text)
+        told = await asyncio.get_running_loop().run_in_executor(ls.checking, ls.checker.ask, "entry", subject.text)
     shown = types.MarkupContent(types.MarkupKind.Markdown, told) if told else None
     token = subject or document.index.token_at(offset)
     return types.Hover(shown, document.range(token.start, token.end)) if shown and token else None
 
 
-def _inlay_hints(ls: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
+async def _inlay_hints(ls: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
     """Remarks behind the lines of their ops."""
     document = ls.document(params.text_document.uri)
     first, last = params.range.start.line, params.range.end.line
     hints = []
-    for remark in ls.remarks_of(document):
+    for remark in await asyncio.get_running_loop().run_in_executor(ls.running, ls.remarks_of, document):
         line = remark["line"] - 1
         if first <= line <= last:
             end = document.places.offset(line, 1 << 30)
@@ -199,11 +227,12 @@ def _offset(document: Document, position: types.Position) -> int:
     return document.places.offset(position.line, position.character)
 
 
-_NOTES: dict[str, Callable[[Server, Any], Any]] = {
+_FEATURES: dict[str, Callable[..., Any]] = {
     types.TEXT_DOCUMENT_DID_OPEN: _checked,
     types.TEXT_DOCUMENT_DID_CHANGE: _checked,
-}
-_REQUESTS: dict[str, Callable[[Server, Any], Any]] = {
+    types.TEXT_DOCUMENT_DID_CLOSE: _did_close,
     types.TEXT_DOCUMENT_HOVER: _hover,
+    types.TEXT_DOCUMENT_DEFINITION: _definition,
     types.TEXT_DOCUMENT_INLAY_HINT: _inlay_hints,
+    types.SHUTDOWN: _shutdown,
 }

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*)
@@ -20,8 +20,7 @@ SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)  # between modules of a fi
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """`text` at the offset `start`, in characters; `first`: nothing but spaces is before it on its line."""
 
     kind: str
@@ -45,6 +44,8 @@ def tokens(text: str) -> Iterator[Token]:
 
 def without_locations(text: str) -> str:
     """`text` with spaces for the locations that it gives: what is parsed of it is at its places here, line and column."""
+    if "loc(" not in text:
+        return text
     found = [token for token in tokens(text) if token.kind != "comment"]
     parts, done, number = [], 0, 0
     while number < len(found):

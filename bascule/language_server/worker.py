@@ -1,6 +1,7 @@
 """The process in which MLIR and passes run for the server: a line of JSON a request, and one for its answer. A pass that ends its process
-ends this one alone."""
+ends this one alone; so does one that takes longer than the seconds that are the process's argument, with a traceback of where it was."""
 
+import faulthandler
 import json
 import os
 import sys
@@ -36,14 +37,17 @@ def answers() -> TextIO:
 def main() -> None:
     """Answers until the standard input ends."""
     speak()
-    out = answers()
+    seconds, out = float(sys.argv[1]), answers()
     for line in sys.stdin:
         request = json.loads(line)
+        faulthandler.dump_traceback_later(seconds, exit=True)  # in native code too, and if the server is gone
         try:
             answer = {"result": REQUESTS[request["kind"]](*request["arguments"])}
         except Exception as error:  # a fault of ours: the next request may go well
             pass_on(error)
             answer = {"error": f"{type(error).__name__}: {error}"}
+        finally:
+            faulthandler.cancel_dump_traceback_later()
         print(json.dumps(answer), file=out, flush=True)
 
 

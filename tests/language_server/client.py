@@ -52,13 +52,18 @@ class Client:
     def notify(self, method: str, params: Any) -> None:
         self._send({"method": method, "params": params})
 
-    def ask(self, method: str, params: Any = None) -> Any:
-        """The result of a request; raises AssertionError for an error."""
+    def send(self, method: str, params: Any = None) -> int:
+        """Sends a request; returns its number."""
         self.number += 1
         self._send({"id": self.number, "method": method, "params": params})
+        return self.number
+
+    def ask(self, method: str, params: Any = None) -> Any:
+        """The result of a request; raises AssertionError for an error."""
+        number = self.send(method, params)
         while True:
             message = self._next()
-            if message.get("id") == self.number and "method" not in message:
+            if message.get("id") == number and "method" not in message:
                 assert "error" not in message, message
                 return message["result"]
             self.notes.append(message)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -276,7 +277,7 @@ def test_passes_that_fail_end_no_server(tmp_path):
     messages = {
         "raises": "ValueError: nothing for me",
         "dies": "ended the process (status -6): your pass 'dies'",
-        "hangs": "took more than 15 s",
+        "hangs": "takes more than 15 s: your pass 'hangs'",
     }
     with talking("--load", "--timeout=15", folder=tmp_path) as client:
         for name, message in messages.items():
@@ -290,6 +291,25 @@ def test_passes_that_fail_end_no_server(tmp_path):
         assert client.diagnostics(uri, 1) == []
         assert "so there" in [hint["label"] for hint in client.hints(uri)]
         assert client.leave() == 0
+
+
+def test_a_pass_that_never_ends_is_in_nobodys_way(tmp_path):
+    (tmp_path / "passes_here.py").write_text(PASSES)
+    with talking("--load", folder=tmp_path) as client:
+        uri = client.open(tmp_path / "hangs.mlir", good(" --load-pass=passes_here.py:Hangs --hangs"))
+        assert client.diagnostics(uri, 1) == []
+        whole = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+        client.send("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": whole})
+        time.sleep(5)  # now it runs
+        for number in range(2, 20):
+            client.change(uri, number, {"text": good().replace("%e : f32", f"%undefined{number} : f32")})
+            client.send("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": whole})
+        assert len(client.diagnostics(uri, 19)) == 1
+        assert client.at("hover", uri, *place(good(), "bascule.compute")) is not None
+        assert client.at("definition", uri, *place(good(), "%y[%i")) is not None
+        begin = time.monotonic()
+        assert client.leave() == 0
+        assert time.monotonic() - begin < 30
 
 
 def test_damaged_files_end_no_server(client, tmp_path):
