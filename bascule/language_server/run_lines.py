@@ -12,17 +12,23 @@ _LINE = re.compile(r"RUN:[ \t]*(.*)")
 _ENDS = {"|", "||", "&&", ";", ">", "2>&1", "2>", "&>"}
 _LOADS = {"load-pass", "load-hooks"}
 _KEPT = {*_LOADS, "pass-pipeline", "allow-unregistered-dialect"}
+# Options of `bascule-run` that are no passes.
+_OF_RUN = {
+    *("function", "seed", "inputs", "shapes", "pipeline", "tolerance", "print", "compare", "bisect", "interpret-only"),
+    *("grad", "help", "h"),
+}
 
 
 @dataclass(frozen=True)
 class RunLine:
-    """`words`: flags of `bascule-opt` for the passes alone; `line` counts from 1. `loads`: whether code of the user's is loaded for them."""
+    """`words`: flags of `bascule-opt` for the passes alone; `line` counts from 1."""
 
     line: int
     words: tuple[str, ...]
 
     @property
     def loads(self) -> bool:
+        """Whether code that the file names is loaded for the passes."""
         return any(_flag(word) in _LOADS for word in self.words)
 
 
@@ -92,12 +98,8 @@ def _passes(words: list[str]) -> Iterator[str]:
             yield from () if value == "default" else [f"--pass-pipeline={value}"]
         elif name in _KEPT:
             yield f"--{name}={value}" if name in WITH_VALUE else word
-        elif name not in {*SWITCHES, *WITH_VALUE, "o", *_OF_RUN}:
+        elif name not in {*SWITCHES, *WITH_VALUE, *_OF_RUN, "o"}:
             yield word
-
-
-# Options of `bascule-run` that are no passes.
-_OF_RUN = {"function", "seed", "shapes", "inputs", "tolerance", "compare", "bisect", "print-results", "slack"}
 
 
 def _flag(word: str) -> str | None:
