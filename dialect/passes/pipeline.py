@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 
+from ..contract.module import check_contract
 from ..errors import UserError
 from ..failures import guards
 from ..failures.culprits import blame, called, is_foreign, subject_of
@@ -18,7 +19,6 @@ from ..last_words import named
 from ..mlir import ir, passmanager
 from . import registry
 from .base import Pass
-from .contract import check_contract
 from .stages import check_signatures, require
 from .upstream import refusal
 
