@@ -20,6 +20,10 @@ from ..reporting.stage_manifest import Manifest
 
 DUMP = 'a compile writes one with options={"dump": "folder"}'
 
+# Of a manifest, and of each kernel in it.
+FIELDS = {"kernels": list, "target": str, "nodes": int}
+OF_KERNELS = {"name": str, "sources": list, "operators": list}
+
 
 @dataclass(frozen=True)
 class DumpedGraph:
@@ -64,6 +68,7 @@ def _graph(folder: Path) -> DumpedGraph | None:
     if not (folder / FILE).is_file():
         return None
     manifest, stages = read_manifest(folder), Manifest.read(folder)
+    _check(manifest, str(folder / FILE))
     programs = [stage.file for stage in stages.stages if stage.file.endswith(IR)] if stages is not None else []
     if stages is None or not programs:
         raise UserError("does not tell which file is the program", location=str(folder / STAGES), hint="dump again")
@@ -76,6 +81,15 @@ def _graph(folder: Path) -> DumpedGraph | None:
         )
     kept = (folder / FILES[kind] for kind in (VALUES, SHAPES))
     return DumpedGraph(folder, manifest, folder / programs[-1], next((path for path in kept if path.is_file()), None))
+
+
+def _check(manifest: Mapping[str, Any], place: str) -> None:
+    """Refuses a manifest without what is told of kernels."""
+    for fields, records in ((FIELDS, [manifest]), (OF_KERNELS, manifest.get("kernels", ()))):
+        for record in records if isinstance(records, list) else ():
+            for name, type_ in fields.items():
+                if not isinstance(record, dict) or not isinstance(record.get(name), type_):
+                    raise UserError(f"has no '{name}' of type {type_.__name__}", location=place, hint="dump again")
 
 
 def as_json(records: Mapping[str, Any]) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import torch
 
 from ..debugging.run_program import Inputs
-from ..dialect.interpreter import random_inputs
+from ..dialect.interpreter import InterpreterError, check_arguments, random_inputs
 from ..dialect.mlir import ir
-from ..replay.saved_inputs import read_inputs
+from ..errors import UserError
+from ..replay.saved_inputs import is_edited, read_inputs
 from .dumps import DumpedGraph
 
 SEED = 0
@@ -16,7 +17,15 @@ SEED = 0
 def arguments_for(graph: DumpedGraph, module: ir.Module, shapes: Mapping[str, int], device: torch.device) -> Inputs:
     """Arguments of the graph function of `module` on `device`. `shapes`: sizes of symbols, where the dump has no inputs. Raises `UserError`."""
     if graph.inputs is not None:
+        if is_edited(graph.inputs):
+            raise UserError(
+                "was edited: places in it may be out of range", location=str(graph.inputs), hint="dump again"
+            )
         values = read_inputs(str(graph.inputs))
+        try:
+            check_arguments(module, values)
+        except InterpreterError as error:
+            raise UserError(f"is not of this program: {error}", location=str(graph.inputs)) from error
     else:
         values = random_inputs(module, seed=SEED, shapes=shapes)
         _put_in_range(values)
