@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ..errors import UserError
 from ..ir.functions import STORAGES, functions, is_extern
 from ..ir.locations import source_of
-from ..ir.regions import ops_in
+from ..ir.regions import ops_named
 from ..ir.types import symbols_among
 from ..mlir import ir
 from . import divisors, indices, operators
@@ -24,6 +24,9 @@ for names, check in (
     for name in names:
         CHECKS[name] = (*CHECKS.get(name, ()), check)
 
+CALL = "func.call"
+_LOOKED_AT = frozenset((*CHECKS, CALL))
+
 
 def check_contract(module: ir.Module) -> None:
     """Raises `UserError` at the first op or function that breaks the dialect's contract. Takes time in proportion to the ops."""
@@ -35,11 +38,10 @@ def check_contract(module: ir.Module) -> None:
             continue
         _check_storages(function)
         found = calls.setdefault(function.attributes["sym_name"].value, [])
-        for op in ops_in(function):
-            name = op.name
+        for name, op in ops_named(function, _LOOKED_AT):
             for each in CHECKS.get(name, ()):
                 each(op)
-            if name == "func.call":
+            if name == CALL:
                 found.append(op)
     check_recursion(calls)
 
