@@ -76,7 +76,7 @@ def _arguments(function: ir.Operation, inputs: list) -> tuple[list[int], list]:
     arguments = list(function.regions[0].blocks[0].arguments)
     if len(inputs) != len(arguments):
         raise error(function, f"takes {len(arguments)} arguments, got {len(inputs)}")
-    symbols = []
+    symbols: list[int] = []
     for argument, value in zip(arguments, inputs):
         if not isinstance(argument.type, ir.IndexType):
             break
