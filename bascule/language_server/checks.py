@@ -12,7 +12,6 @@ from bascule.dialect.ir.locations import operators_of, source_of
 from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline
-from bascule.dialect.passes.contract import check_contract
 from bascule.dialect.passes.stages import check_signatures
 from bascule.dialect.remarks.attribute import remarks
 from bascule.dialect.steering.asking import steered_by
@@ -59,7 +58,6 @@ def check(text: str, path: str) -> list[Finding]:
             module = parse(blank)
             if blank != chunk:
                 parse(chunk)  # for what is wrong with its locations
-            check_contract(module)
         found += _errors(collector, first_line)
         if not collector.failed:
             precondition = Collector()

@@ -44,16 +44,18 @@ def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Co
         module = parse(text, path)
         if "verify-roundtrip" in arguments.flags:
             _check_roundtrip(module)
+        verified = True  # by the parser, and after each pass
         for pipeline in arguments.pipelines():
             if "dump-pass-pipeline" in arguments.flags:
                 print(pipeline, file=sys.stderr)
-            pipeline.run(module, verify=arguments.verify_each, observers=arguments.observers)
+            pipeline.run(module, verify=arguments.verify_each, observers=arguments.observers, checked=verified)
+            verified = arguments.verify_each
         said = chosen(remarks(module), arguments.remark_passes, arguments.remark_functions)
         if arguments.emitter is not None:
             return arguments.emitter(module, arguments.target), collector, said
         if {"remarks", "verify-diagnostics"} <= arguments.flags:
             collector.found += map(as_diagnostic, said)
-        out = printed(module, arguments.printing)
+        out = printed(module, {"assume_verified": verified, **arguments.printing})
     return out, collector, said
 
 
