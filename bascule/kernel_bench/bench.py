@@ -95,7 +95,7 @@ def _timed(graph: DumpedGraph, asked: Asked) -> dict[str, Any]:
 
 
 def _target(graph: DumpedGraph) -> tuple[Target, torch.device]:
-    """What the kernels are compiled for. Raises `UserError` where that is not there."""
+    """The target that the kernels are compiled for, and its device. Raises `UserError` where that is not there."""
     name, place = graph.manifest["target"], str(graph.folder / FILE)
     if name == "cpu":
         return Cpu(), torch.device("cpu")

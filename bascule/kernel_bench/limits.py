@@ -17,7 +17,7 @@ from ..manifest.kernels import Points, flops_of
 
 @dataclass(frozen=True)
 class Work:
-    """What one launch reads, writes (bytes, an element once however often) and computes (scalar operations on floats)."""
+    """Totals of one launch: what it reads, writes (bytes, an element once however often) and computes (scalar operations on floats)."""
 
     bytes_read: int
     bytes_written: int

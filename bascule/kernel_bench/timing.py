@@ -35,7 +35,7 @@ class Times:
 
 
 class Memory:
-    """What tensors hold that lie in memory of others, to be put back. Those that overlap are one range of bytes."""
+    """Contents of tensors that lie in memory of others, to be put back. Those that overlap are one range of bytes."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]):
         ranges = sorted(_range(tensor) for tensor in tensors if tensor.numel())

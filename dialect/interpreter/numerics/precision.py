@@ -89,13 +89,13 @@ def rounded(x: torch.Tensor, dtype: torch.dtype, operands: Sequence[torch.Tensor
         return x.to(dtype)
     x = x.double()
     nearest = x.to(dtype)
-    exact = nearest.double() == x
+    wide, size = nearest.double(), x.abs()
+    exact = wide == x
     if dtype == torch.float64:
         exact = x.float().double() == x
         for operand in operands:
-            exact = exact | (x.abs() == operand.double().abs())
-    inward = nearest.double().abs() > x.abs()
-    return _stepped(nearest, ~exact & _coin(x), inward)
+            exact = exact | (size == operand.double().abs())
+    return _stepped(nearest, ~exact & _coin(x), wide.abs() > size)
 
 
 def partial_roundings(partial: torch.Tensor, dtype: torch.dtype, dim: int) -> torch.Tensor:
@@ -106,13 +106,17 @@ def partial_roundings(partial: torch.Tensor, dtype: torch.dtype, dim: int) -> to
 
 def _coin(x: torch.Tensor) -> torch.Tensor:
     """True or false, evenly, by the bits of f64 numbers and the seed."""
-    mixed = (x.view(torch.int64) ^ (_CURRENT.get().seed or 0)) * _ODD
-    mixed = (mixed ^ (mixed >> 29)) * _ODD
-    return (mixed >> 61) & 1 != 0
+    mixed = x.view(torch.int64) ^ (_CURRENT.get().seed or 0)
+    mixed *= _ODD
+    mixed ^= mixed >> 29
+    mixed *= _ODD
+    return mixed < 0
 
 
 def _stepped(x: torch.Tensor, moves: torch.Tensor, inward: torch.Tensor) -> torch.Tensor:
     """`x`, and where it `moves` the next number of larger magnitude, or `inward` of smaller; zero and what is not finite stay."""
-    wide, bits = x.double(), x.view(_BITS[x.dtype.itemsize])
-    moves = moves & (wide != 0) & torch.isfinite(wide)
-    return torch.where(moves, torch.where(inward, bits - 1, bits + 1), bits).view(x.dtype)
+    bits = x.view(_BITS[x.dtype.itemsize])
+    number = x.float() if x.dtype.itemsize < 4 else x
+    step = (moves & torch.isfinite(number) & (number != 0)).to(bits.dtype)
+    step *= 1 - 2 * inward.to(bits.dtype)
+    return (bits + step).view(x.dtype)
