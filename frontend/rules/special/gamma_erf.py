@@ -31,9 +31,10 @@ def _turn(x: Scalar) -> tuple[Scalar, Scalar]:
 # -- the gamma function and its derivatives ------------------------------------------------------------------------------------
 
 STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)  # A&S 6.1.41
-DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)  # A&S 6.3.18
+DIGAMMA = (-3617 / 8160, 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)  # A&S 6.3.18
 DIGAMMA_ZERO, DIGAMMA_ZERO_LOW = 1.4616321449683622, 9.549995429965697e-17  # where digamma is 0, in two parts
-TRIGAMMA = (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)  # A&S 6.4.12
+# A&S 6.4.12
+TRIGAMMA = (-174611 / 330, 43867 / 798, -3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
 
 
 def hurwitz(k: int, a: float) -> float:
@@ -155,7 +156,11 @@ ERFINV_TAIL = (
 
 def erfcx(x: Scalar) -> Scalar:
     """exp(x²) erfc(x), without overflow for large x."""
-    near = (x * x).exp() * x.call("math.erfc")
+    square = x * x
+    rest = select(
+        square.isinf(), 0.0, x.call("math.fma", x, -square)
+    )  # of the square, which rounds: exp makes that a relative error
+    near = square.exp() * (rest + 1.0) * x.call("math.erfc")
     far = polynomial(1.0 / (x * x), ERFCX) * (1.0 / math.sqrt(math.pi)) / x
     return select(x < 10.0, near, far)
 
