@@ -24,5 +24,6 @@ __all__ = [
 
 def strided_view(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
     """`as_strided` as AOTAutograd notes a view, to make it again of another tensor; its inverse is what functionalization takes in a graph."""
-    inverse = _functionalization.InverseReturnMode.ViewOrScatterInverse
-    return _functionalization.as_strided_ViewMeta((False, True, inverse, list(size), list(stride), offset))
+    classes: Any = _functionalization  # whose stubs leave them out
+    inverse = classes.InverseReturnMode.ViewOrScatterInverse
+    return classes.as_strided_ViewMeta((False, True, inverse, list(size), list(stride), offset))
