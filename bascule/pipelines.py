@@ -23,6 +23,8 @@ DEFAULT = (
     "fold-views",
     "simplify-indexing",
     "inline-producers",
+    "fuse-attention",  # when masks stand where they are read
+    "fuse-products",
     "gather-scatters",  # when what a scatter adds stands in it
     "segment-scatters",
     "collapse-domains",

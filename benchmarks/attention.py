@@ -1,9 +1,9 @@
-"""Attention by hand and flex_attention on a GPU, in bf16: eager, Inductor, Bascule, Bascule that fuses it, and PyTorch's kernels.
+"""Attention by hand and flex_attention on a GPU, in bf16: eager, Inductor, Bascule, Bascule with calls of products, and PyTorch's kernels.
 
     python -m benchmarks.attention [--only NAME,...] [--backends NAME,...] [--json FILE] [--rows N]
 
 Each result, with its gradients, is compared with the function in f64, element by element, before anything is timed. What a backend fails at is
-`wrong` or `failed`, with the reason on the standard error. Without a GPU nothing is timed: `fused` runs in the interpreter of Triton IR, of
+`wrong` or `failed`, with the reason on the standard error. Without a GPU nothing is timed: `bascule` runs in the interpreter of Triton IR, of
 `--rows` rows (150).
 """
 
@@ -22,12 +22,8 @@ from .attention_cases import CASES, Case
 from .kernels import FLUSH, gpu_ms
 from .measure import is_asked_for, print_table, save
 
-INSTEAD = {
-    "expand-products": "expand-products{contractions=true}",
-    "inline-producers": "inline-producers,fuse-attention,fuse-products",
-}
-PIPELINE = ",".join(INSTEAD.get(name, name) for name in DEFAULT)
-BACKENDS = ("eager", "inductor", "bascule", "fused", "library")
+APART = ("fuse-attention", "fuse-products")
+BACKENDS = ("eager", "inductor", "bascule", "calls", "library")
 ERROR = 0.02  # of the root mean square of what is compared: roundings of bf16 have 0.003, of scores and weights beside results
 
 
@@ -40,8 +36,8 @@ def compiled(case: Case, backend: str) -> Callable[..., Tensor] | None:
         case "inductor":
             return torch.compile(case.run, dynamic=False)
     options: dict[str, Any] = {"on_error": "raise"}
-    if backend == "fused":
-        options["pipeline"] = PIPELINE
+    if backend == "calls":
+        options["pipeline"] = ",".join(name for name in DEFAULT if name not in APART)
     if not torch.cuda.is_available():
         options["target"] = "interpret"
     return torch.compile(case.run, backend="bascule", dynamic=False, options=options)
@@ -123,7 +119,7 @@ def main() -> None:
     args = parser.parse_args()
     on_gpu = torch.cuda.is_available()
     scratch = torch.empty(FLUSH, dtype=torch.uint8, device="cuda") if on_gpu else None
-    backends = args.backends.split(",") if args.backends else list(BACKENDS) if on_gpu else ["fused"]
+    backends = args.backends.split(",") if args.backends else list(BACKENDS) if on_gpu else ["bascule"]
     cases = [case for case in CASES if is_asked_for(case.name, args.only)]
     rows = [measure(case if on_gpu else case.short(args.rows), backends, scratch) for case in cases]
     table = [

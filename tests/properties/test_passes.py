@@ -15,9 +15,7 @@ from tests.properties.programs import programs
 
 # The programs are of the tensor stage: what comes before makes it.
 _DEFAULT = DEFAULT[DEFAULT.index("torch-to-bascule") + 1 :]
-# What the default pipeline leaves out, by the pass that it follows.
-ASKED_FOR = {"inline-producers": ("fuse-attention", "fuse-products")}
-STAGES = tuple(stage for first in _DEFAULT for stage in (first, *ASKED_FOR.get(first, ())))
+STAGES = tuple(_DEFAULT)
 # The same with thresholds so low that programs of a few elements pass them.
 EAGER = {
     "split-domains": "split-domains{min-shared=1 min-run=1}",

@@ -1,8 +1,8 @@
-"""Which keys a mask lets a query see: where a score may be other than -inf, as bounds of the key's index.
+"""Which keys a mask lets a query see: where a score may be other than -inf, or a weight other than 0, as bounds of the key's index.
 
 A mask is a comparison of affine expressions of indices, or several that are joined. Each gives a bound of the key that holds wherever the score
 is not -inf; what is no such comparison bounds nothing. A score masked by a finite number counts as seen: where all of a row are masked so, its
-weights are equal.
+weights are equal. A weight is 0 where its score is -inf, as exp is, and where it is chosen or multiplied to be.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,11 +36,18 @@ EXCHANGED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "
 
 
 def visible_keys(
-    score: ir.Value, key: int, extents: Mapping[int, int], index: Callable[[ir.Value], ir.AffineExpr | None]
+    value: ir.Value,
+    key: int,
+    extents: Mapping[int, int],
+    index: Callable[[ir.Value], ir.AffineExpr | None],
+    *,
+    weight: bool = False,
 ) -> Visible | None:
-    """Where `score` may be other than -inf; None where nothing bounds that. `key` is the number of its index, `extents` has the sizes of
-    all that may be named, `index` gives an index value as an expression of these, None for one from elsewhere."""
-    found = _Masks(key, extents, index).score(score)
+    """Where `value`, a score, may be other than -inf (a `weight`, other than 0); None where nothing bounds that. `key` is the number of its
+    index, `extents` has the sizes of all that may be named, `index` gives an index value as an expression of these, None for one from
+    elsewhere."""
+    masks = _Masks(key, extents, index)
+    found = masks.weight(value) if weight else masks.score(value)
     # What is before the first key of one interval alone, or after the last of one alone, is in another.
     begins, ends = (all(bounds) for bounds in ([i.first for i in found], [i.end for i in found]))
     outer = dict.fromkeys(Interval(i.first if begins else (), i.end if ends else ()) for i in found)
@@ -86,11 +93,7 @@ class _Masks:
             case "arith.constant":
                 return () if owner.attributes["value"].value == -inf else ALL
             case "arith.select":
-                condition, yes, no = owner.operands
-                return _or(
-                    _and(self.holds(condition, True), self.score(yes)),
-                    _and(self.holds(condition, False), self.score(no)),
-                )
+                return self._chosen(owner, self.score)
             case "arith.addf":
                 return _and(*map(self.score, owner.operands))
             case "arith.extf" | "arith.truncf":
@@ -98,6 +101,31 @@ class _Masks:
             case "arith.mulf" | "arith.divf" if _is_positive(owner.operands[1]):
                 return self.score(owner.operands[0])
         return ALL
+
+    def weight(self, value: ir.Value) -> Visible:
+        """Where a float is other than 0, or more."""
+        owner = _owner(value)
+        if owner is None:
+            return ALL
+        match owner.name:
+            case "arith.constant":
+                return () if owner.attributes["value"].value == 0 else ALL
+            case "arith.select":
+                return self._chosen(owner, self.weight)
+            case "arith.mulf":
+                return _and(*map(self.weight, owner.operands))
+            case "arith.divf" | "arith.extf" | "arith.truncf":
+                return self.weight(owner.operands[0])
+            case "arith.addf" | "arith.subf":
+                return _or(*map(self.weight, owner.operands))
+            case "math.exp" | "math.exp2":
+                (power,) = owner.operands
+                return self.score(power.owner.operands[0] if _named(power, "arith.subf") else power)
+        return ALL
+
+    def _chosen(self, select: ir.Operation, visible: Callable[[ir.Value], Visible]) -> Visible:
+        condition, yes, no = select.operands
+        return _or(_and(self.holds(condition, True), visible(yes)), _and(self.holds(condition, False), visible(no)))
 
     def holds(self, condition: ir.Value, wanted: bool) -> Visible:
         """Where `condition` is `wanted`, or more."""

@@ -83,4 +83,5 @@ def _hides_keys(domain: Domain, found: Attention) -> bool:
 
     sizes = dict(zip((*domain.indices, key), (*domain.sizes, *found.scores.sizes)))
     extents = {number: known for number, size in sizes.items() if (known := constant(size)) is not None}
-    return bool(found.normalizers) and visible_keys(yielded(found.scores.op), key, extents, index) is not None
+    weight = not found.normalizers
+    return visible_keys(yielded(found.scores.op), key, extents, index, weight=weight) is not None

@@ -23,9 +23,10 @@ def walked_keys(e: LoopBody, ops: Sequence[ir.Operation], loop: Loop) -> tuple[T
     key, known = e.expressions.of(argument).position, constant(size)
     atoms = {atom: e.expressions.extents[atom] for atom in (*e.domain, key)}
     extents = {atom: n for atom, extent in atoms.items() if (n := constant(extent)) is not None}
-    visible = (
-        visible_keys(yielded(scores), key, extents, e.expressions.of) if scores.name == "bascule.compute" else None
-    )
+    weight = len(ops) == 2  # no maximum and no sum between
+    index = e.expressions.of
+    is_row = scores.name == "bascule.compute"
+    visible = visible_keys(yielded(scores), key, extents, index, weight=weight) if is_row else None
     if visible is None or known is None:
         raise unsupported(scores, "a schedule that skips keys of what hides none")
     begins, ends = [], []

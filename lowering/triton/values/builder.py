@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 from bascule.dialect.mlir import arith, ir
 
+from .axis_info import Axes
+
 
 def element(type_: ir.Type) -> ir.Type:
     """The element of a tensor type; a scalar type itself."""
@@ -31,6 +33,20 @@ def asm(text: str, constraints: str, *, packed: int = 1, pure: bool = True) -> d
     }
 
 
+# Of integers: the operation on complements that gives the complement
+OPPOSITE = {
+    "arith.select": "arith.select",
+    **{
+        "arith.minsi": "arith.maxsi",
+        "arith.maxsi": "arith.minsi",
+        "arith.minui": "arith.maxui",
+        "arith.maxui": "arith.minui",
+    },
+}
+QUOTIENTS = {"arith.remsi": "arith.divsi", "arith.remui": "arith.divui"}
+INVERSE = {"arith.addi": "arith.subi", "arith.subi": "arith.addi", **dict.fromkeys(QUOTIENTS, "arith.addi")}
+
+
 class Builder:
     """Appends operations to a block; `location` is that of the source operation at hand."""
 
@@ -41,6 +57,7 @@ class Builder:
         self.before: list[ir.InsertionPoint | None] = [None]  # where what does not vary in a scope goes, if it can
         self.depths: dict[ir.Value, int] = {}  # the scope of a value, if not the outermost
         self.numbers: dict[ir.Value, int | float] = {}  # of the scalar constants
+        self.axes = Axes()
         self.i1, self.i8, self.i16, self.i32, self.i64 = (ir.IntegerType.get_signless(n) for n in (1, 8, 16, 32, 64))
         self.f32, self.f64 = ir.F32Type.get(), ir.F64Type.get()
 
@@ -68,6 +85,17 @@ class Builder:
         self, name: str, type_: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None = None
     ) -> ir.Value:
         """The result of a pure operation (or of a load, which nothing in a kernel overwrites before it is read)."""
+        if self.axes.claims_too_much(name, operands):
+            return self._spelled(name, operands)
+        return self._made(name, type_, operands, attributes)
+
+    def _made(
+        self,
+        name: str,
+        type_: ir.Type,
+        operands: Sequence[ir.Value],
+        attributes: dict[str, ir.Attribute] | None = None,
+    ) -> ir.Value:
         key = (name, type_, tuple(operands), tuple(attributes.items()) if attributes else ())
         for scope in self.scopes:
             if key in scope:
@@ -89,6 +117,20 @@ class Builder:
             self.first = ir.InsertionPoint(made)
         self._belong(made.results, depth)
         return made.results[0]
+
+    def _spelled(self, name: str, operands: Sequence[ir.Value]) -> ir.Value:
+        """`name` of integers by complements, -x - 1, of which Triton knows no divisor; LLVM makes one instruction of it again."""
+        *condition, x, y = operands
+        if name in OPPOSITE:
+            sides = [self._complement(x), self._complement(y)]
+            return self._complement(self._made(OPPOSITE[name], x.type, [*condition, *sides]))
+        if name in QUOTIENTS:
+            y = self._made("arith.muli", x.type, [self._made(QUOTIENTS[name], x.type, [x, y]), y])
+        off_by_one = self._made(INVERSE[name], x.type, [x, self._complement(y)])
+        return self._made(INVERSE[name], x.type, [off_by_one, self.constant(x.type, 1)])
+
+    def _complement(self, x: ir.Value) -> ir.Value:
+        return self._made("arith.xori", x.type, [x, self.constant(x.type, -1)])
 
     @contextmanager
     def inside(self, block: ir.Block, loop: ir.Operation | None = None) -> Iterator[None]:

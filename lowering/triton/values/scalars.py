@@ -232,7 +232,5 @@ def emit(
         value = call(b, op.name, operands)
     else:
         kept = {"predicate": op.attributes["predicate"]} if "predicate" in op.attributes else None
-        value = b.value(op.name, like(operands[0].type, inner), operands, kept)
-        if op.name == "arith.select":
-            value = b.value(op.name, operands[1].type, operands)
+        value = b.value(op.name, like(operands[-1].type, inner), operands, kept)
     return [to_float(b, to, value) if inner != to else value]

@@ -8,10 +8,7 @@ from bascule.frontend.fx_passes.attention_structure import mark_attention_produc
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import bascule
-from bascule.pipelines import DEFAULT
 from tests.frontend.partitioner.test_attention_statistics import NOT, TAKEN, inputs
-
-PIPELINE = ",".join(f"{name},fuse-attention,fuse-products" if name == "inline-producers" else name for name in DEFAULT)
 
 
 def marked(function, leaves, devices=("cpu",)):
@@ -45,7 +42,7 @@ def test_other_products_stay_calls():
 
     q, k, v, *_ = inputs()
     w = torch.eye(16).bfloat16()
-    options = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE}
+    options = {"on_error": "raise", "target": "interpret"}
     compiled = torch.compile(function, backend="bascule", options=options, dynamic=False)
     before = bascule.counters().get("kernels", {}).get("launches", 0)
     with torch.no_grad():

@@ -14,8 +14,6 @@ from bascule.frontend.partitioner.attention_statistics import save_attention_sta
 from bascule.frontend.partitioner.recompute_activation_masks import recompute_masks
 from torch.nn import functional as F
 
-from bascule.pipelines import DEFAULT
-
 ATTENTION = (mark_attention_products, save_attention_statistics)
 ALL_PASS = 1e-9  # probability of a dropout that draws numbers, and drops no element
 
@@ -144,13 +142,11 @@ PROGRAMS = {
         lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1) @ v,
         constants(*[(2, 3, 20, 16)] * 3, dtype=torch.bfloat16),
         trains=False,
-        options={"pipeline": ",".join([*DEFAULT[:8], "fuse-products", *DEFAULT[8:]])},
         tolerance={"rtol": 0.05, "atol": 0.05},
     ),
     "save-attention-statistics": Program(
         lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1) @ v,
         leaves(*[(2, 3, 20, 16)] * 3, dtype=torch.bfloat16),
-        options={"pipeline": ",".join([*DEFAULT[:8], "fuse-products", *DEFAULT[8:]])},
         tolerance={"rtol": 0.05, "atol": 0.05},
     ),
     "mark-data-dependent-operators": Program(lambda x: looking(x.sin()), leaves((4, 6))),

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from bascule.lowering.triton.kernels import loops
+from bascule.lowering.triton.kernels.walked_keys import walked_keys
 
 import bascule
 from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, causal, heads
@@ -52,12 +54,21 @@ def test_sizes(sizes):
     check(found, wanted, dtype)
 
 
-@pytest.mark.parametrize("name", ["prefix or causal", "causal, of a window"])
-def test_masks_by_places(name):
+ALL = ("key < 200", "200 - row > key", "row + key < 200", "two")  # hide nothing of so few rows and keys
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_by_places(name, monkeypatch):
+    """Four kernels skip what their mask hides: two walk keys, and those of the gradients of keys and values walk queries."""
+    skipping = (
+        0 if name in ALL else 2 if name == "prefix or causal" else 4
+    )  # a key of the prefix is seen by all queries
+    bounds = []
+    monkeypatch.setattr(loops, "walked_keys", lambda *args: bounds.append(walked_keys(*args)) or bounds[-1])
     found, wanted, kernels = run(
         lambda q, k, v: attention(q, k, v, MASKS[name]), *heads(torch.bfloat16, 90, 90, 16, 32)
     )
-    assert kernels == FORWARD + BACKWARD
+    assert kernels == FORWARD + BACKWARD and len(bounds) == skipping
     check(found, wanted, torch.bfloat16)
 
 
