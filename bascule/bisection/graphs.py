@@ -12,13 +12,13 @@ from bascule.runtime.boxed import Boxed
 
 from ..debugging.accuracy import in_double
 from ..debugging.compare_results import copied
+from ..debugging.run_program import returned
 from ..dialect.interpreter import Comparison, Reference, arguments_of
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
 from ..replay.saved_inputs import on_the_cpu
 from ..tools.bisect import Found, first_difference
 from ..tools.checking import Check, copy_of, passes, tensors
-from ..tools.execution import returned
 from .fusions import SLACK, Fusion, wrong_fusion
 
 CONVERSION = "torch-to-bascule"

@@ -1,6 +1,6 @@
 """The record of each kernel of a module of the program stage: what it computes, reads and writes, and how it is scheduled."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -102,19 +102,23 @@ def _sum(counts: Any) -> int | None:
     return None if None in found else sum(found)
 
 
-def flops_of(kernel: ir.Operation) -> int:
-    """Scalar operations on floats over the whole domain; an element that a reduction takes in is one. Symbols count as 256 (`costs.py`)."""
+Points = Callable[[Sequence[ir.AffineExpr]], int]  # of a domain of those sizes
+
+
+def flops_of(kernel: ir.Operation, points: Points = magnitude) -> int:
+    """Scalar operations on floats over the whole domain; an element that a reduction takes in is one. By itself, symbols count as 256
+    (`costs.py`)."""
     root = Body(kernel).root
-    return magnitude(root.sizes) * _flops(root.blocks[0])
+    return points(root.sizes) * _flops(root.blocks[0], points)
 
 
-def _flops(block: Block) -> int:
+def _flops(block: Block, points: Points) -> int:
     found = 0
     for node in block.nodes:
-        inside = sum(map(_flops, node.blocks))
+        inside = sum(_flops(inner, points) for inner in node.blocks)
         if node.name in LOOPS:
             reduces = 1 if node.name in ("bascule.reduce", "bascule.scan") else 0
-            found += magnitude(node.sizes) * (inside + reduces)
+            found += points(node.sizes) * (inside + reduces)
         else:
             found += inside + _is_arithmetic(node.op)
     return found

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from ..dialect.interrupts import pass_on
 from ..dialect.mlir import ir
 from ..dialect.remarks.attribute import remarks
+from ..errors import UserError
 from ..reporting.compile_record import Record
 from ..reporting.module_summary import aten_calls, memory
 from .kernels import kernel_records
@@ -53,6 +56,20 @@ def _variants(name: str) -> list[str]:
     from ..runtime.kernels.launch_plans import ALIGNED, NARROW, WIDE
 
     return [f"{name}{variant}" for variant in (ALIGNED, NARROW, WIDE)]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """That of the graph in `folder`. Raises `UserError` for one that cannot be read, or is of another version."""
+    path = folder / FILE
+    try:
+        manifest = json.loads(path.read_text())
+        found = manifest.get("schema"), manifest.get("version")
+    except (OSError, ValueError, AttributeError) as error:
+        pass_on(error)
+        raise UserError(f"cannot be read: {error}", location=str(path), hint="dump again") from None
+    if found != (SCHEMA, VERSION):
+        raise UserError(f"is {found[0]} {found[1]}, not {SCHEMA} {VERSION}", location=str(path), hint="dump again")
+    return manifest
 
 
 def dump_manifest(record: Record, kernels: Any) -> None:

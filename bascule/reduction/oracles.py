@@ -19,8 +19,8 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.passes import Pipeline, registry
 from bascule.errors import UserError
 
+from ..debugging.run_program import is_program
 from ..tools.checking import Check, after
-from ..tools.execution import is_program
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ import torch
 from bascule.runtime.memory.extents import extent
 
 from ..dialect.interpreter import random_tensor
+from ..dialect.interrupts import pass_on
 from ..errors import UserError
+from ..reporting.stage_manifest import digest_of
 
 VALUES, SHAPES = "values", "shapes"
 FILES = {VALUES: "inputs.pt", SHAPES: "inputs.json"}
@@ -29,9 +31,22 @@ def write_inputs(folder: Path, arguments: Arguments, kind: str) -> Path:
     if kind == VALUES:
         torch.save([on_the_cpu(value) if isinstance(value, torch.Tensor) else value for value in arguments], path)
     else:
-        lines = ",\n".join(f"  {json.dumps(_told_of(value))}" for value in arguments)
-        path.write_text(f'{{"format": {FORMAT}, "seed": {SEED}, "arguments": [\n{lines}\n]}}\n')
+        told = [_told_of(value) for value in arguments]
+        lines, digest = ",\n".join(f"  {json.dumps(each)}" for each in told), digest_of(json.dumps(told))
+        path.write_text(f'{{"format": {FORMAT}, "seed": {SEED}, "digest": "{digest}", "arguments": [\n{lines}\n]}}\n')
     return path
+
+
+def is_edited(path: Path) -> bool:
+    """Whether a file of sizes has other arguments than when it was written. Raises `UserError` for one that is none."""
+    if path.suffix != ".json":
+        return False
+    try:
+        told = json.loads(path.read_text())
+        return told.get("digest") != digest_of(json.dumps(told["arguments"]))
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        pass_on(error)
+        raise UserError(f"has no inputs: {type(error).__name__}: {error}", location=str(path)) from None
 
 
 def read_inputs(file: str) -> list[torch.Tensor | int]:

@@ -1,14 +1,14 @@
 """The dump of a compile as it is read: a folder a graph, with a manifest, the IR after each pass, the module that runs."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from ..dialect.interrupts import pass_on
 from ..errors import UserError
-from ..manifest.manifest import FILE, SCHEMA, VERSION
+from ..manifest.manifest import FILE, read_manifest
 from ..reporting.compile_record import RECORD_FILE
+from ..reporting.dump_files import in_order
 from .documents import Document, of_module, of_triton, of_wrapper
 
 # Pass -> the title of the IR that it leaves. The last of each name counts.
@@ -26,24 +26,15 @@ def graphs_of(folder: Path) -> list[dict[str, Any]]:
     """Each graph of a dump: name, record, manifest (None where it was not compiled as one) and documents. Raises `UserError`."""
     if not folder.is_dir():
         raise UserError("there is no such folder", location=str(folder))
-    graphs = [_graph(inner) for inner in sorted(folder.iterdir(), key=_natural) if (inner / RECORD_FILE).is_file()]
+    graphs = [_graph(inner) for inner in sorted(folder.iterdir(), key=in_order) if (inner / RECORD_FILE).is_file()]
     if not graphs:
         hint = 'a compile writes one with options={"dump": "folder"}'
         raise UserError("there is no dump of a graph", location=str(folder), hint=hint)
     return graphs
 
 
-def _natural(path: Path) -> list[Any]:
-    """Forward before backward, graph2 before graph10."""
-    parts = [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]
-    return [parts[:2], path.name.endswith("backward"), parts]
-
-
 def _graph(folder: Path) -> dict[str, Any]:
-    manifest = _json(folder / FILE) if (folder / FILE).is_file() else None
-    if manifest is not None and (manifest.get("schema"), manifest.get("version")) != (SCHEMA, VERSION):
-        told = f"{manifest.get('schema')} {manifest.get('version')}"
-        raise UserError(f"is {told}, not {SCHEMA} {VERSION}", location=str(folder / FILE), hint="make the dump again")
+    manifest = read_manifest(folder) if (folder / FILE).is_file() else None
     record = _json(folder / RECORD_FILE)
     if manifest is not None:  # written later, when kernels were compiled
         record |= {name: manifest[name] for name in ("seconds", "refused", "replay")}

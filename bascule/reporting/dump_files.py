@@ -1,8 +1,10 @@
 """Files for whoever looks into a compile: dumps, drawings, reproducers. The compile goes on where one cannot be written."""
 
+import re
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 from ..dialect.interrupts import pass_on, tolerating
 from ..errors import DumpWarning
@@ -20,6 +22,12 @@ def written(path: Path, content: str | bytes) -> bool:
         _warn(path.parent, error)
         return False
     return True
+
+
+def in_order(path: Path) -> list[Any]:
+    """A key for folders of graphs: forward before backward, graph2 before graph10."""
+    parts = [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]
+    return [parts[:2], path.name.endswith("backward"), parts]
 
 
 def fresh_folder() -> Path | None:

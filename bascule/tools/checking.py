@@ -11,8 +11,8 @@ from bascule.dialect.passes import Pipeline
 from bascule.errors import UserError
 
 from ..debugging.compare_results import copied
+from ..debugging.run_program import Inputs, is_program, returned, run_compiled
 from ..pipelines import DEFAULT
-from .execution import Inputs, is_program, returned, run_compiled
 
 LOOPS = ("bascule.compute", "bascule.scan", "bascule.scatter")  # what the tensor stage has outside of kernels
 

@@ -15,6 +15,7 @@ import torch
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.last_words import speak
+from bascule.dialect.printing.forms import PRETTY, printed
 from bascule.dialect.tools.output import write
 from bascule.errors import BasculeError, UserError
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
@@ -60,8 +61,16 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--print-debuginfo", action="store_true", help="print locations: operators and the user's lines"
     )
+    parser.add_argument(
+        "--pretty",
+        action="store_true",
+        help="values named by their operators, sizes in the heads of loops, no aliases; it parses back, or says that it does not",
+    )
     parser.add_argument("-o", metavar="FILE", default="-", help="where to write (default: the standard output)")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.pretty and args.print_debuginfo:
+        parser.error("there are no locations in the form of --pretty")
+    return args
 
 
 def load_function(spec: str) -> tuple[Callable[..., Any], Any]:
@@ -193,7 +202,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             dynamic=args.dynamic,
             target=args.target,
         )
-        text = "\n// -----\n".join(m.operation.get_asm(enable_debug_info=args.print_debuginfo) for m in modules)
+        printing = {"enable_debug_info": True} if args.print_debuginfo else {PRETTY: args.pretty}
+        text = "\n// -----\n".join(printed(module, printing) for module in modules)
         write(f"{text}\n", args.o)
     except (BasculeError, OSError) as error:
         pass_on(error)

@@ -20,12 +20,12 @@ from bascule.dialect.tools.opt import SEPARATOR
 from bascule.dialect.tools.parsing import parse
 from bascule.errors import UserError
 
+from ..debugging.run_program import is_program
 from ..replay.saved_inputs import read_inputs
 from ..reporting.module_identity import title_of
 from .bisect import first_difference
 from .checking import Check, after
 from .errors import told
-from .execution import is_program
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

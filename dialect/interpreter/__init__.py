@@ -4,7 +4,7 @@ Clear rather than fast. A region is evaluated for all of its points at once, so 
 numbers.
 """
 
-from .entry import choose, interpret
+from .entry import check_arguments, choose, interpret
 from .errors import InterpreterError
 from .graph import arguments_of, interpret_graph
 from .inputs import random_inputs, random_tensor
@@ -16,6 +16,7 @@ __all__ = [
     "InterpreterError",
     "Reference",
     "arguments_of",
+    "check_arguments",
     "choose",
     "compare",
     "interpret",

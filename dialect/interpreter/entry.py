@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from ..ir.functions import GRAPH, SHAPES, functions, graph_functions, is_extern
+from ..ir.functions import GRAPH, SHAPE, SHAPES, functions, graph_functions, is_extern
 from ..ir.signatures import check, check_extern
 from ..mlir import ir
-from . import aten, memory, random, structure  # noqa: F401  (importing registers the rules)
+from . import aten, maps, memory, random, structure  # noqa: F401  (importing registers the rules)
 from .errors import InterpreterError, error
 from .frame import Frame, Scope, rule
 from .numerics.precision import OWN, Precision, computing_in
@@ -30,6 +30,12 @@ def interpret(
     """
     with module.context, torch.no_grad(), computing_in(precision):
         return [_tensor(value) for value in _call(module, choose(module, function), list(inputs))]
+
+
+def check_arguments(module: ir.Module, inputs: Sequence[torch.Tensor | int], function: str | None = None) -> None:
+    """Raises `InterpreterError` where `inputs` are not what `interpret` takes: another number of them, other dtypes, sizes or strides."""
+    with module.context:
+        _arguments(choose(module, function), list(inputs))
 
 
 def choose(module: ir.Module, name: str | None) -> ir.Operation:
@@ -57,19 +63,27 @@ def _tensor(value: Any) -> Any:
 def _call(module: ir.Module, function: ir.Operation, inputs: list, around: tuple[str, ...] = ()) -> list:
     """The results of `function`, which the functions `around` call, the innermost last."""
     block, around = function.regions[0].blocks[0], (*around, function.attributes["sym_name"].value)
-    if len(inputs) != len(block.arguments):
-        raise error(function, f"takes {len(block.arguments)} arguments, got {len(inputs)}")
-    symbols = []
-    for argument, value in zip(block.arguments, inputs):
-        if not isinstance(argument.type, ir.IndexType):
-            break
-        symbols.append(int(value))
+    symbols, arguments = _arguments(function, inputs)
     shapes = function.attributes[SHAPES] if SHAPES in function.attributes else ()
     frame = Frame(lambda op, operands: _call_op(module, op, operands, symbols, around), symbols, {}, [])
     frame.sizes_of_results = [frame.sizes(shape.value) for shape in shapes]
-    arguments = [_argument(function, i, a.type, v, symbols) for i, (a, v) in enumerate(zip(block.arguments, inputs))]
     _, results = frame.block(block, arguments, Scope())
     return results
+
+
+def _arguments(function: ir.Operation, inputs: list) -> tuple[list[int], list]:
+    """The symbols among the arguments, and all arguments, checked against their types."""
+    arguments = list(function.regions[0].blocks[0].arguments)
+    if len(inputs) != len(arguments):
+        raise error(function, f"takes {len(arguments)} arguments, got {len(inputs)}")
+    symbols: list[int] = []
+    for argument, value in zip(arguments, inputs):
+        if not isinstance(argument.type, ir.IndexType):
+            break
+        if isinstance(value, torch.Tensor) and value.numel() != 1:
+            raise error(function, f"expects a number as argument {len(symbols)}, got a tensor of {list(value.shape)}")
+        symbols.append(int(value))
+    return symbols, [_argument(function, i, a.type, v, symbols) for i, (a, v) in enumerate(zip(arguments, inputs))]
 
 
 def _argument(function: ir.Operation, number: int, type_: ir.Type, value: Any, symbols: list[int]) -> Any:
@@ -83,7 +97,10 @@ def _argument(function: ir.Operation, number: int, type_: ir.Type, value: Any, s
         raise error(function, f"expects a tensor as {where}, got {type(value).__name__}")
     if tensor.dtype != dtype_of(type_.element_type):
         raise error(function, f"expects elements of type {type_.element_type} in {where}, got {tensor.dtype}")
-    sizes = [None if type_.is_dynamic_dim(i) else type_.get_dim_size(i) for i in range(type_.rank)]
+    sizes: list[int | None] = [None if type_.is_dynamic_dim(i) else type_.get_dim_size(i) for i in range(type_.rank)]
+    attributes = function.attributes["arg_attrs"][number] if "arg_attrs" in function.attributes else {}
+    if SHAPE in attributes:
+        sizes = [*maps.sizes(attributes[SHAPE].value, symbols)]
     if len(sizes) != tensor.dim() or any(want not in (None, got) for want, got in zip(sizes, tensor.shape)):
         raise error(function, f"expects {type_} as {where}, got sizes {list(tensor.shape)}")
     try:

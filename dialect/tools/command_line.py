@@ -11,6 +11,7 @@ from .. import passes
 from ..errors import UserError
 from ..failures.reproducers import LocalReproducer, Reproducer
 from ..passes.pipeline import Observer
+from ..printing.forms import PRETTY
 from ..steering.hooks import Hooks
 from ..steering.loading import load_hooks
 from . import emitters
@@ -40,6 +41,8 @@ input and output
   --target=ARCH                 for this GPU (default: sm_90); none is needed
   --emit-bytecode               write MLIR's bytecode; files of it are read as text is
 how IR is printed
+  --pretty                      values named by their operators, sizes in the heads of loops, no aliases, a schedule in one line with the
+                                chosen form first; it parses back, or says at its top that it does not
   --mlir-print-op-generic, --mlir-print-debuginfo, --mlir-pretty-debuginfo, --mlir-print-local-scope, --mlir-print-skip-regions,
   --mlir-print-assume-verified, --mlir-use-nameloc-as-prefix
   --mlir-elide-elementsattrs-if-larger=N, --mlir-elide-resource-strings-if-larger=N
@@ -66,8 +69,9 @@ FLAGS = {
     *("mlir-timing", "mlir-pass-statistics", "mlir-disable-threading", "remarks", "run-reproducer", "emit-bytecode"),
     *("dump-pass-pipeline", "list-passes", "show-dialects", "version", "print-ir-diff"),
 }
-# How IR is printed: the flag, and the parameter of the bindings' printer that it sets.
+# How IR is printed: the flag, and the parameter of `printed` that it sets.
 PRINTING = {
+    "pretty": PRETTY,
     "mlir-print-op-generic": "print_generic_op_form",
     "mlir-print-debuginfo": "enable_debug_info",
     "mlir-pretty-debuginfo": "pretty_debug_info",
@@ -76,6 +80,7 @@ PRINTING = {
     "mlir-print-assume-verified": "assume_verified",
     "mlir-use-nameloc-as-prefix": "use_name_loc_as_prefix",
 }
+_LOCATIONS = ("enable_debug_info", "pretty_debug_info")
 LIMITS = {
     "mlir-elide-elementsattrs-if-larger": "large_elements_limit",
     "mlir-elide-resource-strings-if-larger": "large_resource_limit",
@@ -116,7 +121,7 @@ class Arguments:
     remark_functions: list[str] = field(default_factory=list)
     remark_file: Path | None = None  # where their records go
     flags: set[str] = field(default_factory=set)
-    printing: dict[str, Any] = field(default_factory=dict)  # parameters of the printer
+    printing: dict[str, Any] = field(default_factory=dict)  # parameters of `printed`
 
     def pipelines(self) -> list[passes.Pipeline]:
         """The passes to run. Raises `UserError` for what is no pass, by the flag that names it."""
@@ -175,13 +180,21 @@ def parse_arguments(argv: list[str]) -> Arguments:
     arguments.observers += arguments.reports
     if "print-ir-diff" in arguments.flags:
         arguments.observers.append(PrintDifference())
-    if "emit-bytecode" in arguments.flags:
+    _check_form(arguments)
+    return arguments
+
+
+def _check_form(arguments: Arguments) -> None:
+    """Raises `UserError` for forms of output that do not go together."""
+    bytecode, printing = "emit-bytecode" in arguments.flags, arguments.printing
+    if printing.get(PRETTY) and (bytecode or any(map(printing.get, _LOCATIONS))):
+        raise UserError("this form is text, and has no locations", location="--pretty")
+    if bytecode:
         if arguments.emitter is not None or "split-input-file" in arguments.flags:
             raise UserError(
                 "bytecode is of one module", location="--emit-bytecode", hint="without --emit and --split-input-file"
             )
-        arguments.printing["enable_debug_info"] = True
-    return arguments
+        printing["enable_debug_info"] = True
 
 
 def _option(arguments: Arguments, name: str, value: str) -> None:

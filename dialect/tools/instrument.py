@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from ..mlir import debug_upstream, ir
 from ..passes.base import DEBUG_LOG
 from ..passes.pipeline import Stage
+from ..printing.forms import printed
 from ..remarks.attribute import remarks
 
 
@@ -19,7 +20,7 @@ class PrintIR:
     """Observer that prints the module around the passes in `names`, all passes if that is None.
 
     `when` is "before" or "after", "change" (after a pass that changed the text) or "failure" (what a pass that failed left). `printing` are
-    parameters of the bindings' printer.
+    those of `printed`.
     """
 
     when: str
@@ -37,7 +38,7 @@ class PrintIR:
         elif when == moment and not (self.when == "change" and str(module) == self._before):
             what = f"After {stage.name} Failed" if when == "failure" else f"{moment.capitalize()} {stage.name}"
             print(f"// -----// IR Dump {what} //----- //", file=self.stream)
-            print(module.operation.get_asm(**self.printing), file=self.stream)
+            print(printed(module, self.printing), file=self.stream)
 
 
 @dataclass

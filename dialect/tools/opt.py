@@ -16,6 +16,7 @@ from ..interrupts import pass_on
 from ..ir import context
 from ..last_words import speak
 from ..mlir import ir
+from ..printing.forms import printed
 from ..remarks.attribute import remarks
 from ..remarks.record import Remark, chosen
 from ..steering.asking import steered_by
@@ -34,7 +35,7 @@ def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Co
 
     `path` is what locations name: the file whose whole text the chunk is, or "-".
     """
-    collector, printed, said = Collector(), "", []
+    collector, out, said = Collector(), "", []
     ctx = context()
     ctx.allow_unregistered_dialects = "allow-unregistered-dialect" in arguments.flags
     if "mlir-disable-threading" in arguments.flags:
@@ -43,17 +44,19 @@ def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Co
         module = parse(text, path)
         if "verify-roundtrip" in arguments.flags:
             _check_roundtrip(module)
+        verified = True  # by the parser, and after each pass
         for pipeline in arguments.pipelines():
             if "dump-pass-pipeline" in arguments.flags:
                 print(pipeline, file=sys.stderr)
-            pipeline.run(module, verify=arguments.verify_each, observers=arguments.observers)
+            pipeline.run(module, verify=arguments.verify_each, observers=arguments.observers, checked=verified)
+            verified = arguments.verify_each
         said = chosen(remarks(module), arguments.remark_passes, arguments.remark_functions)
         if arguments.emitter is not None:
             return arguments.emitter(module, arguments.target), collector, said
         if {"remarks", "verify-diagnostics"} <= arguments.flags:
             collector.found += map(as_diagnostic, said)
-        printed = module.operation.get_asm(**arguments.printing)
-    return printed, collector, said
+        out = printed(module, {"assume_verified": verified, **arguments.printing})
+    return out, collector, said
 
 
 def _check_roundtrip(module: ir.Module) -> None:
@@ -136,7 +139,7 @@ def _chunks(text: str, arguments: Arguments) -> list[tuple[str, int]]:
 
 def _process(text: str, arguments: Arguments) -> int:
     checking = "verify-diagnostics" in arguments.flags
-    printed, recorded, failed = [], list[Remark](), False
+    printouts, recorded, failed = [], list[Remark](), False
     for chunk, first_line in _chunks(text, arguments):
         parts = {"split-input-file", "run-reproducer"} & arguments.flags  # what is parsed is not the whole file
         out, collector, said = run_chunk(chunk, arguments, "-" if parts else arguments.path)
@@ -161,13 +164,13 @@ def _process(text: str, arguments: Arguments) -> int:
                 print(placed if placed.source else f"remark: {placed.message}", file=sys.stderr)
         recorded += said
         if not collector.failed:
-            printed.append(out)
+            printouts.append(out)
     if arguments.remark_file is not None:
         write("".join(f"{json.dumps(remark.to_json())}\n" for remark in recorded), str(arguments.remark_file))
     if arguments.reports:
         print(*arguments.reports, sep="\n", file=sys.stderr)
-    if not checking and not (failed and not printed):
-        result = "\n// -----\n\n".join(text.rstrip("\n") + "\n" for text in printed)
+    if not checking and not (failed and not printouts):
+        result = "\n// -----\n\n".join(text.rstrip("\n") + "\n" for text in printouts)
         write(bytecode_of(result) if "emit-bytecode" in arguments.flags else result, arguments.output)
     return int(failed)
 

@@ -2,6 +2,7 @@
 
 import re
 
+from ..contract.module import check_contract
 from ..errors import UserError
 from ..ir import Bascule
 from ..mlir import ir
@@ -17,10 +18,16 @@ DEEPEST = 400  # brackets in brackets: MLIR's parser, verifier and printer recur
 def parse(text: str, path: str = "-") -> ir.Module:
     """The module of `text`, in the current context; locations name `path`, the file that has all of it, or "-".
 
-    Raises `MLIRError` for what is not valid IR, and `UserError` for what is nested too deeply and for operations of ours that are not in the
-    generic form: they have no other, and MLIR refuses one without a word.
+    Raises `MLIRError` for what is not valid IR, and `UserError` for what is nested too deeply, for operations of ours that are not in the
+    generic form (they have no other, and MLIR refuses one without a word), and for what breaks the dialect's contract.
     """
     _check_depth(text, path)
+    module = _parsed(text, path)
+    check_contract(module)
+    return module
+
+
+def _parsed(text: str, path: str) -> ir.Module:
     try:
         return ir.Module.parse(text) if path == "-" else ir.Module.parseFile(path)
     except ir.MLIRError:

@@ -48,7 +48,8 @@ def _fields(cls: type) -> list[str]:
     return ["| name | what | of |", "| --- | --- | --- |", *rows] if rows else []
 
 
-def _operation(cls: type) -> list[str]:
+def operation_lines(cls: type) -> list[str]:
+    """The entry of an operation, lines of Markdown."""
     traits = [TRAITS[t.__name__] for t in cls._traits if t.__name__ in TRAITS]  # type: ignore[attr-defined]
     return [
         f"### `{cls.OPERATION_NAME}`" + (f" ({', '.join(traits)})" if traits else ""),  # type: ignore[attr-defined]
@@ -60,7 +61,13 @@ def _operation(cls: type) -> list[str]:
     ]
 
 
-def _pass(name: str) -> list[str]:
+def attribute_lines(cls: type) -> list[str]:
+    """The entry of an attribute of the dialect, lines of Markdown."""
+    return [f"### `#{cls.attr_name}`", "", _doc(cls), ""]  # type: ignore[attr-defined]
+
+
+def pass_lines(name: str) -> list[str]:
+    """The entry of a pass of ours, lines of Markdown."""
     cls = passes.find(name)
     assert cls is not None
     options = [f"| `{key}` | `{default!r}` |" for key, default in cls.option_defaults().items()]
@@ -90,7 +97,7 @@ def reference() -> str:
         "",
     ]
     for cls in sorted(Bascule.operations, key=lambda c: c.OPERATION_NAME):
-        lines += _operation(cls)
+        lines += operation_lines(cls)
     lines += [
         "Kinds of `bascule.reduce`, with the number of results: "
         + ", ".join(f"`{kind}` ({count})" for kind, count in REDUCE_KINDS.items())
@@ -106,10 +113,10 @@ def reference() -> str:
         "",
     ]
     for cls in Bascule.attributes:
-        lines += [f"### `#{cls.attr_name}`", "", _doc(cls), ""]
+        lines += attribute_lines(cls)
     lines += ["## Passes", ""]
     for name in passes.own_names():
-        lines += _pass(name)
+        lines += pass_lines(name)
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -3,6 +3,8 @@
 # RUN: bascule-import %s:scaled --stage=tensor --inputs 'bf16[4,8]' | bascule-opt | filecheck %s --check-prefix=TENSOR
 # RUN: bascule-import %s:with_inputs --dynamic | filecheck %s --check-prefix=DYNAMIC
 # RUN: bascule-import %s:module --grad | filecheck %s --check-prefix=GRAD
+# RUN: bascule-import %s:scaled --stage=tensor --inputs 'f32[4,8]' --pretty | filecheck %s --check-prefix=PRETTY
+# RUN: not bascule-import %s:scaled --inputs 'f32[4,8]' --pretty --print-debuginfo 2>&1 | filecheck %s --check-prefix=FORMS
 
 import torch
 
@@ -16,6 +18,10 @@ import torch
 # TENSOR: math.tanh
 
 
+# PRETTY-NOT: // This form
+# PRETTY: %tanh = "bascule.compute"() ({
+# PRETTY-NEXT: ^bb0(%i: index, %j: index):  // %i < 4, %j < 8
+# FORMS: there are no locations in the form of --pretty
 def scaled(x):
     # LOC: #[[LINE:loc[0-9]+]] = loc("{{.*}}bascule-import.py":{{[0-9]+}}:0)
     # LOC: "aten.tanh.default"(#[[LINE]])

@@ -100,11 +100,11 @@ class _Functions:
         self.made: dict[str, Callable[..., None]] = {}
 
     def __call__(self, name: str, arguments: int) -> Callable[..., None]:
-        made = self.made[name] = _function(self.kernels, name, arguments)
+        made = self.made[name] = function_of(self.kernels, name, arguments)
         return made
 
 
-def _function(kernels: Kernels, name: str, arguments: int) -> Callable[..., None]:
+def function_of(kernels: Kernels, name: str, arguments: int) -> Callable[..., None]:
     """The kernel as a function of integers, all 64 bits wide: as pointers they pass through ctypes fastest."""
     reference = getattr(kernels, "references", {}).get(name)
     if reference is not None:

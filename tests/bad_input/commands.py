@@ -142,4 +142,9 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "what is reduced, to nowhere": ([REDUCE, RIGHT, "--test=crash", "-o", "{}/nowhere/out"], "-o"),
     "a report of no folder": ([REPORT, "report", "{}/nowhere"], "{}/nowhere"),
     "a report of no dump": ([REPORT, "report", "{}"], "{}"),
+    "times of no folder": ([REPORT, "bench", "{}/nowhere"], "{}/nowhere"),
+    "times of no dump": ([REPORT, "bench", "{}"], "there is no dump of a graph"),
+    "times of a file": ([REPORT, "bench", "{}/right.mlir"], "{}/right.mlir"),
+    "times, to nowhere": ([REPORT, "bench", "{}", "--json={}/nowhere/out"], "--json"),
+    "times at sizes that are none": ([REPORT, "bench", "{}", "--shapes=s0"], "--shapes"),
 }

@@ -2,9 +2,11 @@
 
 A block whose first line is a comment that names a file is that file; other `python` blocks of a document are one session; `sh` blocks are
 commands. `sh gpu` needs a GPU: its programs are checked to know their parameters. `sh install` would fetch packages: what it names is checked to
-be there. `mermaid` is a figure. MLIR without a file's name: `test_examples.py`.
+be there. `mermaid` is a figure; `json` and `lua` are an editor's settings, whose language server is talked to. MLIR without a file's name:
+`test_examples.py`.
 """
 
+import json
 import os
 import re
 import shlex
@@ -16,9 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.language_server.client import talking
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"python", "sh", "sh gpu", "sh install", "mlir", "toml", "mermaid"}
+LANGUAGES = {"python", "sh", "sh gpu", "sh install", "mlir", "toml", "mermaid", "json", "lua"}
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ def test_its_blocks_run(document, tmp_path):
                 run(command, tmp_path) if command[0] != "make" else check_target(command[1])
         elif block.language == "mermaid":
             check_figure(block.text)
+        elif block.language in ("json", "lua"):
+            check_editor(block, tmp_path)
         elif block.language == "sh install":
             check_installs(block.text)
         elif block.language == "sh gpu":
@@ -91,6 +97,18 @@ def check_figure(text: str) -> None:
     for line in lines:
         edge = re.fullmatch(r' +(\w+)(?:\["[^"]+"\])? -->\|[^|"]+\| (\w+)(?:\["[^"]+"\])?', line)
         assert edge is not None and {*edge.groups()} <= labelled, line
+
+
+def check_editor(block: Block, folder: Path) -> None:
+    """Settings that start a language server: it is one, with the name of a script of the project's."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    found = re.search(r"cmd = \{ (.+?) \}", block.text) if block.language == "lua" else None
+    words = json.loads(f"[{found[1]}]") if found else [json.loads(block.text)["mlir.server_path"]]
+    name = Path(words[0]).name
+    assert name in scripts
+    with talking(*words[1:], command=[str(Path(sys.executable).parent / name)], folder=folder) as client:
+        assert client.capabilities["serverInfo"]["name"] == name
+        assert client.leave() == 0
 
 
 def check_target(name: str) -> None:

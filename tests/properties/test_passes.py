@@ -9,8 +9,8 @@ from bascule.dialect.passes import Pipeline, registry
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
+from bascule.debugging.run_program import run_compiled
 from bascule.pipelines import DEFAULT
-from bascule.tools.execution import run_compiled
 from tests.properties.programs import programs
 
 # The programs are of the tensor stage: what comes before makes it.

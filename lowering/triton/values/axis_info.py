@@ -1,4 +1,4 @@
-"""What Triton's analysis of axes (AxisInfo, read in 3.6 to 3.8) holds of an integer tile, and where it holds too much.
+"""Integer tiles as Triton's analysis of axes (AxisInfo, read in 3.6 to 3.8) takes them, and where it holds too much of them.
 
 Loads are vectorized, and lanes that compute alike are computed once, by three numbers an axis: `contiguity` (so many neighbours rise by one),
 `constancy` (so many are equal) and `divisibility`, a divisor of the first element of each contiguous run. Triton gives a sum or a difference

@@ -1,4 +1,4 @@
-"""What Triton's analysis holds of integer tiles is true of their elements: of any index arithmetic, as it is spelled."""
+"""Triton's analysis holds nothing of integer tiles that is not true of their elements: of any index arithmetic, as it is spelled."""
 
 import random
 

@@ -1,5 +1,7 @@
 """Compiling a module of the program stage and calling it as `interpret` is called."""
 
+from typing import Any
+
 import torch
 
 from bascule.dialect.interpreter import choose
@@ -25,11 +27,16 @@ def run_compiled(module: ir.Module, inputs: Inputs) -> list[torch.Tensor]:
     """Compiles the graph function of `module` and calls it with `inputs`, the values of its arguments; returns the tensors
     among its outputs. Kernels that have no schedule get one."""
     ScheduleKernels(vector_bits=host().vector_bits, cache_bytes=cache_bytes(), keep=True).run(module)
+    return call_program(module, inputs, to_python(module), compile_kernels(module))
+
+
+def call_program(module: ir.Module, inputs: Inputs, wrapper: str, kernels: Any) -> list[torch.Tensor]:
+    """Calls `wrapper`, the text of what runs the graph function of `module`, as `run_compiled` does; `kernels` are for `load`."""
     graph = choose(module, None)
     kinds = list(graph.attributes["arg_attrs"]) if "arg_attrs" in graph.attributes else [{}] * len(inputs)
     given = [value for value, kind in zip(inputs, kinds) if CONSTANT not in kind]
     constants = [value for value, kind in zip(inputs, kinds) if CONSTANT in kind]
-    call = load(to_python(module), compile_kernels(module), constants)
+    call = load(wrapper, kernels, constants)
     outputs = call(placeholders(graph, given))
     return [output for output in outputs if isinstance(output, torch.Tensor)]
 
