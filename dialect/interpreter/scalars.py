@@ -61,7 +61,26 @@ def _shift(function: Rule) -> Rule:
 
 
 def _fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
-    return a.double() * b.double() + c.double()  # exact product of two f32; f64 rounds twice
+    if a.dtype != torch.float64:
+        return a.double() * b.double() + c.double()  # exact product of two f32
+    product, rest = _exact_product(a, b)
+    total = product + c
+    other = total - product
+    rest = rest + ((product - (total - other)) + (c - other))  # and what the sum rounds away
+    return torch.where(torch.isfinite(rest), total + rest, total)
+
+
+def _exact_product(a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:
+    """Of f64: the product, and what it rounds away, by Dekker's halves of 26 bits; that is NaN where the halves overflow."""
+    product = a * b
+
+    def halves(x: Scalar) -> tuple[Scalar, Scalar]:
+        scaled = x * (2.0**27 + 1.0)
+        high = scaled - (scaled - x)
+        return high, x - high
+
+    (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
 def _round_half_away(x: Scalar) -> Scalar:

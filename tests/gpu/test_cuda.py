@@ -42,6 +42,29 @@ def test_of_dynamic_sizes(name):
     check(name, compiled(function, dynamic=True), on_gpu(inputs))
 
 
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "erfinv", "erfcx", "ndtri", "modified_bessel_k0", "log_ndtr"])
+def test_special_functions_of_f64_are_the_cpus(name):
+    """At subnormals, next to 1 and near zeros too: libdevice's logarithms and sines inside of the same formulas."""
+    function = getattr(torch, name, None) or getattr(torch.special, name)
+    ends = [5e-324, 5e-309, 1e-300, 1e-9, 0.5, 1 - 2.0**-53, 1.0, 1 + 2.0**-52, 1.46, 1.5, 2.5, 7.25, 88.5, 1e300]
+    x = torch.tensor([*ends, *torch.linspace(0.01, 30, 300).tolist()], dtype=torch.float64)
+    x = torch.cat([x, -x])
+    wanted = compiled(function)(x)
+    torch.testing.assert_close(compiled(function)(x.cuda()).cpu(), wanted, rtol=1e-14, atol=4e-16, equal_nan=True)
+
+
+def test_powers_have_the_exponent_of_f64():
+    x = torch.exp((torch.rand(3000) - 0.5) * 100)
+    got, exact = compiled(lambda x: x**1.7)(x.cuda()).cpu(), x.double() ** 1.7
+    seen = (exact > 1e-37) & (exact < 3e38)
+    torch.testing.assert_close(got.double()[seen], exact[seen], rtol=2e-7, atol=0)
+
+
+def test_running_log_sums_begin_with_positive_zero():
+    x = torch.tensor([[-0.0, -0.0, 3.0]])
+    assert torch.equal(compiled(lambda x: x.logcumsumexp(1))(x.cuda()).signbit().cpu(), x.logcumsumexp(1).signbit())
+
+
 def test_one_compile_serves_many_sizes():
     call = compiled(lambda x: torch.softmax(x, -1) * x.shape[0], dynamic=True)
     for rows, columns in ((2, 3), (64, 33), (5, 5000), (700, 1024), (0, 7)):

@@ -4,6 +4,8 @@ Eager raises for an integer division by zero on the CPU and gives an arbitrary n
 raise nor trap: there the quotient is 0 and the remainder the dividend.
 """
 
+import math
+
 import torch
 
 from ...conversion.registry import NoRule, rule
@@ -118,6 +120,18 @@ def power(a: Scalar, b: Scalar) -> Scalar:
     return select(b < 0, reciprocal, a.call("math.ipowi", b.maximum(0)))
 
 
+def power_beyond(x: Scalar, exponent: float) -> Scalar:
+    """x to an `exponent` that is no number of the dtype: to the nearest that is one, and once more to the rest, exp(rest log x). Alone, the
+    nearest is off by up to half a unit for each unit of log x.
+    """
+    nearest = torch.tensor(exponent, dtype=x.dtype).item()
+    result = power(x, x.like(nearest))
+    if math.isinf(nearest) or nearest == math.floor(nearest):  # a whole power is one of negative numbers too
+        return result
+    more = result + result * (x.log() * (exponent - nearest))
+    return select(result.eq(0.0) | result.isinf(), result, more)
+
+
 SPECIAL_EXPONENTS = {
     0.5: lambda x: x.sqrt(),
     -0.5: lambda x: 1.0 / x.sqrt(),
@@ -136,8 +150,11 @@ def power_of_number(c, x, exponent: Number):
     if exponent == 0:
         return elementwise(c, lambda x: x.like(1), x)
     if is_float(dtype):
-        special = SPECIAL_EXPONENTS.get(exponent)
-        return elementwise(c, special, x) if special else elementwise(c, power, x, exponent)
+        if special := SPECIAL_EXPONENTS.get(exponent):
+            return elementwise(c, special, x)
+        if isinstance(exponent, float):
+            return elementwise(c, lambda x: power_beyond(x, exponent), x)
+        return elementwise(c, power, x, exponent)
     if isinstance(exponent, int) and 0 < exponent < 64:
         return elementwise(c, lambda x: whole_power(x, exponent), x)
     return elementwise(c, power, x, exponent)

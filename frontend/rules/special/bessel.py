@@ -57,23 +57,26 @@ def logarithmic_series(order: int) -> tuple[float, ...]:
 
 def _tail_of_k(order: int, x: float) -> float:
     """sqrt(x) exp(x) K_n(x) by the trapezoidal rule on 9.6.24, which converges faster than any power of the step."""
-    step = 0.1 / math.sqrt(x)
-    total, k = 0.5, 1
-    while True:
-        t = k * step
-        term = math.exp(-x * (math.cosh(t) - 1.0)) * math.cosh(order * t)
-        if term < 1e-20:
-            return total * step * math.sqrt(x)
-        total, k = total + term, k + 1
+    step, terms = 0.1 / math.sqrt(x), [0.5]
+    while terms[-1] >= 1e-20:
+        t = len(terms) * step
+        # cosh(t) - 1, which cancels where x is large and t small, is 2 sinh(t/2)².
+        terms.append(math.exp(-2.0 * x * math.sinh(t / 2.0) ** 2) * math.cosh(order * t))
+    return math.fsum(terms) * step * math.sqrt(x)
 
 
 @cache
 def chebyshev_series(order: int) -> tuple[float, ...]:
     """sqrt(x) exp(x) K_n(x), x from 2 on, in Chebyshev polynomials of 4/x - 1."""
     count = 40
-    angles = [math.pi * (j + 0.5) / count for j in range(count)]
-    values = [_tail_of_k(order, 4.0 / (math.cos(angle) + 1.0)) for angle in angles]
-    series = [2.0 / count * sum(v * math.cos(k * a) for v, a in zip(values, angles)) for k in range(28)]
+    cosines = [
+        math.cos(math.pi * n / (2 * count)) for n in range(4 * count)
+    ]  # of whole numbers of angles, which no product rounds
+    values = [_tail_of_k(order, 4.0 / (1.0 + cosines[j])) for j in range(1, 2 * count, 2)]
+    series = [
+        2.0 / count * math.fsum(v * cosines[k * (2 * j + 1) % (4 * count)] for j, v in enumerate(values))
+        for k in range(28)
+    ]
     return (series[0] / 2, *series[1:])
 
 

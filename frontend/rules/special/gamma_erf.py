@@ -4,6 +4,7 @@ Formulas by their numbers in Abramowitz and Stegun, "Handbook of Mathematical Fu
 """
 
 import math
+from functools import cache
 
 import torch
 
@@ -30,42 +31,89 @@ def _turn(x: Scalar) -> tuple[Scalar, Scalar]:
 # -- the gamma function and its derivatives ------------------------------------------------------------------------------------
 
 STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)  # A&S 6.1.41
-DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)  # A&S 6.3.18
-TRIGAMMA = (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)  # A&S 6.4.12
+DIGAMMA = (-3617 / 8160, 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)  # A&S 6.3.18
+DIGAMMA_ZERO, DIGAMMA_ZERO_LOW = 1.4616321449683622, 9.549995429965697e-17  # where digamma is 0, in two parts
+# A&S 6.4.12
+TRIGAMMA = (-174611 / 330, 43867 / 798, -3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
+
+
+def hurwitz(k: int, a: float) -> float:
+    """The sum of (a + n)**-k over n from 0: a thousand terms, and the rest by the formula of Euler and Maclaurin."""
+    end = a + 999.5
+    rest = end ** (1 - k) / (k - 1) - k * end ** (-k - 1) / 24
+    return math.fsum([*((a + n) ** -k for n in range(1000)), rest])
+
+
+@cache
+def lgamma2p_coefficients() -> tuple[float, ...]:
+    """log gamma(2 + t) / t in t, for |t| up to 1/2 (DLMF 5.7.3). The highest power first."""
+    return tuple(reversed([1.0 - EULER, *((-1) ** k * hurwitz(k, 2.0) / k for k in range(2, 27))]))
 
 
 def lgamma(x: Scalar) -> Scalar:
-    """log|gamma(x)|: Stirling's series from 8 on, the recurrence below, the reflection formula below 1/2; infinite at the poles."""
-    reflect = x < 0.5
-    z = select(reflect, 1.0 - x, x)
-    small = z < float(SHIFT)
-    product = z
-    for k in range(1, SHIFT):
-        product = product * (z + float(k))
-    large = select(small, z + float(SHIFT), z)
-    series = polynomial(1.0 / (large * large), STIRLING) / large
-    value = (large - 0.5) * (large.log() - 1.0) + (series + (0.5 * math.log(2.0 * math.pi) - 0.5))
-    value = value - select(small, product, 1.0).log()
+    """log|gamma(x)|, infinite at the poles.
+
+    Between -3 and 8 the recurrence leads to a place near 2, and the logarithm of its product is added: where a zero is near, at 1, at 2 and
+    around -2.5, nothing large cancels. Stirling's series is taken from 8 on, the reflection formula below -3.
+    """
+    reflect = x < -3.0
+    z = select(reflect, -x, x)
+    steps, taken = _whole_steps(z, 1.5, 5, SHIFT - 2)
+    t = z + (steps - 2.0)  # near 1, z + steps would be rounded
+    product = z.like(1.0)
+    for step, place in taken:
+        product = product * select(step, place, 1.0)
+    logarithm = product.abs().log()
+    middle = t * polynomial(t, lgamma2p_coefficients()) + select(z < 1.5, -logarithm, logarithm)
+    series = polynomial(1.0 / (z * z), STIRLING) / z
+    large = (z - 0.5) * (z.log() - 1.0) + (series + (0.5 * math.log(2.0 * math.pi) - 0.5))
+    value = select(z < float(SHIFT), middle, large)
     turn, whole = _turn(x)
-    sine = (turn * math.pi).call("math.sin").abs()
-    value = select(reflect, (math.pi / sine).log() - value, value)
-    value = select(x.eq(1.0) | x.eq(2.0), 0.0, value)
+    sine = (turn * math.pi).call("math.sin")
+    value = select(reflect, math.log(math.pi) - (z * sine).abs().log() - value, value)
     return select((whole & (x <= 0.0)) | x.isinf(), math.inf, value)
 
 
+def _whole_steps(z: Scalar, least: float, ups: int, downs: int) -> tuple[Scalar, list[tuple[Scalar, Scalar]]]:
+    """How many steps of 1, at most `ups` or -`downs`, lead from `z` to the interval of length 1 from `least` on; and what the recurrence takes
+    in on the way, gamma(z + 1) = z gamma(z): whether a step is taken, and its z."""
+    steps, taken = z.like(0.0), []
+    for number in range(ups + downs):
+        place = z + steps
+        up = number < ups
+        step = place < least if up else place >= least + 1.0
+        taken.append((step, place if up else place - 1.0))
+        steps = select(step, steps + (1.0 if up else -1.0), steps)
+    return steps, taken
+
+
+@cache
+def digamma_coefficients() -> tuple[float, ...]:
+    """digamma(DIGAMMA_ZERO + t) / t in t, for |t| up to 1/2: Hurwitz's zeta functions (DLMF 5.15.1). The highest power first."""
+    return tuple(reversed([(-1) ** k * hurwitz(k, DIGAMMA_ZERO) for k in range(2, 40)]))
+
+
 def digamma(x: Scalar) -> Scalar:
-    reflect = x < 0.0
-    z = select(reflect, 1.0 - x, x)
-    small = z < float(SHIFT)
-    reciprocals = 1.0 / z
-    for k in range(1, SHIFT):
-        reciprocals = reciprocals + 1.0 / (z + float(k))
-    large = select(small, z + float(SHIFT), z)
-    square = 1.0 / (large * large)
-    value = large.log() - 0.5 / large - square * polynomial(square, DIGAMMA) - select(small, reciprocals, 0.0)
+    """The derivative of log gamma: Taylor's series at its zero, the recurrence between -3 and 8, the asymptotic series from there on, the
+    reflection formula below."""
+    reflect = x < -3.0
+    z = select(reflect, -x, x)
+    least = DIGAMMA_ZERO - 0.5
+    steps, taken = _whole_steps(z, least, 4, SHIFT - 1)
+    t = ((z - DIGAMMA_ZERO) + steps) - DIGAMMA_ZERO_LOW
+    # The sum of the reciprocals as one fraction.
+    numerator, denominator = z.like(0.0), z.like(1.0)
+    for step, place in taken:
+        numerator = select(step, numerator * place + denominator, numerator)
+        denominator = select(step, denominator * place, denominator)
+    reciprocals = numerator / denominator
+    middle = t * polynomial(t, digamma_coefficients()) + select(z < least, -reciprocals, reciprocals)
+    square = 1.0 / (z * z)
+    large = z.log() - 0.5 / z - square * polynomial(square, DIGAMMA)
+    value = select(z < float(SHIFT), middle, large)
     turn, whole = _turn(x)
-    value = select(reflect, value - math.pi / (turn * math.pi).call("math.tan"), value)
-    value = select(whole & reflect, math.nan, value)
+    value = select(reflect, (value + 1.0 / z) - math.pi / (turn * math.pi).call("math.tan"), value)
+    value = select(whole & (x < 0.0), math.nan, value)
     return select(x.eq(0.0), x.like(-math.inf).copysign(-x), value)
 
 
@@ -108,7 +156,11 @@ ERFINV_TAIL = (
 
 def erfcx(x: Scalar) -> Scalar:
     """exp(x²) erfc(x), without overflow for large x."""
-    near = (x * x).exp() * x.call("math.erfc")
+    square = x * x
+    rest = select(
+        square.isinf(), 0.0, x.call("math.fma", x, -square)
+    )  # of the square, which rounds: exp makes that a relative error
+    near = square.exp() * (rest + 1.0) * x.call("math.erfc")
     far = polynomial(1.0 / (x * x), ERFCX) * (1.0 / math.sqrt(math.pi)) / x
     return select(x < 10.0, near, far)
 
@@ -125,34 +177,33 @@ def log_ndtr(x: Scalar) -> Scalar:
 
 
 def erfinv(x: Scalar) -> Scalar:
-    """Giles's approximation, then two steps of Newton's method: on erf, and near 1, where that is flat, on erfc."""
     size = x.abs()
-    rest = 1.0 - size
-    w = -(rest * (size + 1.0)).log()
-    middle = polynomial(w - 2.5, ERFINV_MIDDLE)
-    tail = polynomial(w.sqrt() - 3.0, ERFINV_TAIL)
-    y = select(w < 5.0, middle, tail) * size
-    for _ in range(2):
-        slope = (-(y * y)).exp() * (2.0 / math.sqrt(math.pi))
-        excess = select(size < 0.5, size - y.call("math.erf"), y.call("math.erfc") - rest)
-        y = y + excess / slope
-    y = select(size.eq(1.0), math.inf, y).copysign(x)
+    y = _inverse_of_erf(size, 1.0 - size).copysign(x)
     return select(size <= 1.0, y, math.nan)
 
 
 def ndtri(p: Scalar) -> Scalar:
-    """The x with ndtr(x) = p: Newton's method on log(erfc), from an asymptotic start, in the half where p is small."""
+    """The x with ndtr(x) = p: sqrt(2) erfinv(2 p - 1), from the half where p is small."""
     upper = p > 0.5
-    q = select(upper, 1.0 - p, p) * 2.0
-    target = q.log()
-    y = (-target).sqrt()
-    for _ in range(6):
-        tail = y.call("math.erfc")
-        y = (y + (tail.log() - target) * tail * (y * y).exp() * (math.sqrt(math.pi) / 2.0)).maximum(0.0)
-    x = y * math.sqrt(2.0)
-    x = select(q.eq(0.0), math.inf, x)
-    x = select(q.eq(1.0), 0.0, select(upper, x, -x))
+    rest = select(upper, 1.0 - p, p) * 2.0
+    x = _inverse_of_erf(1.0 - rest, rest) * math.sqrt(2.0)
+    x = select(upper | rest.eq(1.0), x, -x)
     return select((p >= 0.0) & (p <= 1.0), x, math.nan)
+
+
+def _inverse_of_erf(size: Scalar, rest: Scalar) -> Scalar:
+    """The y with erf(y) = `size`, which is not negative, and erfc(y) = `rest`: three steps of Newton's method from an approximation, on erf,
+    and near 1, where that is flat, on log(erfc)."""
+    logarithm = rest.log()
+    w = -(size + 1.0).log() - logarithm
+    far = (-logarithm - (w * math.pi).log() * 0.5).sqrt()  # erfc(y) is exp(-y * y) / (sqrt(pi) y)
+    tail = select(w < 16.0, polynomial(w.sqrt() - 3.0, ERFINV_TAIL) * size, far)
+    y = select(w < 5.0, polynomial(w - 2.5, ERFINV_MIDDLE) * size, tail)
+    for _ in range(3):
+        square, scaled = y * y, erfcx(y)
+        near = (size - y.call("math.erf")) * square.exp()
+        y = y + select(size < 0.5, near, (scaled.log() - square - logarithm) * scaled) * (math.sqrt(math.pi) / 2.0)
+    return select(rest.eq(0.0), math.inf, y)
 
 
 def entr(x: Scalar) -> Scalar:

@@ -18,7 +18,7 @@ from ...conversion.registry import rule
 from ..support.operands import dtype_of_result, elementwise
 from ..support.scalars import Scalar, polynomial, select
 from ..support.while_loops import repeat
-from .gamma_erf import EULER, STIRLING, in_double, lgamma
+from .gamma_erf import EULER, STIRLING, hurwitz, in_double, lgamma
 
 MODERATE = 10.0  # an `a` up to which gamma(a + 1) is taken as it is, and beyond which by Stirling's series
 SMALL = 1.5  # an x up to which Q has a power series ...
@@ -71,13 +71,7 @@ def temme_coefficients(highest: int, powers: int) -> list[tuple[float, ...]]:
 @cache
 def lgamma1p_coefficients() -> tuple[float, ...]:
     """log gamma(1 + a) / a in a, for a up to 0.2 (DLMF 5.7.3). The highest power first."""
-    return tuple(reversed([-EULER, *((-1) ** k * _zeta(k) / k for k in range(2, 26))]))
-
-
-def _zeta(k: int) -> float:
-    """Riemann's function: a thousand terms, and the rest by the formula of Euler and Maclaurin."""
-    end = 1000.5
-    return sum(n**-k for n in range(1, 1001)) + end ** (1 - k) / (k - 1) - k * end ** (-k - 1) / 24
+    return tuple(reversed([-EULER, *((-1) ** k * hurwitz(k, 1.0) / k for k in range(2, 26))]))
 
 
 def stirling(a: Scalar) -> Scalar:

@@ -255,7 +255,7 @@ def _logaddexp(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 SCANS = {name: REDUCTIONS[name] for name in ("sum", "prod", "max", "min", "maxu", "minu")} | {
-    "logaddexp": _one(lowest, _logaddexp),
+    "logaddexp": _one(lowest, _logaddexp, finish=_from_zero),
     "argmax": _position(True, last=True),
     "argmin": _position(False, last=True),
 }

@@ -4,6 +4,7 @@ import inspect
 import itertools
 import math
 import re
+from fractions import Fraction
 
 import pytest
 import torch
@@ -159,6 +160,19 @@ def test_float_comparison_with_nan():
     for predicate, expected in want.items():
         text = over_scalars("arith.cmpf", ["f32", "f32"], "i1", f"{{predicate = {predicate} : i64}}")
         assert run(text, 4, a, b)[0].int().tolist() == expected, predicate
+
+
+def test_a_fused_multiplication_of_f64_rounds_once():
+    a, b = torch.randn(2, 500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    c = torch.cat([-(a * b)[:250], a[250:] + b[250:]])
+    (got,) = run(over_scalars("math.fma", ["f64"] * 3, "f64", "{fastmath = #arith.fastmath<none>}"), 500, a, b, c)
+    exact = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a.tolist(), b.tolist(), c.tolist())]
+    torch.testing.assert_close(got, torch.tensor(exact, dtype=torch.float64), rtol=2.3e-16, atol=0)
+    ends = torch.tensor([1e300, math.inf, math.nan, 2.0], dtype=torch.float64)
+    (got,) = run(
+        over_scalars("math.fma", ["f64"] * 3, "f64", "{fastmath = #arith.fastmath<none>}"), 4, ends, ends, ends
+    )
+    torch.testing.assert_close(got, torch.addcmul(ends, ends, ends), equal_nan=True)
 
 
 def test_conversions_between_integers_and_floats():

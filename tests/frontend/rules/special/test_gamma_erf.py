@@ -1,12 +1,14 @@
 """The rules of special functions: in f32 they are those of f64, rounded."""
 
 import math
+from functools import partial
 
 import mpmath
 import pytest
 import torch
 
 from tests.frontend.checking import aten, check, run
+from tests.generators.elementwise import differences
 
 SPECIAL = """
     lgamma digamma erfinv special_erfcx special_log_ndtr special_ndtri special_entr i0 special_i0e special_i1 special_i1e
@@ -28,6 +30,106 @@ def test_special_functions_are_exact_to_one_unit_in_f32(name):
     unit = torch.finfo(torch.float32).eps
     error = ((got.double() - want).abs() / (want.abs() * unit + (1e-14 if name == "lgamma" else 0)))[finite]
     assert error.max() <= 1.0
+
+
+def exactly(function, x: torch.Tensor) -> torch.Tensor:
+    """`function` of mpmath, with 40 digits, of each number."""
+    with mpmath.workdps(40):
+        return torch.tensor([float(function(mpmath.mpf(value))) for value in x.tolist()], dtype=torch.float64)
+
+
+def edges(dtype: torch.dtype) -> torch.Tensor:
+    """Numbers at the ends of the range and of the subnormals, around 1 and 2, and halves."""
+    info = torch.finfo(dtype)
+    least, eps = info.smallest_normal * info.eps, info.eps
+    sizes = [least, 3 * least, info.tiny / 4, info.tiny * (1 - eps), info.tiny, info.tiny * 3, 1e-30, 1e-9, eps]
+    sizes += [
+        0.3,
+        0.5,
+        0.7,
+        1 - eps,
+        1.0,
+        1 + eps,
+        1.46,
+        1.5,
+        2 - eps,
+        2.0,
+        2 + eps,
+        2.5,
+        3.0,
+        3.5,
+        7.25,
+        88.5,
+        1e10,
+        1e17,
+    ]
+    sizes += [info.max**0.5, info.max / 2, info.max, math.inf, 0.0]
+    x = torch.tensor([*sizes, math.nan], dtype=dtype)
+    return torch.cat([x, -x])
+
+
+SPREAD = torch.rand(300, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize(
+    "name, reference", [("lgamma", lambda x: mpmath.log(abs(mpmath.gamma(x)))), ("digamma", mpmath.digamma)]
+)
+def test_gamma_functions_of_f64_are_right(name, reference):
+    """To a few units in the last place, and where they cross zero to those of what half a unit of `x` changes."""
+    x = torch.cat(
+        [SPREAD * 4 - 3, SPREAD * 9, SPREAD * -12, SPREAD * 200, (SPREAD - 0.5) * 1e-6 + 1, torch.exp(SPREAD * -700)]
+    )
+    (got,) = run(getattr(aten, name).default, x)
+    want, h = exactly(reference, x), 1e-6
+    slope = (exactly(reference, x * (1 + h)) - want).abs() / h
+    unit = torch.finfo(torch.float64).eps
+    assert ((got - want).abs() <= 4 * unit * want.abs() + unit * torch.where(x < 0, slope, 0)).all()
+
+
+RIGHT = {
+    "erfcx": (torch.special.erfcx, lambda x: mpmath.exp(x * x) * mpmath.erfc(x), [SPREAD * 30, SPREAD * -25]),
+    "trigamma": (partial(torch.polygamma, 1), partial(mpmath.psi, 1), [SPREAD * 30, torch.exp(SPREAD * -300)]),
+    "polygamma": (partial(torch.polygamma, 3), partial(mpmath.psi, 3), [SPREAD * 30 + 0.1]),
+    "k0": (torch.special.modified_bessel_k0, partial(mpmath.besselk, 0), [SPREAD * 30, torch.exp(SPREAD * -300)]),
+    "k1": (torch.special.modified_bessel_k1, partial(mpmath.besselk, 1), [SPREAD * 30, torch.exp(SPREAD * -300)]),
+    "i0": (torch.i0, partial(mpmath.besseli, 0), [SPREAD * -60, torch.exp(SPREAD * -300)]),
+    "i1": (torch.special.i1, partial(mpmath.besseli, 1), [SPREAD * -60, torch.exp(SPREAD * -300)]),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_functions_without_zeros_are_right_in_f64(name):
+    """Eager's trigamma is good to 1e-10 only; the others' differences from it are smaller than this allows."""
+    function, reference, parts = RIGHT[name]
+    x = torch.cat(parts)
+    (got,) = run(function, x)
+    want = exactly(reference, x)
+    assert ((got - want).abs() <= 8 * torch.finfo(x.dtype).eps * want.abs()).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "name", ["lgamma", "erf", "erfc", "expm1", "log1p", "sinc", "sigmoid", "rsqrt", "reciprocal", "tanh", "asinh"]
+)
+def test_at_the_edges_of_the_range_they_are_eagers(name, dtype):
+    """A reciprocal inside that overflows of a subnormal number would show, or a term that cancels."""
+    function, x = getattr(torch, name), edges(dtype)
+    (got,) = run(function, x)
+    want, best = function(x), function(x.double())
+    assert not differences(name, got, want, best, ulps=4)
+
+
+def test_inverses_of_the_error_function_of_f64_are_right():
+    """At both ends too, where a probability is subnormal and where it is next to 1."""
+    ends = torch.tensor([1 - 2.0**-53, 1 - 2.0**-52, 1 - 1e-12, 0.5, 0.4999], dtype=torch.float64)
+    x = torch.cat([ends, 1 - torch.exp(SPREAD * -36), SPREAD, torch.exp(SPREAD * -700)])
+    x = x[x < 1]
+    (got,) = run(torch.special.erfinv, x)
+    want = exactly(mpmath.erfinv, x)
+    assert ((got - want).abs() <= 4 * torch.finfo(x.dtype).eps * want.abs()).all()
+    p = torch.cat([torch.tensor([5e-324, 4.94e-321, 2.3e-308], dtype=x.dtype), x])
+    (got,) = run(torch.special.ndtri, p)
+    torch.testing.assert_close(got, torch.special.ndtri(p), rtol=1e-15, atol=1e-16)
 
 
 @pytest.mark.parametrize("name", ["igamma", "igammac"])

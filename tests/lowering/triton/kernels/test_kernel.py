@@ -232,6 +232,15 @@ def test_log_cumsum_exp():
     check(lambda x: torch.logcumsumexp(x, 1), x)
 
 
+@pytest.mark.parametrize(
+    "function", [torch.cumsum, torch.cumprod, torch.logcumsumexp, torch.logsumexp], ids=lambda f: f.__name__
+)
+def test_running_totals_begin_with_the_zero_that_eager_begins_with(function):
+    for x in (torch.tensor([[-0.0, -0.0, 3.0], [-0.0, 0.0, 3.0]]), torch.tensor([[-0.0]])):
+        (got,) = run(program(lambda x: function(x, 1), x), [x])
+        assert torch.equal(got.signbit(), function(x, 1).signbit())
+
+
 # Scatters
 
 
