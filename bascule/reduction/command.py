@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,8 +46,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def reduce(arguments: argparse.Namespace) -> str:
-    """The smallest module that still fails as the file does; the first line is the command that shows it."""
+def reduce(arguments: argparse.Namespace) -> tuple[str, bool]:
+    """The smallest module that still fails as the file does, and whether the search came to its end: an interrupt (SIGINT, SIGTERM) leaves the
+    smallest so far. The first line is the command that shows the failure."""
     for spec in arguments.load_pass:
         registry.load(spec)
     module = load(arguments.file)
@@ -63,13 +65,25 @@ def reduce(arguments: argparse.Namespace) -> str:
             hint="see --test and --pipeline",
         )
     search = Search(text, names, lambda text, names: oracle.failure(text, names) == first)
-    search.reduce()
+    ended = _to_its_end(search)
+    so_far = "" if ended else "interrupted, the smallest so far: "
     print(
-        f"{first}: {operations(text)} operations are {operations(search.text)}, {len(names)} passes are "
+        f"{so_far}{first}: {operations(text)} operations are {operations(search.text)}, {len(names)} passes are "
         f"{len(search.passes)}, by {search.tests} tests",
         file=sys.stderr,
     )
-    return f"// RUN: {_shown(arguments, ','.join(search.passes))}\n{search.text}"
+    return f"// RUN: {_shown(arguments, ','.join(search.passes))}\n{search.text}", ended
+
+
+def _to_its_end(search: Search) -> bool:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        search.reduce()
+    except KeyboardInterrupt:
+        return False
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return True
 
 
 def _shown(arguments: argparse.Namespace, pipeline: str) -> str:
@@ -84,19 +98,19 @@ def _shown(arguments: argparse.Namespace, pipeline: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0, 1 for an error that was printed, 2 for a bad command line."""
+    """Returns the exit status: 0, 1 for an error that was printed, 2 for a bad command line, 130 for an interrupt."""
     speak()
     arguments = _arguments(argv)
     try:
         if arguments.o != "-" and not os.access(Path(arguments.o).parent, os.W_OK):
             raise UserError(f"cannot write '{arguments.o}'", location="-o")
-        text = reduce(arguments)
+        text, ended = reduce(arguments)
         write(text, arguments.o)
     except Exception as error:  # a user's pass may raise whatever it raises
         pass_on(error)
         print(f"bascule-reduce: error: {told(error)}", file=sys.stderr)
         return 1
-    return 0
+    return 0 if ended else 128 + signal.SIGINT
 
 
 if __name__ == "__main__":

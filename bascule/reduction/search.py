@@ -25,14 +25,15 @@ class Search:
     tests: int = 0
 
     def reduce(self) -> None:
-        """Applies the edits, then smaller sizes, then leaves out passes, until none of that finds anything more."""
+        """Leaves out passes, which makes all tests after it shorter, applies the edits, then smaller sizes, until none of that finds anything
+        more."""
         before = None
         while before != (self.text, self.passes):
             before = self.text, self.passes
+            self._reduce_passes()
             for edit in EDITS:
                 self._reduce_by(edit)
             self._reduce_sizes()
-            self._reduce_passes()
 
     def _holds(self, text: str, passes: tuple[str, ...]) -> bool:
         self.tests += 1

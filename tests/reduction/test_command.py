@@ -1,6 +1,11 @@
 """`bascule-reduce`: its oracles, and what it writes."""
 
 import os
+import re
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -66,3 +71,21 @@ def test_a_file_is_written_whole_or_not_at_all(file, monkeypatch):
 def test_a_test_that_takes_too_long_is_no_failure():
     assert Oracle("true").failure(TEXT, ()) != ""
     assert Oracle("sleep 20", timeout=0.2).failure(TEXT, ()) == ""
+
+
+def test_an_interrupt_leaves_the_smallest_so_far(file, tmp_path):
+    out, tried = tmp_path / "out.mlir", tmp_path / "tried"
+    test = f"grep -q math.exp {{}} && echo >> {tried} && sleep 0.05"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bascule.reduction.command", str(file), f"--test={test}", "-o", str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not tried.exists() or len(tried.read_text()) < 4:  # the file itself, and three that are smaller
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    told = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "interrupted, the smallest so far" in told, told
+    before, after = map(int, re.findall(r"(\d+) operations are (\d+)", told)[0])
+    assert after < before and "math.exp" in out.read_text()
