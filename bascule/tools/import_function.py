@@ -2,36 +2,19 @@
 
 import argparse
 import importlib.util
-import inspect
-import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bascule.dialect.interrupts import pass_on
-from bascule.dialect.ir import context
 from bascule.dialect.last_words import speak
 from bascule.dialect.printing.forms import PRETTY, printed
 from bascule.dialect.tools.output import write
 from bascule.errors import BasculeError, UserError
-from bascule.frontend.aot.compile_autograd import compile_with_autograd
-from bascule.frontend.aot.decompositions import decomposition_table
-from bascule.frontend.fx.trace_context import compile_at_hand
-from bascule.frontend.importer.graph import import_graph
 
-from ..compat.graphs.dynamo import reset
-from ..compat.tensors.pytree import tree_leaves
-from ..compiled.eager import operator_by_operator
-from ..compiler.autograd_graph import direction_of
-from ..options import Options
-from ..pipelines import STAGES, up_to
-from ..reporting.module_identity import identify
-from ..reporting.raise_through_dynamo import TorchDynamoException, raised_as_is
-from .example_inputs import parse_inputs
+from ..pipelines import STAGES
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -102,6 +85,8 @@ def load_function(spec: str) -> tuple[Callable[..., Any], Any]:
 def inputs_for(function: Callable[..., Any], module: Any, text: str | None, *, grad: bool) -> list[Any]:
     """The example inputs: those `text` spells, or those that come with the function or its file."""
     if text is not None:
+        from .example_inputs import parse_inputs  # PyTorch: no help and no wrong name waits for it
+
         return parse_inputs(text, requires_grad=grad)
     given = getattr(function, "example_inputs", None) or getattr(module, "example_inputs", None)
     if given is None:
@@ -114,77 +99,6 @@ def inputs_for(function: Callable[..., Any], module: Any, text: str | None, *, g
     return list(made)
 
 
-def check_call(function: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """Raises `UserError` for inputs that `function` does not take."""
-    called = function.forward if isinstance(function, torch.nn.Module) else function
-    try:
-        inspect.signature(called).bind(*inputs)
-    except TypeError as error:
-        hint = f"there are {len(inputs)} example inputs; --inputs gives others"
-        raise UserError(f"the function does not take its inputs: {error}", hint=hint) from None
-    except ValueError:  # a function without a signature
-        pass
-
-
-def machine_of(target: str) -> dict[str, Any]:
-    """The facts that passes are told of `target`: "cpu", this one, or "sm_" and a compute capability. Raises `UserError` for another."""
-    if target == "cpu":
-        return {}
-    if not re.fullmatch(r"sm_\d+a?", target):
-        raise UserError(
-            f"there is no target '{target}'", location="--target", hint="cpu, or for example sm_80, sm_90, sm_100"
-        )
-    return {"target": "cuda", "capability": int(re.sub(r"\D", "", target))}
-
-
-def import_function(
-    function: Callable[..., Any],
-    inputs: Sequence[Any],
-    *,
-    stage: str,
-    options: Options,
-    grad: bool,
-    dynamic: bool,
-    target: str = "cpu",
-) -> list[Any]:
-    """The modules of `function`'s graphs at `stage`: one, or with `grad` forward and backward. `target`: "cpu", or a GPU as "sm_90".
-
-    Raises `UserError` for inputs and a function that PyTorch does not take, and what the stages raise.
-    """
-    check_call(function, inputs)
-    pipeline, modules = up_to(stage, options, machine_of(target)), []
-
-    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **kind: bool) -> Callable:
-        module = import_graph(gm, example_inputs, context=context()).module
-        identify(
-            module, getattr(function, "__name__", type(function).__name__), direction_of(**kind), compile_at_hand()
-        )
-        pipeline.run(module)
-        modules.append(module)
-        return operator_by_operator(gm)
-
-    def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
-        with raised_as_is():
-            return compile_with_autograd(gm, example_inputs, compiler, decomposition_table())
-
-    reset()
-    try:
-        with torch.set_grad_enabled(grad):
-            out = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic or None)(*inputs)
-    except TorchDynamoException as error:
-        if isinstance(error, BasculeError):
-            raise
-        raise UserError(f"Dynamo makes no graph of the function: {type(error).__name__}: {error}") from error
-    if grad:  # a backward may be compiled only when it is first needed
-        leaves = [leaf for leaf in tree_leaves(out) if getattr(leaf, "requires_grad", False)]
-        if not leaves:
-            raise UserError(
-                "no output needs a gradient", hint="--grad wants floating-point inputs that require gradients"
-            )
-        torch.autograd.backward(leaves, [torch.ones_like(leaf) for leaf in leaves])
-    return modules
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 1 with the error on the standard error."""
     speak()
@@ -192,6 +106,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         function, module = load_function(args.function)
         inputs = inputs_for(function, module, args.inputs, grad=args.grad)
+        from ..options import Options
+        from .graphs_at_stage import import_function  # Dynamo: three seconds
+
         options = Options(numerics=args.numerics)
         modules = import_function(
             function,

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from bascule.dialect.mlir import ir
 
 from bascule.options import Options
-from bascule.tools.import_function import import_function
+from bascule.tools.graphs_at_stage import import_function
 
 
 class Block(torch.nn.Module):

@@ -110,6 +110,7 @@ def _coin(x: torch.Tensor) -> torch.Tensor:
     mixed *= _ODD
     mixed ^= mixed >> 29
     mixed *= _ODD
+    mixed <<= 2  # the bit asked for is the sign
     return mixed < 0
 
 

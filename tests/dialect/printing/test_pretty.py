@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from bascule.options import Options
 from bascule.pipelines import STAGES, up_to
-from bascule.tools.import_function import import_function, machine_of
+from bascule.tools.graphs_at_stage import import_function, machine_of
 from tests.properties.programs import programs
 from tests.tools.graphs import GRAPHS, Block
 
