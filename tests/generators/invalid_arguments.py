@@ -138,7 +138,7 @@ assert not draw_from({self.operator!r}, {self.seed}).differences("bascule")
 
 
 def _called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What Dynamo traces a call of `function` from."""
+    """A Python function for Dynamo to trace, which calls `function`."""
     return lambda first, *rest, **named: function(first, *rest, **named)
 
 
