@@ -126,8 +126,8 @@ def power_beyond(x: Scalar, exponent: float) -> Scalar:
     """
     nearest = torch.tensor(exponent, dtype=x.dtype).item()
     result = power(x, x.like(nearest))
-    if math.isinf(nearest) or nearest == math.floor(nearest):  # a whole power is one of negative numbers too
-        return result
+    if nearest == exponent or math.isinf(nearest) or nearest == math.floor(nearest):
+        return result  # nothing is left, or a whole power, which is one of negative numbers too
     more = result + result * (x.log() * (exponent - nearest))
     return select(result.eq(0.0) | result.isinf(), result, more)
 
@@ -152,7 +152,7 @@ def power_of_number(c, x, exponent: Number):
     if is_float(dtype):
         if special := SPECIAL_EXPONENTS.get(exponent):
             return elementwise(c, special, x)
-        if isinstance(exponent, float):
+        if isinstance(exponent, float) and dtype.itemsize > 2:  # eager rounds it to 16 bits
             return elementwise(c, lambda x: power_beyond(x, exponent), x)
         return elementwise(c, power, x, exponent)
     if isinstance(exponent, int) and 0 < exponent < 64:
