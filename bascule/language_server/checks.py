@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bascule.dialect.interrupts import pass_on
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions
 from bascule.dialect.ir.locations import operators_of, source_of
@@ -17,13 +18,14 @@ from bascule.dialect.remarks.attribute import remarks
 from bascule.dialect.steering.asking import steered_by
 from bascule.dialect.tools.command_line import Arguments, parse_arguments
 from bascule.dialect.tools.diagnostics import Collector
-from bascule.dialect.tools.parsing import parse
+from bascule.dialect.tools.parsing import chunks, parse
 from bascule.errors import UserError
 
 from .run_lines import first_run_line, suite_of
-from .tokens import SEPARATOR, without_locations
+from .tokens import without_locations
 
 _PLACE = re.compile(r"-:(\d+):(\d+)")
+_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def run_passes(text: str, path: str, *, may_load: bool) -> Told:
     try:
         arguments = None if run is None else parse_arguments(list(run.words))
     except (UserError, OSError) as error:
+        pass_on(error)
         return Told([], [Finding(run.line if run else 1, 1, "warning", str(error))])
     said, failures = list[Finding](), list[Finding]()
     for chunk, first_line in _chunks(text):
@@ -97,15 +100,7 @@ def run_passes(text: str, path: str, *, may_load: bool) -> Told:
 
 def _chunks(text: str) -> Iterator[tuple[str, int]]:
     """The modules of a file, each with its first line."""
-    line = 1
-    for chunk in SEPARATOR.split(text):
-        if without_comments(chunk).strip():
-            yield chunk, line
-        line += chunk.count("\n")
-
-
-def without_comments(text: str) -> str:
-    return re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
+    return ((chunk, line) for chunk, line in chunks(text) if _COMMENT.sub("", chunk).strip())
 
 
 def _pipelines(module: ir.Module, arguments: Arguments | None) -> list[Pipeline]:

@@ -17,6 +17,8 @@ from lsprotocol import types
 from pygls import uris
 from pygls.lsp.server import LanguageServer
 
+from bascule.dialect.interrupts import pass_on
+
 from .definitions import Index
 from .hover import subject_of, told_by_text
 from .positions import Places
@@ -111,6 +113,7 @@ class Server(LanguageServer):
                 try:
                     document.errors = self.checker.ask("check", document.places.text, document.path)
                 except (WorkerDied, RuntimeError) as error:
+                    pass_on(error)
                     document.errors = [_at_the_top(f"the verifier {error}")]
             return document.errors
 
@@ -127,6 +130,7 @@ class Server(LanguageServer):
                     if told["loaded"]:
                         self.runner.restart()  # the file that a pass was loaded from may be edited
                 except (WorkerDied, RuntimeError) as error:
+                    pass_on(error)
                     document.failures = [_at_the_top(f"a pass {error}")]
         self.publish(document)
         return document.remarks

@@ -16,7 +16,6 @@ _TOKEN = re.compile(
     |(?P<mark>->|[{}()\[\]<>=:,])""",
     re.VERBOSE | re.ASCII,
 )
-SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)  # between modules of a file
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ..dialect.contract.module import check_contract
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
 from ..dialect.tools.parsing import parse
@@ -49,7 +50,7 @@ def _edited(module: ir.Module, edits: Edits) -> ir.Module:
     place = str(edits.ir)
     with module.context:
         try:
-            edited = parse(edits.ir.read_text() if edits.ir is not None else "", place)
+            edited = parse(edits.ir.read_text() if edits.ir is not None else "", place, contract=False)
         except ir.MLIRError as error:
             raise UserError(
                 f"the edited IR is not valid: {error}", location=place, hint=f"bascule-opt {place}"
@@ -67,4 +68,5 @@ def _edited(module: ir.Module, edits: Edits) -> ir.Module:
             location=place,
             hint=f"{OPTION} takes edits inside of a graph; its arguments, its results, and what they share stay",
         )
+    check_contract(edited)
     return edited

@@ -16,8 +16,7 @@ from bascule.dialect.passes import registry
 from bascule.dialect.steering.asking import steered_by
 from bascule.dialect.steering.loading import load_hooks
 from bascule.dialect.tools.bytecode import read_ir
-from bascule.dialect.tools.opt import SEPARATOR
-from bascule.dialect.tools.parsing import parse
+from bascule.dialect.tools.parsing import chunks, parse
 from bascule.errors import UserError
 
 from ..debugging.run_program import is_program
@@ -103,15 +102,15 @@ def load(file: str) -> ir.Module:
 def load_all(file: str) -> list[ir.Module]:
     """The modules in `file`, which may have lines `// -----` between them. Raises as `load` does."""
     text = _text_of(file)
-    if not SEPARATOR.search(text):
+    parts = list(chunks(text))
+    if len(parts) == 1:
         with context():
             return [parse(text, file)]
-    modules, line = [], 0
-    for part in SEPARATOR.split(text):
+    modules = []
+    for part, line in parts:
         if part.strip():
             with context():
-                modules.append(parse("\n" * line + part))  # at the lines that it has in the file
-        line += part.count("\n")
+                modules.append(parse("\n" * (line - 1) + part))  # at the lines that it has in the file
     return modules
 
 

@@ -6,7 +6,6 @@ bascule-opt program.mlir --to-triton --emit=sass-report --target=sm_90
 """
 
 import json
-import re
 import sys
 from importlib import metadata
 
@@ -25,9 +24,7 @@ from .command_line import USAGE, Arguments, parse_arguments, writable
 from .diagnostics import Collector, as_diagnostic, verify
 from .listing import dialects, help_on, pass_list
 from .output import write
-from .parsing import parse
-
-SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
+from .parsing import chunks, parse
 
 
 def run_chunk(text: str, arguments: Arguments, path: str = "-") -> tuple[str, Collector, list[Remark]]:
@@ -126,21 +123,10 @@ def _reproducing(text: str, arguments: Arguments) -> str:
     return text
 
 
-def _chunks(text: str, arguments: Arguments) -> list[tuple[str, int]]:
-    """The parts to treat one by one, each with its first line in the file."""
-    if "split-input-file" not in arguments.flags:
-        return [(text, 1)]
-    chunks, line = [], 1
-    for chunk in SEPARATOR.split(text):
-        chunks.append((chunk, line))
-        line += chunk.count("\n")
-    return chunks
-
-
 def _process(text: str, arguments: Arguments) -> int:
     checking = "verify-diagnostics" in arguments.flags
     printouts, recorded, failed = [], list[Remark](), False
-    for chunk, first_line in _chunks(text, arguments):
+    for chunk, first_line in chunks(text) if "split-input-file" in arguments.flags else [(text, 1)]:
         parts = {"split-input-file", "run-reproducer"} & arguments.flags  # what is parsed is not the whole file
         out, collector, said = run_chunk(chunk, arguments, "-" if parts else arguments.path)
         if checking:

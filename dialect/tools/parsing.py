@@ -1,11 +1,14 @@
 """Parsing a file of IR."""
 
 import re
+from collections.abc import Iterator
 
 from ..contract.module import check_contract
 from ..errors import UserError
 from ..ir import Bascule
 from ..mlir import ir
+
+_SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)  # between the modules of a file
 
 # An operation of ours outside of quotes: at a line's beginning or after the names of its results.
 _CUSTOM = re.compile(rf"^ *(?:%[\w:, %]+ = )?({Bascule.DIALECT_NAMESPACE}\.\w+)", re.MULTILINE)
@@ -15,15 +18,25 @@ _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|>=|<=|[\[({<]|[\])}>]')
 DEEPEST = 400  # brackets in brackets: MLIR's parser, verifier and printer recurse at each, and end the process where the stack does
 
 
-def parse(text: str, path: str = "-") -> ir.Module:
+def chunks(text: str) -> Iterator[tuple[str, int]]:
+    """The parts of a file between lines `// -----`, each with its first line in the file."""
+    line = 1
+    for chunk in _SEPARATOR.split(text):
+        yield chunk, line
+        line += chunk.count("\n")
+
+
+def parse(text: str, path: str = "-", *, contract: bool = True) -> ir.Module:
     """The module of `text`, in the current context; locations name `path`, the file that has all of it, or "-".
 
     Raises `MLIRError` for what is not valid IR, and `UserError` for what is nested too deeply, for operations of ours that are not in the
-    generic form (they have no other, and MLIR refuses one without a word), and for what breaks the dialect's contract.
+    generic form (they have no other, and MLIR refuses one without a word), and for what breaks the dialect's `contract`, unless its caller
+    checks that.
     """
     _check_depth(text, path)
     module = _parsed(text, path)
-    check_contract(module)
+    if contract:
+        check_contract(module)
     return module
 
 

@@ -9,10 +9,11 @@ import pytest
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 from bascule.dialect.printing.pretty import pretty
+from bascule.dialect.tools.parsing import chunks
 from hypothesis import given, settings
 
 from bascule.language_server.definitions import Index
-from bascule.language_server.tokens import SEPARATOR, tokens, without_locations
+from bascule.language_server.tokens import tokens, without_locations
 from tests.properties.programs import programs
 
 TESTS = sorted((Path(__file__).parents[2] / "lit_tests").rglob("*.mlir"))
@@ -46,7 +47,7 @@ def parsed(text: str) -> str | None:
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_new_names_leave_the_module_the_same(path):
-    for chunk in SEPARATOR.split(path.read_text()):
+    for chunk, _ in chunks(path.read_text()):
         before = parsed(chunk)
         if before is not None:
             assert parsed(renamed(chunk)) == before
@@ -72,13 +73,13 @@ def test_symbols_have_definitions(path):
     for token in called:
         found = index.definition(token)
         assert found is None or (found != token and found.text.strip('@"') == token.text.strip('@"'))
-    known = [parsed(chunk) is not None for chunk in SEPARATOR.split(path.read_text())]
+    known = [parsed(chunk) is not None for chunk, _ in chunks(path.read_text())]
     assert not all(known) or None not in map(index.definition, called)
 
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_without_locations_all_is_where_it_was(path):
-    for chunk in SEPARATOR.split(path.read_text()):
+    for chunk, _ in chunks(path.read_text()):
         blank = without_locations(chunk)
         assert [len(line) for line in blank.split("\n")] == [len(line) for line in chunk.split("\n")]
         before = parsed(chunk)
