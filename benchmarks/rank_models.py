@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn import functional as F
 
 
@@ -130,6 +130,11 @@ def fsdp2(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
     return model
 
 
+def fsdp2_whole(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
+    """The same, but one call compiles the model: Dynamo breaks its graph at FSDP's hooks."""
+    return compiled(fsdp2(model, mesh, lambda block: block))
+
+
 def fsdp_graph(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
     """Parameters as sharded DTensors that are gathered where they are used, and again in the backward: one graph with all collectives."""
     shard_parameters(model, mesh)
@@ -138,6 +143,19 @@ def fsdp_graph(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callabl
 
 def tp(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
     """Heads and inner units are split among the ranks: two all-reduces a block each way."""
+    split_blocks(model, mesh)
+    return compiled(model)
+
+
+def fsdp2_tp(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
+    """Pairs of ranks split the blocks as `tp` does; ranks that have the same part shard it as `fsdp2` does."""
+    both = init_device_mesh(mesh.device_type, (mesh.size() // 2, 2), mesh_dim_names=("data", "tensor"))
+    split_blocks(model, both["tensor"])
+    return fsdp2(model, both["data"], compiled)
+
+
+def split_blocks(model: nn.Module, mesh: DeviceMesh) -> None:
+    """Attention by heads, the units between by their number."""
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     for block in model.blocks:
@@ -145,7 +163,6 @@ def tp(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
         plan |= {name: ColwiseParallel() for name in ("gate", "up") if hasattr(block, name)}
         plan |= {"attention.o": RowwiseParallel(), "down": RowwiseParallel()}
         parallelize_module(block, mesh, plan)
-    return compiled(model)
 
 
 def shard_parameters(model: nn.Module, mesh: DeviceMesh) -> None:
@@ -187,4 +204,12 @@ def _again() -> Any:
     return create_selective_checkpoint_contexts(policy)
 
 
-WAYS = {"ddp": ddp, "fsdp2": fsdp2, "fsdp_graph": fsdp_graph, "tp": tp}
+WAYS = {
+    "ddp": ddp,
+    "fsdp2": fsdp2,
+    "fsdp2_whole": fsdp2_whole,
+    "fsdp_graph": fsdp_graph,
+    "tp": tp,
+    "fsdp2_tp": fsdp2_tp,
+}
+ALIKE = {"tp": 0, "fsdp2_tp": 2}  # ranks in a row that are given the same batches; 0: all

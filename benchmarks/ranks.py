@@ -3,7 +3,7 @@
     torchrun --nproc-per-node=2 -m benchmarks.ranks --json ranks.json
     torchrun --nproc-per-node=2 -m benchmarks.ranks --tiny --device cpu     # a check that all runs, by gloo
 
-Ranks have batches of their own, in the first three steps of different sizes; under tensor parallelism all have the same.
+Ranks have batches of their own, in the first three steps of different sizes; those that split a model have the same.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from . import measure
-from .rank_models import MODELS, SIZES, TINY, WAYS, Size
+from .rank_models import ALIKE, MODELS, SIZES, TINY, WAYS, Size
 
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
 CHECKED = 3  # steps whose losses are compared
@@ -61,10 +61,9 @@ def main() -> None:
 
 def measured(model: str, size: Size, way: str, compiler: str, device: str, steps: int) -> dict[str, Any]:
     """One compiler's numbers on this rank, those of times and memory the largest of all ranks; an error, where it raises one here."""
-    from bascule.reporting.counters import counters, reset_counters
+    from bascule.reporting.counters import counters
 
-    torch._dynamo.reset()
-    reset_counters()
+    _forget()
     torch.manual_seed(0)
     whole = MODELS[model](size).to(device, size.dtype)
     mesh = init_device_mesh(device, (dist.get_world_size(),))
@@ -84,6 +83,14 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
         told["predicted"] = dict(counters().get("collectives", {}))
         told["fallbacks"] = dict(counters().get("fallbacks", {}))
     return told
+
+
+def _forget() -> None:
+    """All that was compiled, and what was counted of it."""
+    from bascule.reporting.counters import reset_counters
+
+    torch._dynamo.reset()
+    reset_counters()
 
 
 def _compiled(compiler: str) -> Callable[[Any], Any]:
@@ -111,7 +118,8 @@ def _settings(compiler: str) -> Any:
 
 def _step(call: Callable, model: torch.nn.Module) -> Callable[[torch.Tensor], float]:
     """A step of training, with the loss as a number where that is asked for."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    # Parameters one by one: those of one model may be on one rank and on several.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
 
     def step(ids: torch.Tensor, read: bool = True) -> float:
         loss = call(ids)
@@ -125,13 +133,14 @@ def _step(call: Callable, model: torch.nn.Module) -> Callable[[torch.Tensor], fl
 
 def _batch(size: Size, way: str, device: str, number: int) -> torch.Tensor:
     """The last batch is whole on all ranks, those before it have as many rows as the rank and the step say."""
-    rank = 0 if way == "tp" else dist.get_rank()
+    rank = dist.get_rank() // (ALIKE.get(way, 1) or dist.get_world_size())
     rows = size.batch - ((rank + number) % 2 if number < CHECKED else 0)
     generator = torch.Generator().manual_seed(100 * number + rank)
     return torch.randint(size.vocabulary, (rows, size.length), generator=generator).to(device)
 
 
 def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[str, Any]:
+    _forget()  # batches of several sizes: what is timed is compiled for its own, and predictions are of it
     for _ in range(3):
         step(ids, read=False)
     synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
@@ -154,7 +163,12 @@ def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[s
 
 
 def _communication(step: Callable, ids: torch.Tensor) -> dict[str, float]:
-    """Of a step on this rank, in ms: kernels of NCCL, and the part of them beside which nothing else runs."""
+    """Of a step on this rank, in ms: kernels of NCCL, and the part of them beside which nothing else runs; the medians of three steps."""
+    told = [_profiled(step, ids) for _ in range(3)]
+    return {name: statistics.median(one[name] for one in told) for name in told[0]}
+
+
+def _profiled(step: Callable, ids: torch.Tensor) -> dict[str, float]:
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as found:

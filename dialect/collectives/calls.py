@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from ..ir.functions import ARGUMENTS, BEGINS, EFFECTS, EXTERN
+from ..ir.functions import ARGUMENTS, BEGINS, EFFECTS, EXTERN, RANKS
 from ..ir.types import byte_width
 from ..mlir import ir
 
@@ -28,7 +28,7 @@ GATHERS = tuple(name for kind in COALESCED if "all_gather" in kind for name in (
 class Start:
     """The call that begins a collective. `number`: of its op. `kind`: the operator. `rest`: its arguments besides tensors, as text; the last is
     the group. `sent`, `received`: the bytes of what it takes and gives; None where a size is a symbol. `single`: it takes one tensor and gives
-    one. `waits`: the numbers of the waits."""
+    one. `ranks`: of the group, where known. `waits`: the numbers of the waits."""
 
     number: int
     kind: str
@@ -37,6 +37,7 @@ class Start:
     sent: int | None
     received: int | None
     single: bool
+    ranks: int | None = None
     waits: tuple[int, ...] = ()
 
     @property
@@ -92,7 +93,8 @@ def _start(number: int, op: ir.Operation, callee: str, function: ir.Operation) -
     rest = tuple(str(attribute) for attribute in list(function.attributes[ARGUMENTS])[1:])
     dtype = str(op.operands[0].type.element_type) if len(op.operands) else ""
     single = len(op.operands) == len(op.results) == 1
-    return Start(number, callee, rest, dtype, bytes_of(op.operands), bytes_of(op.results), single)
+    ranks = function.attributes[RANKS].value if RANKS in function.attributes else None
+    return Start(number, callee, rest, dtype, bytes_of(op.operands), bytes_of(op.results), single, ranks)
 
 
 def bytes_of(values: Sequence[ir.Value]) -> int | None:

@@ -13,7 +13,7 @@ from .calls import Start
 SYMBOL = 64  # the size assumed of a symbol
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "mkldnn._linear_pointwise")
 ATTENTION = "scaled_dot_product"
-# Bytes over a rank's links, of a whole tensor among many ranks: an all-reduce is a reduce-scatter and an all-gather.
+# How often the parts of the other ranks go over a rank's links: an all-reduce is a reduce-scatter and an all-gather.
 TIMES = {"all_reduce": 2, "all_to_all_single": 1}
 
 
@@ -29,10 +29,11 @@ class Costs:
             self.rates = {0: bandwidth}
 
     def collective(self, start: Start) -> float:
-        """Of a collective, alone on the links."""
+        """Of a collective, alone on the links. A group whose ranks nobody counted has many."""
         bytes_ = start.bytes or 0
+        others = 1.0 if start.ranks is None else 1 - 1 / start.ranks
         rate = self.rates[max(size for size in self.rates if size <= bytes_)]
-        return self.latency + TIMES.get(start.name, 1) * bytes_ / rate
+        return self.latency + TIMES.get(start.name, 1) * others * bytes_ / rate
 
     def call(self, op: ir.Operation, table: ir.SymbolTable) -> float:
         """Of any other op; nothing, if it is no call."""

@@ -14,8 +14,8 @@
   operator's outputs that the function returns; `bascule.mutates` (i64 array) the tensor operands that the operator writes: the function returns
   their new contents after those, and the caller's tensors stay as they are. `bascule.reason` says why the operator is not generated.
   `bascule.effects` on it says that calls keep their order and their number, whatever uses the results; `bascule.begins`, that operands may be
-  read and results written until a later call has waited for these, which nothing else may look at. Operands that no argument names are
-  needed until the call: those of what it waits for.
+  read and results written until a later call has waited for these, which nothing else may look at; `bascule.ranks`, how many
+  ranks the group of a collective has, where that is known. Operands that no argument names are needed until the call: those of what it waits for.
   An ATen function takes no symbols, and none of its results shares memory with an operand.
 
 Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic; and so have calls of it, as a function is found
@@ -38,6 +38,7 @@ REASON = "bascule.reason"
 OUT = "bascule.out"
 EFFECTS = "bascule.effects"
 BEGINS = "bascule.begins"
+RANKS = "bascule.ranks"  # of a collective: how many its group has
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
 SPARE = "bascule.spare"
@@ -126,10 +127,11 @@ class Externs:
         out: str | None = None,
         effects: bool = False,
         begins: bool = False,
+        ranks: int | None = None,
     ) -> list[ir.Value]:
         """Calls the operator `callee` ("aten.mm.default") at the current insertion point; returns the tensor results.
 
-        `reason`, `out`, `effects` and `begins` are the function's `bascule.reason`, and so on.
+        `reason`, `out`, `effects`, `begins` and `ranks` are the function's `bascule.reason`, and so on.
         """
         type_ = ir.FunctionType.get([operand.type for operand in operands], list(results))
         attributes = {
@@ -139,6 +141,8 @@ class Externs:
         }
         if mutates is not None:
             attributes[MUTATES] = ir.DenseI64ArrayAttr.get(list(mutates))
+        if ranks is not None:
+            attributes[RANKS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), ranks)
         if shapes is not None:
             attributes[SHAPES] = ir.ArrayAttr.get([ir.AffineMapAttr.get(shape) for shape in shapes])
         key = self._key({**attributes, "function_type": ir.TypeAttr.get(type_)})

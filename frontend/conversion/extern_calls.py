@@ -16,7 +16,7 @@ from bascule.dialect.mlir import ir
 
 from bascule.compat.operators.schemas import OpOverload
 
-from ..fx.operator_effects import keeps_order, only_begins
+from ..fx.operator_effects import group_ranks, keeps_order, only_begins
 from .out_overloads import out_overload
 
 Tensors: TypeAlias = list[ir.Value | None]
@@ -81,6 +81,7 @@ def call(
         out=out_overload(operator) if None not in types and mutates is None else None,
         effects=found is not None and keeps_order(found),
         begins=found is not None and only_begins(found),
+        ranks=None if found is None else group_ranks(found, arguments),
     )
     results: Tensors = [None] * len(types)
     for position, value in zip(positions, values):

@@ -7,6 +7,7 @@ often as the program does, whatever the sizes of its own tensors.
 Which operators were registered with an effect is private to PyTorch. Checked on torch 2.11, 2.13, 2.14.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -44,6 +45,19 @@ def only_begins(target: OpOverload) -> bool:
     """Whether `target` may read its operands and write its results until `wait_tensor` of its namespace has taken these."""
     namespace, _, name = target._schema.name.partition("::")
     return namespace not in COMPUTE and name != WAIT and hasattr(getattr(torch.ops, namespace), WAIT)
+
+
+def group_ranks(target: OpOverload, arguments: Sequence[Any]) -> int | None:
+    """How many ranks exchange data in a call of the collective `target`; None where that is not known in this process."""
+    named = {parameter.name: argument for parameter, argument in zip(target._schema.arguments, arguments)}
+    group = named.get("group_name")
+    if not only_begins(target) or not isinstance(group, str):
+        return None
+    from bascule.compat.tensors.process_groups import (
+        ranks_of,
+    )  # a process of its own knows no groups, and need not import them
+
+    return ranks_of(group)
 
 
 def begun_in(graph: torch.fx.Graph) -> list[torch.fx.Node]:

@@ -75,12 +75,15 @@ def losses(how, rank, device, compile_):
     return found
 
 
-def in_two_processes(how, device):
-    """The printed results of each process: the losses of three steps, `eager` and `compiled`, and the counter `graphs`."""
+def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        port = str(one.getsockname()[1])
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+        return str(one.getsockname()[1])
+
+
+def in_two_processes(how, device):
+    """The printed results of each process: the losses of three steps, `eager` and `compiled`, and the counter `graphs`."""
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     running = [
         subprocess.Popen([sys.executable, __file__, how, str(rank), device], env=environment, **pipes)

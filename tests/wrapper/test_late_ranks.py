@@ -10,6 +10,7 @@ from bascule.runtime.modules import collective_errors, rank_states
 
 from bascule.compat.tensors.process_groups import default_store
 from tests.generators.ranks import end_ranks, on_ranks
+from tests.wrapper import faulty_ranks
 
 SECONDS = 2.0  # that a rank waits for another one
 OPTIONS = {"on_error": "raise"}
@@ -121,3 +122,7 @@ def test_one_process_tells_nothing(monkeypatch):
     with rank_states.compiling("graph0"):
         pass
     assert torch.compile(torch.sin, backend="bascule", options=OPTIONS)(torch.zeros(2)).sum() == 0
+
+
+def test_a_process_that_is_killed_is_told_of():
+    faulty_ranks.check("killed", "cpu")

@@ -5,7 +5,12 @@ from torch.distributed.distributed_c10d import _get_default_store, _resolve_proc
 default_store = _get_default_store
 group_named = _resolve_process_group
 
-__all__ = ["collectives_begun", "default_store", "group_named"]
+__all__ = ["collectives_begun", "default_store", "group_named", "ranks_of"]
+
+
+def ranks_of(name: str) -> int | None:
+    """How many ranks the group `name` has; None where this process has no such group."""
+    return next((group.size() for group, known in _world.pg_names.items() if known == name), None)
 
 
 def collectives_begun() -> dict[str, int]:

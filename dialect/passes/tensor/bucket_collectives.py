@@ -79,7 +79,16 @@ def _coalesce(calls: Sequence[ir.Operation], bucket: Bucket, externs: Externs) -
     reason = f"{len(calls)} collectives done as one"
     types = [call.results[0].type for call in calls]
     with ir.InsertionPoint(calls[-1]), calls[-1].location:
-        results = externs.call(COALESCED[kind], arguments, operands, types, reason=reason, effects=True, begins=True)
+        results = externs.call(
+            COALESCED[kind],
+            arguments,
+            operands,
+            types,
+            reason=reason,
+            effects=True,
+            begins=True,
+            ranks=bucket.starts[0].ranks,
+        )
     for call, result in zip(calls, results):
         call.results[0].replace_all_uses_with(result)
         call.erase()

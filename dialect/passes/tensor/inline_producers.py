@@ -10,6 +10,7 @@ from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import PRODUCERS, Body, readers_of
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers
+from ...analysis.bodies.own_work import own_work
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
 from ...ir.functions import STORED, graph_functions
@@ -21,7 +22,7 @@ from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 
 # Work is counted in additions.
-CHEAP = 6  # work of an element, at most, that is repeated rather than stored
+CHEAP = 6  # work of an element's own, at most, that is repeated rather than stored
 SUMMED = (
     24  # work of an element, at most, that a GPU repeats in sums of columns: it hides behind their reads of two tensors
 )
@@ -83,6 +84,9 @@ class _Graph(GraphWalk):
         self.kept: set[ir.Value] = set()  # results needed in memory: not every use reads elements in a body
         # Result -> tensor -> reads of it a point, inlined ones included.
         self.reads: dict[ir.Value, Counter[ir.Value]] = {}
+        self.works: dict[
+            ir.Value, float
+        ] = {}  # result -> work of an element's own, inlined ones included; those asked for
 
     @cached_property
     def places(self) -> dict[ir.Value, int]:
@@ -170,9 +174,9 @@ class _Graph(GraphWalk):
         times = sum(asked.values()) / max(1, body.points)  # how often an element is computed, on average
         consumers = {consumer.result for consumer, _ in uses}
         if body.result in self.kept:
-            return body.cost <= CHEAP and self._bytes(reads, body) <= body.bytes
+            return self._is_cheap(body) and self._bytes(reads, body) <= body.bytes
         if not reads:
-            if self.options.target != "cpu" and body.cost <= CHEAP and not body.loops:
+            if self.options.target != "cpu" and not body.loops and self._is_cheap(body):
                 return True  # a multiprocessor computes it in the time in which it would read a byte
             return body.cost * times <= CHEAP * max(1, len(consumers)) or body.points * times * body.cost < SMALL
         if len(consumers) == 1 and times <= 1 + BESIDE:
@@ -193,8 +197,21 @@ class _Graph(GraphWalk):
         if self.options.target != "cpu" and once_each and self._left_out(body, readers):
             return True
         if once_each:
-            return body.cost <= CHEAP and self._bytes(reads, body) <= (1 + BESIDE) * body.bytes and again <= 4 * saved
+            return self._is_cheap(body) and self._bytes(reads, body) <= (1 + BESIDE) * body.bytes and again <= 4 * saved
         return body.cost == 0 and again <= saved
+
+    def _is_cheap(self, body: Body) -> bool:
+        if body.cost <= CHEAP or body.result in self.looping:
+            return body.cost <= CHEAP
+        return self._work(body.result) <= CHEAP
+
+    def _work(self, source: ir.Value) -> float:
+        """An element's own work of a pointwise producer."""
+        if source not in self.works:
+            self.works[source] = own_work(
+                self.bodies[source], lambda read: self._work(read) if read in self.inlined else 0.0
+            )
+        return self.works[source]
 
     def _summed(self, reduced: list[Body], others: list[Body]) -> bool:
         """Whether one reader (`others`) reads the results of all the rest, which are sums of columns."""
@@ -217,7 +234,7 @@ class _Graph(GraphWalk):
         reads = self.reads[body.result]
         # Two operands as wide as itself, and small ones beside; of f32, where no rounding is saved, less than two.
         bound = 2 + BESIDE if body.width < 4 else 2 - BESIDE
-        if body.cost > CHEAP or body.bytes <= SMALL or self._bytes(reads, body) > bound * body.bytes:
+        if body.bytes <= SMALL or self._bytes(reads, body) > bound * body.bytes or not self._is_cheap(body):
             return False
         waiting = []
         for reader in readers:

@@ -1,0 +1,97 @@
+"""Seconds that collectives take alone, by their bytes: what the file of the links, `dialect/machines/nvlink.toml`, says.
+
+torchrun --nproc-per-node=2 -m benchmarks.links --json links.json
+torchrun --nproc-per-node=2 -m benchmarks.links --device cpu --largest 65536     # a check that it runs, by gloo
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from bascule.dialect.collectives.costs import TIMES
+
+from . import measure
+
+SMALLEST, LARGEST, STEP = 1 << 10, 1 << 29, 4  # bytes of the whole tensor, and how many times as large the next one is
+ROUNDS, TURN = 7, 10  # of a measurement; calls in each
+SMALL = 1 << 14  # bytes, at most, that take the latency alone
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--largest", type=int, default=LARGEST, help="bytes of a tensor")
+    parser.add_argument("--json", help="a file for the result, which rank 0 writes")
+    arguments = parser.parse_args()
+    if arguments.device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if arguments.device == "cuda" else "gloo")
+    rows, size = [], SMALLEST
+    while size <= arguments.largest:
+        rows.append({"bytes": size, **{name: _seconds(call, size, arguments.device) for name, call in CALLS.items()}})
+        size *= STEP
+    if dist.get_rank() == 0:
+        latency = statistics.median(row[name] for row in rows if row["bytes"] <= SMALL for name in CALLS)
+        for row in rows:
+            row["rate"] = rate(row, latency, dist.get_world_size())
+        shown = [
+            [str(row["bytes"]), *(f"{1e6 * row[n]:.1f}" for n in CALLS), f"{row['rate'] / 1e9:.1f}"] for row in rows
+        ]
+        measure.print_table(["bytes", *(f"{name}, us" for name in CALLS), "GB/s"], shown)
+        print(f"latency: {1e6 * latency:.1f} us, of the median collective of at most {SMALL} bytes")
+        measure.save("links", rows, arguments.json, device=arguments.device)
+    dist.destroy_process_group()
+
+
+def _all_reduce(whole: torch.Tensor, part: torch.Tensor) -> None:
+    dist.all_reduce(whole)
+
+
+def _all_gather(whole: torch.Tensor, part: torch.Tensor) -> None:
+    dist.all_gather_into_tensor(whole, part)
+
+
+def _reduce_scatter(whole: torch.Tensor, part: torch.Tensor) -> None:
+    dist.reduce_scatter_tensor(part, whole)
+
+
+CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], None]] = {
+    "all_reduce": _all_reduce,
+    "all_gather_into_tensor": _all_gather,
+    "reduce_scatter_tensor": _reduce_scatter,
+}
+
+
+def rate(row: dict[str, Any], latency: float, ranks: int) -> float:
+    """Bytes/s over the links of a rank beyond the latency, as `dialect/collectives/costs.py` counts them: the median of the collectives."""
+    parts = {name: TIMES.get(name, 1) * (1 - 1 / ranks) * row["bytes"] for name in CALLS}
+    return statistics.median(part / max(row[name] - latency, 1e-7) for name, part in parts.items())
+
+
+def _seconds(call: Callable[[torch.Tensor, torch.Tensor], None], size: int, device: str) -> float:
+    """Of one collective; the slowest rank's."""
+    whole = torch.zeros(size // 2, dtype=torch.bfloat16, device=device)
+    part = torch.zeros(size // 2 // dist.get_world_size(), dtype=torch.bfloat16, device=device)
+    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
+    times = []
+    for _ in range(ROUNDS + 1):
+        synchronize()
+        dist.barrier()
+        synchronize()
+        began = time.perf_counter()
+        for _ in range(TURN):
+            call(whole, part)
+        synchronize()
+        times.append((time.perf_counter() - began) / TURN)
+    told = torch.tensor(statistics.median(times[1:]), dtype=torch.float64, device=device)
+    dist.all_reduce(told, dist.ReduceOp.MAX)
+    return told.item()
+
+
+if __name__ == "__main__":
+    main()
