@@ -13,13 +13,15 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from bascule.dialect.collectives.costs import TIMES
 
 from . import measure
 
 SMALLEST, LARGEST, STEP = 1 << 10, 1 << 29, 4  # bytes of the whole tensor, and how many times as large the next one is
 ROUNDS, TURN = 7, 10  # of a measurement; calls in each
-SMALL = 1 << 14  # bytes, at most, that take the latency alone
+SMALL, LARGE = (
+    1 << 14,
+    1 << 24,
+)  # bytes, at most and at least, of what takes the latency alone, and the bandwidth's time
 
 
 def main() -> None:
@@ -36,14 +38,11 @@ def main() -> None:
         rows.append({"bytes": size, **{name: _seconds(call, size, arguments.device) for name, call in CALLS.items()}})
         size *= STEP
     if dist.get_rank() == 0:
-        latency = statistics.median(row[name] for row in rows if row["bytes"] <= SMALL for name in CALLS)
-        for row in rows:
-            row["rate"] = rate(row, latency, dist.get_world_size())
-        shown = [
-            [str(row["bytes"]), *(f"{1e6 * row[n]:.1f}" for n in CALLS), f"{row['rate'] / 1e9:.1f}"] for row in rows
-        ]
-        measure.print_table(["bytes", *(f"{name}, us" for name in CALLS), "GB/s"], shown)
-        print(f"latency: {1e6 * latency:.1f} us, of the median collective of at most {SMALL} bytes")
+        shown = [[str(row["bytes"]), *(f"{1e6 * row[name]:.1f}" for name in CALLS)] for row in rows]
+        measure.print_table(["bytes", *(f"{name}, us" for name in CALLS)], shown)
+        if arguments.largest >= LARGE:
+            latency, bandwidth, passes = fit(rows, dist.get_world_size())
+            print(f"latency {latency:.3g} s, bandwidth {bandwidth:.3g} bytes/s, an all-reduce is {passes:.2f} gathers")
         measure.save("links", rows, arguments.json, device=arguments.device)
     dist.destroy_process_group()
 
@@ -67,10 +66,15 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], None]] = {
 }
 
 
-def rate(row: dict[str, Any], latency: float, ranks: int) -> float:
-    """Bytes/s over the links of a rank beyond the latency, as `dialect/collectives/costs.py` counts them: the median of the collectives."""
-    parts = {name: TIMES.get(name, 1) * (1 - 1 / ranks) * row["bytes"] for name in CALLS}
-    return statistics.median(part / max(row[name] - latency, 1e-7) for name, part in parts.items())
+def fit(rows: list[dict[str, Any]], ranks: int) -> tuple[float, float, float]:
+    """Latency in s, bytes/s over the links of a rank, and how many gathers an all-reduce is; as `dialect/collectives/costs.py` counts them."""
+    latency = statistics.median(row[name] for row in rows if row["bytes"] <= SMALL for name in CALLS)
+    large = [row for row in rows if row["bytes"] >= LARGE]
+    ones = ("all_gather_into_tensor", "reduce_scatter_tensor")
+    rates = [(1 - 1 / ranks) * row["bytes"] / (row[name] - latency) for row in large for name in ones]
+    bandwidth = statistics.median(rates)
+    passes = [(row["all_reduce"] - latency) / ((1 - 1 / ranks) * row["bytes"] / bandwidth) for row in large]
+    return latency, bandwidth, statistics.median(passes)
 
 
 def _seconds(call: Callable[[torch.Tensor, torch.Tensor], None], size: int, device: str) -> float:

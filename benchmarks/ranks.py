@@ -3,7 +3,7 @@
     torchrun --nproc-per-node=2 -m benchmarks.ranks --json ranks.json
     torchrun --nproc-per-node=2 -m benchmarks.ranks --tiny --device cpu     # a check that all runs, by gloo
 
-Ranks have batches of their own, in the first three steps of different sizes; those that split a model have the same.
+Ranks have batches of their own, those that split a model the same. All are of one size but for three steps after those that are timed.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from . import measure
 from .rank_models import ALIKE, MODELS, SIZES, TINY, WAYS, Size
 
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
-CHECKED = 3  # steps whose losses are compared
+UNEVEN = 3  # steps with batches of several sizes; their losses and the first step's are compared
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float32: 1e-4}  # of a loss, relative
 
 
@@ -61,36 +61,29 @@ def main() -> None:
 
 def measured(model: str, size: Size, way: str, compiler: str, device: str, steps: int) -> dict[str, Any]:
     """One compiler's numbers on this rank, those of times and memory the largest of all ranks; an error, where it raises one here."""
-    from bascule.reporting.counters import counters
+    from bascule.reporting.counters import counters, reset_counters
 
-    _forget()
+    torch._dynamo.reset()
+    reset_counters()
     torch.manual_seed(0)
     whole = MODELS[model](size).to(device, size.dtype)
     mesh = init_device_mesh(device, (dist.get_world_size(),))
     try:
         with _settings(compiler):
             step = _step(WAYS[way](whole, mesh, _compiled(compiler)), whole)
-            batches = [_batch(size, way, device, number) for number in range(CHECKED + 1)]
+            batches = [_batch(size, way, device, number) for number in range(UNEVEN + 1)]
             began = time.perf_counter()
             losses = [step(batches[0])]
-            first = time.perf_counter() - began
-            losses += [step(batch) for batch in batches[1:CHECKED]]
-            told = {"losses": losses, "first_step_s": _most(first, device)}
-            told |= _times(step, batches[CHECKED], steps, device)
+            told = {"first_step_s": _most(time.perf_counter() - began, device)}
+            told |= _times(step, batches[0], steps, device)
+            predicted = dict(counters().get("collectives", {}))  # of what was timed
+            told["losses"] = losses + [step(batch) for batch in batches[1:]]
     except Exception as error:  # one combination that fails does not end the others, where all ranks fail alike
         return {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}
     if compiler == "bascule":
-        told["predicted"] = dict(counters().get("collectives", {}))
+        told["predicted"] = predicted
         told["fallbacks"] = dict(counters().get("fallbacks", {}))
     return told
-
-
-def _forget() -> None:
-    """All that was compiled, and what was counted of it."""
-    from bascule.reporting.counters import reset_counters
-
-    torch._dynamo.reset()
-    reset_counters()
 
 
 def _compiled(compiler: str) -> Callable[[Any], Any]:
@@ -132,15 +125,14 @@ def _step(call: Callable, model: torch.nn.Module) -> Callable[[torch.Tensor], fl
 
 
 def _batch(size: Size, way: str, device: str, number: int) -> torch.Tensor:
-    """The last batch is whole on all ranks, those before it have as many rows as the rank and the step say."""
+    """The first batch is whole on all ranks, the others have as many rows as the rank and the step say."""
     rank = dist.get_rank() // (ALIKE.get(way, 1) or dist.get_world_size())
-    rows = size.batch - ((rank + number) % 2 if number < CHECKED else 0)
+    rows = size.batch - ((rank + number) % 2 if number else 0)
     generator = torch.Generator().manual_seed(100 * number + rank)
     return torch.randint(size.vocabulary, (rows, size.length), generator=generator).to(device)
 
 
 def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[str, Any]:
-    _forget()  # batches of several sizes: what is timed is compiled for its own, and predictions are of it
     for _ in range(3):
         step(ids, read=False)
     synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None

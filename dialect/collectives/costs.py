@@ -13,8 +13,6 @@ from .calls import Start
 SYMBOL = 64  # the size assumed of a symbol
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "mkldnn._linear_pointwise")
 ATTENTION = "scaled_dot_product"
-# How often the parts of the other ranks go over a rank's links: an all-reduce is a reduce-scatter and an all-gather.
-TIMES = {"all_reduce": 2, "all_to_all_single": 1}
 
 
 class Costs:
@@ -23,7 +21,7 @@ class Costs:
     def __init__(self, machine: str, links: str, bandwidth: float | None = None):
         self.machine = {name: measure.value for name, measure in measures(machine).items()}
         known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
-        self.latency = known["latency"]
+        self.latency, self.all_reduce = known["latency"], known["all_reduce"]
         self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
         if bandwidth:
             self.rates = {0: bandwidth}
@@ -33,7 +31,8 @@ class Costs:
         bytes_ = start.bytes or 0
         others = 1.0 if start.ranks is None else 1 - 1 / start.ranks
         rate = self.rates[max(size for size in self.rates if size <= bytes_)]
-        return self.latency + TIMES.get(start.name, 1) * others * bytes_ / rate
+        times = self.all_reduce if start.name == "all_reduce" else 1
+        return self.latency + times * others * bytes_ / rate
 
     def call(self, op: ir.Operation, table: ir.SymbolTable) -> float:
         """Of any other op; nothing, if it is no call."""

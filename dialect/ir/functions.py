@@ -15,7 +15,8 @@
   their new contents after those, and the caller's tensors stay as they are. `bascule.reason` says why the operator is not generated.
   `bascule.effects` on it says that calls keep their order and their number, whatever uses the results; `bascule.begins`, that operands may be
   read and results written until a later call has waited for these, which nothing else may look at; `bascule.ranks`, how many
-  ranks the group of a collective has, where that is known. Operands that no argument names are needed until the call: those of what it waits for.
+  ranks the group of a collective has, where that is known. Operands that no argument names are needed until the call: those of what it
+  waits for.
   An ATen function takes no symbols, and none of its results shares memory with an operand.
 
 Each has `bascule.shapes`, an array of size maps, one a result, where a result is dynamic; and so have calls of it, as a function is found
