@@ -2,9 +2,9 @@
 
 - graph function (`bascule.graph`): the imported graph. Symbols first (`index`), then tensors. `bascule.storages` (i64 array): a number
   for each tensor argument, then for each result; two that are equal share a storage in the imported graph, others do not; -1: may
-  share memory with others of that number. A tensor argument with the attribute `bascule.dies` is held by nobody but the call; one with
-  `bascule.spare` may be memory that the call can use, which shows when it runs (zeros for an output on which a loss does not depend); one with
-  `bascule.any_strides` may be given with other strides than its type tells, and is copied then (no graph writes such a one).
+  share memory with others of that number. A tensor argument with the attribute `bascule.dies` is held by nobody but the call, if not by
+  who made the call: whether the call may write it shows when it runs; one with `bascule.any_strides` may be given with other strides than
+  its type tells, and is copied then (no graph writes such a one).
 - kernel function: private, its body is destinations (`bufferization.alloc_tensor`), one `bascule.kernel`, a return of the
   destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
   function, in the same order, so symbol numbers mean the same in both.
@@ -42,7 +42,6 @@ BEGINS = "bascule.begins"
 RANKS = "bascule.ranks"  # of a collective: how many its group has
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
-SPARE = "bascule.spare"
 OVER = "bascule.over"
 CHECKED = "bascule.checked"  # on what clamps an index: a lowering asserts that there was nothing to clamp
 ANY_STRIDES = "bascule.any_strides"

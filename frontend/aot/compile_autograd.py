@@ -18,6 +18,7 @@ from ..fx.boxed import Boxed
 from ..fx.graph_ends import inputs_of, outputs_of
 from ..fx.trace_context import TracingContext, context_at_hand, context_for, hint, tracing
 from ..fx_pipeline.pipeline import FxPipeline
+from ..partitioner.held_tensors import HELD
 from ..partitioner.min_cut import min_cut
 from .trace_lookup import Lookup, in_turn
 
@@ -75,7 +76,7 @@ def compile_with_autograd(
             gm,
             example_inputs,
             fw_compiler=forward if lookup is None else _serializable(forward),
-            bw_compiler=_backward_compiler(compiler, backward_at_once),
+            bw_compiler=_backward_compiler(compiler),
             inference_compiler=_inference_compiler(compiler, context, passes),
             partition_fn=partition,
             decompositions=decompositions,
@@ -142,16 +143,12 @@ def _inference_compiler(
     return inference
 
 
-def _backward_compiler(compiler: GraphCompiler, at_once: bool) -> Callable[..., Callable]:
+def _backward_compiler(compiler: GraphCompiler) -> Callable[..., Callable]:
     """`compiler` for a backward. It runs when autograd first needs it, maybe inside a function that Dynamo (compiled autograd) is tracing:
-    neither the compiler nor what it makes is to be traced. `at_once`: it runs before; then it is not known whether a graph will be kept, and
-    nothing that is saved may be overwritten."""
+    neither the compiler nor what it makes is to be traced."""
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         _mark_dying_inputs(gm)
-        context = context_at_hand() if at_once else None
-        if context is not None and context.fw_metadata is not None:
-            context.fw_metadata.bw_donated_idxs = []
         make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
         return disable(make(gm, example_inputs), reason="a compiled backward")
 
@@ -200,23 +197,21 @@ def report_output_strides(gm: torch.fx.GraphModule) -> None:
 
 def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
     """Notes on the output node of a training step's forward how many outputs, the first ones, the user sees; the others are saved for the
-    backward."""
+    backward. Unlike Inductor's, that looks at each call which of them it may write: AOTAutograd need not refuse to keep the graph."""
     from ..importer.graph import VISIBLE  # not above: what is loaded from a cache needs no MLIR
 
     context = context_at_hand()
     if context is not None and context.fw_metadata is not None:
         gm.graph.output_node().meta[VISIBLE] = context.fw_metadata.num_forward
+        context.fw_metadata.bw_donated_idxs = []
 
 
 def _mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
-    """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but the inputs it was given.
+    """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but what the user has too.
 
-    The partitioner calls those `primals_1`, ... in both graphs. Which of several gradients may be zeros, made for the call, is noted too.
+    The partitioner calls the forward's inputs `primals_1`, ... in both graphs.
     """
-    from ..importer.graph import DYING, ZEROS  # not above: what is loaded from a cache needs no MLIR
+    from ..importer.graph import DYING  # not above: what is loaded from a cache needs no MLIR
 
-    inputs = inputs_of(gm.graph)
-    gradients = [node for node in inputs if node.name.startswith("tangents_")]
-    for node in inputs:
-        node.meta[DYING] = not node.name.startswith("primals_")
-        node.meta[ZEROS] = len(gradients) > 1 and node in gradients
+    for node in inputs_of(gm.graph):
+        node.meta[DYING] = not node.name.startswith("primals_") and HELD not in node.meta

@@ -104,15 +104,12 @@ def _unwrapped_at_last() -> Callable[[Any], Boxed]:
 
 
 def _zeros(sizes: torch.Size, dtype: torch.dtype, device: torch.device, format_: Any) -> torch.Tensor:
-    """A gradient of zeros, laid out as AOTAutograd takes it. Nobody else has it: a program may use its memory for results
-    (`runtime/memory/donated_inputs.py`)."""
+    """A gradient of zeros, laid out as AOTAutograd takes it."""
     found = getattr(format_, "memory_format", None)
     if format_ is None or found is not None or not all(type(step) is int for step in format_.stride):
         x = torch.empty(sizes, dtype=dtype, device=device, memory_format=found or torch.contiguous_format)
-    else:
-        x = torch.empty_strided(sizes, format_.stride, dtype=dtype, device=device)
-    x.bascule_spare = True  # type: ignore[attr-defined]
-    return x.zero_()
+        return x.zero_()
+    return torch.empty_strided(sizes, format_.stride, dtype=dtype, device=device).zero_()
 
 
 def _lies_as(x: torch.Tensor, format_: Any) -> bool:

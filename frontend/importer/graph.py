@@ -22,7 +22,6 @@ from bascule.dialect.ir.functions import (
     INPUTS,
     OUTPUTS,
     SHAPE,
-    SPARE,
     STORAGES,
     SYMBOL_SOURCES,
     SYMBOLS,
@@ -46,7 +45,6 @@ VISIBLE = (
     "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
 )
 DYING = "bascule_dying_input"  # metadata of a placeholder: nobody but the graph holds the tensor when it runs
-ZEROS = "bascule_maybe_zeros"  # metadata of a placeholder: it may be zeros that were made for the call
 # Metadata of a placeholder: what gives the tensor, an operator that runs by itself, may give it other strides than it told the tracer.
 RESTRIDED = "bascule_restrided_input"
 
@@ -241,8 +239,6 @@ def _argument_attributes(types: TensorTypes, value: torch.Tensor, node: Node, co
         attributes[CONSTANT] = ir.StringAttr.get(node.target)
     if node.meta.get(DYING):
         attributes[DIES] = ir.UnitAttr.get()
-    if node.meta.get(ZEROS):
-        attributes[SPARE] = ir.UnitAttr.get()
     if node.meta.get(RESTRIDED):
         attributes[ANY_STRIDES] = ir.UnitAttr.get()
     return ir.DictAttr.get(attributes)

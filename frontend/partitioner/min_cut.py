@@ -18,6 +18,7 @@ from bascule.compat.graphs.aot_autograd import config as functorch_config
 from bascule.compat.graphs.partitioners import OrderedSet, partitioners
 
 from ..fx_pipeline.pipeline import FxPipeline
+from .held_tensors import mark_held
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -71,7 +72,9 @@ def min_cut(
     """
     (passes or FxPipeline()).run("joint", joint)
     with functorch_config.patch(cse=False), _composites_fused():
-        return split(joint, inputs, **kwargs)
+        forward, backward = split(joint, inputs, **kwargs)
+    mark_held(forward, backward, kwargs["num_fwd_outputs"])
+    return forward, backward
 
 
 @contextmanager

@@ -47,7 +47,7 @@ func.func private @small(%x: memref<64xf32>, %out: memref<64xf32>) {
 // PLAN-LABEL: func.func @main
 // PLAN-NOT: bascule.arena
 // PLAN: memref.alloc() {bascule.over = 1 : i64}
-func.func @main(%x: memref<524288xf32>, %y: memref<524288xf32> {bascule.spare}) -> memref<524288xf32> attributes {bascule.graph} {
+func.func @main(%x: memref<524288xf32>, %y: memref<524288xf32> {bascule.dies}) -> memref<524288xf32> attributes {bascule.graph} {
   %sum = memref.alloc() : memref<524288xf32>
   call @add(%x, %y, %sum) : (memref<524288xf32>, memref<524288xf32>, memref<524288xf32>) -> ()
   %out = memref.alloc() : memref<524288xf32>
@@ -59,7 +59,7 @@ func.func @main(%x: memref<524288xf32>, %y: memref<524288xf32> {bascule.spare}) 
 // An element is read after its place was written.
 // CHECK-LABEL: func.func @turned_elements
 // CHECK-NOT: bascule.over
-func.func @turned_elements(%y: memref<524288xf32> {bascule.spare}) -> memref<524288xf32> attributes {bascule.graph} {
+func.func @turned_elements(%y: memref<524288xf32> {bascule.dies}) -> memref<524288xf32> attributes {bascule.graph} {
   %out = memref.alloc() : memref<524288xf32>
   call @turned(%y, %out) : (memref<524288xf32>, memref<524288xf32>) -> ()
   return %out : memref<524288xf32>
@@ -69,7 +69,7 @@ func.func @turned_elements(%y: memref<524288xf32> {bascule.spare}) -> memref<524
 // CHECK-LABEL: func.func @needed
 // CHECK: memref.alloc() : memref
 // CHECK: memref.alloc() {bascule.over = 0 : i64}
-func.func @needed(%y: memref<524288xf32> {bascule.spare}, %x: memref<524288xf32>) -> (memref<524288xf32>, memref<524288xf32>) attributes {bascule.graph} {
+func.func @needed(%y: memref<524288xf32> {bascule.dies}, %x: memref<524288xf32>) -> (memref<524288xf32>, memref<524288xf32>) attributes {bascule.graph} {
   %first = memref.alloc() : memref<524288xf32>
   call @add(%x, %y, %first) : (memref<524288xf32>, memref<524288xf32>, memref<524288xf32>) -> ()
   %second = memref.alloc() : memref<524288xf32>
@@ -80,7 +80,7 @@ func.func @needed(%y: memref<524288xf32> {bascule.spare}, %x: memref<524288xf32>
 // An argument that is not spare, and one that is small.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT: bascule.over
-func.func @others(%x: memref<524288xf32>, %y: memref<524288xf32>, %z: memref<64xf32> {bascule.spare}) -> (memref<524288xf32>, memref<64xf32>) attributes {bascule.graph} {
+func.func @others(%x: memref<524288xf32>, %y: memref<524288xf32>, %z: memref<64xf32> {bascule.dies}) -> (memref<524288xf32>, memref<64xf32>) attributes {bascule.graph} {
   %sum = memref.alloc() : memref<524288xf32>
   call @add(%x, %y, %sum) : (memref<524288xf32>, memref<524288xf32>, memref<524288xf32>) -> ()
   %twice = memref.alloc() : memref<64xf32>

@@ -1,18 +1,44 @@
-"""Results in the memory of inputs that were made for the call."""
+"""Results in the memory of inputs that nobody else holds: what the forward saved, gradients that were made for the call."""
 
 from collections.abc import Sequence
+from sys import getrefcount
 
 import torch
+
+from bascule.compat.tensors.allocation import storage_users
 
 from .allocation import empty as empty_cpu
 from .allocation import view
 
 
 def over(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """A tensor of unspecified contents: in the memory of `x`, if that was made for this call and nothing reads it after (zeros that
-    `frontend/aot_runtime/direct_backward.py` makes are marked as such), else in memory of its own."""
-    if getattr(x, "bascule_spare", False) and x.dtype == dtype:
+    """A tensor of unspecified contents, which the caller says may lie where `x` does: there, if a variable of the caller's is all that holds
+    `x`, else in memory of its own.
+
+    A second backward of a graph that is kept, a user who has the logits or a gradient, another function that is given the same gradient hold it
+    too. Memory that PyTorch did not allocate may be seen by others. What a CUDA graph records is run again, when there may be others.
+    """
+    if x.dtype == dtype and _holders(x) == ALONE and not (x.is_cuda and torch.cuda.is_current_stream_capturing()):
         return view(x, sizes, strides, 0)
     if x.is_cuda:
         return torch.empty_strided(sizes, strides, dtype=dtype, device=x.device)
     return empty_cpu(sizes, strides, dtype)
+
+
+def _holders(x: torch.Tensor) -> tuple[int, int, int, bool]:
+    """References in Python, and of PyTorch's own to the tensor and to its storage; whether PyTorch allocated that."""
+    storage = x.untyped_storage()
+    return getrefcount(x), x._use_count(), storage_users(storage._cdata), storage.resizable()
+
+
+def _alone() -> tuple[int, int, int, bool]:
+    """What `_holders` tells `over` of a tensor that only a variable of the caller's holds."""
+
+    def over(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> tuple:
+        return _holders(x)
+
+    x = torch.empty(1)
+    return over(x, (1,), (1,), torch.float32)
+
+
+ALONE = _alone()

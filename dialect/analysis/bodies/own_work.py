@@ -1,6 +1,7 @@
-"""The work of a pointwise body that each of its points does anew: what depends on some of its indices only is done once along the others."""
+"""The work of a pointwise body that each of its points does anew: what does not depend on its last index is done once along that."""
 
 from collections.abc import Callable
+from math import prod
 
 from ...mlir import ir
 from .body_summary import Body
@@ -11,8 +12,9 @@ from .costs import magnitude, op_cost
 def own_work(body: Body, read: Callable[[ir.Value], float]) -> float:
     """In additions, for one of the points of `body`, which has no loops inside.
 
-    An op counts by the share of the points that its indices tell apart: the label of a row, read and clamped in a body over rows and classes,
-    counts almost nothing. `read(tensor)` is what an element of a tensor takes, in the same unit.
+    The label of a row, read and clamped in a body over rows and classes, counts almost nothing: a tile, or a loop of a CPU, has it once a row.
+    What depends on the class alone counts in full, for tiles of other rows do it again. `read(tensor)` is what an element of a tensor takes, in
+    the same unit.
     """
     sizes = [magnitude([size]) for size in body.root.sizes]
     return _Walk(sizes, read).work(body.block, list(body.op.regions[0].blocks[0].arguments))
@@ -47,8 +49,5 @@ class _Walk:
         return frozenset[int]().union(*(self.known[value] for value in values if value in self.known))
 
     def _share(self, depends: frozenset[int]) -> float:
-        share = 1.0
-        for place, size in enumerate(self.sizes):
-            if place not in depends:
-                share /= max(1, size)
-        return share
+        """Of the points those that are told apart by what stands before the last indices, on which nothing depends."""
+        return 1 / prod(max(1, size) for size in self.sizes[max(depends, default=-1) + 1 :])

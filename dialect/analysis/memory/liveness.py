@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...ir.functions import EXTERN
+from ...ir.functions import DIES, EXTERN
 from ...mlir import ir
 from .buffers import ALIASES, root_of
 
@@ -58,3 +58,16 @@ def buffers_of(ops: Sequence[ir.Operation], table: ir.SymbolTable) -> list[Buffe
                     if isinstance(result.type, ir.MemRefType):
                         buffers[result] = Buffer(result, number, len(ops), allocated=False, written=number)
     return list(buffers.values())
+
+
+def dying_arguments(graph: ir.Operation, ops: Sequence[ir.Operation]) -> dict[ir.Value, int]:
+    """The tensor arguments whose memory is freed when they are dropped (`bascule.dies`), with the numbers of the ops that use them last."""
+    arguments = graph.regions[0].blocks[0].arguments
+    attributes = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else [{}] * len(arguments)
+    last = {a: 0 for a, known in zip(arguments, attributes) if isinstance(a.type, ir.MemRefType) and DIES in known}
+    for number, op in enumerate(ops):
+        for operand in op.operands:
+            root = root_of(operand)
+            if root in last:
+                last[root] = number
+    return last

@@ -1,15 +1,15 @@
-"""The pass `spare-arguments`: large results lie where arguments did whose memory the call may have."""
+"""The pass `spare-arguments`: where memory is at its peak, large results lie where arguments did that the call may write."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...analysis.bodies.costs import magnitude
 from ...analysis.memory.buffers import Sizes, bytes_of, root_of
 from ...analysis.memory.in_place import InPlace
-from ...analysis.memory.liveness import Buffer, buffers_of
+from ...analysis.memory.liveness import Buffer, buffers_of, dying_arguments
 from ...ir.attributes import i64
-from ...ir.functions import OVER, SPARE, graph_functions, kernel_op
-from ...ir.shapes import constant
+from ...ir.functions import OVER, graph_functions, kernel_op
 from ...mlir import ir
 from ..base import BUFFERS, Pass
 
@@ -19,8 +19,9 @@ LARGE = 1 << 20  # bytes from which it is worth looking, at each call, whether i
 @dataclass(frozen=True)
 class SpareArguments(Pass):
     """Takes and leaves the program stage, before `plan-memory`. Marks the allocation of a result of a megabyte or more with
-    `bascule.over = n`, where argument n is `bascule.spare`, dies at the kernel that makes the result, and is read there before the result is
-    written, element by element. An argument is given to one result.
+    `bascule.over = n`, where argument n dies (`bascule.dies`) at the kernel that makes the result, is read there before the result is
+    written, element by element, and no more memory is needed anywhere than there. So it goes on until the peak is where nothing can be
+    donated. An argument is given to one result. A size that is a symbol counts as 256.
 
     Whether the memory of such an argument is nobody else's shows when the program is called: then the result lies in it, else it has
     memory of its own.
@@ -33,33 +34,53 @@ class SpareArguments(Pass):
         with module.context:
             table = ir.SymbolTable(module.operation)
             for graph in graph_functions(module):
-                spare = _spare(graph)
-                if spare:
-                    _mark(graph, spare, table)
+                ops = [op.operation for op in graph.regions[0].blocks[0].operations]
+                dying = dying_arguments(graph, ops)
+                if dying:
+                    _Donation(graph, ops, dying, table).run()
 
 
-def _spare(graph: ir.Operation) -> dict[ir.Value, int]:
-    """The arguments whose memory the call may have, with their numbers."""
-    if "arg_attrs" not in graph.attributes:
-        return {}
-    arguments, attributes = graph.regions[0].blocks[0].arguments, graph.attributes["arg_attrs"]
-    return {a: number for number, (a, known) in enumerate(zip(arguments, attributes)) if SPARE in known}
+class _Donation:
+    """Of one graph function. `live`: bytes at each op, of dying arguments and of what is made; a symbol counts as some number."""
+
+    def __init__(
+        self, graph: ir.Operation, ops: Sequence[ir.Operation], dying: dict[ir.Value, int], table: ir.SymbolTable
+    ):
+        self.ops, self.table, self.dying = ops, table, dying
+        self.numbers = {argument: number for number, argument in enumerate(graph.regions[0].blocks[0].arguments)}
+        self.sizes = Sizes(graph, table)
+        self.buffers = buffers_of(ops, table)
+        self.bytes = {buffer.value: self._bytes(buffer.value) for buffer in self.buffers}
+        self.live = [0] * len(ops)
+        for argument, last in dying.items():
+            self._count(self._bytes(argument), 0, last)
+        for buffer in self.buffers:
+            self._count(self.bytes[buffer.value], max(buffer.first, buffer.written), buffer.last)
+
+    def _bytes(self, value: ir.Value) -> int:
+        return magnitude([bytes_of(value.type, self.sizes.of(value)).maybe_downcast()])
+
+    def _count(self, size: int, first: int, last: int) -> None:
+        for number in range(first, min(last + 1, len(self.ops))):
+            self.live[number] += size
+
+    def run(self) -> None:
+        open_ = [b for b in self.buffers if b.allocated and b.written >= 0 and self.bytes[b.value] >= LARGE]
+        while True:
+            peak = max(range(len(self.ops)), key=self.live.__getitem__)
+            dying = [argument for argument, last in self.dying.items() if last == peak]
+            made = [buffer for buffer in open_ if buffer.written == peak]
+            found = ((b, _place(b, self.ops[peak], dying, self.table)) for b in made)
+            buffer, argument = next(((b, a) for b, a in found if a is not None), (None, None))
+            if buffer is None or argument is None:
+                return
+            buffer.value.owner.attributes[OVER] = i64(self.numbers[argument])
+            open_.remove(buffer)
+            del self.dying[argument]
+            self._count(-self.bytes[buffer.value], peak, peak)
 
 
-def _mark(graph: ir.Operation, spare: dict[ir.Value, int], table: ir.SymbolTable) -> None:
-    ops, sizes = [op.operation for op in graph.regions[0].blocks[0].operations], Sizes(graph, table)
-    last = {root_of(v): n for n, op in enumerate(ops) for v in op.operands if root_of(v) in spare}
-    for buffer in buffers_of(ops, table):
-        size = constant(bytes_of(buffer.value.type, sizes.of(buffer.value))) if buffer.allocated else None
-        if size is None or size < LARGE or buffer.written < 0:
-            continue
-        argument = _place(buffer, ops[buffer.written], [a for a in spare if last.get(a) == buffer.written], table)
-        if argument is not None:
-            number = spare.pop(argument)
-            buffer.value.owner.attributes[OVER] = i64(number)
-
-
-def _place(buffer: Buffer, op: ir.Operation, dying: Sequence[ir.Value], table: ir.SymbolTable) -> ir.Value | None:
+def _place(buffer: Buffer, op: ir.Operation, dying: Collection[ir.Value], table: ir.SymbolTable) -> ir.Value | None:
     """The one of `dying` in whose memory `op`, a call, may make `buffer`."""
     if not dying or op.name != "func.call":
         return None

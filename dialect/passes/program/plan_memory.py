@@ -7,11 +7,11 @@ from typing import ClassVar
 from ...analysis.memory.arena_placement import ALIGNMENT, Interval, aligned, apart, color, largest_live_set, place
 from ...analysis.memory.buffers import ALIASES, Sizes, bytes_of, moved_by, root_of, strides, substitute, values_of
 from ...analysis.memory.in_place import InPlace
-from ...analysis.memory.liveness import Buffer, buffers_of
+from ...analysis.memory.liveness import Buffer, buffers_of, dying_arguments
 from ...ir import builders
 from ...ir.attribute_names import ARENA, MEMORY
 from ...ir.attributes import i64
-from ...ir.functions import DIES, EXTERN, OVER, graph_functions, is_extern, kernel_op
+from ...ir.functions import EXTERN, OVER, graph_functions, is_extern, kernel_op
 from ...ir.shapes import constant, expr, row_major, size_map, symbol_count
 from ...ir.types import byte_width
 from ...mlir import arith, ir, memref
@@ -64,7 +64,7 @@ def _plan(graph: ir.Operation, table: ir.SymbolTable, target: _Memory) -> None:
     buffers, sizes = buffers_of(ops, table), Sizes(graph, table)
     size = {b.value: bytes_of(b.value.type, sizes.of(b.value)) for b in buffers if b.allocated}
     asked = sum((size[b.value] for b in buffers if b.allocated and not b.escapes), expr(0))
-    given, copies = _given(graph, ops), _copies(ops, sizes)
+    given, copies = dying_arguments(graph, ops), _copies(ops, sizes)
     buffers = _reuse(ops, buffers, table)
     buffers = _over_arguments(graph, buffers, given)
     buffers, own = _apart(buffers, given, copies, len(ops), sizes, target)
@@ -89,19 +89,6 @@ def _plan(graph: ir.Operation, table: ir.SymbolTable, target: _Memory) -> None:
     if own:
         report["apart"] = sum((size[b.value] for b in own), expr(0))
     graph.attributes[MEMORY] = ir.DictAttr.get({name: _number(e) for name, e in report.items()})
-
-
-def _given(graph: ir.Operation, ops: Sequence[ir.Operation]) -> dict[ir.Value, int]:
-    """The tensor arguments whose memory is freed when they are dropped (`bascule.dies`), with the numbers of the ops that use them last."""
-    arguments = graph.regions[0].blocks[0].arguments
-    attributes = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else [{}] * len(arguments)
-    last = {a: 0 for a, known in zip(arguments, attributes) if isinstance(a.type, ir.MemRefType) and DIES in known}
-    for number, op in enumerate(ops):
-        for operand in op.operands:
-            root = root_of(operand)
-            if root in last:
-                last[root] = number
-    return last
 
 
 def _over_arguments(graph: ir.Operation, buffers: Sequence[Buffer], given: dict[ir.Value, int]) -> list[Buffer]:

@@ -176,7 +176,7 @@ class _Graph(GraphWalk):
         if body.result in self.kept:
             return self._is_cheap(body) and self._bytes(reads, body) <= body.bytes
         if not reads:
-            if self.options.target != "cpu" and not body.loops and self._is_cheap(body):
+            if self.options.target != "cpu" and body.cost <= CHEAP and not body.loops:
                 return True  # a multiprocessor computes it in the time in which it would read a byte
             return body.cost * times <= CHEAP * max(1, len(consumers)) or body.points * times * body.cost < SMALL
         if len(consumers) == 1 and times <= 1 + BESIDE:

@@ -1,5 +1,6 @@
-"""Results in the memory of the zeros that a backward is given for outputs on which a loss does not depend."""
+"""Results in the memory of what a backward alone holds: saved tensors, and the zeros for outputs on which a loss does not depend."""
 
+import numpy
 import pytest
 import torch
 from bascule.runtime.memory.donated_inputs import over
@@ -8,11 +9,16 @@ from bascule.compat.versions import internals
 
 pytestmark = pytest.mark.skipif(not internals().direct_calls, reason="another PyTorch")
 ROWS, COLUMNS = 256, 2048  # two MiB of f32
+OPTIONS = {"on_error": "raise", "cache": False}
 
 
-def step(x, w, labels):
+def loss_and_logits(x, w, labels):
     logits = x @ w
     return torch.nn.functional.cross_entropy(logits, labels), logits
+
+
+def loss(x, w, labels):
+    return loss_and_logits(x, w, labels)[0]
 
 
 def inputs():
@@ -30,51 +36,99 @@ def gradients(function, given, used):
 
 @pytest.fixture
 def taken(monkeypatch):
-    """Whether each result that may lie over an input does."""
-    from bascule.runtime.memory import donated_inputs
+    """Whether each result that may lie over an input does. No memory is kept for results, which is held for that."""
+    from bascule.runtime.memory import donated_inputs, result_block_pool
 
     told = []
 
-    def note(x, *layout):
-        result = over(x, *layout)
-        told.append(result.data_ptr() == x.data_ptr())
-        return result
+    def noting(made, donated):
+        def note(*arguments):
+            told.append(donated)
+            return made(*arguments)
 
-    monkeypatch.setattr(donated_inputs, "over", note)
+        return note
+
+    monkeypatch.setattr(donated_inputs, "view", noting(donated_inputs.view, True))
+    monkeypatch.setattr(donated_inputs, "empty_cpu", noting(donated_inputs.empty_cpu, False))
+    monkeypatch.setattr(result_block_pool, "LIMIT", 0)
+    torch._dynamo.reset()
     return told
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpret"])
 @pytest.mark.parametrize("amp", [False, True])
 def test_a_loss_beside_its_logits(taken, target, amp):
-    torch._dynamo.reset()
-    compiled = torch.compile(step, backend="bascule", options={"target": target, "on_error": "raise", "cache": False})
+    compiled = torch.compile(loss_and_logits, backend="bascule", options={**OPTIONS, "target": target})
     with torch.autocast("cpu", torch.bfloat16, enabled=amp):
         for used in ((0,), (0,), (0, 1), (1,), (0,)):
             given = inputs()
-            got, want = (gradients(function, given, used) for function in (compiled, step))
+            got, want = (gradients(function, given, used) for function in (compiled, loss_and_logits))
             for mine, theirs in zip(got, want, strict=True):
                 torch.testing.assert_close(mine, theirs, rtol=2e-2 if amp else 1e-3, atol=1e-2 if amp else 2e-4)
-    # The first goes through AOTAutograd; where the logits are used, their gradient is another's.
-    assert taken == [False, True, False, False, True]
+    assert taken == [True] * 5  # zeros, or a gradient that was made for this call
 
 
-def test_gradients_that_a_caller_holds_are_not_written(taken):
-    torch._dynamo.reset()
-    compiled = torch.compile(step, backend="bascule", options={"on_error": "raise", "cache": False})
-    for _ in range(3):
-        x, w, labels = inputs()
-        loss, logits = compiled(x, w, labels)
-        mine = torch.randn_like(logits)
+def backward(function, given, keep=False):
+    """The gradients that `function` leaves in its inputs; with `keep`, those of a second time."""
+    for x in given[:2]:
+        x.grad = None
+    result = function(*given)
+    if keep:
+        result.backward(retain_graph=True)
+    result.backward()
+    return [x.grad for x in given[:2]]
+
+
+def test_what_only_the_backward_holds_is_written(taken):
+    compiled = torch.compile(loss, backend="bascule", options=OPTIONS)
+    for keep in (False, True, False):
+        given = inputs()
+        torch.testing.assert_close(backward(compiled, given, keep), backward(loss, given, keep), rtol=1e-3, atol=2e-4)
+    assert taken == [True, False, True, True]  # the first of two backwards leaves it to the second
+
+
+def test_what_others_hold_is_not_written(taken):
+    compiled = torch.compile(loss_and_logits, backend="bascule", options=OPTIONS)
+    for make in (torch.randn_like, lambda x: torch.from_numpy(numpy.ones(x.shape, numpy.float32))):
+        given = inputs()
+        total, logits = compiled(*given)
+        before, mine = logits.detach().clone(), make(logits)
         kept = mine.clone()
-        torch.autograd.backward([loss, logits], [torch.ones(()), mine])
-        assert torch.equal(mine, kept)
-    assert not any(taken)
+        torch.autograd.backward([total, logits], [torch.ones(()), mine])
+        assert torch.equal(mine, kept) and torch.equal(logits, before)
+    assert taken == [False, False]
 
 
-def test_other_dtypes_and_strangers_have_memory_of_their_own():
+def test_a_gradient_of_two_is_not_written(taken):
+    """Autograd gives one gradient to both terms of a sum."""
+    compiled = torch.compile(lambda x, y: (x * y).sin(), backend="bascule", options=OPTIONS)
+    given = [torch.randn(ROWS, COLUMNS, requires_grad=True) for _ in range(4)]
+    sums = [f(*given[:2]) + f(*given[2:]) for f in (compiled, lambda x, y: (x * y).sin())]
+    got, want = (torch.autograd.grad(total.square().sum(), given) for total in sums)
+    torch.testing.assert_close(got, want)
+
+
+def test_saved_tensors_that_a_user_looks_at_are_not_written(taken):
+    compiled = torch.compile(loss, backend="bascule", options=OPTIONS)
+    result = compiled(*inputs())
+    saved = [x for x in result.grad_fn.saved_tensors if x.shape == (ROWS, COLUMNS)]
+    before = [x.clone() for x in saved]
+    result.backward()
+    assert saved and not any(taken)
+    torch.testing.assert_close(saved, before, rtol=0, atol=0)
+
+
+def test_who_else_holds_a_tensor():
+    def lies_over(x, held=None, dtype=torch.float32):
+        address = x[0].data_ptr() if isinstance(x, list) else x.data_ptr()
+        (only,) = x
+        x.clear()
+        return over(only, (32,), (1,), dtype).data_ptr() == address
+
     x = torch.zeros(8, 4)
-    assert over(x, (32,), (1,), torch.float32).data_ptr() != x.data_ptr()
-    x.bascule_spare = True
-    assert over(x, (32,), (1,), torch.float32).data_ptr() == x.data_ptr()
-    assert over(x, (32,), (1,), torch.int32).dtype == torch.int32
+    assert lies_over([torch.zeros(8, 4)])
+    assert not lies_over([x])
+    assert not lies_over([x[:]])
+    assert not lies_over([torch.zeros(9, 4)[1:]])
+    assert not lies_over([torch.zeros(8, 4)], dtype=torch.int32)
+    assert not lies_over([torch.from_numpy(numpy.zeros((8, 4), numpy.float32))])
