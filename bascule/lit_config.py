@@ -8,6 +8,8 @@ from typing import Any
 
 import lit.formats
 
+from .tools.fork_server import ForkServer, is_possible
+
 SUFFIXES = (".mlir", ".py")
 PASSED_ON = ("HOME", "TMPDIR", "OMP_NUM_THREADS", "BASCULE_CACHE_DIR", "PYTHONPATH")
 
@@ -17,7 +19,8 @@ def set_up(config: Any, file: str, name: str, *, suffixes: Sequence[str] = SUFFI
 
     `config` is what lit gives a `lit.cfg`; `name` stands before the tests' names; `output` is where what they write goes (default: folders
     `Output` beside them). RUN lines find the tools of the environment that runs lit, whether or not it is activated, and the Python modules in
-    the folder of `file`, so that `--load-pass=module:Class` takes a pass from there; `%tests` is that folder.
+    the folder of `file`, so that `--load-pass=module:Class` takes a pass from there; `%tests` is that folder. Where the system can, the
+    tools are forks of one process that has imported them.
     """
     folder = Path(file).resolve().parent
     config.name = name
@@ -31,3 +34,10 @@ def set_up(config: Any, file: str, name: str, *, suffixes: Sequence[str] = SUFFI
     environment.update({key: os.environ[key] for key in PASSED_ON if key in os.environ})
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), environment.get("PYTHONPATH")]))
+    if is_possible():
+        server = ForkServer(environment=dict(environment))
+        _servers.append(server)
+        environment["PATH"] = os.pathsep.join([str(server.folder), environment["PATH"]])
+
+
+_servers: list[ForkServer] = []  # they end with this process

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from bascule.tools.fork_server import ForkServer
+from tests.docs.python_session import PythonSession
 from tests.language_server.client import talking
 
 ROOT = Path(__file__).parents[2]
@@ -50,42 +52,47 @@ def test_each_block_says_what_it_is(document):
     assert {block.language for block in blocks(document)} <= LANGUAGES
 
 
+@pytest.fixture(scope="module")
+def environment():
+    """That of a shell that finds the tools of the environment that runs the tests; they are forks of one process."""
+    server = ForkServer()
+    path = os.pathsep.join([str(server.folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+    yield {**os.environ, "PATH": path}
+    server.close()
+
+
 @pytest.mark.parametrize("document", [document for document in DOCUMENTS if blocks(document)])
-def test_its_blocks_run(document, tmp_path):
-    session, unwritten = [], {"mlir": lambda text: None, "toml": tomllib.loads}
-    for block in blocks(document):
-        if block.file is not None:
-            (tmp_path / block.file).write_text(block.text)
-        elif block.language == "python":
-            session.append(block.text)
-            run([sys.executable, "-W", "error::bascule.errors.FallbackWarning", "-c", "\n".join(session)], tmp_path)
-        elif block.language == "sh":
+def test_its_blocks_run(document, tmp_path, environment):
+    environment = {**environment, "BASCULE_CACHE_DIR": str(tmp_path / "cache")}  # one of its own
+    with PythonSession(tmp_path, environment, "-W", "error::bascule.errors.FallbackWarning") as session:
+        for block in blocks(document):
+            run_block(block, tmp_path, session, environment)
+
+
+def run_block(block: Block, folder: Path, session: PythonSession, environment: dict[str, str]) -> None:
+    match block.language:
+        case _ if block.file is not None:
+            (folder / block.file).write_text(block.text)
+        case "python":
+            session.run(block.text)
+        case "sh":
             for command in block.commands():
-                run(command, tmp_path) if command[0] != "make" else check_target(command[1])
-        elif block.language == "mermaid":
+                run(command, folder, environment) if command[0] != "make" else check_target(command[1])
+        case "mermaid":
             check_figure(block.text)
-        elif block.language in ("json", "lua"):
-            check_editor(block, tmp_path)
-        elif block.language == "sh install":
+        case "json" | "lua":
+            check_editor(block, folder)
+        case "sh install":
             check_installs(block.text)
-        elif block.language == "sh gpu":
+        case "sh gpu":
             for command in block.commands():
                 check_parameters(command)
-        else:
-            unwritten[block.language](block.text)
+        case "toml":
+            tomllib.loads(block.text)
 
 
-def run(command: list[str], folder: Path) -> None:
-    """With the tools of the environment that runs the tests, and a cache of its own."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "PATH": path, "BASCULE_CACHE_DIR": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
 
 
