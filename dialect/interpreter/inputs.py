@@ -5,14 +5,13 @@ from collections.abc import Mapping
 import torch
 
 from ..ir.computed_symbols import computed_value
-from ..ir.functions import SHAPE, SYMBOL_SOURCES, SYMBOLS
+from ..ir.functions import RANGE, SHAPE, SYMBOL_SOURCES, SYMBOLS
 from ..mlir import ir
 from .entry import choose
 from .errors import error
 from .maps import evaluate, sizes
 from .values import dtype_of, fresh, layout_strides
 
-RANGE = "bascule.range"
 SYMBOL_SIZES = (5, 7, 3, 6, 4, 2)  # of symbols that nobody gives a size
 
 

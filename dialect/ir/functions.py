@@ -45,6 +45,7 @@ DIES = "bascule.dies"
 OVER = "bascule.over"
 CHECKED = "bascule.checked"  # on what clamps an index: a lowering asserts that there was nothing to clamp
 ANY_STRIDES = "bascule.any_strides"
+RANGE = "bascule.range"  # on an argument: the least and the greatest element of what stands for it where none is given
 CONSTANT = "bascule.constant"  # on an argument: the attribute of the graph module that the tensor is
 SYMBOLS = "bascule.symbols"
 SYMBOL_SOURCES = "bascule.symbol_sources"

@@ -6,7 +6,22 @@ from collections.abc import Iterator, Sequence
 from ..errors import UserError
 from ..mlir import ir
 from .attributes import LayoutAttr, OperandAttr
-from .functions import ARGUMENTS, EXTERN, INPUTS, OUTPUTS, RESULTS, SHAPE, SHAPES, STORAGES, SYMBOL_SOURCES, SYMBOLS
+from .functions import (
+    ANY_STRIDES,
+    ARGUMENTS,
+    CONSTANT,
+    DIES,
+    EXTERN,
+    INPUTS,
+    OUTPUTS,
+    RANGE,
+    RESULTS,
+    SHAPE,
+    SHAPES,
+    STORAGES,
+    SYMBOL_SOURCES,
+    SYMBOLS,
+)
 from .locations import source_of
 from .scalar_types import ELEMENTS
 from .types import symbols_among
@@ -20,6 +35,14 @@ KINDS = {
     SHAPES: ir.ArrayAttr,
     STORAGES: ir.DenseI64ArrayAttr,
 }
+# The same of an argument.
+ARGUMENT_KINDS = {
+    SHAPE: ir.AffineMapAttr,
+    CONSTANT: ir.StringAttr,
+    DIES: ir.UnitAttr,
+    ANY_STRIDES: ir.UnitAttr,
+    RANGE: ir.ArrayAttr,
+}
 
 
 def check(function: ir.Operation) -> None:
@@ -31,10 +54,30 @@ def check(function: ir.Operation) -> None:
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     symbols = symbols_among(type_.inputs)
     given = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
+    for number, told in enumerate(given):
+        _check_argument(function, number, told)
     sizes: list[ir.Attribute | None] = [told[SHAPE] if SHAPE in told else None for told in given]
     _check(function, symbols, "argument", SHAPE, type_.inputs, sizes)
     sizes = list(function.attributes[SHAPES]) if SHAPES in function.attributes else []
     _check(function, symbols, "result", SHAPES, type_.results, sizes)
+
+
+def _check_argument(function: ir.Operation, number: int, told: ir.DictAttr) -> None:
+    for entry in told:
+        kind = ARGUMENT_KINDS.get(entry.name)
+        complaint = None
+        if kind is not None and not isinstance(entry.attr, kind):
+            complaint = f"is of another type than {kind.__name__}"
+        elif entry.name == RANGE and not _are_bounds(entry.attr):
+            complaint = f"is {entry.attr}: the least and the greatest element are needed, as numbers, like [0, 5]"
+        if complaint:
+            text = f"'{entry.name}' of argument {number} of @{function.attributes['sym_name'].value} {complaint}"
+            raise UserError(text, location=source_of(function.location))
+
+
+def _are_bounds(bounds: ir.ArrayAttr) -> bool:
+    numbers = [bound.value for bound in bounds if isinstance(bound, ir.IntegerAttr | ir.FloatAttr)]
+    return len(numbers) == len(bounds) == 2 and numbers[0] <= numbers[1]
 
 
 def check_extern(function: ir.Operation) -> None:

@@ -118,6 +118,27 @@ func.func @attributes(%n: index) attributes {bascule.graph, bascule.symbols} {
 
 // -----
 
+// expected-error @+1 {{'bascule.shape' of argument 0 of @sizes is of another type than AffineMapAttr}}
+func.func @sizes(%x: tensor<4xf32> {bascule.shape = 3}) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'bascule.dies' of argument 1 of @dying is of another type than UnitAttr}}
+func.func @dying(%x: tensor<4xf32>, %y: tensor<4xf32> {bascule.dies = 3}) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'bascule.range' of argument 0 of @bounds is [5, 0]: the least and the greatest element are needed, as numbers, like [0, 5]}}
+func.func @bounds(%x: tensor<4xi64> {bascule.range = [5, 0]}) attributes {bascule.graph} {
+  return
+}
+
+// -----
+
 // A copy into an argument is its final value: what the tensor stage reads is above it.
 func.func @read_after(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph} {
   %0 = "bascule.compute"() ({

@@ -19,7 +19,7 @@ def test_names_stay(tmp_path):
     [
         ("print('before')\nraise ValueError('not so')", "ValueError: not so"),
         ("import warnings\nwarnings.warn('a warning')", "UserWarning: a warning"),
-        ("import atexit, os\natexit.register(os._exit, 3)", ""),
+        ("import atexit, os\natexit.register(os._exit, 3)", "^"),
     ],
 )
 def test_what_fails_is_told(tmp_path, text, said):
