@@ -15,11 +15,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NoReturn
+
+from bascule.dialect.interrupts import tolerating
 
 TOOLS = ("bascule-opt", "bascule-import", "bascule-reduce", "bascule-run", "filecheck")
 PRELOADED = (
@@ -134,7 +135,7 @@ def _serve(connection: socket.socket, tools: dict[str, Callable[[], Any]]) -> No
     if watched not in ready:
         os.kill(runner, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(runner, 0)[1])
-    with suppress(OSError):
+    with tolerating(OSError):  # who called may be gone
         connection.sendall(status.to_bytes(HEAD, "little", signed=True))
     os._exit(0)
 
