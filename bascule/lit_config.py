@@ -8,7 +8,7 @@ from typing import Any
 
 import lit.formats
 
-from .tools.fork_server import ForkServer, is_possible
+from .fork_server import ForkServer, is_possible
 
 SUFFIXES = (".mlir", ".py")
 PASSED_ON = ("HOME", "TMPDIR", "OMP_NUM_THREADS", "BASCULE_CACHE_DIR", "PYTHONPATH")

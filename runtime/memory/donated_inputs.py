@@ -32,7 +32,7 @@ def _holders(x: torch.Tensor) -> tuple[int, int, int, bool]:
 
 
 def _alone() -> tuple[int, int, int, bool]:
-    """What `_holders` tells `over` of a tensor that only a variable of the caller's holds."""
+    """Of a tensor that only a variable of the caller's holds: the same as `_holders` tells `over`."""
 
     def over(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> tuple:
         return _holders(x)

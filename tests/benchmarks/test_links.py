@@ -1,4 +1,4 @@
-"""What links are said to do is what the times of collectives say, and what `overlap-collectives` makes times of."""
+"""Links do as is said of them: a fit finds what made the times of collectives, and `overlap-collectives` has times of that."""
 
 import pytest
 from bascule.dialect.collectives.calls import Start

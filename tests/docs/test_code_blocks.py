@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.tools.fork_server import ForkServer
+from bascule.fork_server import ForkServer
 from tests.docs.python_session import PythonSession
 from tests.language_server.client import talking
 

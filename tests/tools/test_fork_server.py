@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.tools.fork_server import TOOLS, ForkServer, is_possible
+from bascule.fork_server import TOOLS, ForkServer, is_possible
 
 pytestmark = pytest.mark.skipif(not is_possible(), reason="another system")
 MODULE = "func.func @f(%x: i32) -> i32 {\n  %0 = arith.addi %x, %x : i32\n  %1 = arith.addi %x, %x : i32\n  return %1 : i32\n}\n"
@@ -90,7 +90,7 @@ def test_who_is_killed_takes_the_tool_along(server, tmp_path):
 
 
 def test_it_ends_with_who_started_it():
-    code = "import os; from bascule.tools.fork_server import ForkServer; s = ForkServer(); print(s._process.pid, flush=True); os._exit(0)"
+    code = "import os; from bascule.fork_server import ForkServer; s = ForkServer(); print(s._process.pid, flush=True); os._exit(0)"
     number = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
     end = time.monotonic() + 60
     while Path(f"/proc/{number}").exists():

@@ -76,7 +76,7 @@ def main():
 
 
 def in_two_processes(how, device):
-    """What each process prints, None of one that was killed; and the seconds until the first had printed."""
+    """The texts that the processes print, None of one that was killed; and the seconds until the first had printed."""
     environment = {
         **os.environ,
         "MASTER_ADDR": "127.0.0.1",

@@ -10,9 +10,9 @@ from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import PRODUCERS, Body, readers_of
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers
-from ...analysis.bodies.own_work import own_work
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
+from ...fusion.own_work import own_work
 from ...ir.functions import STORED, graph_functions
 from ...ir.types import byte_width
 from ...mlir import ir

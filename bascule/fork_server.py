@@ -23,11 +23,8 @@ from typing import Any, NoReturn
 from bascule.dialect.interrupts import tolerating
 
 TOOLS = ("bascule-opt", "bascule-import", "bascule-reduce", "bascule-run", "filecheck")
-PRELOADED = (
-    "torch._dynamo",
-    "bascule.entry.backend",
-    "bascule.compiler.compile_graph",
-)  # what tools import when they know what is asked
+# What tools import when they know what is asked.
+PRELOADED = ("bascule.entry.backend", "bascule.compiler.compile_graph")
 HEAD = 8  # bytes before a message: its length
 
 # It imports next to nothing: 10 ms.

@@ -2,7 +2,7 @@
 
 import pytest
 from bascule.dialect.analysis.bodies.body_summary import Body
-from bascule.dialect.analysis.bodies.own_work import own_work
+from bascule.dialect.fusion.own_work import own_work
 from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from math import prod
 
-from ...mlir import ir
-from .body_summary import Body
-from .body_tree import ACCESSES, Block
-from .costs import magnitude, op_cost
+from ..analysis.bodies.body_summary import Body
+from ..analysis.bodies.body_tree import ACCESSES, Block
+from ..analysis.bodies.costs import magnitude, op_cost
+from ..mlir import ir
 
 
 def own_work(body: Body, read: Callable[[ir.Value], float]) -> float:
