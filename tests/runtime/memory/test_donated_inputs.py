@@ -4,6 +4,7 @@ import numpy
 import pytest
 import torch
 from bascule.runtime.memory.donated_inputs import over
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bascule.compat.versions import internals
 
@@ -132,3 +133,11 @@ def test_who_else_holds_a_tensor():
     assert not lies_over([torch.zeros(9, 4)[1:]])
     assert not lies_over([torch.zeros(8, 4)], dtype=torch.int32)
     assert not lies_over([torch.from_numpy(numpy.zeros((8, 4), numpy.float32))])
+
+
+def test_what_alone_means_does_not_depend_on_where_it_is_found_out():
+    from bascule.runtime.memory import donated_inputs
+
+    with FakeTensorMode():
+        assert donated_inputs._alone() == donated_inputs.ALONE
+    assert donated_inputs._alone() == donated_inputs.ALONE
