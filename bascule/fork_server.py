@@ -105,9 +105,10 @@ def main(arguments: Sequence[str]) -> None:
 def _serve(connection: socket.socket, tools: dict[str, Callable[[], Any]]) -> NoReturn:
     """One call. In a process of its own, which has a second one run the tool."""
     head, streams, _, _ = socket.recv_fds(connection, HEAD, 3)
-    size, message = int.from_bytes(head, "little"), b""
-    while len(message) < size:
-        message += connection.recv(size - len(message))
+    size = int.from_bytes(head, "little")
+    message = connection.makefile("rb").read(size)
+    if not head or len(message) < size:  # who called is gone
+        os._exit(0)
     name, arguments, folder, environment = marshal.loads(message)
     runner = os.fork()
     if runner == 0:

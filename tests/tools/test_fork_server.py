@@ -1,7 +1,9 @@
 """Tools that are forks of one process do what the tools do: output, status, folder, environment, signals."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -9,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bascule.fork_server import TOOLS, ForkServer, is_possible
+from bascule.fork_server import HEAD, TOOLS, ForkServer, is_possible
 
-pytestmark = pytest.mark.skipif(not is_possible(), reason="another system")
+pytestmark = pytest.mark.skipif(
+    not is_possible(), reason="needs pidfd_open and descriptors sent through sockets, as Linux has"
+)
 MODULE = "func.func @f(%x: i32) -> i32 {\n  %0 = arith.addi %x, %x : i32\n  %1 = arith.addi %x, %x : i32\n  return %1 : i32\n}\n"
 PASS = """
 from bascule.dialect.passes.base import Pass
@@ -87,6 +91,17 @@ def test_who_is_killed_takes_the_tool_along(server, tmp_path):
     while Path(f"/proc/{number}").exists():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_a_call_that_breaks_off_leaves_nothing_running(server):
+    (head,) = re.findall(r"connect\('(.+)'\)", (server.folder / "bascule-opt").read_text())
+    for sent in (b"", (100).to_bytes(HEAD, "little"), (100).to_bytes(HEAD, "little") + b"half"):
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.settimeout(60)
+            caller.connect(head)
+            caller.sendall(sent)
+            caller.shutdown(socket.SHUT_WR)
+            assert caller.recv(HEAD) == b""  # closed: the process that served it has ended
 
 
 def test_it_ends_with_who_started_it():
