@@ -108,8 +108,9 @@ def _zeros(sizes: torch.Size, dtype: torch.dtype, device: torch.device, format_:
     found = getattr(format_, "memory_format", None)
     if format_ is None or found is not None or not all(type(step) is int for step in format_.stride):
         x = torch.empty(sizes, dtype=dtype, device=device, memory_format=found or torch.contiguous_format)
-        return x.zero_()
-    return torch.empty_strided(sizes, format_.stride, dtype=dtype, device=device).zero_()
+    else:
+        x = torch.empty_strided(sizes, format_.stride, dtype=dtype, device=device)
+    return x.zero_()
 
 
 def _lies_as(x: torch.Tensor, format_: Any) -> bool:

@@ -67,6 +67,7 @@ def call(
     encoded = [encode(argument, operands) for argument in arguments]
     operands += [x for x in _begun_with(externs, operands) if x not in operands]
     found = overload(operator)
+    begins = found is not None and only_begins(found)
     positions = [i for i, type_ in enumerate(types) if type_ is not None]
     dynamic = any(not type_.has_static_shape for type_ in types if type_ is not None)
     values = externs.call(
@@ -80,8 +81,8 @@ def call(
         reason=reason,
         out=out_overload(operator) if None not in types and mutates is None else None,
         effects=found is not None and keeps_order(found),
-        begins=found is not None and only_begins(found),
-        ranks=None if found is None else group_ranks(found, arguments),
+        begins=begins,
+        ranks=group_ranks(found, arguments) if begins else None,
     )
     results: Tensors = [None] * len(types)
     for position, value in zip(positions, values):

@@ -51,11 +51,10 @@ def group_ranks(target: OpOverload, arguments: Sequence[Any]) -> int | None:
     """How many ranks exchange data in a call of the collective `target`; None where that is not known in this process."""
     named = {parameter.name: argument for parameter, argument in zip(target._schema.arguments, arguments)}
     group = named.get("group_name")
-    if not only_begins(target) or not isinstance(group, str):
+    if not isinstance(group, str):
         return None
-    from bascule.compat.tensors.process_groups import (
-        ranks_of,
-    )  # a process of its own knows no groups, and need not import them
+    # A process without collectives need not import what knows groups.
+    from bascule.compat.tensors.process_groups import ranks_of
 
     return ranks_of(group)
 

@@ -11,10 +11,10 @@ HELD = "bascule_held_input"
 
 def mark_held(forward: GraphModule, backward: GraphModule, visible: int) -> None:
     """Notes `HELD` in `backward`. `visible`: how many outputs of `forward`, the first ones, the user sees; the others are saved."""
-    outputs = [node for node in outputs_of(forward.graph) if isinstance(node, Node)]
-    seen = outputs_of(forward.graph)[:visible]
-    held = {storage_of(node) for node in (*inputs_of(forward.graph), *seen) if isinstance(node, Node)} - {None}
-    names = {node.name for node in outputs if storage_of(node) in held}
+    outputs = outputs_of(forward.graph)
+    seen = [*inputs_of(forward.graph), *outputs[:visible]]
+    held = {storage_of(node) for node in seen if isinstance(node, Node)} - {None}
+    names = {node.name for node in outputs if isinstance(node, Node) and storage_of(node) in held}
     for node in inputs_of(backward.graph):
         if node.name in names:
             node.meta[HELD] = True

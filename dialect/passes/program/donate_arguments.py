@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar
 
 from ...analysis.bodies.costs import magnitude
@@ -51,18 +52,16 @@ class _Donation:
         self.sizes = Sizes(graph, table)
         self.buffers = buffers_of(ops, table)
         self.bytes = {buffer.value: self._bytes(buffer.value) for buffer in self.buffers}
-        self.live = [0] * len(ops)
-        for argument, last in dying.items():
-            self._count(self._bytes(argument), 0, last)
-        for buffer in self.buffers:
-            self._count(self.bytes[buffer.value], max(buffer.first, buffer.written), buffer.last)
+        spans = [(self._bytes(argument), 0, last) for argument, last in dying.items()]
+        spans += [(self.bytes[b.value], max(b.first, b.written), b.last) for b in self.buffers]
+        changes = [0] * (len(ops) + 2)  # what ends with the block is live at its last op
+        for size, first, last in spans:
+            changes[first] += size
+            changes[last + 1] -= size
+        self.live = list(accumulate(changes[: len(ops)]))
 
     def _bytes(self, value: ir.Value) -> int:
         return magnitude([bytes_of(value.type, self.sizes.of(value)).maybe_downcast()])
-
-    def _count(self, size: int, first: int, last: int) -> None:
-        for number in range(first, min(last + 1, len(self.ops))):
-            self.live[number] += size
 
     def run(self) -> None:
         open_ = [b for b in self.buffers if b.allocated and b.written >= 0 and self.bytes[b.value] >= LARGE]
@@ -70,14 +69,15 @@ class _Donation:
             peak = max(range(len(self.ops)), key=self.live.__getitem__)
             dying = [argument for argument, last in self.dying.items() if last == peak]
             made = [buffer for buffer in open_ if buffer.written == peak]
-            found = ((b, _place(b, self.ops[peak], dying, self.table)) for b in made)
-            buffer, argument = next(((b, a) for b, a in found if a is not None), (None, None))
-            if buffer is None or argument is None:
+            places = ((b, _place(b, self.ops[peak], dying, self.table)) for b in made)
+            found = next(((buffer, argument) for buffer, argument in places if argument is not None), None)
+            if found is None:
                 return
+            buffer, argument = found
             buffer.value.owner.attributes[OVER] = i64(self.numbers[argument])
             open_.remove(buffer)
             del self.dying[argument]
-            self._count(-self.bytes[buffer.value], peak, peak)
+            self.live[peak] -= self.bytes[buffer.value]
 
 
 def _place(buffer: Buffer, op: ir.Operation, dying: Collection[ir.Value], table: ir.SymbolTable) -> ir.Value | None:
