@@ -18,10 +18,8 @@ from . import measure
 
 SMALLEST, LARGEST, STEP = 1 << 10, 1 << 29, 4  # bytes of the whole tensor, and how many times as large the next one is
 ROUNDS, TURN = 7, 10  # of a measurement; calls in each
-SMALL, LARGE = (
-    1 << 14,
-    1 << 24,
-)  # bytes, at most and at least, of what takes the latency alone, and the bandwidth's time
+# Bytes, at most and at least, of what takes the latency alone, and the bandwidth's time.
+SMALL, LARGE = 1 << 14, 1 << 24
 
 
 def main() -> None:

@@ -37,9 +37,8 @@ def _alone() -> tuple[int, int, int, bool]:
     def over(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> tuple:
         return _holders(x)
 
-    x = empty_cpu(
-        (1,), (1,), torch.float32
-    )  # past modes that are on where this is imported: of a fake tensor others are told
+    # It goes past modes that are on where this is imported: of a fake tensor other numbers are told.
+    x = empty_cpu((1,), (1,), torch.float32)
     return over(x, (1,), (1,), torch.float32)
 
 

@@ -75,25 +75,28 @@ def losses(how, rank, device, compile_):
     return found
 
 
-def free_port():
+@contextlib.contextmanager
+def two_processes(file, how, device, **environment):
+    """`file HOW RANK DEVICE` as two ranks that can meet, their output in pipes; at the end of the context none of them is left."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
+        port = str(one.getsockname()[1])
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1", **environment}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [
+        subprocess.Popen([sys.executable, file, how, str(rank), device], env=environment, **pipes) for rank in range(2)
+    ]
+    try:
+        yield running
+    finally:
+        for process in running:
+            process.kill()
 
 
 def in_two_processes(how, device):
     """The printed results of each process: the losses of three steps, `eager` and `compiled`, and the counter `graphs`."""
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [
-        subprocess.Popen([sys.executable, __file__, how, str(rank), device], env=environment, **pipes)
-        for rank in range(2)
-    ]
-    try:
+    with two_processes(__file__, how, device) as running:
         finished = [process.communicate(timeout=240) for process in running]
-    finally:
-        for process in running:
-            process.kill()
     for process, (_, errors) in zip(running, finished):
         assert process.returncode == 0, errors[-3000:]
     return [json.loads(out.splitlines()[-1]) for out, _ in finished]

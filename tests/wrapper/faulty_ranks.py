@@ -7,7 +7,6 @@ what it computed, or the text of its error.
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from datetime import timedelta
@@ -17,7 +16,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as fc
 from torch.testing import assert_close
 
-from tests.wrapper.data_parallel import free_port
+from tests.wrapper.data_parallel import two_processes
 
 WAYS = ("killed", "fails", "late")
 WAIT = 15.0  # seconds that a rank waits for another one; 60 where one is late
@@ -67,7 +66,7 @@ def main():
     dist.init_process_group("nccl" if device == "cuda" else "gloo", rank=rank, world_size=2, timeout=limit)
     try:
         told = run(how, rank, device)
-    except Exception as error:
+    except Exception as error:  # is what the test looks at
         told = {"error": "\n".join([str(error), *getattr(error, "__notes__", ())])}
     print(json.dumps(told), flush=True)
     if "error" in told and rank == 1:
@@ -77,29 +76,13 @@ def main():
 
 def in_two_processes(how, device):
     """The texts that the processes print, None of one that was killed; and the seconds until the first had printed."""
-    environment = {
-        **os.environ,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": free_port(),
-        "OMP_NUM_THREADS": "1",
-        "TORCH_NCCL_BLOCKING_WAIT": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "BASCULE_CACHE_DIR": "",
-    }
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {"TORCH_NCCL_BLOCKING_WAIT": "1", "GLOO_SOCKET_IFNAME": "lo", "BASCULE_CACHE_DIR": ""}
     began = time.monotonic()
-    running = [
-        subprocess.Popen([sys.executable, __file__, how, str(rank), device], env=environment, **pipes)
-        for rank in range(2)
-    ]
-    try:
+    with two_processes(__file__, how, device, **environment) as running:
         out, errors = running[0].communicate(timeout=240)
         seconds = time.monotonic() - began
         assert out, errors[-3000:]
         other = running[1].communicate(timeout=60)[0]
-    finally:
-        for process in running:
-            process.kill()
     return [json.loads(text.splitlines()[-1]) if text else None for text in (out, other)], seconds
 
 
