@@ -18,28 +18,37 @@ def over(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], dtype: t
     A second backward of a graph that is kept, a user who has the logits or a gradient, another function that is given the same gradient hold it
     too. Memory that PyTorch did not allocate may be seen by others. What a CUDA graph records is run again, when there may be others.
     """
-    if x.dtype == dtype and _holders(x) == ALONE and not (x.is_cuda and torch.cuda.is_current_stream_capturing()):
+    if (
+        x.dtype == dtype
+        and getrefcount(x) == _one_variable()
+        and _users(x) == ALONE
+        and not (x.is_cuda and torch.cuda.is_current_stream_capturing())
+    ):
         return view(x, sizes, strides, 0)
     if x.is_cuda:
         return torch.empty_strided(sizes, strides, dtype=dtype, device=x.device)
     return empty_cpu(sizes, strides, dtype)
 
 
-def _holders(x: torch.Tensor) -> tuple[int, int, int, bool]:
-    """References in Python, and of PyTorch's own to the tensor and to its storage; whether PyTorch allocated that."""
+def _one_variable() -> int:
+    """References that `over` counts of an object that only a variable of its caller's holds.
+
+    It depends on the moment: where any thread's frames go through a hook (PEP 523; TorchDynamo sets one), a caller holds its arguments too.
+    """
+    only = object()
+    return _references(only)
+
+
+def _references(x: object) -> int:
+    return getrefcount(x)
+
+
+def _users(x: torch.Tensor) -> tuple[int, int, bool]:
+    """References of PyTorch's own to the tensor and to its storage; whether PyTorch allocated that."""
     storage = x.untyped_storage()
-    return getrefcount(x), x._use_count(), storage_users(storage._cdata), storage.resizable()
+    return x._use_count(), storage_users(storage._cdata), storage.resizable()
 
 
-def _alone() -> tuple[int, int, int, bool]:
-    """Of a tensor that only a variable of the caller's holds: the same as `_holders` tells `over`."""
-
-    def over(x: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> tuple:
-        return _holders(x)
-
-    # It goes past modes that are on where this is imported: of a fake tensor other numbers are told.
-    x = empty_cpu((1,), (1,), torch.float32)
-    return over(x, (1,), (1,), torch.float32)
-
-
-ALONE = _alone()
+ALONE = _users(
+    empty_cpu((1,), (1,), torch.float32)
+)  # past modes that are on where this is imported: of a fake tensor other numbers are told

@@ -10,6 +10,7 @@ import bascule
 
 @pytest.fixture
 def logged(caplog):
+    caplog.handler.setLevel(logging.DEBUG)
     yield caplog
     torch._logging.set_logs()
 
