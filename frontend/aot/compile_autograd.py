@@ -20,7 +20,10 @@ from ..fx.trace_context import TracingContext, context_at_hand, context_for, hin
 from ..fx_pipeline.pipeline import FxPipeline
 from ..partitioner.held_tensors import HELD
 from ..partitioner.min_cut import min_cut
-from .trace_lookup import Lookup, in_turn
+from ..regions.inline import inline
+from ..regions.outline import restored
+from ..regions.trace_once import Begin, with_regions_once
+from .trace_lookup import AtMiss, Lookup, in_turn
 
 
 class GraphCompiler(Protocol):
@@ -68,27 +71,51 @@ def compile_with_autograd(
 
     given = with_drawn_numbers(gm)
     context = context_for(example_inputs)
-    forward = partial(compiler, is_backward=False, is_inference=False)
+    compilers = _compilers(compiler, partition, passes, context, keeping=lookup is not None)
     # By which DDP's optimizer knows that the first call can be with fake tensors.
     counters["aot_autograd"]["total"] += 1
-    with _traced_for(context, lookup, leaning, backward_at_once) as found:
-        compiled = aot_module_simplified(
-            gm,
-            example_inputs,
-            fw_compiler=forward if lookup is None else _serializable(forward),
-            bw_compiler=_backward_compiler(compiler),
-            inference_compiler=_inference_compiler(compiler, context, passes),
-            partition_fn=partition,
-            decompositions=decompositions,
-            keep_inference_input_mutations=True,
-            ignore_shape_env=ignore_shape_env,
-        )
-        if not isinstance(gm, GmWrapper):  # which takes its inputs as a list
+
+    def traced(begin: Begin) -> Callable[..., Any]:
+        looked_up = None if lookup is None else AtMiss(lookup, begin)
+        with _traced_for(context, looked_up, leaning, backward_at_once) as found:
+            with restored(gm):
+                if lookup is None:
+                    begin(decompositions)
+                compiled = aot_module_simplified(
+                    gm,
+                    example_inputs,
+                    **compilers,
+                    decompositions=decompositions,
+                    keep_inference_input_mutations=True,
+                    ignore_shape_env=ignore_shape_env,
+                )
+            if isinstance(gm, GmWrapper):  # which takes its inputs as a list
+                return compiled
             # Where AOTAutograd itself answers the first call with fake tensors (DDP's), it has to have it.
             operators = None if context.fakify_first_call else gm.forward
-            compiled = called_directly(compiled, found, operators, leaning.direct_calls)
+            return called_directly(compiled, found, operators, leaning.direct_calls)
+
+    compiled = with_regions_once(traced, gm, passes, leaning.trace_patches)
     counters["aot_autograd"]["ok"] += 1
     return disable(given(compiled), reason="a compiled graph")
+
+
+def _compilers(
+    compiler: GraphCompiler,
+    partition: Callable[..., Any],
+    passes: FxPipeline,
+    context: TracingContext,
+    *,
+    keeping: bool,
+) -> dict[str, Callable[..., Any]]:
+    """`compiler` and `partition` under AOTAutograd's names; `keeping`: what they make can be kept."""
+    forward = partial(compiler, is_backward=False, is_inference=False)
+    return {
+        "fw_compiler": _serializable(forward) if keeping else forward,
+        "bw_compiler": _backward_compiler(compiler),
+        "inference_compiler": _inference_compiler(compiler, context, passes),
+        "partition_fn": _of_inlined(partition),
+    }
 
 
 @contextmanager
@@ -127,6 +154,16 @@ def _patched(leaning: Internals) -> AbstractContextManager[None]:
     return trace_patches()
 
 
+def _of_inlined(partition: Callable[..., Any]) -> Callable[..., Any]:
+    """`partition`, given joint graphs without calls of regions."""
+
+    def split(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        inline(joint.graph)
+        return partition(joint, *args, **kwargs)
+
+    return split
+
+
 def _inference_compiler(
     compiler: GraphCompiler, context: TracingContext, passes: FxPipeline
 ) -> Callable[..., Callable]:
@@ -135,6 +172,7 @@ def _inference_compiler(
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         if functorch_config.functionalize_rng_ops:  # the state of the generator is among them twice
             example_inputs = example_inputs[: len(inputs_of(gm.graph))]
+        inline(gm.graph)
         passes.run("inference", gm)
         compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
         made(context.fw_metadata, compiled)

@@ -43,6 +43,31 @@ class Lookup(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class AtMiss:
+    """`lookup`, after whose miss `begin` is called, with the decompositions, before the graph is traced."""
+
+    lookup: Lookup
+    begin: Callable[[dict[Any, Callable]], None]
+
+    def decompositions(self) -> dict[Any, Callable]:
+        found = self.lookup.decompositions()
+        self.begin(found)
+        return found
+
+    def load(self, gm: GraphModule, args: Sequence[Any], aot_config: Any) -> Callable[..., Any] | None:
+        return self.lookup.load(gm, args, aot_config)
+
+    def save(self, result: Result) -> None:
+        self.lookup.save(result)
+
+    def restarted(self, names: Sequence[str]) -> None:
+        self.lookup.restarted(names)
+
+    def refuse(self, reason: str) -> None:
+        self.lookup.refuse(reason)
+
+
 current: ContextVar[Lookup | None] = ContextVar("current", default=None)
 
 

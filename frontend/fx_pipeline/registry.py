@@ -17,6 +17,7 @@ from bascule.dialect.errors import UserError
 # Where passes run, in order.
 STAGES = {
     "dynamo": "the graph of PyTorch functions that Dynamo captured",
+    "trace": "the same, while AOTAutograd traces it; in the graph that it makes, nothing is seen of these passes",
     "joint": "forward and backward of a training step as one graph, before it is split",
     "inference": "the graph of an inference, before the user's passes",
     "checks": "a forward or an inference, after the user's passes",
@@ -82,6 +83,7 @@ _TABLE = (
     FxPass("drop-copies", ("joint",), "fx_passes.normalize_joint:drop_copies"),
     FxPass("drop-unused-operands", ("joint",), "fx_passes.normalize_joint:drop_unused_operands"),
     FxPass("expand-repeats", ("joint",), "fx_passes.normalize_joint:expand_repeats"),
+    FxPass("outline-regions", ("trace",), "regions.trace_once:outline_regions", on_module=True),
     FxPass("open-batch-norms", ("joint",), "fx_passes.batch_norm:open_batch_norms"),
     FxPass("merge-equal-nodes", ("joint",), "fx_passes.cse:merge_equal_nodes"),
     FxPass("pad-products", ("joint", "inference"), "fx_passes.pad_mm:pad_products"),

@@ -11,7 +11,7 @@ import bascule
 
 @contextmanager
 def heard(logger, **artifacts):
-    """What a logger of PyTorch's says while `artifacts` are on, of which the list is filled."""
+    """The messages of a logger of PyTorch's while `artifacts` are on: a list that fills."""
     said = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())

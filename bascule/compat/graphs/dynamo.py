@@ -1,5 +1,6 @@
-"""Dynamo: its settings and counters, what it wraps and skips, where a value of its comes from, its errors. Checked on torch 2.11 to 2.14."""
+"""Dynamo: settings, counters, what it wraps and skips, what its graphs call, where a value comes from, errors. Checked on torch 2.11 to 2.14."""
 
+from torch._C import _log_api_usage_once as log_api_usage_once
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo import compiled_autograd, config, disable, dont_skip_tracing, reset, trace_rules
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
@@ -28,6 +29,7 @@ __all__ = [
     "get_debug_dir",
     "get_eval_frame_callback",
     "innermost_fn",
+    "log_api_usage_once",
     "minifier_dir",
     "reset",
     "trace_rules",

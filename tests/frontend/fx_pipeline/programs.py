@@ -100,6 +100,15 @@ def held_product() -> Callable[[torch.Tensor], torch.Tensor]:
 
 FREEZING = {"freezing": True}
 CHANNELS_LAST = {"memory_format": torch.channels_last}
+
+
+def layers(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+    for weight in weights:
+        y = F.layer_norm(x, (16,)) @ weight
+        x = x + F.gelu(y.sin() * 0.5).tanh() * y.sigmoid() + y.relu().neg()
+    return x
+
+
 PROGRAMS = {
     "seed-bodies": Program(
         lambda x: torch.cond(x.sum() > -1e6, lambda x: F.dropout(x.sin(), ALL_PASS), lambda x: x.cos(), (x,)) * 2,
@@ -110,6 +119,7 @@ PROGRAMS = {
         leaves(*[(2, 3, 8, 16)] * 3),
         tolerance={"rtol": 1e-4, "atol": 1e-5},
     ),
+    "outline-regions": Program(layers, leaves((4, 16), *[(16, 16)] * 8)),
     "keep-effects-in-forward": Program(printing_cond, leaves((4, 6))),
     "drop-copies": Program(lambda x, w: F.dropout(x.relu(), 0.0) @ w, leaves((4, 6), (6, 3))),
     "drop-unused-operands": Program(lambda *x: normalized(*x).relu(), norm_inputs),
