@@ -17,6 +17,7 @@ import bascule
 from bascule.cache import artifacts
 from bascule.cache.artifacts import GraphArtifact, TraceArtifact
 from bascule.cache.disk.signing import key_of, signed
+from bascule.cache.stores.recorded import TYPES
 from bascule.errors import CacheWarning
 from tests.cache.cached_calls import counted, entries, gated, inputs, opened, run, store
 
@@ -91,7 +92,10 @@ def recorded(function, *args):
     with CacheArtifactManager.with_fresh_cache():
         run(function, *args)
         found = CacheArtifactManager._new_cache_artifacts
-        return {kind: (found[name][0].key, found[name][0].content) for kind, name in artifacts.TYPES.items()}
+        return {
+            kind: (found[name][0].key, found[name][0].content)
+            for kind, name in ((name, TYPES[name]) for name in ("graphs", "traces"))
+        }
 
 
 def forged(content, file):
