@@ -10,14 +10,17 @@ _TRACE = "trace"
 
 
 def share(traces: BackedStore, graphs: BackedStore, key: str, trace: bytes, keys: Iterable[str]) -> None:
-    """Writes the entry `trace`, and those of its graphs by their `keys`, under `key`, once kernels that other threads still make are kept."""
+    """Writes the entry `trace`, and those of its graphs by their `keys`, under `key`; once all are kept, for threads may still make kernels."""
     if traces.remote is None:
         return
-    wanted = list(dict.fromkeys(keys))
+    wanted, found = list(dict.fromkeys(keys)), dict[str, bytes]()
 
-    def make(last: bool) -> bytes | None:
-        found = {key: content for key in wanted if (content := graphs.here(key)) is not None}
-        return pack({}, {_TRACE: trace, **found}) if last or len(found) == len(wanted) else None
+    def make() -> bytes | None:
+        for key in wanted:
+            content = None if key in found else graphs.here(key)
+            if content is not None:
+                found[key] = content
+        return pack({}, {_TRACE: trace, **found}) if len(found) == len(wanted) else None
 
     traces.remote.put(traces.kind, key, make)
 

@@ -130,6 +130,7 @@ class Traces:
                 found = self._restore(*entry, used, nodes, args, aot_config)
                 if found is not None:
                     return found
+                break  # a graph of it is not there: its place is taken
         else:
             self.variant = 0
         return self._find_shared(store, nodes, args, aot_config)
@@ -138,11 +139,12 @@ class Traces:
         self, store: BackedStore, nodes: list[Node], args: Sequence[Any], aot_config: Any
     ) -> Callable[..., Any] | None:
         """Looks into the remote cache; keeps here what it has, the trace where there is room for one, and its graphs."""
-        free, graphs = list(range(VARIANTS)), store_of(GRAPHS)
-        for file, content, with_it in shared(store, map(self._file, free)):
-            free = [variant for variant in free if self._file(variant) != file]
+        files, graphs = [self._file(variant) for variant in range(VARIANTS)], store_of(GRAPHS)
+        taken = set()
+        for file, content, with_it in shared(store, files):
             description, blobs = entry = opened(file, content)
             if graphs is None or not self._holds(entry, args):
+                taken.add(file)
                 continue
             for key, graph in with_it.items():
                 graphs.keep(key, graph)
@@ -153,7 +155,7 @@ class Traces:
             found = self._restore(description, blobs, used, nodes, args, aot_config)
             if found is not None:
                 return found
-        self.shared_variant = min(free, default=0)
+        self.shared_variant = next((variant for variant, file in enumerate(files) if file not in taken), 0)
         return None
 
     def _holds(self, entry: tuple[Any, Any], args: Sequence[Any]) -> bool:

@@ -76,11 +76,11 @@ class RemoteCache:
         count("cache", *(("remote hit", len(contents)) if contents else ("remote miss", 1)))
         return contents
 
-    def put(self, kind: str, key: str, make: Callable[[bool], bytes | None]) -> None:
+    def put(self, kind: str, key: str, make: Callable[[], bytes | None]) -> None:
         """Writes an entry beside the program: see `Task`."""
         self._tell()
         if time.monotonic() >= self._paused_until[WRITING] and not self._writer.add(Task(f"{kind}/{key}", make)):
-            count("cache", "remote not stored: too many entries wait to be written")
+            count("cache", "remote not stored: too many entries wait")
 
     def flush(self) -> bool:
         """Waits until what was put is written, as the end of the process does; False if that takes too long."""

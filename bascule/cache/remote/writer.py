@@ -17,11 +17,11 @@ TOGETHER = 32  # entries that are written in one round trip
 
 @dataclass(frozen=True)
 class Task:
-    """An entry to write: `make` gives its content, empty if there is none to write; None as long as something is not there that belongs to it,
-    but never if this is the `last` time that it is asked."""
+    """An entry to write: `make` gives its content, or None as long as something is not there that belongs to it; it is asked again when there
+    is something else to write."""
 
     name: str
-    make: Callable[[bool], bytes | None]
+    make: Callable[[], bytes | None]
 
 
 class Writer:
@@ -31,14 +31,16 @@ class Writer:
         """`seconds`: how long the end of the process may wait for what is left."""
         self._write, self._seconds = write, seconds
         self._queue: deque[Task] = deque()
-        self._waiting: list[Task] = []  # for something that is not there yet
+        self._waiting: list[Task] = []  # for something that is not there yet, if it ever will be
         self._changed = Condition()
         self._thread: Thread | None = None
-        self._busy = self._last = False
+        self._busy = False
         self._process = os.getpid()
 
     def add(self, task: Task) -> bool:
-        """False if too many wait already."""
+        """False if it is not taken: too many wait already."""
+        if self._process != os.getpid():  # a fork: the thread, and maybe the lock, stayed with its parent
+            return False
         with self._changed:
             if len(self._queue) + len(self._waiting) >= PENDING:
                 return False
@@ -51,29 +53,24 @@ class Writer:
         return True
 
     def flush(self) -> bool:
-        """Waits until everything is written, what waits for something too, without that; False if it takes longer than the process may wait."""
-        if self._process != os.getpid():  # a fork, which has no thread: what waits is its parent's
+        """Waits until all is written that is ready; False if it takes longer than the process may wait."""
+        if self._process != os.getpid():  # what waits is the parent's
             return True
         end = monotonic() + self._seconds
         with self._changed:
-            self._last = True
-            self._changed.notify_all()
-            try:
-                while self._queue or self._waiting or self._busy:
-                    if not self._changed.wait(end - monotonic()):
-                        return False
-            finally:
-                self._last = False
+            while self._queue or self._busy:
+                if not self._changed.wait(end - monotonic()):
+                    return False
         return True
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._queue and not (self._last and self._waiting):
+                while not self._queue:
                     self._changed.wait()
                 tasks = [*self._waiting, *(self._queue.popleft() for _ in range(min(TOGETHER, len(self._queue))))]
-                self._waiting, last, self._busy = [], self._last and not self._queue, True
-            made = {task: _made(task, last) for task in tasks}
+                self._waiting, self._busy = [], True
+            made = {task: _made(task) for task in tasks}
             entries = {task.name: content for task, content in made.items() if content}
             if entries:
                 self._write(entries)
@@ -83,9 +80,9 @@ class Writer:
                 self._changed.notify_all()
 
 
-def _made(task: Task, last: bool) -> bytes | None:
+def _made(task: Task) -> bytes | None:
     try:
-        return task.make(last)
+        return task.make()
     except Exception as error:  # else nothing more is written
         pass_on(error)
         count("cache", f"remote not stored: {type(error).__name__}: {error}")

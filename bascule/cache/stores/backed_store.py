@@ -50,7 +50,7 @@ class BackedStore:
             self.local.write(key, content)
         finally:
             if self.remote is not None:
-                self.remote.put(self.kind, key, lambda last: content)
+                self.remote.put(self.kind, key, lambda: content)
 
     def keep(self, key: str, content: bytes) -> None:
         """Keeps `content` here; what is refused counts."""
