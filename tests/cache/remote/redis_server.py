@@ -43,7 +43,7 @@ class RedisServer:
         self.process.wait()
 
     def entries(self, kind=""):
-        """What it has, by name."""
+        """Returns the entries that it has, by name."""
         return {name.decode(): self.own.get(name) for name in self.own.keys(f"bascule/{kind}*")}
 
     def put(self, name, content):
