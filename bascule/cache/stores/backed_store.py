@@ -3,7 +3,10 @@
 What is missing here is asked for there, and what comes from there is kept here. Without a remote cache this is the disk's store.
 """
 
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +15,7 @@ from ..disk import directory
 from ..disk.files import Refused
 from ..disk.store import Store
 from ..remote.settings import settings
-from .process_memory import MemoryStore
+from .process_memory import Memory, MemoryStore
 from .recorded import record
 
 if TYPE_CHECKING:
@@ -92,8 +95,26 @@ class BackedStore:
         return found
 
 
+_collecting: ContextVar[Mapping[str, Memory]] = ContextVar("collecting", default={})  # noqa: B039
+
+
+@contextmanager
+def collecting(*kinds: str) -> Iterator[MemoryStore]:
+    """Inside, in this thread, entries of `kinds` are kept in memory of their own, without a bound, and looked for there alone. Gives the store
+    of the first kind."""
+    memory = Memory(limit=sys.maxsize)
+    token = _collecting.set(dict.fromkeys(kinds, memory))
+    try:
+        yield MemoryStore(kinds[0], memory)
+    finally:
+        _collecting.reset(token)
+
+
 def store_of(kind: str) -> BackedStore | None:
     """The store of `kind`, one of `KINDS`; None if there is neither a cache on disk nor a remote one."""
+    collected = _collecting.get().get(kind)
+    if collected is not None:
+        return BackedStore(MemoryStore(kind, collected))
     local, remote = directory.store_of(kind), None
     if settings() is not None:
         from ..remote.remote_cache import remote_cache

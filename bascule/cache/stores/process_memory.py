@@ -2,24 +2,24 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from functools import cache
-from secrets import token_bytes
 from threading import Lock
 
 from ..disk.files import Refused
-from ..disk.signing import SIZE
 
 LIMIT = 256 << 20  # bytes; what was used longest ago goes first
 
 
 @dataclass
-class _Memory:
+class Memory:
+    """Entries of all kinds, by name."""
+
     entries: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
     bytes: int = 0
+    limit: int = LIMIT
     lock: Lock = field(default_factory=Lock)
 
 
-_memory = _Memory()
+_memory = Memory()
 
 
 @dataclass(frozen=True)
@@ -27,35 +27,31 @@ class MemoryStore:
     """Entries of one `kind`: a `Store` that is gone with the process. It signs nothing."""
 
     kind: str
+    memory: Memory = field(default_factory=lambda: _memory)
 
     def name(self, key: str) -> str:
         return f"{self.kind}/{key}"
 
     def signing_key(self) -> bytes:
-        """For artifacts, which another process takes only with a secret of the user's."""
-        return _signing_key()
+        """Raises `Refused`: no other process could check what it signs."""
+        raise Refused("entries in memory are not signed")
 
     def read(self, key: str) -> bytes | None:
-        with _memory.lock:
-            content = _memory.entries.get(self.name(key))
+        with self.memory.lock:
+            content = self.memory.entries.get(self.name(key))
             if content is not None:
-                _memory.entries.move_to_end(self.name(key))
+                self.memory.entries.move_to_end(self.name(key))
             return content
 
     def write(self, key: str, content: bytes) -> None:
         """Raises `Refused` for what is larger than all that may be kept."""
-        if len(content) > LIMIT:
-            raise Refused(f"an entry of {len(content):,} bytes is larger than the limit of {LIMIT:,}")
-        with _memory.lock:
-            _memory.bytes += len(content) - len(_memory.entries.pop(self.name(key), b""))
-            _memory.entries[self.name(key)] = content
-            while _memory.bytes > LIMIT:
-                _memory.bytes -= len(_memory.entries.popitem(last=False)[1])
-
-
-@cache
-def _signing_key() -> bytes:
-    return token_bytes(SIZE)
+        if len(content) > self.memory.limit:
+            raise Refused(f"an entry of {len(content):,} bytes is larger than the limit of {self.memory.limit:,}")
+        with self.memory.lock:
+            self.memory.bytes += len(content) - len(self.memory.entries.pop(self.name(key), b""))
+            self.memory.entries[self.name(key)] = content
+            while self.memory.bytes > self.memory.limit:
+                self.memory.bytes -= len(self.memory.entries.popitem(last=False)[1])
 
 
 def forget() -> None:

@@ -15,9 +15,8 @@ from bascule.cache.disk.directory import statistics
 from bascule.cache.remote.fsspec_client import FsspecClient
 from bascule.cache.remote.remote_cache import remote_cache
 from bascule.cache.remote.settings import settings
-from bascule.cache.stores import process_memory
 from bascule.cache.stores.backed_store import store_of
-from bascule.cache.stores.process_memory import MemoryStore
+from bascule.cache.stores.process_memory import Memory, MemoryStore
 from bascule.errors import CacheWarning
 from tests.cache.cached_calls import counted, entries, gated, inputs, run
 
@@ -107,14 +106,14 @@ def test_a_disk_cache_that_cannot_be_used_does_not_keep_the_remote_one_from_it(p
     assert counted()["hit"] == 1
 
 
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(process_memory, "LIMIT", 1000)
-    store = MemoryStore("graphs")
+def test_memory_is_bounded():
+    memory = Memory(limit=1000)
+    store = MemoryStore("graphs", memory)
     for number in range(20):
         store.write(f"{number}", bytes(100))
         store.read("0")
     assert store.read("0") is not None and store.read("19") is not None and store.read("1") is None
-    assert process_memory._memory.bytes == 1000
+    assert memory.bytes == 1000
 
 
 # A shared directory
