@@ -18,6 +18,7 @@ from bascule.cache.remote.settings import settings
 from bascule.cache.stores.backed_store import store_of
 from bascule.cache.stores.process_memory import Memory, MemoryStore
 from bascule.errors import CacheWarning
+from bascule.tools import main as command
 from tests.cache.cached_calls import counted, entries, gated, inputs, run
 
 KEYS = ["a" * 64, "b" * 64, "c" * 64]
@@ -228,6 +229,12 @@ def test_a_library_that_is_not_installed(host, monkeypatch, address, library):
 def test_passwords_are_not_shown(monkeypatch, address, shown):
     monkeypatch.setenv("BASCULE_REMOTE_CACHE", address)
     assert settings().shown == shown
+
+
+def test_the_command_tells_of_it(monkeypatch, capsys):
+    monkeypatch.setenv("BASCULE_REMOTE_CACHE", "redis://:swordfish@host:6379/0")
+    assert command.main(["cache", "stat"]) == 0
+    assert capsys.readouterr().out == "directory: none, the cache is off\nbehind it: redis://host:6379/0\n"
 
 
 def test_a_folder_is_meant_from_where_the_process_is(monkeypatch, tmp_path):

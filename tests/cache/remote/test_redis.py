@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.compiler._cache import CacheArtifactManager
 
 import bascule
 from bascule.cache.remote.redis_client import RedisClient
@@ -131,7 +134,8 @@ def test_a_server_with_a_password(tmp_path, host, monkeypatch):
 
 
 def test_a_unix_socket(tmp_path, host, monkeypatch):
-    path = f"/tmp/bascule-{os.getpid()}.sock"
+    folder = tempfile.mkdtemp()  # whose name is short: a socket's has 107 characters at most
+    path = f"{folder}/socket"
     server = RedisServer(tmp_path, unixsocket=path)
     try:
         monkeypatch.setenv("BASCULE_REMOTE_CACHE", f"unix://{path}")
@@ -142,6 +146,19 @@ def test_a_unix_socket(tmp_path, host, monkeypatch):
         assert counted() == {"remote hit": 1, "hit": 1}
     finally:
         server.kill()
+        shutil.rmtree(folder)
+
+
+def test_artifacts_have_what_came_from_there(server, host):
+    run(gated, *inputs())
+    for name, way in (("second", "remote hit"), ("second", "hit")):
+        if way == "remote hit":
+            host(name)
+        with CacheArtifactManager.with_fresh_cache():
+            run(gated, *inputs())
+            found = CacheArtifactManager._new_cache_artifacts
+        assert {kind: len(kept) for kind, kept in found.items() if kept} == {"bascule": 1, "bascule_traces": 1}
+    assert counted() == {"remote hit": 1, "hit": 2}
 
 
 # Servers that fail
@@ -200,6 +217,26 @@ def test_a_server_that_is_killed_in_the_middle_of_a_look_up(server, host, monkey
     with pytest.warns(CacheWarning, match="Unreachable"):
         calls_are_right(2)
     assert counted()["stored"] == 2
+
+
+def test_a_time_out_of_the_users_own_is_not_taken_for_the_servers(server, host, monkeypatch):
+    """A signal's handler raises while a look-up waits."""
+
+    def time_is_up(number, frame):
+        raise TimeoutError("the job's time is up")
+
+    monkeypatch.setenv("BASCULE_REMOTE_CACHE_TIMEOUT", "60")
+    host("with much patience")
+    server.signal(signal.SIGSTOP)
+    before = signal.signal(signal.SIGALRM, time_is_up)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(TimeoutError, match="the job's time is up"):
+            remote_cache().get("graphs", ["0" * 64])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not counted()
 
 
 def test_a_server_that_drips(host, monkeypatch):
