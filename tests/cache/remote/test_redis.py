@@ -18,6 +18,7 @@ import torch
 from torch.compiler._cache import CacheArtifactManager
 
 import bascule
+from bascule.cache import versions
 from bascule.cache.remote.redis_client import RedisClient
 from bascule.cache.remote.remote_cache import remote_cache
 from bascule.errors import CacheWarning
@@ -29,9 +30,9 @@ pytestmark = needed
 PROCESS = Path(__file__).with_name("remote_process.py")
 
 
-def begun(folder):
+def begun(folder, program=PROCESS):
     environment = {**os.environ, "BASCULE_CACHE_DIR": str(folder), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, str(PROCESS)], env=environment, stdout=subprocess.PIPE)
+    return subprocess.Popen([sys.executable, str(program)], env=environment, stdout=subprocess.PIPE)
 
 
 def ended(process):
@@ -55,7 +56,9 @@ def test_a_second_process_compiles_nothing(server, tmp_path):
     first = ended(begun(tmp_path / "here"))
     assert first["cache"]["stored"] == 2
     assert len(server.entries("graphs")) == 2 and len(server.entries("traces")) == 1
-    second = ended(begun(tmp_path / "there"))
+    moved = tmp_path / "moved.py"  # the user's source may lie elsewhere, and its lines too
+    moved.write_text("\n\n" + PROCESS.read_text())
+    second = ended(begun(tmp_path / "there", moved))
     assert second["cache"] == {"remote hit": 1, "hit": 2} and second["traces"] == {"hit": 1}
     assert not second["compiler"] and second["warnings"] == []
     assert (second["out"], second["grad"]) == (first["out"], first["grad"])
@@ -108,6 +111,18 @@ def test_a_trace_that_was_given_up_is_shared(server, host):
     host("second")
     assert torch.equal(run(model, x, dynamic=True), first)
     assert bascule.counters()["traces"] == {"hit": 2} and counted() == {"remote hit": 2, "hit": 1}
+
+
+@pytest.mark.parametrize("part", ["instruction_sets", "model", "vendor"])
+def test_a_host_with_another_processor_finds_nothing(server, host, monkeypatch, part):
+    """Machine code for one that has more instructions would end its process."""
+    x, w = inputs()
+    run(gated, x, w)
+    host("second")
+    monkeypatch.setattr(versions, part, lambda: "another")
+    monkeypatch.setattr(versions, "_installed", versions._installed.__wrapped__)
+    torch.testing.assert_close(run(gated, x, w), gated(x, w))
+    assert counted()["remote miss"] == 2 and "remote hit" not in counted()
 
 
 def test_an_entry_lives_as_long_as_is_said(server, host, monkeypatch):
