@@ -80,7 +80,7 @@ class RemoteCache:
         """Writes an entry beside the program: see `Task`."""
         self._tell()
         if time.monotonic() >= self._paused_until[WRITING] and not self._writer.add(Task(f"{kind}/{key}", make)):
-            count("cache", "remote not stored: too many entries wait")
+            count("cache", "remote not stored: too many entries wait, or there is no thread to write them")
 
     def flush(self) -> bool:
         """Waits until what was put is written, as the end of the process does; False if that takes too long."""

@@ -38,18 +38,27 @@ class Writer:
         self._process = os.getpid()
 
     def add(self, task: Task) -> bool:
-        """False if it is not taken: too many wait already."""
+        """False if it is not taken: too many wait already, or there is no thread to write it."""
         if self._process != os.getpid():  # a fork: the thread, and maybe the lock, stayed with its parent
             return False
         with self._changed:
             if len(self._queue) + len(self._waiting) >= PENDING:
                 return False
+            if self._thread is None and not self._started():
+                return False
             self._queue.append(task)
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name="bascule remote cache", daemon=True)
-                self._thread.start()
-                atexit.register(self.flush)
             self._changed.notify_all()
+        return True
+
+    def _started(self) -> bool:
+        thread = Thread(target=self._run, name="bascule remote cache", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the process ends, or has as many threads as it may
+            pass_on(error)
+            return False
+        self._thread = thread
+        atexit.register(self.flush)
         return True
 
     def flush(self) -> bool:

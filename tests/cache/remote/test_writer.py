@@ -57,6 +57,17 @@ def test_too_many_entries_are_left_out(monkeypatch):
     assert added == [True] * 10 + [False] * 10
 
 
+def test_without_a_thread_nothing_is_written(monkeypatch):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    kept = Writer(lambda entries: None, 60)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        assert not kept.add(task("first")) and kept.flush()
+    assert kept.add(task("second")) and kept.flush()
+
+
 def test_an_entry_that_cannot_be_made_does_not_keep_others_from_it():
     def fails():
         raise ValueError("no content")
