@@ -4,7 +4,7 @@ from .dialect.errors import BasculeError, CompilerError, UnsupportedError, UserE
 
 
 class CacheWarning(UserWarning):
-    """The disk cache, or what was given to it, is not used; the text says why and what to change."""
+    """The disk cache, the remote one, or what was given to it, is not used; the text says why and what to change."""
 
 
 class FallbackWarning(UserWarning):

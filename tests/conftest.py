@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 os.environ["BASCULE_CACHE_DIR"] = ""
+os.environ.pop("BASCULE_REMOTE_CACHE", None)
 
 # The same examples in every run; `make soak` has fresh ones, and keeps those that fail.
 settings.register_profile("fixed", deadline=None, derandomize=True, database=None)

@@ -1,4 +1,4 @@
-"""Entries of the disk cache among those that `torch.compiler.save_cache_artifacts` carries to another machine.
+"""Entries of the caches among those that `torch.compiler.save_cache_artifacts` carries to another machine.
 
 They are code, and taken as such: `torch.compiler.load_cache_artifacts` keeps what is signed with `$BASCULE_CACHE_KEY`, a secret that both
 processes have, or, without one, with the key of the cache directory; and all of it where `$BASCULE_TRUST_ARTIFACTS` is 1. The rest is refused.
@@ -6,20 +6,15 @@ processes have, or, without one, with the key of the cache directory; and all of
 """
 
 import os
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from ..compat.inductor.cache_artifacts import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
+from ..compat.inductor.cache_artifacts import CacheArtifact, CacheArtifactFactory
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .disk.store import Store
+    from .stores.process_memory import MemoryStore
 
-KEY_VARIABLE, TRUST_VARIABLE = "BASCULE_CACHE_KEY", "BASCULE_TRUST_ARTIFACTS"
-LEAST = 32  # characters of a secret: who has artifacts can try secrets on them
-COUNTERS = {"graphs": "cache", "traces": "traces"}  # kind of entries -> where what happens is counted
-TYPES = {"graphs": "bascule", "traces": "bascule_traces"}  # kind of entries -> type of artifacts
+TRUST_VARIABLE = "BASCULE_TRUST_ARTIFACTS"
 
 
 @CacheArtifactFactory.register
@@ -31,7 +26,7 @@ class GraphArtifact(CacheArtifact):
 
     @staticmethod
     def type() -> str:
-        return TYPES["graphs"]
+        return "bascule"
 
 
 @CacheArtifactFactory.register
@@ -43,64 +38,66 @@ class TraceArtifact(CacheArtifact):
 
     @staticmethod
     def type() -> str:
-        return TYPES["traces"]
+        return "bascule_traces"
 
 
-def record(store: "Store", key: str, content: bytes) -> None:
-    """Notes that this process used an entry of `store`."""
-    from ..dialect.interrupts import tolerating
-    from .disk.files import Refused
-    from .disk.signing import signed
+@CacheArtifactFactory.register
+class KernelArtifact(CacheArtifact):
+    """A kernel for a GPU under its key, which a graph that was not compiled yet may have too."""
 
-    with tolerating(OSError, Refused):  # the store has told of a key that it cannot read, `_keep` tells of a secret
-        entry = signed(_key(store.root), store.name(key), content)
-        CacheArtifactManager.record_artifact(TYPES[store.kind], key, entry)
+    def populate_cache(self) -> None:
+        _keep("kernels", self.key, self.content)
+
+    @staticmethod
+    def type() -> str:
+        return "bascule_kernels"
+
+
+@CacheArtifactFactory.register
+class ScheduleArtifact(CacheArtifact):
+    """The schedule of a kernel that `max_autotune` has found to be fastest."""
+
+    def populate_cache(self) -> None:
+        _keep("schedules", self.key, self.content)
+
+    @staticmethod
+    def type() -> str:
+        return "bascule_schedules"
 
 
 def _keep(kind: str, key: str, entry: bytes) -> None:
-    """Puts an artifact into the disk cache, signed as the entries there."""
+    """Puts an artifact where entries are kept on this machine, signed as they are there."""
     from ..reporting.counters import count
-    from .disk.directory import store_of
     from .disk.files import Refused
+    from .entries import COUNTERS
+    from .stores.backed_store import store_of
 
     store = store_of(kind)
     try:
         if store is None:
             raise Refused("BASCULE_CACHE_DIR is empty")
-        store.write(key, _trusted(store, key, entry))
+        store.local.write(key, _trusted(store.local, key, entry))
     except Refused as reason:
         count(COUNTERS[kind], f"refused: {reason}")
 
 
-def _trusted(store: "Store", key: str, entry: bytes) -> bytes:
+def _trusted(store: "Store | MemoryStore", key: str, entry: bytes) -> bytes:
     """The content of an artifact. Raises `Refused`, and warns once, for one that may be anybody's."""
     from ..dialect.interrupts import pass_on
     from .disk.files import Refused, Unusable
     from .disk.signing import content_of, verified
+    from .stores.recorded import artifact_key
 
     if os.environ.get(TRUST_VARIABLE) == "1":
         return content_of(entry)
     try:
-        return verified(_key(store.root), store.name(key), entry)
+        return verified(artifact_key(store), store.name(key), entry)
     except OSError as error:
         pass_on(error)
         raise Unusable(f"reading its key failed: {error.strerror}") from error
     except Refused as reason:
         _warn(str(reason))
         raise Refused(f"an artifact: {reason}") from reason
-
-
-def _key(root: "Path") -> bytes:
-    """The key that signs artifacts."""
-    from .disk.files import Refused
-    from .disk.signing import key_of
-
-    secret = os.environ.get(KEY_VARIABLE, "")
-    if not secret:
-        return key_of(root)
-    if len(secret) < LEAST:
-        raise Refused(f"${KEY_VARIABLE} has fewer than {LEAST} characters")
-    return sha256(secret.encode(errors="surrogateescape")).digest()
 
 
 _told: set[str] = set()
@@ -111,6 +108,7 @@ def _warn(reason: str) -> None:
     import warnings
 
     from ..errors import CacheWarning
+    from .stores.recorded import KEY_VARIABLE
 
     if reason not in _told:
         _told.add(reason)

@@ -3,18 +3,25 @@
 Refused ones count, and are as if they were not there. Nothing here needs a compiler.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from bascule.runtime.kernels.elf_loader import ObjectCodeError
-from bascule.runtime.packages.container import PackageError, pack, unpack
+from bascule.runtime.packages.container import PackageError, unpack
 
 from ..dialect.interrupts import pass_on
 from ..reporting.counters import count
-from .artifacts import COUNTERS, record
 from .disk.files import Refused
-from .disk.store import Store
+from .stores.backed_store import BackedStore
+from .stores.recorded import record
+
+COUNTERS = {
+    "graphs": "cache",
+    "traces": "traces",
+    "kernels": "cache",
+    "schedules": "cache",
+}  # kind -> where what happens is counted
 
 
 @contextmanager
@@ -31,25 +38,22 @@ def refusing(counter: str, *but: type[Exception]) -> Iterator[None]:
         count(counter, f"refused: {type(reason).__name__}: {reason}")
 
 
-def opened(store: Store, key: str) -> tuple[dict[str, Any], dict[str, bytes], bytes] | None:
-    """The description, the blobs and the bytes of an entry; None if there is none. Raises `Refused` or `PackageError`."""
-    content = store.read(key)
-    if content is None:
-        return None
+def opened(key: str, content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The description and the blobs of the entry `content`, which was kept under `key`. Raises `PackageError`."""
     description, blobs = unpack(content)
     if description["key"] != key:
         raise PackageError("the entry of another graph")
-    return description, blobs, content
+    return description, blobs
 
 
-def write(store: Store, key: str, description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> bool:
-    """Keeps an entry; False, and a counted reason, where the disk does not take it."""
-    content, counter = pack({"key": key, **description}, blobs), COUNTERS[store.kind]
+def write(store: BackedStore, key: str, content: bytes) -> bool:
+    """Keeps an entry; False, and a counted reason, where this machine does not take it."""
+    counter = COUNTERS[store.kind]
     try:
         store.write(key, content)
     except Refused as reason:
         count(counter, f"refused: {reason}")
         return False
     count(counter, "stored")
-    record(store, key, content)
+    record(store.local, key, content)
     return True

@@ -16,18 +16,17 @@ from ..options import Options
 from ..reporting.counters import count
 from ..reporting.graph_summary import Summary
 from ..targets.base import Compiled, Target
-from .disk.directory import store_of
 from .disk.entry_paths import GRAPHS
-from .disk.store import Store
 from .graph_entry import Entry, SerializedGraph, bypassed, keep, read
 from .graph_key import NotKeyed, key_of, numbered
+from .stores.backed_store import BackedStore, store_of
 
 
 @dataclass(frozen=True)
 class Slot:
     """Where the graph at hand belongs in the cache: its key, and its source lines by their number in the IR."""
 
-    kept_in: Store
+    kept_in: BackedStore
     key: str
     places: list[str]
     target: Target

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bascule.runtime.packages.container import pack
+
 from ..options import Options
 from ..reporting.counters import count
 from ..reporting.graph_summary import Summary
 from ..targets.kernel_images import restored
-from .artifacts import record
-from .disk.directory import root
-from .disk.store import Store
+from .disk.entry_paths import GRAPHS
 from .entries import opened, refusing, write
+from .stores.backed_store import BackedStore, store_of
+from .stores.recorded import record
 
 if TYPE_CHECKING:
     from ..cudagraphs.serialized import SerializedReplay
@@ -38,7 +40,7 @@ def bypassed(options: Options) -> str | None:
         return "verification was asked for"
     if torch.compiler.config.force_disable_caches:
         return "torch.compiler.config.force_disable_caches"
-    return "BASCULE_CACHE_DIR is empty" if root() is None else None
+    return "BASCULE_CACHE_DIR is empty" if store_of(GRAPHS) is None else None
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,14 @@ class SerializedGraph:
     tangents: Sequence[int] = ()
 
 
-def read(store: Store, key: str, places: Sequence[str], target: str, device: int | None) -> Entry | None:
+def read(store: BackedStore, key: str, places: Sequence[str], target: str, device: int | None) -> Entry | None:
     """The graph of `key`, or None; what happened is counted."""
     with refusing("cache"):
-        found = opened(store, key)
-        if found is None:
+        content = store.read(key)
+        if content is None:
             count("cache", "miss")
             return None
-        description, blobs, content = found
+        description, blobs = opened(key, content)
         kernels = {name.removeprefix("kernels/"): blob for name, blob in blobs.items() if name.startswith("kernels/")}
         for name in kernels:
             if name.endswith(".json"):
@@ -85,19 +87,19 @@ def read(store: Store, key: str, places: Sequence[str], target: str, device: int
         wrapper = _placed(blobs["wrapper"].decode(), places)
         entry = Entry(wrapper, restored(target, device, kernels), Summary.from_json(description["summary"]))
         count("cache", "hit")
-        record(store, key, content)
+        record(store.local, key, content)
         return entry
     return None
 
 
 def keep(
-    store: Store, key: str, places: Sequence[str], wrapper: str, kernels: Mapping[str, bytes], summary: Summary
+    store: BackedStore, key: str, places: Sequence[str], wrapper: str, kernels: Mapping[str, bytes], summary: Summary
 ) -> bool:
     """Writes an entry, if the disk takes it; texts among `kernels` have names that end in `.json`."""
     blobs = {"wrapper": _marked(wrapper, places).encode()}
     for name, blob in kernels.items():
         blobs[f"kernels/{name}"] = _marked(blob.decode(), places).encode() if name.endswith(".json") else blob
-    return write(store, key, {"summary": summary.to_json()}, blobs)
+    return write(store, key, pack({"key": key, "summary": summary.to_json()}, blobs))
 
 
 def _placed(text: str, places: Sequence[str]) -> str:

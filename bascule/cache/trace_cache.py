@@ -7,6 +7,7 @@ happened is counted among `traces`: `hit`, `miss`, `stored`, `bypass: reason` an
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +20,7 @@ from bascule.frontend.aot.restarts import Restart, restart
 from bascule.frontend.aot.trace_lookup import Result
 from bascule.frontend.aot_runtime.tangents import with_memory
 from bascule.runtime.cudagraphs.recording import Direction
+from bascule.runtime.packages.container import pack
 
 from ..compat.graphs.dynamo import config as dynamo_config
 from ..compiled.compiled_graph import NotSerializable
@@ -26,12 +28,13 @@ from ..cudagraphs.cudagraphify import Replays
 from ..options import Options
 from ..reporting.compile_record import Record
 from ..reporting.counters import count
-from .artifacts import record
-from .disk.directory import store_of
-from .disk.entry_paths import TRACES
+from .disk.entry_paths import GRAPHS, TRACES
 from .entries import opened, refusing, write
 from .graph_entry import bypassed
 from .keys import digest, seen
+from .stores.backed_store import BackedStore, store_of
+from .stores.recorded import record
+from .trace_bundle import share, shared
 from .trace_entry import EntryWriter, Lines, MissingGraph, TraceReader
 from .versions import versions
 
@@ -71,7 +74,8 @@ class Traces:
     on_record: Callable[[Record], None] | None
     replays: Replays | None = None
     key: str = field(default="", init=False)
-    variant: int = field(default=0, init=False)  # where the entry belongs
+    variant: int = field(default=0, init=False)  # where the entry belongs on this machine
+    shared_variant: int = field(default=0, init=False)  # and in the remote cache, where others have put theirs
     lines: Lines = field(init=False)  # those of the graph, once nothing was found for it
 
     def decompositions(self) -> dict:
@@ -108,33 +112,69 @@ class Traces:
             code = users_code(pipeline_for(self.options), self.options)
         return digest([FORMAT, options, code, versions(), _gpus(args)], autograd_cache.key_text(gm, args, aot_config))
 
-    @property
-    def _file(self) -> str:
-        return sha256(f"{self.key} {self.variant}".encode()).hexdigest()
+    def _file(self, variant: int) -> str:
+        return sha256(f"{self.key} {variant}".encode()).hexdigest()
 
     def _find(self, nodes: list[Node], args: Sequence[Any], aot_config: Any) -> Callable[..., Any] | None:
         store = store_of(TRACES)
         if store is None:  # the caches were turned off since
             return None
         for self.variant in range(VARIANTS):
-            entry = opened(store, self._file)
-            if entry is None:
-                return None
-            description, blobs, content = entry
-            if "restart" in description:
-                record(store, self._file, content)
-                restart(description["restart"])
-            elif autograd_cache.holds(description["guards"], args):
-                found = self._restore(description, blobs, nodes, args, aot_config)
+            file = self._file(self.variant)
+            content = store.here(file)
+            if content is None:
+                break
+            entry = opened(file, content)
+            if self._holds(entry, args):
+                used = partial(record, store.local, file, content)
+                found = self._restore(*entry, used, nodes, args, aot_config)
                 if found is not None:
-                    record(store, self._file, content)
+                    return found
+                break  # a graph of it is not there: its place is taken
+        else:
+            self.variant = 0
+        return self._find_shared(store, nodes, args, aot_config)
+
+    def _find_shared(
+        self, store: BackedStore, nodes: list[Node], args: Sequence[Any], aot_config: Any
+    ) -> Callable[..., Any] | None:
+        """Looks into the remote cache; keeps here what it has, the trace where there is room for one, and its graphs."""
+        files, graphs = [self._file(variant) for variant in range(VARIANTS)], store_of(GRAPHS)
+        taken = set()
+        for file, content, with_it in shared(store, files):
+            description, blobs = entry = opened(file, content)
+            if graphs is None or not self._holds(entry, args):
+                taken.add(file)
+                continue
+            for key, graph in with_it.items():
+                graphs.keep(key, graph)
+            here = self._file(self.variant)
+            kept = pack({**description, "key": here}, blobs)
+            store.keep(here, kept)
+            used = partial(record, store.local, here, kept)
+            found = self._restore(description, blobs, used, nodes, args, aot_config)
+            if found is not None:
                 return found
-        self.variant = 0
+        self.shared_variant = next((variant for variant, file in enumerate(files) if file not in taken), 0)
         return None
 
+    def _holds(self, entry: tuple[Any, Any], args: Sequence[Any]) -> bool:
+        """Whether the numbers at hand satisfy the guards of an entry; always for a trace that was given up."""
+        return "restart" in entry[0] or autograd_cache.holds(entry[0]["guards"], args)
+
     def _restore(
-        self, description: Any, blobs: dict[str, bytes], nodes: list[Node], args: Sequence[Any], aot_config: Any
+        self,
+        description: Any,
+        blobs: dict[str, bytes],
+        used: Callable[[], None],
+        nodes: list[Node],
+        args: Sequence[Any],
+        aot_config: Any,
     ) -> Callable[..., Any] | None:
+        """The function that the entry tells of, or None; `used` is called if that is it. Raises `Restart` for a trace that was given up."""
+        if "restart" in description:
+            used()
+            restart(description["restart"])
         graphs = description["graphs"]
         reader = TraceReader(self.options, nodes, blobs, self.replays and self.replays.anew())
         try:
@@ -149,6 +189,7 @@ class Traces:
         with reader.records[0].stage("restore"):
             found = autograd_cache.restored(blobs["result"], calls, args, aot_config)
         reader.finished(self.on_record)
+        used()
         return found
 
     def save(self, result: Result) -> None:
@@ -158,16 +199,23 @@ class Traces:
         except NotSerializable as reason:
             self.refuse(str(reason))
             return
-        self._write({"guards": result.guards, "graphs": graphs}, {"result": result.content, **writer.blobs})
+        self._write(
+            {"guards": result.guards, "graphs": graphs}, {"result": result.content, **writer.blobs}, writer.keys
+        )
 
     def restarted(self, names: Sequence[str]) -> None:
         if self.key and names:
-            self._write({"restart": list(names)}, {})
+            self._write({"restart": list(names)}, {}, ())
 
-    def _write(self, description: Mapping[str, Any], blobs: Mapping[str, bytes]) -> None:
-        store = store_of(TRACES)
-        if store is not None:
-            write(store, self._file, description, blobs)
+    def _write(self, description: Mapping[str, Any], blobs: Mapping[str, bytes], keys: Sequence[str]) -> None:
+        """Keeps an entry, whose graphs have these `keys`."""
+        store, graphs = store_of(TRACES), store_of(GRAPHS)
+        if store is None or graphs is None:
+            return
+        file = self._file(self.variant)
+        write(BackedStore(store.local), file, pack({"key": file, **description}, blobs))
+        file = self._file(self.shared_variant)
+        share(store, graphs, file, pack({"key": file, **description}, blobs), keys)
 
 
 def _uuid(function: Any) -> str | None:

@@ -27,9 +27,9 @@ from ..reporting.compile_record import Record
 from ..reporting.counters import count
 from ..reporting.device_warnings import warn_about
 from ..reporting.graph_summary import count_summary
-from .disk.directory import store_of
 from .disk.entry_paths import GRAPHS
 from .graph_entry import SerializedGraph, read
+from .stores.backed_store import store_of
 
 
 class Lines:
@@ -56,6 +56,7 @@ class EntryWriter(Writer[SerializedGraph]):
     def __init__(self, lines: Lines):
         super().__init__()
         self.lines = lines
+        self.keys: list[str] = []  # of the graphs that it has told of
 
     def graph(self, serialized: SerializedGraph | SerializedSplit) -> dict[str, Any]:
         return {"nodes": serialized.nodes, "tangents": list(serialized.tangents)} | super().graph(serialized)
@@ -64,6 +65,7 @@ class EntryWriter(Writer[SerializedGraph]):
         places = [self.lines.number(place) for place in serialized.places]
         if None in places:
             raise NotSerializable("a line of the source that no operator of the graph has")
+        self.keys.append(serialized.key)
         told = {"key": serialized.key, "places": places, "target": serialized.target, "device": serialized.device}
         replay = serialized.replay and serialized.replay.told(self.lines.number)
         return told | {

@@ -11,7 +11,7 @@ import torch
 from bascule import BEGAN
 from bascule.frontend.aot.graph_key import NotKeyed
 from bascule.lowering.environment import changing_environment
-from bascule.runtime.kernels.processor import instruction_sets, vendor
+from bascule.runtime.kernels.processor import instruction_sets, model, vendor
 
 LAYERS = ("bascule", *(f"bascule.{layer}" for layer in ("frontend", "dialect", "lowering", "runtime")))
 
@@ -28,7 +28,7 @@ def _installed() -> dict[str, str]:
         "torch": f"{torch.__version__} {torch.version.git_version}",
         "python": sys.version,
         "bascule": _source_digest(),
-        "processor": f"{vendor()} {' '.join(sorted(instruction_sets()))}",
+        "processor": f"{vendor()} {model()} {' '.join(sorted(instruction_sets()))}",
     }
 
 

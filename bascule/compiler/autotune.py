@@ -16,8 +16,8 @@ from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.lowering.triton.kernels.triton_kernel import LoweredKernels
 from bascule.runtime.memory.extents import extent
 
-from ..cache.disk.directory import store_of
 from ..cache.disk.entry_paths import SCHEDULES
+from ..cache.stores.backed_store import store_of
 from ..cache.versions import versions
 from ..dialect.interpreter.launch import parameters_of
 from ..dialect.interrupts import pass_on
@@ -85,10 +85,9 @@ class _Tuning:
         with self.module.context, ir.Location.unknown():
             # What is refused here is refused again, and told, later.
             own = lower_kernels(self.module, lambda name, error: None)
-            missing = []
-            for candidate in self._candidates(own):
-                if not self._known(candidate):
-                    missing.append(candidate)
+            candidates = self._candidates(own)
+            known = self.store.find({candidate.key for candidate in candidates}) if self.store is not None else {}
+            missing = [candidate for candidate in candidates if not _taken(candidate, known.get(candidate.key))]
             if missing:
                 self._measure(missing)
 
@@ -114,21 +113,6 @@ class _Tuning:
             return {"device": device_name(self.device), **versions()}
         self.store = None  # our own source changes while it runs
         return {}
-
-    def _known(self, candidate: _Candidate) -> bool:
-        """Whether what was found another time has been taken."""
-        if self.store is None:
-            return False
-        try:
-            content = self.store.get(candidate.key)
-            told = None if content is None else json.loads(content)
-            if told is None:
-                return False
-            schedules = {near.change: near.schedule for near in candidate.near}
-            candidate.choose(schedules[told["change"]] if told["change"] else None, told["told"])
-        except (ValueError, KeyError, TypeError):  # nothing of ours: measured again
-            return False
-        return True
 
     def _measure(self, candidates: list[_Candidate]) -> None:
         from bascule.runtime.kernels import benchmarking
@@ -180,6 +164,19 @@ class _Tuning:
         log.info("%s: %s takes %s", self.record.name, candidate.name, told)
         if self.store is not None:
             self.store.put(candidate.key, json.dumps({"change": change, "told": told}).encode())
+
+
+def _taken(candidate: _Candidate, content: bytes | None) -> bool:
+    """Whether what was found another time has been taken from its entry."""
+    try:
+        told = None if content is None else json.loads(content)
+        if told is None:
+            return False
+        schedules = {near.change: near.schedule for near in candidate.near}
+        candidate.choose(schedules[told["change"]] if told["change"] else None, told["told"])
+    except (ValueError, KeyError, TypeError):  # nothing of ours: measured again
+        return False
+    return True
 
 
 def _elements(sizes: list[ir.AffineExpr], strides: list[ir.AffineExpr]) -> int:

@@ -22,7 +22,6 @@ from ..compiler.custom_passes import apply, partitioner
 from ..compiler.fx_passes import fx_pipeline, told_of_passes
 from ..compiler.gc_pause import collections_paused
 from ..cudagraphs.cudagraphify import Replays
-from ..errors import UserError
 from ..options import PRE_GRAD, Options, options_for
 from ..reporting.compile_record import Record
 from ..reporting.counters import count as counted
@@ -60,7 +59,6 @@ def compile_dynamo_graph(
     """Compiles a graph that Dynamo captured, as `bascule` does; `on_record` is given the record of each graph that was compiled."""
     with raised_as_is(), collections_paused():
         checked = options_for(mode, options)
-        _refuse_to_be_bundled()
         if checked.pipeline is not None:
             from ..pipelines import pipeline_for
 
@@ -81,6 +79,10 @@ def _compiled(
     trace_captured(name, gm)
     if checked.pre_grad_custom_pass is not None:
         apply(gm, checked, PRE_GRAD)
+    if getattr(functorch_config, "bundled_autograd_cache", False):  # `aot_compile` of what `torch.compile` gave
+        from .saved_function import compile_to_save
+
+        return compile_to_save(gm, example_inputs, checked, on_record, name, _decompositions)
     if run_as_eager(gm, example_inputs, checked, name, on_record):
         return gm.forward
     passes = fx_pipeline(name, checked, captured=True)
@@ -119,17 +121,6 @@ def _untraced(options: Options) -> str | None:
     from ..cache.trace_cache import unused  # leans on PyTorch's internals
 
     return unused(options)
-
-
-def _refuse_to_be_bundled() -> None:
-    """Raises `UserError` where PyTorch is to write down what is compiled (`aot_compile` of a compiled function): that holds machine code and
-    tensors under keys of ours, which its format has no place for."""
-    if getattr(functorch_config, "bundled_autograd_cache", False):
-        raise UserError(
-            "torch.compile(...).aot_compile() does not take what Bascule compiles",
-            hint="bascule.aot_compile(torch.export.export(module, args), path) writes a program down, bascule.aot_load(path) loads it; "
-            "functions that are compiled again in another process are loaded from the disk cache",
-        )
 
 
 def _compile_or_load(

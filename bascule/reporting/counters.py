@@ -11,10 +11,11 @@ _counters: dict[str, Counter] = {}
 # `cuts`: operators at which graphs were cut into parts, by operator and reason.
 # `cudagraphs`: graphs that are replayed, recordings made, graphs that are not replayed, by reason, graphs of which no more is recorded.
 # `cache`: what the disk cache did with compiled graphs: hit, miss, stored, bypass and refused with the reason; of kernels and schedules what was
-# refused. `traces`: what it did with the results of AOTAutograd, with which nothing is traced: the same. `freezing`: what became of weights that
-# are constants; graphs that are not frozen, by reason. `collectives`: what is predicted of those of all graphs, in nanoseconds a run. `tiers`:
-# calls that PyTorch's operators ran while kernels were compiled, graphs that changed over to their kernels, that had them at once, and that did
-# not get them.
+# refused; `remote ..`: what the remote cache did with entries of all kinds, see `bascule/cache/remote/remote_cache.py`. `traces`: what the disk
+# cache did with the results of AOTAutograd, with which nothing is traced: the same as with graphs. `freezing`: what became of weights that are
+# constants; graphs that are not frozen, by reason. `collectives`: what is predicted of those of all graphs, in nanoseconds a run. `tiers`: calls
+# that PyTorch's operators ran while kernels were compiled, graphs that changed over to their kernels, that had them at once, and that did not
+# get them.
 GROUPS = (
     *("graphs", "kernels", "aten", "fallbacks", "cuts", "cudagraphs", "cache", "traces", "freezing", "collectives"),
     "tiers",

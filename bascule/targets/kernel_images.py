@@ -34,8 +34,8 @@ def kernel_cache(used: bool) -> "KernelCache":
     """The user's, or, if it is not to be `used`, one that keeps nothing."""
     from bascule.lowering.triton.compile.kernel_cache import KernelCache
 
-    from ..cache.disk.directory import store_of
     from ..cache.disk.entry_paths import KERNELS
+    from ..cache.stores.backed_store import store_of
 
     return KernelCache(store_of(KERNELS) if used else None)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..cache.disk.directory import clear, statistics
+from ..cache.remote.settings import settings
 from ..dialect.interrupts import pass_on
 from ..errors import UserError
 
@@ -65,6 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"directory: {told.pop('directory') or 'none, the cache is off'}")
     for name, found in told.items():
         print(f"{name}: {found['entries']} entries, {found['bytes']:,} bytes")
+    remote = settings()
+    if remote is not None:
+        print(f"behind it: {remote.shown}")
     return 0
 
 

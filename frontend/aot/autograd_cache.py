@@ -40,7 +40,7 @@ from bascule.compat.operators.schemas import HigherOrderOperator
 
 from ..aot_runtime.direct_calls import made
 from ..fx.boxed import Boxed
-from ..fx.trace_context import context_at_hand, hint
+from ..fx.trace_context import context_at_hand, context_for, hint, tracing
 from .graph_key import NotKeyed, graph_text, inputs_text, state_text
 from .restarts import restarts
 from .trace_lookup import Lookup, Result, current, in_turn
@@ -245,7 +245,18 @@ def restored(content: bytes, calls: Sequence[Boxed], args: Sequence[Any], aot_co
 
     `content` is unpickled: it has to be the user's own.
     """
+    return _restored(pickle.loads(content), calls, args, aot_config)
+
+
+def restored_alone(content: bytes, calls: Sequence[Boxed]) -> Callable[..., Any]:
+    """The same, without a trace at hand: who calls it has seen to the guards. It takes its arguments as a list."""
     entry = pickle.loads(content)
+    entry.guards_expr = None
+    with tracing(context_for([])):
+        return _restored(entry, calls, (), entry.sanitized_aot_config)
+
+
+def _restored(entry: Any, calls: Sequence[Boxed], args: Sequence[Any], aot_config: Any) -> Callable[..., Any]:
     entry.compiled_fw.call = calls[0]
     if entry.compiled_bw is not None:
         entry.compiled_bw.call = calls[1]

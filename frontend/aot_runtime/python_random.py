@@ -16,7 +16,7 @@ from ..fx.graph_ends import inputs_of
 
 def with_drawn_numbers(gm: torch.nn.Module) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """For a graph as Dynamo made it: takes a function of its inputs to one that is given drawn numbers of the dtypes they were traced with."""
-    places = _places(gm)
+    places = drawn_places(gm)
 
     def wrapped(compiled: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
@@ -30,7 +30,7 @@ def with_drawn_numbers(gm: torch.nn.Module) -> Callable[[Callable[..., Any]], Ca
     return wrapped
 
 
-def _places(gm: torch.nn.Module) -> Sequence[tuple[int, torch.dtype]]:
+def drawn_places(gm: torch.nn.Module) -> Sequence[tuple[int, torch.dtype]]:
     """The drawn numbers among the inputs, each with the dtype it was traced with."""
     if not isinstance(gm, torch.fx.GraphModule):
         return []

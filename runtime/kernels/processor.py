@@ -16,6 +16,12 @@ def vendor() -> str:
     return _first_processor().get("vendor_id", "")
 
 
+def model() -> str:
+    """Which of its maker's processors it is, by numbers: LLVM schedules for it, and knows instructions of it that a system may not name."""
+    told = _first_processor()
+    return " ".join(told.get(name, "-") for name in ("cpu family", "model", "CPU implementer", "CPU part"))
+
+
 @cache
 def _first_processor() -> dict[str, str]:
     """The system's facts about the first processor: "flags", "vendor_id" and so on."""

@@ -15,8 +15,10 @@ from torch.compiler._cache import CacheArtifactManager
 
 import bascule
 from bascule.cache import artifacts
-from bascule.cache.artifacts import GraphArtifact, TraceArtifact
+from bascule.cache.artifacts import GraphArtifact, KernelArtifact, ScheduleArtifact, TraceArtifact
 from bascule.cache.disk.signing import key_of, signed
+from bascule.cache.stores.backed_store import store_of
+from bascule.cache.stores.recorded import TYPES
 from bascule.errors import CacheWarning
 from tests.cache.cached_calls import counted, entries, gated, inputs, opened, run, store
 
@@ -91,7 +93,10 @@ def recorded(function, *args):
     with CacheArtifactManager.with_fresh_cache():
         run(function, *args)
         found = CacheArtifactManager._new_cache_artifacts
-        return {kind: (found[name][0].key, found[name][0].content) for kind, name in artifacts.TYPES.items()}
+        return {
+            kind: (found[name][0].key, found[name][0].content)
+            for kind, name in ((name, TYPES[name]) for name in ("graphs", "traces"))
+        }
 
 
 def forged(content, file):
@@ -148,6 +153,26 @@ def test_artifacts_that_are_signed_are_kept(folder, tmp_path, monkeypatch, secre
     TraceArtifact(*made["traces"]).populate_cache()
     torch.testing.assert_close(run(gated, x, w), gated(x, w))
     assert counted() == {"miss": 1, "stored": 1, "hit": 1}
+
+
+@pytest.mark.parametrize(("kind", "artifact"), [("kernels", KernelArtifact), ("schedules", ScheduleArtifact)])
+def test_kernels_and_schedules_are_artifacts(folder, tmp_path, monkeypatch, kind, artifact):
+    """Those that this process found, and those that it kept."""
+    key, content = "ab" * 32, b"content"
+    for doing in (lambda: store_of(kind).put(key, content), lambda: store_of(kind).find([key])):
+        with CacheArtifactManager.with_fresh_cache():
+            doing()
+            (found,) = CacheArtifactManager._new_cache_artifacts[artifact.type()]
+        assert (type(found), found.key) == (artifact, key)
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path / "elsewhere"))
+    with pytest.warns(CacheWarning, match="refused"):
+        found.populate_cache()
+    assert store_of(kind).find([key]) == {}
+    monkeypatch.setenv("BASCULE_CACHE_DIR", str(folder))
+    (path,) = entries(folder, kind)
+    path.unlink()
+    found.populate_cache()
+    assert store_of(kind).find([key]) == {key: content}
 
 
 def test_whoever_trusts_them_says_so(folder, tmp_path, monkeypatch):

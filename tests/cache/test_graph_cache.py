@@ -21,6 +21,7 @@ from bascule.cache import graph_key, trace_cache, versions
 from bascule.cache.disk import directory
 from bascule.cache.disk.entry_paths import GRAPHS, KINDS
 from bascule.cache.disk.eviction import trim
+from bascule.cache.stores.backed_store import BackedStore
 from bascule.tools import main as command
 from tests.cache.cached_calls import counted, entries, gated, inputs, run, store
 from tests.compiler.raising_pass import Raises
@@ -305,7 +306,7 @@ def test_storing_keeps_to_the_limit(folder, monkeypatch):
     monkeypatch.setenv("BASCULE_CACHE_LIMIT", "100000")
     kernels = store(folder, "kernels", 100000)
     for number in range(20):
-        kernels.put(f"{number:02x}" * 32, bytes(9000))
+        BackedStore(kernels).put(f"{number:02x}" * 32, bytes(9000))
     run(gated, *inputs())
     assert sum(found["bytes"] for found in list(directory.statistics().values())[1:]) <= 100000
     assert len(list((folder / "kernels").rglob("??/*"))) > 3

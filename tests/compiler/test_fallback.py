@@ -123,18 +123,6 @@ def test_complex_runs_in_aten():
     torch.testing.assert_close(compiled(x), torch.abs(x * x + 1))
 
 
-@pytest.mark.skipif(
-    not hasattr(torch.compile(lambda x: x), "aot_compile"), reason="this PyTorch (2.11) compiles nothing ahead of time"
-)
-@pytest.mark.parametrize("gradients", [False, True])
-def test_aot_compile_of_a_compiled_function_names_what_to_use(gradients):
-    compiled = torch.compile(lambda x: x.sin() + 1, backend="bascule", fullgraph=True)
-    x = torch.randn(3, requires_grad=gradients)
-    with pytest.raises(bascule.UserError, match=r"aot_compile\(\) does not take.*(.|\n)*bascule\.aot_load"):
-        compiled.aot_compile(((x,), {}))
-    torch.testing.assert_close(compiled(x), x.sin() + 1)  # and it compiles as it is called
-
-
 def test_a_graph_whose_collectives_are_moved_does_not_run_otherwise_on_one_rank():
     """Its ATen operators would begin other collectives than the other ranks, which would wait."""
     assert on_ranks(1, _fails, BROKEN) == ["runs"]

@@ -15,7 +15,7 @@ from .files import Refused, Unusable, own_folder, read_file, write_file
 FOLDER = "signing"  # under the root of the caches
 MAGIC = b"bascule entry 1\n"
 SIZE = 32  # bytes of a key, and of a signature
-_HEAD = len(MAGIC) + SIZE
+HEAD = len(MAGIC) + SIZE  # bytes before the content
 
 
 def key_of(root: Path) -> bytes:
@@ -50,16 +50,16 @@ def signed(key: bytes, name: str, content: bytes) -> bytes:
 def verified(key: bytes, name: str, entry: bytes) -> bytes:
     """The content of what `signed` made with the same key and name. Raises `Refused`."""
     content = content_of(entry)
-    if not hmac.compare_digest(entry[len(MAGIC) : _HEAD], _signature(key, name, content)):
+    if not hmac.compare_digest(entry[len(MAGIC) : HEAD], _signature(key, name, content)):
         raise Refused("the signature differs: cut short, changed, of another entry or of another key")
     return content
 
 
 def content_of(entry: bytes) -> bytes:
     """The content, whoever signed it. Raises `Refused`."""
-    if not entry.startswith(MAGIC) or len(entry) < _HEAD:
+    if not entry.startswith(MAGIC) or len(entry) < HEAD:
         raise Refused("not an entry, or one of another version")
-    return entry[_HEAD:]
+    return entry[HEAD:]
 
 
 def _signature(key: bytes, name: str, content: bytes) -> bytes:

@@ -3,14 +3,13 @@ limit (`eviction.py`). A store that cannot be used says so once, and everything 
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...dialect.interrupts import pass_on, tolerating
 from ...errors import CacheWarning
-from ...reporting.counters import count
 from .entry_paths import is_key, place_of
 from .eviction import make_room
 from .files import Refused, Unusable, own_folder, read_file, write_file
@@ -42,7 +41,7 @@ class Store:
             entry = read_file(path)
             if entry is None:
                 return None
-            content = verified(key_of(self.root), self.name(key), entry)
+            content = verified(self.signing_key(), self.name(key), entry)
             with tolerating(OSError):
                 os.utime(path)  # what was used last is dropped last
             return content
@@ -55,16 +54,12 @@ class Store:
                 raise Unusable(f"an entry of {len(content):,} bytes is larger than the limit of {self.limit:,}")
             own_folder(self.root / self.kind)
             own_folder(path.parent)
-            write_file(path, signed(key_of(self.root), self.name(key), content))
+            write_file(path, signed(self.signing_key(), self.name(key), content))
             make_room(self.root, len(content), self.limit)
 
-    def get(self, key: str) -> bytes | None:
-        """`read`, where what is refused counts and is as if it were not there."""
-        return _counted(lambda: self.read(key))
-
-    def put(self, key: str, content: bytes) -> None:
-        """`write`, where what is refused counts and is not kept."""
-        _counted(lambda: self.write(key, content))
+    def signing_key(self) -> bytes:
+        """The key of the directory. Raises `OSError`, and `Unusable`."""
+        return key_of(self.root)
 
     def _checked(self, key: str) -> Path:
         if not is_key(key):
@@ -96,11 +91,3 @@ def warn_unusable(root: Path, reason: Unusable) -> None:
             CacheWarning,
             stacklevel=2,
         )
-
-
-def _counted(call: Callable[[], bytes | None]) -> bytes | None:
-    try:
-        return call()
-    except Refused as reason:
-        count("cache", f"refused: {reason}")
-        return None

@@ -163,7 +163,7 @@ def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: Ker
     keys = {
         k.name: key_of(k.ttir, **conditions, **_options(k), resident=k.resident, cluster=k.cluster) for k in kernels
     }
-    found = {key: code for key in keys.values() if (code := cache.get(key)) is not None}
+    found = cache.find(set(keys.values()))
     missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}
     finished: list[str] = []
     made = start(partial(_all_made, missing, capability, cache, finished)) if missing else None

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
@@ -39,7 +40,7 @@ def key_of(ttir: str, **conditions: Any) -> str:
 class Store(Protocol):
     """Bytes by key, whole and as they were given. What it cannot keep, or has lost, is not there."""
 
-    def get(self, key: str) -> bytes | None: ...
+    def find(self, keys: Collection[str]) -> dict[str, bytes]: ...
 
     def put(self, key: str, content: bytes) -> None: ...
 
@@ -50,19 +51,22 @@ class KernelCache:
 
     store: Store | None
 
-    def get(self, key: str) -> MachineCode | None:
-        """The kernel of `key`, or None."""
-        content = None if self.store is None else self.store.get(key)
-        if content is None:
-            return None
-        header, _, cubin = content.partition(b"\n")
-        try:
-            return MachineCode(cubin, **json.loads(header))
-        except (ValueError, TypeError):  # not of this format
-            return None
+    def find(self, keys: Collection[str]) -> dict[str, MachineCode]:
+        """The kernels of those `keys` that it has: all are asked for at once, for they may come from another machine."""
+        found = {} if self.store is None or not keys else self.store.find(keys)
+        codes = {key: _code(content) for key, content in found.items()}
+        return {key: code for key, code in codes.items() if code is not None}
 
     def put(self, key: str, code: MachineCode) -> None:
         """Keeps `code`, if the store takes it."""
         if self.store is not None:
             values = {name: value for name, value in asdict(code).items() if name != "cubin"}
             self.store.put(key, json.dumps(values).encode() + b"\n" + code.cubin)
+
+
+def _code(content: bytes) -> MachineCode | None:
+    header, _, cubin = content.partition(b"\n")
+    try:
+        return MachineCode(cubin, **json.loads(header))
+    except (ValueError, TypeError):  # not of this format
+        return None

@@ -19,6 +19,7 @@ from bascule.cache.disk import eviction
 from bascule.cache.disk.directory import clear, statistics
 from bascule.cache.disk.eviction import trim
 from bascule.cache.disk.files import Refused
+from bascule.cache.stores.backed_store import BackedStore
 from bascule.errors import CacheWarning
 from tests.cache.cached_calls import counted, entries, gated, inputs, opened, resigned, run, store
 
@@ -158,18 +159,18 @@ def test_an_entry_larger_than_the_limit_is_not_kept(folder):
     kept = store(folder, "graphs", 1_000_000)
     with pytest.warns(CacheWarning, match="5,000,000 bytes is larger than the limit of 1,000,000") as told:
         for number in range(60):
-            kept.put(f"{number:02x}" * 32, bytes(5_000_000))
+            BackedStore(kept).put(f"{number:02x}" * 32, bytes(5_000_000))
     assert len(told) == 1 and statistics()["graphs"] == {"entries": 0, "bytes": 0}
     for number in range(60):
-        kept.put(f"{number:02x}" * 32, bytes(100_000))
+        BackedStore(kept).put(f"{number:02x}" * 32, bytes(100_000))
         assert statistics()["graphs"]["bytes"] <= 1_000_000
     assert statistics()["graphs"]["entries"] >= 7
 
 
 def test_a_lower_limit_holds_at_once(folder):
     for number in range(20):
-        store(folder, "graphs").put(f"{number:02x}" * 32, bytes(100_000))
-    store(folder, "kernels", 500_000).put("ff" * 32, b"small")
+        BackedStore(store(folder, "graphs")).put(f"{number:02x}" * 32, bytes(100_000))
+    BackedStore(store(folder, "kernels", 500_000)).put("ff" * 32, b"small")
     assert sum(found["bytes"] for found in list(statistics().values())[1:]) <= 500_000
 
 
@@ -177,7 +178,7 @@ def test_stores_do_not_look_at_every_entry_each_time(folder, monkeypatch):
     looks = []
     monkeypatch.setattr(eviction, "trim", lambda *about: looks.append(about))
     for number in range(200):
-        store(folder, "graphs", 80_000_000).put(f"{number:064x}", bytes(100_000))
+        BackedStore(store(folder, "graphs", 80_000_000)).put(f"{number:064x}", bytes(100_000))
     assert 1 <= len(looks) <= 4, "200 stores of a hundredth of an eighth: two looks, and one at the begin"
 
 

@@ -14,6 +14,7 @@ from bascule.lowering.triton.compile.compilation import start_compiling
 from bascule.lowering.triton.compile.kernel_cache import KernelCache
 
 from bascule.cache.disk.store import Store
+from bascule.cache.stores.backed_store import BackedStore
 from tests.lowering.triton.check import cubins, lowered, program
 
 i = torch.randint(0, 8, (8, 33))
@@ -171,10 +172,10 @@ def test_compiling_is_waited_for_at_the_end(monkeypatch, tmp_path):
         return make(kernel, capability)
 
     monkeypatch.setattr(compilation, "_machine_code", waits)
-    started = start_compiling(kernels, 90, KernelCache(Store(tmp_path, "kernels", 1 << 30)))
+    started = start_compiling(kernels, 90, KernelCache(BackedStore(Store(tmp_path, "kernels", 1 << 30))))
     assert not started.made.done()
     may_go.set()
     (code,) = started.result().values()
     monkeypatch.setattr(compilation, "_machine_code", None)  # the cache has it
-    again = start_compiling(kernels, 90, KernelCache(Store(tmp_path, "kernels", 1 << 30)))
+    again = start_compiling(kernels, 90, KernelCache(BackedStore(Store(tmp_path, "kernels", 1 << 30))))
     assert again.made is None and next(iter(again.result().values())).cubin == code.cubin

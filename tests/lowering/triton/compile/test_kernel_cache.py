@@ -13,6 +13,7 @@ from bascule.lowering.triton.compile import compilation
 from bascule.lowering.triton.compile.kernel_cache import KernelCache, MachineCode, key_of
 
 from bascule.cache.disk.store import Store
+from bascule.cache.stores.backed_store import BackedStore
 from bascule.errors import CacheWarning
 
 CODE = MachineCode(b"\x7fELF\n\x00cubin\n" * 50, "softmax_0", 8, 4096, "model.py:3:0")
@@ -39,7 +40,7 @@ def kernel(name="twice", **changes):
 
 @pytest.fixture
 def cache(tmp_path):
-    return KernelCache(Store(tmp_path, "kernels", 1 << 30))
+    return KernelCache(BackedStore(Store(tmp_path, "kernels", 1 << 30)))
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def compiled(monkeypatch):
 
 
 def entries(cache):
-    return [path for path in (cache.store.root / "kernels").rglob("*") if path.is_file()]
+    return [path for path in (cache.store.local.root / "kernels").rglob("*") if path.is_file()]
 
 
 # The cache.
@@ -64,10 +65,9 @@ def entries(cache):
 
 def test_an_entry_comes_back(cache):
     key = key_of("text")
-    assert cache.get(key) is None
+    assert cache.find([key]) == {}
     cache.put(key, CODE)
-    assert cache.get(key) == CODE
-    assert cache.get(key_of("other")) is None
+    assert cache.find([key, key_of("other")]) == {key: CODE}
     assert len(entries(cache)) == 1  # nothing unfinished is left
 
 
@@ -80,7 +80,7 @@ def test_a_key_covers_text_and_conditions():
 @pytest.mark.parametrize("content", [b"", b"[1]\n", b"1\n", b"{}\n", b'{"odd": 1}\n', b"\xff\n", b'{"entry": "e"'])
 def test_what_is_no_kernel_is_not_used(cache, content):
     cache.store.put(key_of("text"), content)
-    assert cache.get(key_of("text")) is None
+    assert cache.find([key_of("text")]) == {}
 
 
 def test_a_key_leaves_out_where_the_users_source_stands():
@@ -149,7 +149,7 @@ def test_a_damaged_entry_is_compiled_again(cache, compiled):
 def test_a_cache_that_cannot_be_written_does_not_matter(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.warns(CacheWarning, match="Not a directory"):
-        codes = compile_kernels([kernel()], 90, KernelCache(Store(tmp_path / "file", "kernels", 1 << 30)))
+        codes = compile_kernels([kernel()], 90, KernelCache(BackedStore(Store(tmp_path / "file", "kernels", 1 << 30))))
     assert codes["twice"].cubin
 
 
