@@ -1,6 +1,7 @@
 """The partitioner of a step that has a memory budget."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,12 +27,14 @@ def partitioner_of(options: Options, passes: FxPipeline) -> Callable[..., Pair]:
 
 
 def _split(options: Options, joint: GraphModule, inputs: Any, **kwargs: Any) -> Pair:
-    def measure(forward: GraphModule, backward: GraphModule) -> int | None:
+    def measure(options: Options, forward: GraphModule, backward: GraphModule) -> int | None:
         found = step_peak(forward, backward, kwargs["num_fwd_outputs"], options)
         return None if found is None else found.bytes
 
     assert options.memory_budget is not None
+    without = replace(options, memory_budget=None)
     with raised_as_is():
-        (forward, backward), outcome = Budget(options.memory_budget, measure).split(joint, inputs, **kwargs)
+        budget = Budget(options.memory_budget, partial(measure, options), partial(measure, without))
+        (forward, backward), outcome = budget.split(joint, inputs, **kwargs)
     forward.graph.output_node().meta[NOTED] = Remark("memory-budget", NOTE, "", str(outcome), Place("training step"))
     return forward, backward

@@ -76,14 +76,15 @@ Split = Callable[..., Pair]
 
 @dataclass
 class Budget:
-    """`limit`: bytes, or a part of the peak that min-cut's choice has. `measure`: see there."""
+    """`limit`: bytes, or a part of the peak without a budget. `measure`: of graphs as they are compiled with one, `measure_without` without."""
 
     limit: int | float
     measure: Measure
+    measure_without: Measure
 
     def split(self, joint: GraphModule, inputs: Any, **kwargs: Any) -> tuple[Pair, Outcome]:
         """`joint` as forward and backward that keep the budget. Raises `UserError`, which names the least possible, where none do."""
-        search = Search(joint, inputs, self.measure, kwargs)
+        search = Search(joint, inputs, self.measure, self.measure_without, kwargs)
         outcome = search.within(self.limit)
         return search.final(outcome.choice), outcome
 
@@ -95,6 +96,7 @@ class Search:
     joint: GraphModule
     inputs: Any
     measure: Measure
+    measure_without: Measure  # where there is no budget
     how: dict[str, Any]  # is given to the partitioner
     peaks: dict[Names, Peak] = field(default_factory=dict)
 
@@ -140,17 +142,20 @@ class Search:
             self._measured(choice, self.split(choice.names)[0])
         return self.peaks[choice.names]
 
+    @cached_property
+    def unlimited(self) -> Peak:
+        """The peak without a budget."""
+        return _peak(self.usual, self.measure_without(*self.split(None, prepared=False)[0]))
+
     def _measured(self, choice: Choice, pair: Pair) -> None:
-        found = self.measure(*pair)
-        self.peaks[choice.names] = Peak(choice.predicted, exact=False) if found is None else Peak(found)
+        self.peaks[choice.names] = _peak(choice, self.measure(*pair))
 
     # Choices within a number of bytes
 
     def within(self, limit: int | float) -> Outcome:
         """What becomes of the step with at most `limit` bytes, or that part of min-cut's peak. Raises `UserError` where that is not possible."""
-        unlimited = self.peak_of(self.usual)
-        budget = limit if isinstance(limit, int) else int(limit * unlimited.bytes)
-        if unlimited.bytes <= budget:
+        budget = limit if isinstance(limit, int) else int(limit * self.unlimited.bytes)
+        if self.peak_of(self.usual).bytes <= budget:
             return self._outcome(budget, self.usual)
         found = [choice for choice in self._tried(budget) if self.peak_of(choice).bytes <= budget]
         best = min(found, key=lambda each: each.time, default=None) or self.least
@@ -158,7 +163,7 @@ class Search:
             least = self.peak_of(best).bytes
             raise UserError(
                 f"a budget of {text_of(budget)} cannot be kept: this step needs {text_of(least, up=True)} ({least} bytes) at least, "
-                f"{text_of(unlimited.bytes)} without a budget",
+                f"{text_of(self.unlimited.bytes)} without a budget",
                 location=OPTION,
                 hint=f"give {text_of(least, up=True)} or more, or a smaller batch",
             )
@@ -166,7 +171,7 @@ class Search:
 
     def _tried(self, budget: int) -> Iterator[Choice]:
         """Choices around `budget` bytes. What a prediction does not tell of the plans is about the same for choices that are alike."""
-        low, high = 0, self.peak_of(self.usual).bytes + self.usual.predicted  # targets for which the peak is too low, or too high
+        low, high = 0, self.usual.predicted  # targets for which the peak is too low, or too high
         target, seen = budget - (self.peak_of(self.usual).bytes - self.usual.predicted), set[Names]()
         for _ in range(ROUNDS if self.step is not None else 0):
             choice = self.predicted_within(target)
@@ -186,7 +191,7 @@ class Search:
                 target = (low + high) // 2
 
     def _outcome(self, budget: int | None, choice: Choice) -> Outcome:
-        return Outcome(budget, self.peak_of(choice), self.peak_of(self.usual), choice, len(self.peaks))
+        return Outcome(budget, self.peak_of(choice), self.unlimited, choice, len(self.peaks))
 
     def predicted_within(self, target: int) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
@@ -217,6 +222,10 @@ class Search:
         assert step is not None
         given = [node for node in step.graph.nodes if node in step.given]
         return _choice(step, [*given, *values, *filter(is_number, step.forward)])
+
+
+def _peak(choice: Choice, measured: int | None) -> Peak:
+    return Peak(choice.predicted, exact=False) if measured is None else Peak(measured)
 
 
 def _choice(step: Step, saved: Sequence[Node]) -> Choice:

@@ -5,7 +5,7 @@ and few of them, is part of their kernels and has no memory. `bascule/budget/` k
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import pairwise
+from itertools import accumulate
 
 from torch.fx import Node
 
@@ -76,9 +76,7 @@ def live_bytes(step: Step, order: Collection[Node], entering: Collection[Node], 
             continue
         changes[begin] += step.size(node)
         changes[(len(order) if node in staying else last[node]) + 1] -= step.size(node)
-    for number, (before, change) in enumerate(pairwise(changes)):
-        changes[number + 1] = before + change
-    return changes[: len(order) + 1]
+    return list(accumulate(changes))[: len(order) + 1]
 
 
 def _held(step: Step, order: Iterable[Node], staying: set[Node]) -> set[Node]:
