@@ -147,9 +147,9 @@ class Options:
     )
     memory_budget: int | float | None = _option(
         None,
-        "bytes that a training step of one graph holds at its peak at most, parameters, gradients and saved tensors counted: a number, a text such "
-        "as '6 GiB', or a part of the peak without a budget, such as 0.7; kept by computing again in the backward; less than the least possible "
-        "is an error that names that",
+        "bytes that a training step of one graph holds at its peak at most, parameters, gradients and saved tensors counted: a number, a text "
+        "such as '6 GiB', or a part of the peak without a budget, such as 0.7; kept by computing again in the backward; less than the least "
+        "possible is an error that names that",
     )
     pre_grad_custom_pass: Callable | None = _option(
         None, "a function that changes the graph that Dynamo captured, a torch.fx.Graph, in place"
@@ -358,7 +358,9 @@ def _as_bytes(given: Any) -> Any:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b\s*", given, re.IGNORECASE)
     if match is None or (match[3] and not match[2]):
         raise UserError(
-            f"'{given}' is no number of bytes", location=BUDGET, hint="for example '6 GiB', '512 MiB', '1.5 GB' or '100000 B'"
+            f"'{given}' is no number of bytes",
+            location=BUDGET,
+            hint="for example '6 GiB', '512 MiB', '1.5 GB' or '100000 B'",
         )
     return int(Fraction(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " "))
 

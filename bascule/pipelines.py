@@ -70,7 +70,11 @@ STAGES = {"torch": None, "tensor": TORCH_TO_BASCULE, "kernel": "schedule-kernels
 
 def has_pass(options: Options, name: str) -> bool:
     """Whether the pass `name` runs. Without MLIR, if `pipeline` is not given. Raises `UserError` as `pipeline_for`."""
-    return name in default_for(options) if options.pipeline is None else any(p.name == name for p in pipeline_for(options).stages)
+    return (
+        name in default_for(options)
+        if options.pipeline is None
+        else any(p.name == name for p in pipeline_for(options).stages)
+    )
 
 
 def default_for(options: Options) -> tuple[str, ...]:

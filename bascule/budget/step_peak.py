@@ -38,14 +38,16 @@ SYMBOL = 64  # that a symbol is taken for of which no number is known: one that 
 
 @dataclass(frozen=True)
 class StepPeak:
-    """The bytes of a step. `given`: those of each input, by name, those of a storage once; `forward`, `backward`: what each program adds; `kept`: of
-    the arena that both share, if that is kept; `returned`: of what the user sees of the forward, which stays meanwhile."""
+    """The bytes of a step. `given`: those of each input, by name, those of a storage once; `forward`, `backward`: what each program adds;
+    `kept`: of the arena that both share, if that is kept; `returned`: of what the user sees of the forward, which stays meanwhile."""
 
     given: dict[str, int]
     forward: LiveBytes
     backward: LiveBytes
     kept: int
     returned: int
+    visible: int  # outputs of the forward that the user sees, the first ones
+    read: tuple[Node, ...]  # the tensors that the backward is given, as nodes of its graph
 
     @property
     def standing(self) -> int:
@@ -80,13 +82,15 @@ def step_peak(forward: GraphModule, backward: GraphModule, visible: int, options
     forward.graph.output_node().meta[VISIBLE] = visible
     given = _given(forward)
     returned = _returned(forward, visible)
+    read = tuple(node for node in inputs_of(backward.graph) if isinstance(node.meta["val"], torch.Tensor))
     on_host = placement_of(forward).device.type == "cpu"
     try:
-        programs = [_program(gm, options, passes, is_backward=gm is backward) for gm in (forward, backward)]
+        first = _program(forward, options, passes, is_backward=False)
+        then = _program(backward, options, passes, is_backward=True)
     except UnsupportedError:
         return None
-    arena = max(program.arena for program in programs)
-    return StepPeak(given, *programs, arena if on_host and arena >= KEPT else 0, returned)
+    arena = max(first.arena, then.arena)
+    return StepPeak(given, first, then, arena if on_host and arena >= KEPT else 0, returned, visible, read)
 
 
 def _quiet(options: Options) -> FxPipeline:

@@ -90,8 +90,8 @@ def made_functional(gm: GraphModule) -> GraphModule:
 
 
 def partitioner(options: Options, passes: FxPipeline, cut: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """`cut`, the min-cut partitioner if it is None, or the user's, after the user's passes over the joint graph, then `passes`. Raises `UserError`
-    where the user's fails."""
+    """`cut`, the min-cut partitioner if it is None, or the user's, after the user's passes over the joint graph, then `passes`. Raises
+    `UserError` where the user's fails."""
     own = options.custom_partitioner_fn
     cut = cut or partial(min_cut, passes=passes)
     if own is not None:

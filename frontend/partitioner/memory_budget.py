@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any
 from unittest.mock import patch
 
+from bascule.dialect.errors import UserError
 from torch.fx import Graph, GraphModule, Node
 
 from bascule.compat.graphs.partitioners import partitioners
-from bascule.dialect.errors import UserError
 
 from .dropout_masks import results_from_masks
 from .predicted_peak import number_again, peak, time_again
@@ -41,8 +41,8 @@ class Peak:
 
 @dataclass(frozen=True)
 class Choice:
-    """Values that a forward saves, by name. `again`: calls that the backward makes again; `time`: of the step, as a part of the time of one
-    that computes nothing again."""
+    """Values that a forward saves, by name. `again`: calls that the backward makes again; `time`: of the step, predicted, as a multiple of that
+    of min-cut's choice."""
 
     names: Names
     predicted: int  # bytes, by the joint graph
@@ -52,9 +52,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a step. Bytes: its `budget`, None where its peak alone was asked for; the peak, and that of min-cut's choice, `unlimited`."""
+    """What became of a step: its `budget` in bytes, its peak, and that without a budget."""
 
-    budget: int | None
+    budget: int
     peak: Peak
     unlimited: Peak
     choice: Choice
@@ -64,39 +64,23 @@ class Outcome:
         how = "by its memory plan" if self.peak.exact else "predicted: it is compiled in parts"
         again = f"{self.choice.again} {'call' if self.choice.again == 1 else 'calls'} computed again in the backward"
         return (
-            f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget or 0)}, {text_of(self.unlimited.bytes)} "
-            f"without one; {again}, {self.choice.time:.2f} times the least time (predicted); {self.rounds} choices compiled"
+            f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget)}, {text_of(self.unlimited.bytes)} "
+            f"without one; {again}, {self.choice.time:.2f} times the time without a budget (predicted); {self.rounds} choices compiled"
         )
 
 
 # The peak of the two graphs of a choice; None where they tell none: they are compiled in parts.
 Measure = Callable[[GraphModule, GraphModule], int | None]
-Split = Callable[..., Pair]
-
-
-@dataclass
-class Budget:
-    """`limit`: bytes, or a part of the peak without a budget. `measure`: of graphs as they are compiled with one, `measure_without` without."""
-
-    limit: int | float
-    measure: Measure
-    measure_without: Measure
-
-    def split(self, joint: GraphModule, inputs: Any, **kwargs: Any) -> tuple[Pair, Outcome]:
-        """`joint` as forward and backward that keep the budget. Raises `UserError`, which names the least possible, where none do."""
-        search = Search(joint, inputs, self.measure, self.measure_without, kwargs)
-        outcome = search.within(self.limit)
-        return search.final(outcome.choice), outcome
 
 
 @dataclass
 class Search:
-    """The choices for one joint graph, each compiled once."""
+    """The choices for one joint graph, each compiled once. `measure`: of graphs as compiled with a budget; `measure_without`: without one."""
 
     joint: GraphModule
     inputs: Any
     measure: Measure
-    measure_without: Measure  # where there is no budget
+    measure_without: Measure
     how: dict[str, Any]  # is given to the partitioner
     peaks: dict[Names, Peak] = field(default_factory=dict)
 
@@ -121,20 +105,15 @@ class Search:
         choice = Choice((), 0, 0, 1.0)
         if seen.graph is not None:
             step = Step.of(seen.graph, seen.info)
-            choice = _choice(step, [node for node in seen.graph.nodes if node.name in set(seen.names)])
+            choice = _choice(step, seen.nodes, seen.nodes)
         self._measured(choice, pair)
         return choice
 
     @cached_property
-    def step(self) -> Step | None:
-        """The step that choices are made for; None where nothing is differentiated: there is no backward to save for."""
+    def program(self) -> SavedProgram | None:
+        """The integer program of the choices; None where nothing is differentiated: there is no backward to save for."""
         _, seen = self.split(None)
-        return None if seen.graph is None else Step.of(seen.graph, seen.info)
-
-    @cached_property
-    def program(self) -> SavedProgram:
-        assert self.step is not None
-        return SavedProgram(self.step)
+        return None if seen.graph is None else SavedProgram(Step.of(seen.graph, seen.info), seen.nodes)
 
     def peak_of(self, choice: Choice) -> Peak:
         """The peak of a choice, by the programs that come of it."""
@@ -173,7 +152,7 @@ class Search:
         """Choices around `budget` bytes. What a prediction does not tell of the plans is about the same for choices that are alike."""
         low, high = 0, self.usual.predicted  # targets for which the peak is too low, or too high
         target, seen = budget - (self.peak_of(self.usual).bytes - self.usual.predicted), set[Names]()
-        for _ in range(ROUNDS if self.step is not None else 0):
+        for _ in range(ROUNDS):
             choice = self.predicted_within(target)
             if choice is None:
                 return
@@ -190,14 +169,14 @@ class Search:
             if not low < target < high:
                 target = (low + high) // 2
 
-    def _outcome(self, budget: int | None, choice: Choice) -> Outcome:
+    def _outcome(self, budget: int, choice: Choice) -> Outcome:
         return Outcome(budget, self.peak_of(choice), self.unlimited, choice, len(self.peaks))
 
     def predicted_within(self, target: int) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
         limit, found = target, list[Choice]()
         for _ in range(TRIES):
-            nodes = self.program.within(limit)
+            nodes = None if self.program is None else self.program.within(limit)
             if nodes is None:
                 break
             found.append(self._choice(nodes))
@@ -205,31 +184,51 @@ class Search:
                 break
             limit -= found[-1].predicted - target
         fitting = [choice for choice in found if choice.predicted <= target]
-        return min(fitting, key=lambda each: each.time) if fitting else min(found, key=lambda each: each.predicted, default=None)
+        return (
+            min(fitting, key=lambda each: each.time)
+            if fitting
+            else min(found, key=lambda each: each.predicted, default=None)
+        )
 
     @cached_property
     def least(self) -> Choice:
         """The choice with the lowest peak that is known."""
         found = [self.usual]
-        if self.step is not None:
-            nodes = self.program.least()
-            found += [self._choice(nodes)] if nodes is not None else []
+        nodes = None if self.program is None else self.program.least()
+        found += [self._choice(nodes)] if nodes is not None else []
         return min(found, key=lambda each: self.peak_of(each).bytes)
+
+    def curve(self, points: int) -> list[tuple[Peak, Choice]]:
+        """Up to `points` choices from the lowest peak to min-cut's, each faster than those with a lower peak."""
+        low, high = self.least.predicted, self.usual.predicted
+        between = list[Choice]()
+        for k in range(1, points - 1):
+            choice = self.predicted_within(low + (high - low) * k // (points - 1))
+            between += [] if choice is None else [choice]
+        found = {choice.names: choice for choice in (self.least, *between, self.usual)}.values()
+        kept = list[tuple[Peak, Choice]]()
+        for choice in sorted(found, key=lambda each: each.time):
+            peak = self.peak_of(choice)
+            if not kept or peak.bytes < kept[-1][0].bytes:
+                kept.append((peak, choice))
+        return kept[::-1]
 
     def _choice(self, values: Sequence[Node]) -> Choice:
         """`values`, and what costs nothing: what was given, and the sizes that the backward may need."""
-        step = self.step
-        assert step is not None
+        assert self.program is not None
+        step = self.program.step
         given = [node for node in step.graph.nodes if node in step.given]
-        return _choice(step, [*given, *values, *filter(is_number, step.forward)])
+        return _choice(step, [*given, *values, *filter(is_number, step.forward)], self.program.choice)
 
 
 def _peak(choice: Choice, measured: int | None) -> Peak:
     return Peak(choice.predicted, exact=False) if measured is None else Peak(measured)
 
 
-def _choice(step: Step, saved: Sequence[Node]) -> Choice:
-    time = 1.0 + time_again(step, saved) / max(1.0, step.least_time)
+def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
+    """The choice of `saved`, where min-cut saves `usual`."""
+    without = time_again(step, usual)
+    time = 1.0 + (time_again(step, saved) - without) / max(1.0, step.least_time + without)
     return Choice(tuple(node.name for node in saved), peak(step, saved), number_again(step, saved), time)
 
 
@@ -239,7 +238,7 @@ class _Seen:
 
     graph: Graph | None = None
     info: Any = None
-    names: Names = ()
+    nodes: tuple[Node, ...] = ()
 
 
 @contextmanager
@@ -253,7 +252,7 @@ def _saving(names: Names | None) -> Iterator[_Seen]:
         else:
             nodes = {node.name: node for node in graph.nodes}
             found = [nodes[name] for name in names]
-        seen.graph, seen.info, seen.names = graph, info, tuple(node.name for node in found)
+        seen.graph, seen.info, seen.nodes = graph, info, tuple(found)
         return found
 
     with patch.object(partitioners, "choose_saved_values_set", chosen):

@@ -1,7 +1,8 @@
 """The bytes that a training step holds at its peak, predicted on its joint graph for a set of saved values.
 
-What the backward computes again it computes right before its first reader, once. A value that only operators read that compute where they read,
-and few of them, is part of their kernels and has no memory. `bascule/budget/` knows better, by the programs that come of a choice; this is quick.
+What the backward computes again it computes right before its first reader, once. A value that only operators read that compute where they
+read, and few of them, is part of their kernels and has no memory. The programs that come of a choice tell better (`bascule/budget/`), but
+not as quickly.
 """
 
 from collections.abc import Collection, Iterable, Iterator

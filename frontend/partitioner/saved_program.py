@@ -6,16 +6,15 @@ After Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rema
 for columns, each value computed again once at the most. Solved by HiGHS.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
+from bascule.dialect.errors import UserError
 from torch.fx import Node
 
-from bascule.dialect.errors import UserError
-
-from .predicted_peak import live_bytes, tangents_of
+from .predicted_peak import computed_again, live_bytes, tangents_of
 from .training_step import Step, is_computed_again_for_sure, is_number, is_saved_for_sure
 
 STAGES = 12  # of a backward, at most
@@ -62,10 +61,14 @@ class Value:
 
 
 class SavedProgram:
-    """The choice for one step. Bytes are scaled by the peak where everything is saved, times by the step's: numbers near 1."""
+    """The choice for one step. Its time is what a choice takes beyond `usual`, one that saves what costs least time, as min-cut has it. Bytes are
+    scaled by the peak where everything is saved, times by the step's: numbers near 1."""
 
-    def __init__(self, step: Step, stages: int = STAGES):
+    def __init__(self, step: Step, usual: Collection[Node], stages: int = STAGES):
         self.step = step
+        self.choice = tuple(usual)
+        self.usual = {step.root(node) for node in usual}
+        self.usual_again = set(computed_again(step, usual))
         self.stages = stages
         self.values: dict[Node, Value] = {}
         self.count = 0  # of variables
@@ -123,7 +126,7 @@ class SavedProgram:
 
     @cached_property
     def others(self) -> list[int]:
-        """Bytes beside the values, by stage; at 0 those at the forward's end: what is given, outputs, gradients, what the backward has under way."""
+        """Bytes beside the values, by stage, and at 0 at the forward's end: what is given, outputs, gradients, what a backward has under way."""
         step = self.step
         outputs = {step.root(node) for node in step.forward_outputs}
         entering = outputs | tangents_of(step)
@@ -148,9 +151,9 @@ class SavedProgram:
         for node, value in self.values.items():
             may_save = bool(value.size or self.step.size(node)) and not is_computed_again_for_sure(node)
             may_compute = not is_saved_for_sure(node)
-            moved = (2.0 if value.fuses else 1.0) * value.size
+            moved = 0.0 if node in self.usual else (2.0 if value.fuses else 1.0) * value.size
             self.saved[node] = self._variable(may_save, (moved + TIE * self.step.size(node)) / time, integral=True)
-            span, cost = range(value.last), self.step.time(node) / time
+            span, cost = range(value.last), 0.0 if node in self.usual_again else self.step.time(node) / time
             if value.fuses:
                 self.there[node] = [self._variable(may_compute, cost, integral=True) for _ in span]
                 self.again[node] = self.there[node]
@@ -230,30 +233,21 @@ class SavedProgram:
 def solve(
     costs: Sequence[float], most: Sequence[float], integral: Sequence[bool], rows: _Rows, seconds: float
 ) -> Sequence[float] | None:
-    """Values of variables from 0 to `most` that keep `rows` and have the least sum of `costs`, or within `GAP` of it, or the best in `seconds`; None
-    if there are none, or none was found. Raises `UserError` where HiGHS is not installed."""
+    """Values of variables from 0 to `most` that keep `rows` and have the least sum of `costs`, or within `GAP` of it, or the best in `seconds`;
+    None if there are none, or none was found. Raises `UserError` where SciPy, which brings HiGHS, is not installed."""
     try:
-        import highspy
         import numpy
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_array
     except ImportError as error:
-        raise UserError(
-            f"needs the solver HiGHS: {error}", location="option 'memory_budget'", hint="pip install 'bascule[memory]'"
-        ) from None
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = len(costs), len(rows.lower)
-    model.col_cost_, model.col_lower_ = numpy.array(costs), numpy.zeros(len(costs))
-    model.col_upper_ = numpy.array(most)
-    model.row_lower_, model.row_upper_ = numpy.array(rows.lower), numpy.array(rows.upper)
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    model.a_matrix_.start_ = numpy.array(rows.starts)
-    model.a_matrix_.index_, model.a_matrix_.value_ = numpy.array(rows.columns), numpy.array(rows.values)
-    kinds = {True: highspy.HighsVarType.kInteger, False: highspy.HighsVarType.kContinuous}
-    model.integrality_ = [kinds[each] for each in integral]
-    solver = highspy.Highs()
-    solver.silent()
-    for option, value in (("time_limit", seconds), ("mip_rel_gap", GAP), ("threads", 1)):
-        solver.setOptionValue(option, value)
-    solver.passModel(model)
-    solver.run()
-    found = solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    return list(solver.getSolution().col_value) if found else None
+        told = f"needs the solver that SciPy brings: {error}"
+        raise UserError(told, location="option 'memory_budget'", hint="pip install 'bascule[memory]'") from None
+    matrix = csr_array((rows.values, rows.columns, rows.starts), shape=(len(rows.lower), len(costs)))
+    found = milp(
+        numpy.array(costs),
+        constraints=LinearConstraint(matrix, rows.lower, rows.upper),
+        integrality=numpy.array(integral, dtype=int),
+        bounds=Bounds(0.0, numpy.array(most)),
+        options={"time_limit": seconds, "mip_rel_gap": GAP},
+    )
+    return None if found.x is None else list(found.x)

@@ -96,7 +96,10 @@ class Step:
         if packet not in flop_registry:
             return float(moved)
         arguments, keywords = map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
-        return moved + float(hint(flop_registry[packet](*arguments, **keywords, out_val=node.meta["val"])) or 0) / FLOPS_A_BYTE
+        return (
+            moved
+            + float(hint(flop_registry[packet](*arguments, **keywords, out_val=node.meta["val"])) or 0) / FLOPS_A_BYTE
+        )
 
     @cached_property
     def least_time(self) -> float:

@@ -17,13 +17,15 @@ GIVEN, RESULT, INTERMEDIATE, ARENA_OF = "given", "result", "intermediate", "aren
 @dataclass(frozen=True)
 class Held:
     """Memory that is held from op `first` to op `last` of a program, both included. `kind`: an argument that dies (`GIVEN`), what is returned
-    (`RESULT`), an allocation of its own (`INTERMEDIATE`), or the arena of all others; `place`: the user's line, if one is known."""
+    (`RESULT`), an allocation of its own (`INTERMEDIATE`), or the arena of all others; `place`: the user's line, if one is known;
+    `numbers`: of what is given, among the arguments that are tensors, or of what is returned, among the results."""
 
     bytes: int
     first: int
     last: int
     kind: str
     place: str | None = None
+    numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,19 @@ class _Reader:
         op = buffer.value.owner.operation
         kind = ARENA_OF if ARENA in op.attributes else RESULT if buffer.escapes else INTERMEDIATE
         place = source_of(op.location)
-        return Held(self.bytes(buffer.value), buffer.first, min(buffer.last, self.end), kind, place)
+        numbers = (
+            [n for n, value in enumerate(self.ops[-1].operands) if root_of(value) == buffer.value]
+            if kind == RESULT
+            else []
+        )
+        return Held(self.bytes(buffer.value), buffer.first, min(buffer.last, self.end), kind, place, tuple(numbers))
 
     def _arguments(self, over: dict[int, Buffer]) -> Iterator[Held]:
         """The arguments that die, those that share a storage as one. `over`: results in the memory of an argument, by its number."""
         arguments = list(self.graph.regions[0].blocks[0].arguments)
-        attributes = self.graph.attributes["arg_attrs"] if "arg_attrs" in self.graph.attributes else [{}] * len(arguments)
+        attributes = (
+            self.graph.attributes["arg_attrs"] if "arg_attrs" in self.graph.attributes else [{}] * len(arguments)
+        )
         last = dict.fromkeys(arguments, -1)
         for number, op in enumerate(self.ops):
             for operand in op.operands:
@@ -110,7 +119,9 @@ class _Reader:
                 if root in last:
                     last[root] = number
         tensors = [n for n, each in enumerate(arguments) if isinstance(each.type, ir.MemRefType)]
-        storages: Sequence[int] = self.graph.attributes[STORAGES] if STORAGES in self.graph.attributes else range(len(tensors))
+        storages: Sequence[int] = (
+            self.graph.attributes[STORAGES] if STORAGES in self.graph.attributes else range(len(tensors))
+        )
         groups: dict[int, list[int]] = {}
         for number, storage in zip(tensors, storages):
             if DIES in attributes[number]:
@@ -120,7 +131,7 @@ class _Reader:
             ends = [self.end if each.escapes else each.last for each in made]
             size = max(self.bytes(arguments[number]) for number in numbers)
             until = max([0, *(last[arguments[number]] for number in numbers), *ends])
-            yield Held(size, 0, min(until, self.end), GIVEN)
+            yield Held(size, 0, min(until, self.end), GIVEN, None, tuple(map(tensors.index, numbers)))
 
 
 def _is_over(buffer: Buffer) -> bool:
