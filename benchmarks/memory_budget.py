@@ -4,7 +4,7 @@ python -m benchmarks.memory_budget [--what peaks] [--only NAME,NAME] [--parts 1.
 python -m benchmarks.memory_budget --what solver [--nodes 3500] [--json FILE]
 
 `peaks`: a part of the peak without a budget is the budget; measured is what the allocator has handed out during two steps at most, with what
-lives before them. `solver`: seconds of HiGHS for the choices of a step of so many nodes, and the bytes that it found.
+lives before them; what the model returns is held until the step's end. `solver`: seconds of HiGHS for the choices of a step of so many nodes.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import torch
 from .measure import is_asked_for, print_table, save
 from .memory import peak_bytes
 
+LOSSES = {"GPT-2": "ForCausalLM", "Llama": "ForCausalLM", "Mixtral": "ForCausalLM"}
 WIDTH = 64  # of the layers of the step that the solver is given
 
 
@@ -29,12 +30,15 @@ def standing_bytes(model: torch.nn.Module, inputs: dict) -> int:
 
 def child(name: str, part: float | None) -> None:
     """In a fresh process: prints the predicted and the measured peak, in bytes; and a digest of the loss and of the gradients."""
-    from bascule.budget import partition
     from bascule.runtime import release_arenas
 
-    from .model_cases import CASES, build, training_step
+    from bascule.budget import partition
+
+    from .model_cases import CASES, build
 
     model, inputs = build(next(case for case in CASES if case.name == name))
+    if name in LOSSES:  # else a warning about it breaks the graph
+        model.config.loss_type = model.loss_type = LOSSES[name]
     predicted: list[int] = []
     options = {"on_error": "raise", "cache": False} | ({} if part is None else {"memory_budget": part})
     if part is not None:
@@ -47,20 +51,22 @@ def child(name: str, part: float | None) -> None:
 
         partition.Search.within = told  # type: ignore[method-assign]
     call = torch.compile(model, backend="bascule", options=options)
-    training_step(call, model, inputs)
-    loss = training_step(call, model, inputs)
+
+    def step() -> torch.Tensor:
+        model.zero_grad(set_to_none=True)
+        out = call(**inputs)
+        out.loss.backward()
+        return out.loss.detach()
+
+    step()
+    loss = step()
     found = [loss, *(p.grad for p in model.parameters() if p.grad is not None)]
     digest = hash(tuple(x.double().sum().item() for x in found))
     del found, loss
     model.zero_grad(set_to_none=True)
     release_arenas()
 
-    def steps() -> None:
-        training_step(call, model, inputs)
-        model.zero_grad(set_to_none=True)
-        training_step(call, model, inputs)
-
-    measured = standing_bytes(model, inputs) + peak_bytes(steps)
+    measured = standing_bytes(model, inputs) + peak_bytes(lambda: (step(), step()))
     print(sum(predicted) if predicted else 0, measured, digest, len(predicted))
 
 
@@ -69,14 +75,23 @@ def peaks(names: list[str], parts: list[float]) -> list[dict]:
     for name in names:
         for part in [None, *parts]:
             command = [sys.executable, "-m", "benchmarks.memory_budget", "--child", name]
-            out = subprocess.run(command + ([] if part is None else ["--parts", str(part)]), capture_output=True, text=True)
+            out = subprocess.run(
+                command + ([] if part is None else ["--parts", str(part)]), capture_output=True, text=True
+            )
             row: dict = {"model": name, "part": part}
             if out.returncode:
                 row["error"] = out.stderr.strip().splitlines()[-1][:300] if out.stderr.strip() else str(out.returncode)
-                row["error"] = next((line for line in out.stderr.splitlines() if "cannot be kept" in line), row["error"])
+                row["error"] = next(
+                    (line for line in out.stderr.splitlines() if "cannot be kept" in line), row["error"]
+                )
             else:
                 predicted, measured, digest, graphs = map(int, out.stdout.split()[-4:])
-                row |= {"predicted_mib": predicted / 2**20, "measured_mib": measured / 2**20, "digest": digest, "graphs": graphs}
+                row |= {
+                    "predicted_mib": predicted / 2**20,
+                    "measured_mib": measured / 2**20,
+                    "digest": digest,
+                    "graphs": graphs,
+                }
             rows.append(row)
             print(f"  {row}", file=sys.stderr)
     return rows
@@ -84,8 +99,9 @@ def peaks(names: list[str], parts: list[float]) -> list[dict]:
 
 def solver(nodes: int) -> list[dict]:
     """The choices for a step of residual layers, whose joint graph has about so many nodes."""
-    from bascule import memory
     from bascule.frontend.partitioner import saved_program
+
+    from bascule import memory
 
     class Layer(torch.nn.Module):
         def __init__(self) -> None:
@@ -137,7 +153,9 @@ def main() -> None:
     names = [case.name for case in CASES if is_asked_for(case.name, args.only)]
     rows = peaks(names, [float(part) for part in (args.parts or "1.0,0.8,0.6").split(",")])
     told = [row for row in rows if "error" not in row]
-    lines = [[row["model"], str(row["part"]), f"{row['predicted_mib']:.2f}", f"{row['measured_mib']:.2f}"] for row in told]
+    lines = [
+        [row["model"], str(row["part"]), f"{row['predicted_mib']:.2f}", f"{row['measured_mib']:.2f}"] for row in told
+    ]
     print_table(["model", "part", "predicted MiB", "measured MiB"], lines)
     save("memory budget on the CPU: peaks, MiB", rows, args.json)
 

@@ -114,7 +114,8 @@ def _program(gm: GraphModule, options: Options, passes: FxPipeline, *, is_backwa
     placement.annotate(module)
     pipeline_for(options, target.machine).run(module, verify=None, subject="a step that is tried for a memory budget")
     numbers = _numbers(module, inputs)
-    return live_bytes(module, lambda k: numbers[k] if k < len(numbers) else SYMBOL)
+    threads = torch.get_num_threads() if placement.device.type == "cpu" else 0
+    return live_bytes(module, lambda k: numbers[k] if k < len(numbers) else SYMBOL, threads)
 
 
 def _numbers(module: ir.Module, inputs: list[Any]) -> list[int]:

@@ -61,8 +61,8 @@ class Value:
 
 
 class SavedProgram:
-    """The choice for one step. Its time is what a choice takes beyond `usual`, one that saves what costs least time, as min-cut has it. Bytes are
-    scaled by the peak where everything is saved, times by the step's: numbers near 1."""
+    """The choice for one step. Its time is what a choice takes beyond `usual`, one that saves what costs least time, as min-cut has it. Bytes
+    are scaled by the peak where everything is saved, times by the step's: numbers near 1."""
 
     def __init__(self, step: Step, usual: Collection[Node], stages: int = STAGES):
         self.step = step

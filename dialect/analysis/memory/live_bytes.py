@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.attribute_names import ARENA
-from ...ir.functions import DIES, EXTERN, OVER, STORAGES, graph_functions
+from ...ir.functions import DIES, OVER, STORAGES, graph_functions, is_extern
 from ...ir.locations import source_of
 from ...ir.shapes import constant, expr, symbol_count
 from ...mlir import ir
 from .buffers import Sizes, bytes_of, root_of, substitute
 from .liveness import Buffer, buffers_of
+from .workspaces import workspace
 
 GIVEN, RESULT, INTERMEDIATE, ARENA_OF = "given", "result", "intermediate", "arena"
 
@@ -59,16 +60,17 @@ class LiveBytes:
         return best[0], -best[1]
 
 
-def live_bytes(module: ir.Module, symbols: Callable[[int], int]) -> LiveBytes:
-    """Of the only graph function of `module`, of the program stage. `symbols`: the number that symbol K stands for."""
+def live_bytes(module: ir.Module, symbols: Callable[[int], int], threads: int = 0) -> LiveBytes:
+    """Of the only graph function of `module`, of the program stage. `symbols`: the number that symbol K stands for; `threads`: of a CPU, whose
+    operators take memory of their own while they run; 0 on another device, of whose nothing is known."""
     with module.context:
         (graph,) = graph_functions(module)
-        return _Reader(graph, ir.SymbolTable(module.operation), symbols).read()
+        return _Reader(graph, ir.SymbolTable(module.operation), symbols, threads).read()
 
 
 class _Reader:
-    def __init__(self, graph: ir.Operation, table: ir.SymbolTable, symbols: Callable[[int], int]):
-        self.graph, self.table, self.symbols = graph, table, symbols
+    def __init__(self, graph: ir.Operation, table: ir.SymbolTable, symbols: Callable[[int], int], threads: int):
+        self.graph, self.table, self.symbols, self.threads = graph, table, symbols, threads
         self.ops = [op.operation for op in graph.regions[0].blocks[0].operations]
         self.sizes = Sizes(graph, table)
         self.end = len(self.ops) - 1
@@ -84,10 +86,20 @@ class _Reader:
         ]
         over = {buffer.value.owner.operation.attributes[OVER].value: buffer for buffer in buffers if _is_over(buffer)}
         held = [*self._arguments(over), *map(self._held, (each for each in buffers if not _is_over(each)))]
-        return LiveBytes(tuple(held), self.end)
+        return LiveBytes((*held, *self._workspaces()), self.end)
+
+    def _callee(self, call: ir.Operation) -> ir.Operation:
+        return self.table[call.attributes["callee"].value].operation
 
     def _is_extern(self, call: ir.Operation) -> bool:
-        return EXTERN in self.table[call.attributes["callee"].value].operation.attributes
+        return is_extern(self._callee(call))
+
+    def _workspaces(self) -> Iterator[Held]:
+        for number, op in enumerate(self.ops if self.threads else ()):
+            if op.name == "func.call" and self._is_extern(op):
+                size = workspace(op, self._callee(op), self.bytes, self.sizes, self.threads)
+                if size:
+                    yield Held(size, number, number, INTERMEDIATE, source_of(op.location))
 
     def bytes(self, value: ir.Value) -> int:
         size = bytes_of(value.type, self.sizes.of(value))
