@@ -21,11 +21,15 @@ def workspace(
     call: ir.Operation, function: ir.Operation, bytes_of: Callable[[ir.Value], int], sizes: Sizes, threads: int
 ) -> int:
     """Bytes that `call`, of the ATen function `function`, takes at most while it runs, beyond its results."""
+    made = sum(bytes_of(result) for result in call.results if isinstance(result.type, ir.MemRefType))
     match function.attributes[EXTERN].value:
         case "aten.convolution.default":
-            return _convolution(call, function, bytes_of, threads)
+            x, weight = _tensors(call, function, (0, 1))
+            return _convolution(x, weight, made, bytes_of, sizes)
         case "aten.convolution_backward.default":
-            return _convolution_backward(call, function, bytes_of, threads)
+            given, x, weight = _tensors(call, function, (0, 1, 2))
+            backward = _convolution_backward(bytes_of(given), x, bytes_of(weight), made, bytes_of, sizes)
+            return backward + SCRATCH * threads
         case "mkldnn._linear_pointwise.default":
             x = call.operands[0]
             inner = constant(sizes.of(x)[1]) or 0
@@ -43,27 +47,25 @@ def _tensors(call: ir.Operation, function: ir.Operation, positions: tuple[int, .
 
 
 def _is_channels_last(value: ir.Value) -> bool:
-    return value.type.rank > 2 and constant(strides(value.type)[1]) == 1
+    """Whether an image lies as oneDNN takes it; a row of channels does not."""
+    return value.type.rank > 3 and constant(strides(value.type)[1]) == 1
 
 
-def _convolution(call: ir.Operation, function: ir.Operation, bytes_of: Callable[[ir.Value], int], threads: int) -> int:
-    x, weight = _tensors(call, function, (0, 1))
+def _convolution(x: ir.Value, weight: ir.Value, made: int, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:
     if _is_channels_last(x):
         return bytes_of(weight) + FEW
-    made = sum(map(bytes_of, _made(call)))
-    return max(bytes_of(x) + bytes_of(weight), made)
+    return _copied(x, bytes_of, sizes) + max(bytes_of(x) + bytes_of(weight), made)
 
 
 def _convolution_backward(
-    call: ir.Operation, function: ir.Operation, bytes_of: Callable[[ir.Value], int], threads: int
+    given: int, x: ir.Value, weight: int, made: int, bytes_of: Callable[[ir.Value], int], sizes: Sizes
 ) -> int:
-    given, x, weight = map(bytes_of, _tensors(call, function, (0, 1, 2)))
-    made = sum(map(bytes_of, _made(call)))
-    scratch = SCRATCH * threads
-    first = max(given + weight + x, 3 * x)  # the gradient of x, in its own layout and as it is returned
-    then = x + given + x + weight  # that of the weight, beside it
-    return max(0, max(first, then) + scratch - made)
+    size = bytes_of(x)
+    first = max(given + weight + size, 3 * size)  # the gradient of x, in its own layout and as it is returned
+    then = size + given + size + weight  # that of the weight, beside it
+    return max(0, 2 * _copied(x, bytes_of, sizes) + max(first, then) - made)
 
 
-def _made(call: ir.Operation) -> list[ir.Value]:
-    return [result for result in call.results if isinstance(result.type, ir.MemRefType)]
+def _copied(x: ir.Value, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:
+    """Bytes of the copy that is made first of what is neither row-major nor channels-last."""
+    return 0 if _is_channels_last(x) or strides(x.type) == row_major(sizes.of(x)) else bytes_of(x)
