@@ -200,7 +200,9 @@ class Program:
                 name, layout = self._own(op.results[0]), places.layout(op.results[0])
                 if OVER in op.attributes:
                     argument = places.tensors[self.block.arguments[op.attributes[OVER].value]]
-                    self.source.delete(places.forget_views(argument))  # each is a user of the storage beside the argument
+                    self.source.delete(
+                        places.forget_views(argument)
+                    )  # each is a user of the storage beside the argument
                     line(f"    {name} = over({argument}, {layout}, torch.{dtype})")
                 elif self.keeps_results and (size is None or size >= REUSED):
                     width = python_of(bytes_of(op.results[0].type, places.sizes.of(op.results[0])), self.symbols)
