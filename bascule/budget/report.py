@@ -33,7 +33,7 @@ LINES = 12  # of the text, at most
 
 @dataclass(frozen=True)
 class Holder:
-    """What one line of the user's holds at the peak."""
+    """Memory that one line of the user's holds at the peak."""
 
     bytes: int
     category: str  # one of `CATEGORIES`

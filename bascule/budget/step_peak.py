@@ -119,7 +119,7 @@ def _program(gm: GraphModule, options: Options, passes: FxPipeline, *, is_backwa
 
 
 def _numbers(module: ir.Module, inputs: list[Any]) -> list[int]:
-    """What the symbols of a graph stood for when it was traced."""
+    """The numbers that the symbols of a graph stood for when it was traced."""
     seen = {}
     for value in inputs:
         for number in (*value.shape, *value.stride()) if isinstance(value, torch.Tensor) else (value,):

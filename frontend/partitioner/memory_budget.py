@@ -18,7 +18,7 @@ from bascule.compat.graphs.partitioners import partitioners
 
 from .dropout_masks import results_from_masks
 from .predicted_peak import number_again, peak, time_again
-from .saved_program import SavedProgram
+from .saved_program import STAGES, SavedProgram
 from .training_step import Step, is_number
 
 ROUNDS = 6  # choices that are compiled for one budget, at most
@@ -52,7 +52,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a step: its `budget` in bytes, its peak, and that without a budget."""
+    """The end of a search: the `budget` in bytes, the peak of the step, and that without a budget."""
 
     budget: int
     peak: Peak
@@ -132,7 +132,7 @@ class Search:
     # Choices within a number of bytes
 
     def within(self, limit: int | float) -> Outcome:
-        """What becomes of the step with at most `limit` bytes, or that part of min-cut's peak. Raises `UserError` where that is not possible."""
+        """The step with at most `limit` bytes, or that part of the peak without a budget. Raises `UserError` where that is not possible."""
         budget = limit if isinstance(limit, int) else int(limit * self.unlimited.bytes)
         if self.peak_of(self.usual).bytes <= budget:
             return self._outcome(budget, self.usual)
@@ -193,9 +193,11 @@ class Search:
     @cached_property
     def least(self) -> Choice:
         """The choice with the lowest peak that is known."""
-        found = [self.usual]
-        nodes = None if self.program is None else self.program.least()
-        found += [self._choice(nodes)] if nodes is not None else []
+        found, program = [self.usual], self.program
+        # With more stages the program knows lives better, and proves less in the time that it has.
+        for each in [] if program is None else [program, SavedProgram(program.step, program.choice, 2 * STAGES)]:
+            nodes = each.least()
+            found += [self._choice(nodes)] if nodes is not None else []
         return min(found, key=lambda each: self.peak_of(each).bytes)
 
     def curve(self, points: int) -> list[tuple[Peak, Choice]]:
@@ -234,7 +236,7 @@ def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
 
 @dataclass
 class _Seen:
-    """What PyTorch's partitioner came to: the graph that it split, its nodes, sorted, and what it saved."""
+    """A split of PyTorch's partitioner: the graph, its nodes, sorted, and those that it saved."""
 
     graph: Graph | None = None
     info: Any = None

@@ -96,7 +96,7 @@ def _held(step: Step, order: Iterable[Node], staying: set[Node]) -> set[Node]:
 
 
 def _reaches(step: Step, node: Node, held: set[Node]) -> set[Node]:
-    """What has memory among what `node` reads, itself or by what is computed where it is read."""
+    """The values with memory that `node` reads, itself or by what is computed where it is read."""
     found, todo = set[Node](), [node]
     seen = set[Node]()
     while todo:

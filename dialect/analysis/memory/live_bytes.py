@@ -1,4 +1,4 @@
-"""What a program holds of memory while it runs, read from the plan that `plan-memory` left: the same bytes that its allocator is asked for."""
+"""Memory that a program holds while it runs, read from the plan that `plan-memory` left: the bytes that its allocator is asked for."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class LiveBytes:
         return sum(each.bytes for each in self.held if each.kind == ARENA_OF)
 
     def at(self, number: int) -> list[Held]:
-        """What is held while op `number` runs."""
+        """Memory that is held while op `number` runs."""
         return [each for each in self.held if each.first <= number <= each.last]
 
     def peak(self, apart: int = 0, *, with_arena: bool = True) -> tuple[int, int]:
