@@ -23,7 +23,7 @@ from ..fx.storages import is_view, storage_of
 from ..fx.trace_context import hint
 
 UNKNOWN = 4096  # elements of a tensor whose size only data decides
-FLOPS_A_BYTE = 50.0  # that a machine computes while it moves a byte: a CPU with AVX-512 some 20, an H200 in bf16 200, by their data sheets
+FLOPS_A_BYTE = 50.0  # that a machine computes while it moves a byte: between a CPU's and a GPU's, not measured
 
 
 @dataclass(frozen=True, eq=False)

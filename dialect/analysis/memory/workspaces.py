@@ -1,8 +1,8 @@
 """Memory that calls of PyTorch's operators on a CPU take while they run, beyond their results.
 
-Measured with `python -m benchmarks.workspaces` on an AMD EPYC with AVX-512, 2 threads, torch 2.13.0+cpu, November 2026: oneDNN copies what a
-convolution takes and makes to its own layout, in turns, and packs blocks of a linear layer's weight for each thread. Operators that are not
-here took less than 64 KiB, or are not known.
+Measured with `python -m benchmarks.workspaces` on an AMD EPYC, 2 threads, torch 2.13.0+cpu, November 2026: oneDNN copies what a
+convolution takes and makes to its own layout, in turns, and packs blocks of a linear layer's weight for each thread. Nothing is counted of
+operators that are not here.
 """
 
 from collections.abc import Callable
