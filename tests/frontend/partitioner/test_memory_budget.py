@@ -8,6 +8,7 @@ from bascule.runtime import release_arenas
 
 import bascule
 from bascule.errors import UserError
+from bascule.options import make_options
 from benchmarks.memory import peak_bytes
 
 ROWS, WIDTH, LAYERS = 512, 64, 4
@@ -114,13 +115,13 @@ def test_dropouts_of_the_other_kind():
 )
 def test_what_is_no_budget(budget, told):
     with pytest.raises(UserError, match=f"option 'memory_budget': .*{re.escape(told)}"):
-        bascule.options.make_options(options={"memory_budget": budget})
+        make_options(options={"memory_budget": budget})
 
 
 @pytest.mark.parametrize("name", ["tiers", "cudagraphs"])
 def test_what_it_does_not_go_with(name):
     with pytest.raises(UserError, match=f"option 'memory_budget': does not go with '{name}'"):
-        bascule.options.make_options(options={"memory_budget": 0.5, name: True})
+        make_options(options={"memory_budget": 0.5, name: True})
 
 
 @pytest.mark.parametrize(
@@ -128,4 +129,4 @@ def test_what_it_does_not_go_with(name):
     [("6 GiB", 6 << 30), ("512MiB", 512 << 20), ("1.5 GB", 1_500_000_000), ("100 B", 100), (" 2 kib ", 2048)],
 )
 def test_texts(text, count):
-    assert bascule.options.make_options(options={"memory_budget": text}).memory_budget == count
+    assert make_options(options={"memory_budget": text}).memory_budget == count
