@@ -4,6 +4,7 @@
 
     bascule.explain(f, *args)     what became of a function: kernels, ATen calls and why, memory, times
     bascule.report(f, *args)      the same and more as one page of HTML
+    bascule.memory(model, *inputs)    what holds memory at the peak of a training step, and what less of it costs
     bascule.bisect(model, inputs) which graph, pass and fusion made a model's numbers wrong
     bascule.compile_fx(gm, inputs), bascule.compile_fx_inner(gm, inputs)    graphs without Dynamo, as Inductor's functions of these names
     bascule.aot_compile(exported, path), bascule.aot_load(path)     a program as one file, and back, without a compiler
@@ -38,8 +39,10 @@ _PUBLIC = {
     "compile_graph": "compiler.compile_graph",
     "counters": "reporting.counters",
     "explain": "entry.explain",
+    "MemoryReport": "budget.report",
     "list_modes": "options",
     "list_options": "options",
+    "memory": "budget.report",
     "memory_efficient_fusion": "entry.compile_fx",
     "report": "report_page.collect",
     "wait_for_kernels": "tiers.background",
@@ -52,6 +55,7 @@ _COMPILES = {
     "compile_fx_inner",
     "compile_graph",
     "explain",
+    "memory",
     "memory_efficient_fusion",
     "report",
 }

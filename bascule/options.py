@@ -1,9 +1,11 @@
 """The options of `torch.compile(f, backend="bascule", mode="...", options={...})`."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from fractions import Fraction
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -143,6 +145,12 @@ class Options:
         False,
         "measure a few neighbours of the schedule of each GPU kernel of static sizes, and take the fastest; nothing to do on a CPU",
     )
+    memory_budget: int | float | None = _option(
+        None,
+        "bytes that a training step of one graph holds at its peak at most, parameters, gradients and saved tensors counted: a number, a text "
+        "such as '6 GiB', or a part of the peak without a budget, such as 0.7; kept by computing again in the backward; less than the least "
+        "possible is an error that names that",
+    )
     pre_grad_custom_pass: Callable | None = _option(
         None, "a function that changes the graph that Dynamo captured, a torch.fx.Graph, in place"
     )
@@ -194,6 +202,22 @@ class Options:
         if self.replay is not None:
             check_replayed(self.replay, self.dump)
         self._check_fx_passes()
+        self._check_budget()
+
+    def _check_budget(self) -> None:
+        """Raises `UserError` for a budget that is no number of bytes and no part, and for options that it does not go with."""
+        budget = self.memory_budget
+        if budget is None:
+            return
+        if budget <= 0 or (isinstance(budget, float) and not budget <= 1):
+            raise UserError(
+                f"takes bytes as a whole number over 0, or a part over 0 and at most 1.0, got {budget!r}",
+                location=BUDGET,
+                hint="for example 6 << 30, '6 GiB' or 0.7",
+            )
+        for name, why in BUDGETLESS.items():
+            if getattr(self, name):
+                raise UserError(f"does not go with '{name}': {why}", location=BUDGET)
 
     def _check_fx_passes(self) -> None:
         """Raises `UserError` for names of FX passes that nobody knows, and for one that has to run."""
@@ -245,6 +269,14 @@ def check_replayed(directory: str, dump: str | None) -> None:
 
 _NAMES = {type(None): "None", Callable: "a function", tuple: "names of FX passes"}
 _NAMES |= {Hooks: "an object of a subclass of bascule.dialect.steering.hooks.Hooks"}
+
+BUDGET = "option 'memory_budget'"
+# Options that a memory budget does not go with, and why.
+BUDGETLESS = {
+    "custom_partitioner_fn": "that function chooses what is saved",
+    "tiers": "PyTorch's operators, which run the first calls, hold what they like",
+    "cudagraphs": "the pool of a recording keeps the memory of forward and backward side by side",
+}
 
 # The options that name passes over FX graphs, and what stands for all of these where they are printed.
 FX_PASSES = DISABLE, PRINT = "disable_fx_passes", "print_fx_passes"
@@ -299,7 +331,7 @@ def _by_our_names(options: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(options or {}, Mapping):
         raise UserError(f"takes a dictionary, got {options!r}", location="parameter 'options'")
     known = {f.name: f.default for f in fields(Options)}
-    readings = {**dict.fromkeys(PASSES, _as_one), **dict.fromkeys(FX_PASSES, _as_names)}
+    readings = {**dict.fromkeys(PASSES, _as_one), **dict.fromkeys(FX_PASSES, _as_names), "memory_budget": _as_bytes}
     given = {name: readings.get(name, lambda x: x)(value) for name, value in (options or {}).items()}
     for name in given.keys() - known.keys():
         value = given.pop(name)
@@ -317,6 +349,20 @@ def _as_names(given: Any) -> Any:
     if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in names):
         return given
     return tuple(sorted(set(names)))
+
+
+def _as_bytes(given: Any) -> Any:
+    """A text such as "6 GiB", "512MiB" or "1.5 GB" as bytes; what is no text as it is. Raises `UserError` for another text."""
+    if not isinstance(given, str):
+        return given
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b\s*", given, re.IGNORECASE)
+    if match is None or (match[3] and not match[2]):
+        raise UserError(
+            f"'{given}' is no number of bytes",
+            location=BUDGET,
+            hint="for example '6 GiB', '512 MiB', '1.5 GB' or '100000 B'",
+        )
+    return int(Fraction(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " "))
 
 
 def _as_one(given: Any) -> Any:

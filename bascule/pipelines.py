@@ -57,6 +57,9 @@ DEFAULT = (
     "plan-memory",
 )
 
+# Passes that do not run where there is a memory budget: what they join waits, with all that it reads, for its last part.
+UNBUDGETED = ("group-launches", "join-launches")
+
 # Options that a pass may have as a field of its own.
 SHARED = ("fallback", "numerics", "random")
 
@@ -67,7 +70,17 @@ STAGES = {"torch": None, "tensor": TORCH_TO_BASCULE, "kernel": "schedule-kernels
 
 def has_pass(options: Options, name: str) -> bool:
     """Whether the pass `name` runs. Without MLIR, if `pipeline` is not given. Raises `UserError` as `pipeline_for`."""
-    return name in DEFAULT if options.pipeline is None else any(p.name == name for p in pipeline_for(options).stages)
+    return (
+        name in default_for(options)
+        if options.pipeline is None
+        else any(p.name == name for p in pipeline_for(options).stages)
+    )
+
+
+def default_for(options: Options) -> tuple[str, ...]:
+    """The passes that run where `options` name none."""
+    left_out = () if options.memory_budget is None else UNBUDGETED
+    return tuple(name for name in DEFAULT if name not in left_out)
 
 
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> "Pipeline":
@@ -79,7 +92,7 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
     """
     from .dialect.passes import Pipeline
 
-    text = ",".join(DEFAULT) if options.pipeline is None else options.pipeline
+    text = ",".join(default_for(options)) if options.pipeline is None else options.pipeline
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
     gpu = asked.get("target") == "cuda"
     asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and gpu

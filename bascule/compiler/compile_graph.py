@@ -256,7 +256,9 @@ def _lowered(
     kernels = target.compile(module, record)
     checkpoint()
     with record.stage("wrapper"):
-        record.wrapper = record.edits.get(WRAPPER_FILE) or to_python(module, kernels.plans, checks_of(options))
+        # With a memory budget what dies is to be free.
+        how = {"checks": checks_of(options), "keeps_results": options.memory_budget is None}
+        record.wrapper = record.edits.get(WRAPPER_FILE) or to_python(module, kernels.plans, **how)
         record.summary = summary_of(module)
     file = record.dump_wrapper(record.wrapper)
     if WRAPPER_FILE in record.edits:

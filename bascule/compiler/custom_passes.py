@@ -89,11 +89,11 @@ def made_functional(gm: GraphModule) -> GraphModule:
     return new
 
 
-def partitioner(options: Options, passes: FxPipeline) -> Callable[..., Any]:
-    """The min-cut partitioner, or the user's, after the user's passes over the joint graph, then `passes`. Raises `UserError` where the
-    user's fails."""
+def partitioner(options: Options, passes: FxPipeline, cut: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """`cut`, the min-cut partitioner if it is None, or the user's, after the user's passes over the joint graph, then `passes`. Raises
+    `UserError` where the user's fails."""
     own = options.custom_partitioner_fn
-    cut = partial(min_cut, passes=passes)
+    cut = cut or partial(min_cut, passes=passes)
     if own is not None:
         cut = partial(cut, split=partial(_split_by, own))
 

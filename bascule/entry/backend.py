@@ -109,9 +109,21 @@ def _compiled(
         passes=passes,
         tiers=Tiers(),
     )
-    cut = partitioner(checked, passes)
+    cut = _partitioner(checked, passes)
     how = {"passes": passes, "leaning": checked.internals, "backward_at_once": checked.tiers}
     return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), cut, **how)
+
+
+def _partitioner(options: Options, passes: FxPipeline) -> Callable[..., Any]:
+    if options.memory_budget is None:
+        return partitioner(options, passes)
+
+    def split(*args: Any, **kwargs: Any) -> Any:
+        from ..budget.partition import partitioner_of  # needs MLIR, which what is loaded from a cache does not
+
+        return partitioner_of(options, passes)(*args, **kwargs)
+
+    return split
 
 
 def _untraced(options: Options) -> str | None:
@@ -156,7 +168,7 @@ def _compile_or_load(
             return CompiledFxGraph(graph)
 
     how = {"passes": passes, "leaning": options.internals, "backward_at_once": options.tiers}
-    return compile_with_autograd(gm, example_inputs, compiler, {}, partitioner(options, passes), traces, **how)
+    return compile_with_autograd(gm, example_inputs, compiler, {}, _partitioner(options, passes), traces, **how)
 
 
 def _decompositions() -> dict[Any, Callable]:

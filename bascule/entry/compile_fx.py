@@ -13,16 +13,17 @@ from bascule.frontend.aot.retrace import decomposed, exported_pytree, functional
 from bascule.frontend.freezing.weight_inputs import weight_inputs
 
 from ..aliasing.untracked_writes import run_as_eager
+from ..budget.partition import partitioner_of
 from ..compat.tensors.pytree import tree_flatten, tree_leaves, tree_unflatten
 from ..compiled.compiled_graph import CompiledGraph
 from ..compiled.eager import operator_by_operator
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.autograd_graph import Shared, compile_autograd_graph
-from ..compiler.custom_passes import apply, partitioner
+from ..compiler.custom_passes import apply
 from ..compiler.fx_passes import fx_pipeline
 from ..cudagraphs.cudagraphify import ForwardDevice, Replays
 from ..errors import UserError
-from ..options import POST_GRAD, PRE_GRAD, Options, inductors_passes, make_options, options_for
+from ..options import BUDGET, POST_GRAD, PRE_GRAD, Options, inductors_passes, make_options, options_for
 from ..pipelines import pipeline_for
 from ..reporting.raise_through_dynamo import raised_as_is
 from ..tiers.changeover import Tiers
@@ -138,7 +139,7 @@ def compile_fx(
         passes, weights = fx_pipeline(name, options), weight_inputs(model) if options.freezing else None
         shared = Shared(replays=Replays.of(model, options), weights=weights, passes=passes, tiers=Tiers())
         compiler = partial(compile_autograd_graph, name, options, None, **shared) if own else inner_compile
-        cut = partitioner(options, passes)
+        cut = partitioner_of(options, passes)
         how = {"ignore_shape_env": ignore_shape_env, "passes": passes, "leaning": options.internals}
         how["backward_at_once"] = own and options.tiers
         return compile_with_autograd(model, example_inputs, compiler, table, cut, **how)
@@ -157,6 +158,8 @@ def memory_efficient_fusion(
         pipeline_for(checked)
         if not callable(function):
             raise UserError(f"takes a function or a module, got {function!r}", location="memory_efficient_fusion")
+        if checked.memory_budget is not None:
+            raise UserError("is for `torch.compile` and `compile_fx`", location=BUDGET)
         name = f"fx{next(_numbers)}"
         passes = fx_pipeline(name, checked)
         shared = Shared(replays=Replays(checked), weights=None, passes=passes, tiers=Tiers())

@@ -186,7 +186,7 @@ def _backward_compiler(compiler: GraphCompiler) -> Callable[..., Callable]:
     neither the compiler nor what it makes is to be traced."""
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
-        _mark_dying_inputs(gm)
+        mark_dying_inputs(gm)
         make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
         return disable(make(gm, example_inputs), reason="a compiled backward")
 
@@ -244,7 +244,7 @@ def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
         context.fw_metadata.bw_donated_idxs = []
 
 
-def _mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
+def mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
     """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but what the user has too.
 
     The partitioner calls the forward's inputs `primals_1`, ... in both graphs.

@@ -28,6 +28,7 @@ from bascule.dialect.ir.functions import (
 )
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
+from bascule.dialect.remarks.attribute import add_remark
 from torch.fx import GraphModule, Node
 
 from bascule.compat.operators.schemas import HigherOrderOperator
@@ -44,6 +45,7 @@ from .tensor_types import TensorTypes
 VISIBLE = (
     "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
 )
+NOTED = "bascule_note"  # metadata of the output node: a remark about the graph
 DYING = "bascule_dying_input"  # metadata of a placeholder: nobody but the graph holds the tensor when it runs
 # Metadata of a placeholder: what gives the tensor, an operator that runs by itself, may give it other strides than it told the tracer.
 RESTRIDED = "bascule_restrided_input"
@@ -111,6 +113,8 @@ class _GraphImporter(base.FxImporter):
         function.attributes[STORAGES] = _storages([value for _, value in tensors], results)
         if (found := symbols.attribute()) is not None:
             function.attributes[SYMBOL_SOURCES] = found
+        if NOTED in nodes[-1].meta:
+            add_remark(function.operation, nodes[-1].meta[NOTED])
         return ImportedGraph(self.module, tuple(constants.values()))
 
     def _return(self, node: Node, importer: NodeImporter, block: ir.Block) -> "_Results":

@@ -72,6 +72,7 @@ class Places:
         self.swapped: dict[ir.Value, str] = {}  # matrices -> names of their transposes
         self.derived: dict[str, list[str]] = {}  # base -> names of tensors that keep its memory
         self.kept: Kept | None = None
+        self.forgotten = 0  # views whose names are free again
 
     def own(self, value: ir.Value, name: str) -> None:
         """`value` is the tensor called `name`."""
@@ -121,15 +122,26 @@ class Places:
     def tensor(self, value: ir.Value) -> str:
         """The name of a tensor that is `value`."""
         if value not in self.tensors:
-            self.tensors[value] = self._view(value, self.sizes.of(value), strides(value.type), f"v{len(self.tensors)}")
+            suffix = f"v{len(self.tensors) + self.forgotten}"
+            self.tensors[value] = self._view(value, self.sizes.of(value), strides(value.type), suffix)
         return self.tensors[value]
 
     def transposed(self, value: ir.Value) -> str:
         """The name of a tensor that is `value`, a matrix, with its dimensions swapped."""
         if value not in self.swapped:
             sizes, steps = self.sizes.of(value), strides(value.type)
-            self.swapped[value] = self._view(value, sizes[::-1], steps[::-1], f"t{len(self.swapped)}")
+            suffix = f"t{len(self.swapped) + self.forgotten}"
+            self.swapped[value] = self._view(value, sizes[::-1], steps[::-1], suffix)
         return self.swapped[value]
+
+    def forget_views(self, base: str) -> list[str]:
+        """Forgets the views of the tensor called `base`, so that they are made again where they are needed; gives their names."""
+        names, self.derived[base] = self.derived[base], []
+        for views in (self.tensors, self.swapped):
+            for value in [value for value, name in views.items() if name in names]:
+                del views[value]
+        self.forgotten += len(names)
+        return names
 
     def _view(
         self, value: ir.Value, sizes: Sequence[ir.AffineExpr], steps: Sequence[ir.AffineExpr], suffix: str

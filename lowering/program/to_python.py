@@ -35,19 +35,22 @@ REUSED = (
 KEEPS = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
 
 
-def to_python(module: ir.Module, plans: Plans | None = None, checks: Checks = UNCHECKED) -> str:
+def to_python(
+    module: ir.Module, plans: Plans | None = None, checks: Checks = UNCHECKED, *, keeps_results: bool = True
+) -> str:
     """The source of the module's only graph function at the program stage.
 
     Without `plans` its kernels are C functions for the CPU, else plans launch them. It expects these names when it is run: `constants`, the
     tensors of the graph's constants, and `kernel(name, arguments)`, which gives the compiled kernel, or `plan(*launches)`, which makes a
     plan, with `ptr`, `i32`, `i64`, `size` and `slot`, of which launches consist. It defines `call(args)`, with the boxed calling convention,
-    `LOCATIONS`, line -> the user's line, and with plans `DEVICE`. Raises `UserError` for IR of another stage.
+    `LOCATIONS`, line -> the user's line, and with plans `DEVICE`. `keeps_results`: the memory of large results on a CPU is kept for later ones
+    when they die. Raises `UserError` for IR of another stage.
     """
     with module.context:
         graphs = graph_functions(module)
         if len(graphs) != 1:
             raise UserError(f"a program has one graph function, this module has {len(graphs)}")
-        return Program(module, graphs[0], plans, checks).write()
+        return Program(module, graphs[0], plans, checks, keeps_results).write()
 
 
 def name_of(function: ir.Operation) -> str:
@@ -63,8 +66,11 @@ def stored_arguments(function: ir.Operation) -> set[int]:
 class Program:
     """One graph function being written."""
 
-    def __init__(self, module: ir.Module, graph: ir.Operation, plans: Plans | None, checks: Checks):
+    def __init__(
+        self, module: ir.Module, graph: ir.Operation, plans: Plans | None, checks: Checks, keeps_results: bool = True
+    ):
         self.module, self.graph, self.plans, self.checks = module, graph, plans, checks
+        self.keeps_results = keeps_results and plans is None
         self.block = graph.regions[0].blocks[0]
         self.table = ir.SymbolTable(module.operation)
         self.writer = writer = ModuleWriter(graph, self.table)
@@ -194,8 +200,11 @@ class Program:
                 name, layout = self._own(op.results[0]), places.layout(op.results[0])
                 if OVER in op.attributes:
                     argument = places.tensors[self.block.arguments[op.attributes[OVER].value]]
+                    self.source.delete(
+                        places.forget_views(argument)
+                    )  # each is a user of the storage beside the argument
                     line(f"    {name} = over({argument}, {layout}, torch.{dtype})")
-                elif self.plans is None and (size is None or size >= REUSED):
+                elif self.keeps_results and (size is None or size >= REUSED):
                     width = python_of(bytes_of(op.results[0].type, places.sizes.of(op.results[0])), self.symbols)
                     line(f"    {name} = empty_kept({layout}, torch.{dtype}, {width})")
                 else:

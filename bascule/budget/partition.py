@@ -1,0 +1,50 @@
+"""The partitioner of a step that has a memory budget."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from torch.fx import GraphModule
+
+from bascule.frontend.fx_pipeline.pipeline import FxPipeline
+from bascule.frontend.importer.graph import NOTED
+from bascule.frontend.partitioner.memory_budget import Pair, Search
+from bascule.frontend.partitioner.min_cut import min_cut
+
+from ..compiler.custom_passes import partitioner
+from ..dialect.remarks.record import NOTE, Place, Remark
+from ..options import Options
+from ..reporting.raise_through_dynamo import raised_as_is
+from .step_peak import StepPeak, step_peak
+
+
+def partitioner_of(options: Options, passes: FxPipeline) -> Callable[..., Pair]:
+    """The partitioner that `options` ask for: min-cut, the user's, or one that keeps their memory budget and leaves a note in the forward."""
+    if options.memory_budget is None:
+        return partitioner(options, passes)
+    return partitioner(options, passes, partial(min_cut, passes=passes, split=partial(_split, options)))
+
+
+def _split(options: Options, joint: GraphModule, inputs: Any, **kwargs: Any) -> Pair:
+    assert options.memory_budget is not None
+    with raised_as_is():
+        search, _ = search_of(options, joint, inputs, kwargs)
+        outcome = search.within(options.memory_budget)
+        forward, backward = search.final(outcome.choice)
+    forward.graph.output_node().meta[NOTED] = Remark("memory-budget", NOTE, "", str(outcome), Place("training step"))
+    return forward, backward
+
+
+def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, Any]) -> tuple[Search, list[StepPeak]]:
+    """A search of what `joint` saves with the budget of `options`; and the peaks without one, once that is asked for."""
+    seen = list[StepPeak]()
+
+    def measure(options: Options, forward: GraphModule, backward: GraphModule) -> int | None:
+        found = step_peak(forward, backward, how["num_fwd_outputs"], options)
+        if found is not None and options.memory_budget is None:
+            seen.append(found)
+        return None if found is None else found.bytes
+
+    without = replace(options, memory_budget=None)
+    return Search(joint, inputs, partial(measure, options), partial(measure, without), how), seen

@@ -1,0 +1,153 @@
+"""The peak of a training step by the memory plans of its two programs, without a kernel being compiled.
+
+What the step is given is there all the time: parameters, buffers, inputs. The forward adds what it makes; of that the backward finds what is
+saved and what is returned. An arena on a CPU that is large enough is kept between calls, one for both, as `runtime/memory/cpu_arena.py` has it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from bascule.frontend.aot.compile_autograd import mark_dying_inputs
+from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
+from bascule.frontend.fx.node_values import complete_inserted
+from bascule.frontend.fx.storages import storage_of
+from bascule.frontend.fx.trace_context import hint
+from bascule.frontend.fx_pipeline.pipeline import FxPipeline
+from bascule.frontend.importer.graph import VISIBLE, import_graph
+from bascule.frontend.partitioner.held_tensors import mark_held
+from bascule.frontend.partitioner.training_step import tensor_bytes
+from bascule.runtime.memory.result_block_pool import LEAST as KEPT
+
+from ..compiler.custom_passes import apply, made_functional
+from ..compiler.fx_passes import fx_pipeline
+from ..dialect.analysis.memory.live_bytes import Held, LiveBytes, live_bytes
+from ..dialect.ir import context
+from ..dialect.ir.functions import SYMBOLS, graph_functions
+from ..dialect.mlir import ir
+from ..errors import UnsupportedError
+from ..options import POST_GRAD, Options
+from ..pipelines import pipeline_for
+from ..targets.placement import placement_of
+from ..targets.select import target_for
+
+SYMBOL = 64  # that a symbol is taken for of which no number is known: one that is computed, or that only data decides
+
+
+@dataclass(frozen=True)
+class StepPeak:
+    """The bytes of a step. `given`: those of each input, by name, those of a storage once; `forward`, `backward`: what each program adds;
+    `kept`: of the arena that both share, if that is kept; `returned`: of what the user sees of the forward, which stays meanwhile."""
+
+    given: dict[str, int]
+    forward: LiveBytes
+    backward: LiveBytes
+    kept: int
+    returned: int
+    visible: int  # outputs of the forward that the user sees, the first ones
+    read: tuple[Node, ...]  # the tensors that the backward is given, as nodes of its graph
+
+    @property
+    def standing(self) -> int:
+        return sum(self.given.values())
+
+    @property
+    def peaks(self) -> tuple[int, int]:
+        """The peaks of the forward and of the backward."""
+        (forward, _), (backward, _) = self._peak_of(self.forward), self._peak_of(self.backward)
+        return self.standing + forward, self.standing + self.returned + backward
+
+    @property
+    def bytes(self) -> int:
+        return max(self.peaks)
+
+    def held_at_peak(self) -> tuple[str, list[Held]]:
+        """The direction in which the peak is, and what its program holds then."""
+        forward, backward = self.peaks
+        direction, program = ("forward", self.forward) if forward >= backward else ("backward", self.backward)
+        return direction, program.at(self._peak_of(program)[1])
+
+    def _peak_of(self, program: LiveBytes) -> tuple[int, int]:
+        """The peak of a program, and where. An arena that is too small to be kept is beside the one that is."""
+        return program.peak(self.kept, with_arena=not self.kept or program.arena < KEPT)
+
+
+def step_peak(forward: GraphModule, backward: GraphModule, visible: int, options: Options) -> StepPeak | None:
+    """Of a step that the partitioner has split, whose forward returns `visible` outputs to the user and the others to the backward. Changes both
+    graphs. None where one of them is compiled in parts, so that there is no plan of the whole."""
+    passes = _quiet(options)
+    mark_held(forward, backward, visible)
+    forward.graph.output_node().meta[VISIBLE] = visible
+    given = _given(forward)
+    returned = _returned(forward, visible)
+    read = tuple(node for node in inputs_of(backward.graph) if isinstance(node.meta["val"], torch.Tensor))
+    on_host = placement_of(forward).device.type == "cpu"
+    try:
+        first = _program(forward, options, passes, is_backward=False)
+        then = _program(backward, options, passes, is_backward=True)
+    except UnsupportedError:
+        return None
+    arena = max(first.arena, then.arena)
+    return StepPeak(given, first, then, arena if on_host and arena >= KEPT else 0, returned, visible, read)
+
+
+def _quiet(options: Options) -> FxPipeline:
+    """The passes over FX graphs that `options` ask for, unwatched: what is tried is neither printed nor dumped."""
+    asked = fx_pipeline("", options)
+    return FxPipeline(asked.settings, asked.disabled, interpreted=asked.interpreted)
+
+
+def _program(gm: GraphModule, options: Options, passes: FxPipeline, *, is_backward: bool) -> LiveBytes:
+    inputs = [node.meta["val"] for node in inputs_of(gm.graph)]
+    complete_inserted(gm.graph, inputs)
+    if is_backward:
+        mark_dying_inputs(gm)
+    if apply(gm, options, POST_GRAD):
+        gm = made_functional(gm)
+    if not is_backward:
+        passes.run("checks", gm)
+    placement = placement_of(gm)
+    target = target_for(options.target, placement)
+    module = import_graph(gm, inputs, context=context()).module
+    placement.annotate(module)
+    pipeline_for(options, target.machine).run(module, verify=None, subject="a step that is tried for a memory budget")
+    numbers = _numbers(module, inputs)
+    threads = torch.get_num_threads() if placement.device.type == "cpu" else 0
+    return live_bytes(module, lambda k: numbers[k] if k < len(numbers) else SYMBOL, threads)
+
+
+def _numbers(module: ir.Module, inputs: list[Any]) -> list[int]:
+    """The numbers that the symbols of a graph stood for when it was traced."""
+    seen = {}
+    for value in inputs:
+        for number in (*value.shape, *value.stride()) if isinstance(value, torch.Tensor) else (value,):
+            if isinstance(number, torch.SymInt):
+                seen[str(number.node.expr)] = hint(number)
+    (graph,) = graph_functions(module)
+    names = [name.value for name in graph.attributes[SYMBOLS]] if SYMBOLS in graph.attributes else []
+    found = (seen.get(name) for name in names)
+    return [SYMBOL if number is None else int(number) for number in found]
+
+
+def _given(forward: GraphModule) -> dict[str, int]:
+    """Bytes of the inputs, by name; 0 for one whose storage another has."""
+    sizes, seen = dict[str, int](), set[Any]()
+    for node in inputs_of(forward.graph):
+        storage = storage_of(node) or node
+        sizes[node.name] = 0 if storage in seen else tensor_bytes(node.meta["val"])
+        seen.add(storage)
+    return sizes
+
+
+def _returned(forward: GraphModule, visible: int) -> int:
+    """Bytes of what the user sees of a forward that is neither an input's memory nor saved too: the backward is given what is saved."""
+    outputs = outputs_of(forward.graph)
+    seen = {storage_of(node) for node in inputs_of(forward.graph)}
+    total = 0
+    for node in outputs[:visible]:
+        if isinstance(node, Node) and storage_of(node) not in seen:
+            seen.add(storage_of(node))
+            total += tensor_bytes(node.meta.get("val"))
+    return total

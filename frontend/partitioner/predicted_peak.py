@@ -1,0 +1,111 @@
+"""The bytes that a training step holds at its peak, predicted on its joint graph for a set of saved values.
+
+What the backward computes again it computes right before its first reader, once. A value that only operators read that compute where they
+read, and few of them, is part of their kernels and has no memory. The programs that come of a choice tell better (`bascule/budget/`), but
+not as quickly.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate
+
+from torch.fx import Node
+
+from .training_step import Step
+
+INLINED = 2  # readers of a value that compute it each for themselves, at most
+
+
+def peak(step: Step, saved: Collection[Node]) -> int:
+    """The peak of `step` where its forward leaves `saved` to the backward, in bytes, what is given counted."""
+    kept = {step.root(node) for node in saved} - step.given
+    outputs = {step.root(node) for node in step.forward_outputs}
+    forward = live_bytes(step, step.forward_of(saved), set(), kept | outputs)
+    order = tuple(computed_again(step, saved))
+    ends = {step.root(node) for node in step.backward_outputs}
+    backward = live_bytes(step, order, kept | outputs | tangents_of(step), ends | outputs)
+    return step.standing + max([0, *forward, *backward])
+
+
+def tangents_of(step: Step) -> set[Node]:
+    """The gradients that a backward is given."""
+    return {node for node in step.graph.nodes if node.op == "placeholder" and node not in step.given}
+
+
+def number_again(step: Step, saved: Collection[Node]) -> int:
+    """How many calls, but for views, the backward makes that the forward has made."""
+    forward = set(step.forward)
+    return sum(node in forward and step.root(node) is node for node in computed_again(step, saved))
+
+
+def time_again(step: Step, saved: Collection[Node]) -> float:
+    """About how long these take, in the unit of `Step.time`."""
+    forward = set(step.forward)
+    return sum(step.time(node) for node in computed_again(step, saved) if node in forward)
+
+
+def computed_again(step: Step, saved: Collection[Node]) -> Iterator[Node]:
+    """The calls of the backward with those that it makes again, each right before the first that reads it."""
+    have = {*saved, *step.given}
+    done = set[Node]()
+    for node in step.backward:
+        todo = [] if node in done else [(node, iter(node.all_input_nodes))]
+        while todo:
+            current, operands = todo[-1]
+            needed = next((n for n in operands if n.op == "call_function" and n not in done and n not in have), None)
+            if needed is not None:
+                todo.append((needed, iter(needed.all_input_nodes)))
+                continue
+            todo.pop()
+            if current not in done:
+                done.add(current)
+                yield current
+
+
+def live_bytes(step: Step, order: Collection[Node], entering: Collection[Node], staying: Collection[Node]) -> list[int]:
+    """The bytes that are live at each call of `order`, beside what is given: `entering` is there at its begin, `staying` at its end."""
+    held = _held(step, order, set(staying)) | set(entering)
+    first, last = dict.fromkeys(entering, 0), dict.fromkeys(entering, 0)
+    for number, node in enumerate(order):
+        if step.root(node) is node and node in held:
+            first.setdefault(node, number)
+            last[node] = max(last.get(node, 0), number)
+            for read in _reaches(step, node, held):
+                last[read] = number
+    changes = [0] * (len(order) + 2)
+    for node, begin in first.items():
+        if node in step.given:
+            continue
+        changes[begin] += step.size(node)
+        changes[(len(order) if node in staying else last[node]) + 1] -= step.size(node)
+    return list(accumulate(changes))[: len(order) + 1]
+
+
+def _held(step: Step, order: Iterable[Node], staying: set[Node]) -> set[Node]:
+    """The values of `order` that get memory."""
+    readers: dict[Node, list[Node]] = {}
+    for node in order:
+        if step.root(node) is node:
+            for read in step.reads(node):
+                readers.setdefault(read, []).append(node)
+
+    def is_held(node: Node) -> bool:
+        users = readers.get(node, [])
+        return node in staying or not step.fuses(node) or len(users) > INLINED or not all(map(step.fuses, users))
+
+    return {node for node in order if step.root(node) is node and is_held(node)}
+
+
+def _reaches(step: Step, node: Node, held: set[Node]) -> set[Node]:
+    """The values with memory that `node` reads, itself or by what is computed where it is read."""
+    found, todo = set[Node](), [node]
+    seen = set[Node]()
+    while todo:
+        for read in step.reads(todo.pop()):
+            if read in seen:
+                continue
+            seen.add(read)
+            if read in held:
+                found.add(read)
+            elif read.op == "call_function":
+                todo.append(read)
+    return found
