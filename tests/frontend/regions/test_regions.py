@@ -184,8 +184,8 @@ def graphs(monkeypatch):
     return found, called
 
 
-def shape_of(graph):
-    """A graph but for its nodes' names and the order of those that do not need each other: what each is, of what, for which line."""
+def told_of(graph):
+    """Of each node what it is, of what, for which line: whatever its name, and the order of those that do not need each other."""
     told = {}
     for node in graph.nodes:
         value, kind = node.meta.get("val"), None
@@ -195,21 +195,23 @@ def shape_of(graph):
         line = node.meta.get("stack_trace")
         if "Gradient addition node" in (line or ""):  # beside the line of one or the other of what is added
             line = "added"
-        told[node] = (
-            node.name if node.op == "placeholder" else str(hash((str(node.target), str(arguments), str(kind), line)))
-        )
-    return sorted(told.values())
+        called = hash((str(node.target), str(arguments), str(kind), line))
+        told[node] = node.name if node.op == "placeholder" else str(called)
+    return told
+
+
+def shape_of(graph):
+    return sorted(told_of(graph).values())
 
 
 def storages_of(graph):
-    """Which nodes' tensors share memory, by their numbers."""
-    places, numbers = {}, {}
+    """Which nodes' tensors share memory."""
+    told, places = told_of(graph), {}
     for node in graph.nodes:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            place = value.untyped_storage()._cdata
-            numbers[node] = places.setdefault(place, len(places))
-    return sorted(numbers.values())
+            places.setdefault(value.untyped_storage()._cdata, []).append(told[node])
+    return sorted(map(sorted, places.values()))
 
 
 def by_operators(gm, inputs, **direction):
