@@ -276,7 +276,7 @@ def test_one_graph_that_is_not_kept_is_the_reason_for_all(folder):
 
 
 def test_a_part_that_is_not_compiled_is_a_bypass_with_its_reason(folder, monkeypatch):
-    def broken(*args):
+    def broken(*_, **__):
         raise KeyError("the injected failure")
 
     monkeypatch.setattr("bascule.compiler.compile_graph.to_python", broken)

@@ -27,7 +27,7 @@ def told(name):
 def broken(monkeypatch):
     """The compiler fails at its last stage."""
 
-    def fail(*_):
+    def fail(*_, **__):
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("bascule.compiler.compile_graph.to_python", fail)
@@ -243,7 +243,7 @@ def test_a_fork_waits_for_one_checkpoint_and_not_for_all():
 
 
 def test_the_thread_outlives_what_is_raised_in_it(beside, monkeypatch):
-    def leave(*_):
+    def leave(*_, **__):
         raise SystemExit("leave")
 
     monkeypatch.setattr("bascule.compiler.compile_graph.to_python", leave)
