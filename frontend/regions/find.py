@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 import torch
@@ -104,19 +104,26 @@ def _runs(told: Sequence[Any]) -> Iterator[tuple[int, int, int]]:
 def _cut(nodes: Sequence[Node], run: tuple[int, int], period: int, sizes: dict[str, Node]) -> list[list[Region]]:
     """The regions of a run, begun where the fewest values cross from one to the next, and where they are equal in their arguments too."""
     first, end = run
-    place = {node: at for at, node in enumerate(nodes)}
-
-    def crossing(start: int) -> int:
-        return sum(any(place[user] >= start for user in node.users) for node in nodes[first:start])
-
+    crossing = _crossing(nodes, first)
     best: list[list[Region]] = []
-    for start in sorted(range(first, first + period), key=lambda start: (crossing(start + period), start))[:STARTS]:
+    for start in sorted(range(first, first + period), key=lambda start: (crossing[start + period], start))[:STARTS]:
         regions = [_region(nodes[at : at + period], sizes) for at in range(start, end - period + 1, period)]
         groups = [[*alike] for _, alike in groupby(regions, _likeness)]
         kept = [group for group in groups if len(group) > 1 and all(map(_is_closed, group))]
         if _saved(kept) > _saved(best):
             best = kept
     return best
+
+
+def _crossing(nodes: Sequence[Node], first: int) -> list[int]:
+    """For each place, how many of the nodes from `first` up to there are read there or later."""
+    place = {node: at for at, node in enumerate(nodes)}
+    changes = [0] * (len(nodes) + 1)
+    for at in range(first, len(nodes)):
+        last = max((place[user] for user in nodes[at].users), default=at)
+        changes[at + 1] += 1
+        changes[last + 1] -= 1
+    return [*accumulate(changes)]
 
 
 def _saved(groups: Sequence[Sequence[Region]]) -> int:
