@@ -122,7 +122,7 @@ class GraphExplanation:
             spent = 1e3 * sum(run.seconds for run in self.fx_passes)
             what = f"{_plural(len(self.fx_passes), 'FX pass', 'FX passes')} in {spent:.1f} ms"
             lines.append(f"  {what}, of which {len(changing) or 'none'} changed the graph")
-            lines += [f"    {run}" for run in changing]
+            lines += [f"    {run}" for run in self.fx_passes if run.changes or run.notes]
         stages = [f"{stage} {1e3 * t:.0f} ms" for stage, t in self.seconds.items() if t >= 5e-4]
         short = len(self.seconds) - len(stages)
         lines.append("  time: " + ", ".join([*stages, *([f"{short} others under 1 ms"] if short else [])]))

@@ -15,10 +15,10 @@ _counters: dict[str, Counter] = {}
 # cache did with the results of AOTAutograd, with which nothing is traced: the same as with graphs. `freezing`: what became of weights that are
 # constants; graphs that are not frozen, by reason. `collectives`: what is predicted of those of all graphs, in nanoseconds a run. `tiers`: calls
 # that PyTorch's operators ran while kernels were compiled, graphs that changed over to their kernels, that had them at once, and that did not
-# get them.
+# get them. `fx_passes`: what a pass over FX graphs left as it was though it looked for it, by pass and reason.
 GROUPS = (
     *("graphs", "kernels", "aten", "fallbacks", "cuts", "cudagraphs", "cache", "traces", "freezing", "collectives"),
-    "tiers",
+    *("tiers", "fx_passes"),
 )
 
 

@@ -13,6 +13,7 @@ from bascule.frontend.fx_pipeline.pipeline import FxRun
 from ..options import ALL, Options
 from . import logs
 from .compile_record import log
+from .counters import count
 from .dump_files import written
 
 
@@ -40,6 +41,8 @@ class FxWatch:
             self._dump("before", run, before)
             raise
         log.debug("%s: %s", self.name, run)
+        for note in run.notes:
+            count("fx_passes", f"{run.name}: {note}")
         after = logs.readable(gm) if shown and run.changes else before
         if printed:
             self._print("after", run, after if run.changes else "as before")

@@ -20,9 +20,7 @@ from ..fx.trace_context import TracingContext, context_at_hand, context_for, hin
 from ..fx_pipeline.pipeline import FxPipeline
 from ..partitioner.held_tensors import HELD
 from ..partitioner.min_cut import min_cut
-from ..regions.inline import inline
-from ..regions.outline import restored
-from ..regions.trace_once import Begin, with_regions_once
+from ..regions.trace_once import Begin, inlined, restored, with_regions_once
 from .trace_lookup import AtMiss, Lookup, in_turn
 
 
@@ -71,7 +69,7 @@ def compile_with_autograd(
 
     given = with_drawn_numbers(gm)
     context = context_for(example_inputs)
-    compilers = _compilers(compiler, partition, passes, context, keeping=lookup is not None)
+    compilers = _compilers(compiler, partition, passes, context, lookup is not None, leaning)
     # By which DDP's optimizer knows that the first call can be with fake tensors.
     counters["aot_autograd"]["total"] += 1
 
@@ -105,16 +103,17 @@ def _compilers(
     partition: Callable[..., Any],
     passes: FxPipeline,
     context: TracingContext,
-    *,
     keeping: bool,
+    leaning: Internals,
 ) -> dict[str, Callable[..., Any]]:
     """`compiler` and `partition` under AOTAutograd's names; `keeping`: what they make can be kept."""
+    regions = leaning.trace_patches  # graphs may call some
     forward = partial(compiler, is_backward=False, is_inference=False)
     return {
         "fw_compiler": _serializable(forward) if keeping else forward,
         "bw_compiler": _backward_compiler(compiler),
-        "inference_compiler": _inference_compiler(compiler, context, passes),
-        "partition_fn": _of_inlined(partition),
+        "inference_compiler": _inference_compiler(compiler, context, passes, regions),
+        "partition_fn": _of_inlined(partition) if regions else partition,
     }
 
 
@@ -158,21 +157,22 @@ def _of_inlined(partition: Callable[..., Any]) -> Callable[..., Any]:
     """`partition`, given joint graphs without calls of regions."""
 
     def split(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        inline(joint.graph)
+        inlined(joint.graph)
         return partition(joint, *args, **kwargs)
 
     return split
 
 
 def _inference_compiler(
-    compiler: GraphCompiler, context: TracingContext, passes: FxPipeline
+    compiler: GraphCompiler, context: TracingContext, passes: FxPipeline, regions: bool
 ) -> Callable[..., Callable]:
     """`compiler` for a graph that needs no gradients, after its `passes`; `made` is told of it."""
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
         if functorch_config.functionalize_rng_ops:  # the state of the generator is among them twice
             example_inputs = example_inputs[: len(inputs_of(gm.graph))]
-        inline(gm.graph)
+        if regions:
+            inlined(gm.graph)
         passes.run("inference", gm)
         compiled = compiler(gm, example_inputs, is_backward=False, is_inference=True)
         made(context.fw_metadata, compiled)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -21,10 +22,22 @@ class FxRun:
     after: int = 0
     changes: int = 0  # places that it changed
     seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)  # what it left as it was though it looked for it, and why
 
     def __str__(self) -> str:
         places = f"{self.changes} {'place' if self.changes == 1 else 'places'}"
-        return f"{self.name} ({self.stage}): {places}, {self.before} -> {self.after} nodes, {1e3 * self.seconds:.1f} ms"
+        told = f"{self.name} ({self.stage}): {places}, {self.before} -> {self.after} nodes, {1e3 * self.seconds:.1f} ms"
+        return "; ".join([told, *self.notes])
+
+
+_at_work: ContextVar[FxRun | None] = ContextVar("run of an FX pass", default=None)
+
+
+def note(text: str) -> None:
+    """Adds to the notes of the run in which it is called; outside of a run, to none."""
+    run = _at_work.get()
+    if run is not None:
+        run.notes.append(text)
 
 
 # Stands around a run of a pass on a graph. The run is told in full when it is left.
@@ -60,13 +73,15 @@ class FxPipeline:
         run = FxRun(fx_pass.name, stage, len(self.runs), _nodes(gm))
         self.runs.append(run)
         with self.watch(run, gm):
-            start = perf_counter()
+            start, token = perf_counter(), _at_work.set(run)
             try:
                 devices = {"devices": ("cpu",)} if self.interpreted and fx_pass.interpreted else {}
                 run.changes = int(function(gm if fx_pass.on_module else gm.graph, **devices))
             except Exception as error:
                 error.add_note(f"in the FX pass '{run.name}'")
                 raise
+            finally:
+                _at_work.reset(token)
             run.seconds, run.after = perf_counter() - start, _nodes(gm)
         return run.changes
 

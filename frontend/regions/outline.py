@@ -1,32 +1,17 @@
 """Dynamo's graph while it is traced: each region that repeats is a call."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from operator import getitem
 from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
 
+from ..fx_pipeline.pipeline import note
 from .calls import Call, call, register_fake
 from .find import repeated
 from .templates import NotATemplate, template
 
-CALLS = "bascule_regions"  # in the metadata of a graph: what it calls, which lives as long as it is traced
-
-
-@contextmanager
-def restored(gm: Any) -> Iterator[None]:
-    """Whatever `outline` makes of `gm` meanwhile, it has its graph again after."""
-    if not isinstance(gm, GraphModule):
-        yield
-        return
-    graph = gm.graph
-    try:
-        yield
-    finally:
-        gm.meta.pop(CALLS, None)
-        if gm.graph is not graph:
-            gm.graph = graph
+CALL = "bascule_region"  # in the metadata of a node: what it calls, which lives as long as the graph that is traced
 
 
 def outline(gm: GraphModule, decompositions: dict[Any, Callable]) -> int:
@@ -35,12 +20,13 @@ def outline(gm: GraphModule, decompositions: dict[Any, Callable]) -> int:
     for group in repeated(gm.graph):
         try:
             found = template(group[0], decompositions)
-        except NotATemplate:
+        except NotATemplate as refusal:
+            note(f"{len(group)} regions of {len(group[0].nodes)} nodes are traced each: {refusal}")
             continue
         calls += [Call(region, found) for region in group]
     if calls:
         register_fake()
-        gm.graph, gm.meta[CALLS] = _with_calls(gm.graph, calls), calls
+        gm.graph = _with_calls(gm.graph, calls)
     return len(calls)
 
 
@@ -70,4 +56,4 @@ def _call(graph: Graph, this: Call, made: dict[Node, Node]) -> None:
     for at, result in enumerate(region.results):
         made[result] = graph.call_function(getitem, (node, at))
         made[result].meta = result.meta
-    node.meta = {key: value for key, value in region.nodes[-1].meta.items() if key != "example_value"}
+    node.meta = {key: value for key, value in region.nodes[-1].meta.items() if key != "example_value"} | {CALL: this}

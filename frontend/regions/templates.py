@@ -63,7 +63,9 @@ def template(region: Region, decompositions: dict[Any, Callable]) -> Template:
             found = traced
         except Exception as error:  # of any kind: what it is, the trace of the whole graph says
             pass_on(error)
-            raise NotATemplate(f"it cannot be traced alone: {error}") from error
+            raise NotATemplate(
+                f"it cannot be traced alone: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            ) from error
         else:
             raise NotATemplate("it was not traced")
     graph = found.gm.graph

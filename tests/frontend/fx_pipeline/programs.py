@@ -119,7 +119,7 @@ PROGRAMS = {
         leaves(*[(2, 3, 8, 16)] * 3),
         tolerance={"rtol": 1e-4, "atol": 1e-5},
     ),
-    "outline-regions": Program(layers, leaves((4, 16), *[(16, 16)] * 8)),
+    "outline-regions": Program(layers, leaves((4, 16), *[(16, 16)] * 8, dtype=torch.float64)),
     "keep-effects-in-forward": Program(printing_cond, leaves((4, 6))),
     "drop-copies": Program(lambda x, w: F.dropout(x.relu(), 0.0) @ w, leaves((4, 6), (6, 3))),
     "drop-unused-operands": Program(lambda *x: normalized(*x).relu(), norm_inputs),

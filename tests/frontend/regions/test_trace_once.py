@@ -1,6 +1,7 @@
 """Regions traced once: AOTAutograd's graphs are those that it makes without, and so are results and gradients, bit for bit."""
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -8,11 +9,15 @@ from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.fx.boxed import boxed
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
-from bascule.frontend.regions import calls, find
+from bascule.frontend.regions import calls, find, outline
+from bascule.frontend.regions.templates import NotATemplate
 from torch import nn
 from torch.fx.node import map_arg
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+
+import bascule
+from bascule.reporting.counters import reset_counters
 
 WIDTH = 16
 
@@ -291,7 +296,32 @@ def test_autocast_inside_of_the_model(graphs):
 def test_a_region_that_is_called_otherwise_is_traced_whole(graphs, monkeypatch):
     numbers = itertools.count()
     monkeypatch.setattr(calls, "_seen", lambda x: next(numbers))
-    same(*graphs, Stack(), (tokens(),), 3)
+    same(*graphs, Stack(), (tokens(),), None)
+    assert graphs[1] == [3, 0, 0]
+
+
+def test_what_is_traced_whole_is_told(monkeypatch):
+    numbers = itertools.count()
+    monkeypatch.setattr(calls, "_seen", lambda x: next(numbers))
+    reset_counters()
+    told = str(bascule.explain(Stack(), tokens()))
+    assert "outline-regions (trace): 0 places" in told and "traced again, whole: operands are other than Dynamo" in told
+    ((reason, number),) = bascule.counters()["fx_passes"].items()
+    assert reason.startswith("outline-regions: traced again, whole: operands are other") and number == 1
+
+
+def test_regions_that_cannot_be_traced_alone_are_told(monkeypatch):
+    def broken(region, decompositions):
+        raise NotATemplate("it is not to be")
+
+    monkeypatch.setattr(outline, "template", broken)
+    reset_counters()
+    told = str(bascule.explain(Stack(), tokens()))
+    told_of = re.search(
+        r"outline-regions \(trace\): 0 places, .*; 3 regions of \d+ nodes are traced each: it is not to be", told
+    )
+    assert told_of, told
+    assert [*bascule.counters()["fx_passes"].values()] == [1]
 
 
 def test_a_result_without_a_gradient(graphs):
