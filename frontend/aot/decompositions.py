@@ -19,12 +19,14 @@ from bascule.compat.operators.schemas import OpOverload
 from ..conversion.registry import load_rules
 from ..fx_passes import batch_norm
 from ..torch_patches import multilabel_margin_loss
+from ..torch_patches.nansum_fake_sizes import correct_nansum
 from ..torch_patches.unique_fake_dtypes import correct_unique_indices
 from . import aten_arguments, fused_optimizers
 
 aten = torch.ops.aten
 
 correct_unique_indices()  # before anything is traced
+correct_nansum()
 
 # Beyond the core decompositions: composite operators that torch has a decomposition for and its core set keeps whole.
 _MORE = (

@@ -17,13 +17,14 @@ def differences(
     ulps: float = 4,
     sums: int = 1,
     largest: float | None = None,
+    terms: float = 0.0,
     zero_signs: bool = True,
 ) -> list[str]:
     """Compares `got` with eager's `want`; returns at most one line.
 
     `best` is the result in f64. An element may be off by `ulps` units in the last place of its dtype, and by four times what eager's own is
     off; `sums` is how many terms of the magnitude `largest`, or the tensor's largest, an element may be a sum of: their roundings are allowed
-    for.
+    for. `terms` is the magnitude of what each element by itself is a difference of, where less may be left.
     Whole numbers, booleans, NaN and infinities are the same, and so is the sign of an exact zero, if `zero_signs`.
     """
     if (got.dtype, got.shape) != (want.dtype, want.shape):
@@ -37,9 +38,10 @@ def differences(
             ulps=ulps,
             sums=sums,
             largest=largest,
+            terms=terms,
             zero_signs=zero_signs,
         )
-    wrong = _wrong(got.detach().cpu(), want.detach().cpu(), best, ulps, sums, largest, zero_signs)
+    wrong = _wrong(got.detach().cpu(), want.detach().cpu(), best, ulps, sums, largest, terms, zero_signs)
     if not wrong.any():
         return []
     places = wrong.nonzero()
@@ -56,6 +58,7 @@ def _wrong(
     ulps: float,
     sums: int,
     largest: float | None,
+    terms: float,
     zero_signs: bool,
 ) -> Tensor:
     if not want.is_floating_point():
@@ -67,7 +70,7 @@ def _wrong(
     eps, tiny = torch.finfo(dtype).eps, torch.finfo(dtype).smallest_normal
     unit = eps * exact.abs().nan_to_num(0).clamp(min=tiny)
     own = want[finite].abs().max().item() if finite.any() else 0.0
-    allowed = ulps * unit + 4 * (want - exact).abs().nan_to_num(0, 0, 0)
+    allowed = ulps * unit + 4 * (want - exact).abs().nan_to_num(0, 0, 0) + eps * terms
     if sums > 1:
         allowed = allowed + eps * sums**0.5 * max(own, largest or 0.0)
     off = (got - exact).abs() > allowed

@@ -6,7 +6,7 @@ import torch
 from bascule.dialect.mlir import ir
 
 from ...conversion.context import Conversion
-from ...conversion.registry import rule
+from ...conversion.registry import NoRule, rule
 from ..support.axes import Axes, Indices
 from ..support.operands import dtype_of_result, finish, number_scalar, read, temporary, tensor_dtype
 from ..support.scalars import Scalar, opmath, select
@@ -81,6 +81,8 @@ for _name, _root in (("var", False), ("std", True)):
 @rule("aten.logsumexp.default")
 def logsumexp(c, x, dims, keepdim=False):
     """max + log(sum(exp(x - max))); an infinite maximum is not subtracted."""
+    if not dims and x.type.rank:
+        raise NoRule("a logsumexp over an empty list of dimensions")  # which ATen may refuse
     axes = Axes.of(x, dims, keepdim)
     dtype = dtype_of_result(c)
     inside = opmath(dtype)

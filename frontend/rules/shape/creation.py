@@ -123,7 +123,7 @@ def _spaced(c: Conversion, start, end, steps, base: float | None):
         i = position(at[0])
         step = (last - first) / (count - 1).maximum(1).to(inside)
         up, down = first + step * i.to(inside), last - step * (count - 1 - i).to(inside)
-        value = select(i + i < count, up, down)
+        value = select(count > 1, select(i + i < count - 1, up, down), first)  # the middle one from the end, as eager
         if base is not None:
             value = Scalar.constant(base, inside).call("math.powf", value)
         return finish(c, value, dtype)

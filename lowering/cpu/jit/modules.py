@@ -9,6 +9,7 @@ from ..functions.transcendental import Functions
 from ..kernels.entry import DECLARATIONS
 from ..kernels.kernel import KernelFunction
 from ..values.target import Target
+from .bf16_bits import bf16_to_bits
 
 
 def lower_kernels(
@@ -31,6 +32,8 @@ def lower_kernels(
                     "sym_visibility": ir.StringAttr.get("private"),
                 }
                 ir.Operation.create("func.func", attributes=attributes, regions=1)
+        if any(isinstance(type_, ir.BF16Type) for kernel in kernels for type_ in kernel.body.types.values()):
+            bf16_to_bits(lowered)
     return lowered, [kernel.name for kernel in kernels], list(called.declared)
 
 

@@ -1,6 +1,8 @@
 """The rules of reductions, scans and tensors made of their indices."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -128,3 +130,47 @@ def test_the_mean_of_one_element_is_that_element(dim, dynamic):
     compiled = torch.compile(lambda x: torch.var_mean(x, dim, correction=0), backend="bascule", dynamic=dynamic)
     for got, want in zip(compiled(row.unsqueeze(dim)), torch.var_mean(row.unsqueeze(dim), dim, correction=0)):
         torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+
+
+OVER_NONE = {
+    "sum": lambda x: x.sum(()),
+    "nansum": lambda x: x.nansum(()),
+    "nansum, kept": lambda x: torch.nansum(x, (), keepdim=True),
+    "nanmean": lambda x: x.nanmean(()),
+    "mean": lambda x: x.mean(()),
+    "amax": lambda x: x.amax(()),
+    "any": lambda x: torch.any(x > 0, ()),
+    "all": lambda x: torch.all(x > 0, ()),
+    "logsumexp": lambda x: x.logsumexp(()),
+    "var_mean": lambda x: torch.var_mean(x, ()),
+    "norm": lambda x: torch.linalg.vector_norm(x, 2, ()),
+    "count_nonzero": lambda x: torch.count_nonzero(x, ()),
+}
+
+
+@pytest.mark.parametrize("size", [(), (1,), (3,), (2, 3), (0,), (1, 0)], ids=str)
+@pytest.mark.parametrize("name", OVER_NONE)
+def test_an_empty_list_of_dimensions(name, size):
+    """It is all of them, none, or refused, as eager has it."""
+    function, x = OVER_NONE[name], torch.randn(size)
+    compiled = torch.compile(function, backend="bascule", options={"on_error": "raise"})
+    try:
+        want = function(x)
+    except (RuntimeError, IndexError) as refusal:
+        with pytest.raises(type(refusal)):
+            compiled(x)
+        return
+    torch.testing.assert_close(compiled(x), want, equal_nan=True)
+
+
+FIRST = """
+import torch
+x = torch.randn(3)
+assert torch.compile(lambda x: x.nansum(()), backend="bascule")(x).shape == ()
+print("a scalar")
+"""
+
+
+def test_what_dynamo_traced_first_is_right_too():
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True)
+    assert done.stdout == "a scalar\n", done.stderr
