@@ -4,7 +4,7 @@ python -m benchmarks.models --what steps      milliseconds of a step, after warm
 python -m benchmarks.models --what first      seconds of the first step in a fresh process, with empty caches
 python -m benchmarks.models --what warm       the same where another process has filled the caches, over tracing by Dynamo alone
 python -m benchmarks.models --what memory     MiB that a step allocates at its peak, gradients included
-    [--only NAME,NAME] [--seconds S] [--repeats N] [--backends A,B] [--json FILE] [--clock cpu]
+    [--only NAME,NAME] [--seconds S] [--repeats N] [--backends A,B] [--json FILE] [--clock cpu] [--layers N]
 python -m benchmarks.models --device cuda [--only NAME,NAME] [--limit S] [--json FILE] [--backends eager,inductor,bascule] [--fill]
 python -m benchmarks.models --device cuda --what first|warm [--only NAME,NAME] [--repeats N] [--backends A,B] [--json FILE]
 
@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -67,11 +67,12 @@ def compiled(model: torch.nn.Module, backend: str):
     return torch.compile(model, backend=name, options={"on_error": "raise"} if name == "bascule" else None)
 
 
-def child(name: str, backend: str, what: str, clock: Callable[[], float]) -> None:
+def child(name: str, backend: str, what: str, clock: Callable[[], float], layers: int | None) -> None:
     """In a fresh process: prints the seconds of the first step, or the peak MiB of the third."""
-    from .model_cases import CASES, build, training_step
+    from .model_cases import CASES, MEASURED, build, training_step
 
-    model, inputs = build(next(case for case in CASES if case.name == name))
+    size = replace(MEASURED, layers=layers or MEASURED.layers)
+    model, inputs = build(next(case for case in CASES if case.name == name), size)
     start = clock()
     call = compiled(model, backend)
     training_step(call, model, inputs)
@@ -108,11 +109,10 @@ def child_on_gpu(name: str, backend: str, clock: Callable[[], float]) -> None:
     print(clock() - start)
 
 
-def in_fresh_process(name: str, backend: str, what: str, caches: str, clock: str, device: str) -> float:
-    """Runs `child` in a fresh process; returns the number that it prints. Compilers cache in the folder `caches`, where only cached backends
-    find it again."""
-    command = [sys.executable, "-m", "benchmarks.models", "--child", name, "--backends", backend, "--what", what]
-    command += ["--clock", clock, "--device", device]
+def in_fresh_process(name: str, backend: str, caches: str, how: list[str]) -> float:
+    """Runs `child` in a fresh process, with the arguments `how`; returns the number that it prints. Compilers cache in the folder `caches`,
+    where only cached backends find it again."""
+    command = [sys.executable, "-m", "benchmarks.models", "--child", name, "--backends", backend, *how]
     kept = os.path.join(caches, backend)
     places = {
         "TORCHINDUCTOR_CACHE_DIR": kept if backend in CACHED else tempfile.mkdtemp(dir=caches),
@@ -125,16 +125,14 @@ def in_fresh_process(name: str, backend: str, what: str, caches: str, clock: str
     return float(out.stdout.split()[-1])
 
 
-def measure_children(
-    names: list[str], backends: list[str], what: str, repeats: int, clock: str, device: str
-) -> list[dict]:
-    """Medians of `repeats` processes a backend, in turns, once other processes have filled the caches."""
+def measure_children(names: list[str], backends: list[str], repeats: int, how: list[str]) -> list[dict]:
+    """Medians of `repeats` processes a backend, in turns, once other processes have filled the caches. `how`: arguments of each."""
     rows = []
     with tempfile.TemporaryDirectory() as caches:
         folders = {name: tempfile.mkdtemp(dir=caches) for name in names}
 
         def run(name: str, backend: str) -> float:
-            return in_fresh_process(name, backend, what, folders[name], clock, device)
+            return in_fresh_process(name, backend, folders[name], how)
 
         with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // FILLING)) as threads:
             cached = [(name, backend) for name in names for backend in CACHED.keys() & set(backends)]
@@ -205,6 +203,9 @@ def main() -> None:
         help="first, warm: seconds on the wall, or of all processors (for a machine that others use too)",
     )
     parser.add_argument("--json")
+    parser.add_argument(
+        "--layers", type=int, help="on the CPU, in a fresh process: so many in place of each model's own"
+    )
     parser.add_argument("--what", choices=list(TABLES), default="steps")
     parser.add_argument("--backends")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -223,7 +224,7 @@ def main() -> None:
         child_on_gpu(args.child, args.backends, CLOCKS[args.clock])
         return
     if args.child:
-        child(args.child, args.backends, args.what, CLOCKS[args.clock])
+        child(args.child, args.backends, args.what, CLOCKS[args.clock], args.layers)
         return
     names = [name for name in models_on(args.device) if is_asked_for(name, args.only)]
     table = TABLES[args.what]
@@ -232,7 +233,9 @@ def main() -> None:
         rows = measure_steps(names, backends, args.seconds)
     else:
         repeats = args.repeats if args.what in STARTS else 1
-        rows = measure_children(names, backends, args.what, repeats, args.clock, args.device)
+        how = ["--what", args.what, "--clock", args.clock, "--device", args.device]
+        how += ["--layers", str(args.layers)] if args.layers else []
+        rows = [{**row, "layers": args.layers} for row in measure_children(names, backends, repeats, how)]
     show(rows, backends, table)
     place = "a GPU" if args.device == "cuda" else "the CPU"
     save(f"models on {place}: {args.what}, {table.unit}", rows, args.json)
