@@ -4,6 +4,7 @@ Tests see what the compiler does: nothing comes from the disk cache of the machi
 come from `make soak`.
 """
 
+import gc
 import os
 import random
 from collections import Counter
@@ -28,6 +29,17 @@ def pytest_make_collect_report(collector):
     if isinstance(collector, pytest.Module):
         random.seed(0)
         torch.manual_seed(0)
+
+
+# Dynamo times the guards of each compile on caches that it empties for that: 30 ms, for a number in its logs.
+torch._dynamo.guards.profile_guard_manager = lambda *_: 0.0
+
+
+def pytest_collection_finish(session):
+    """What is imported by now stays: a collection that looked at it again would find nothing. Graphs die young, and in many pieces."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_addoption(parser):
