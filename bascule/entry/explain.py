@@ -5,7 +5,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,8 +17,11 @@ from ..compat.tensors.pytree import tree_leaves
 from ..dialect.remarks.record import Remark
 from ..errors import UserError
 from ..reporting.compile_record import Record
+from ..reporting.counters import counters
 from ..reporting.graph_summary import AtenCall, Kernel, Memory, Overlap, Summary
 from .backend import compile_dynamo_graph
+
+CACHES = ("traces", "cache")  # groups of counters
 
 
 @dataclass(frozen=True)
@@ -135,13 +138,19 @@ class Explanation:
 
     graphs: tuple[GraphExplanation, ...]
     breaks: tuple[str, ...] = ()  # where Dynamo ended a graph before the function's end: the user's line and why
+    # Group of counters -> counter -> what it gained: what the disk cache and the remote one did with traces, graphs and kernels.
+    caches: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         graphs = [str(graph) for graph in self.graphs] or ["no graph was compiled"]
         if self.breaks:
             lines = [f"{_plural(len(self.breaks), 'graph break')} of Dynamo's", *(f"  {line}" for line in self.breaks)]
             graphs.append(_short("\n".join(lines)))
-        return "\n\n".join(graphs)
+        told = [
+            f"{group}: " + ", ".join(f"{number} {what}" for what, number in gained.items())
+            for group, gained in self.caches.items()
+        ]
+        return "\n\n".join([*graphs, *(["; ".join(told)] if told else [])])
 
 
 def _plural(number: int, one: str, many: str = "") -> str:
@@ -174,8 +183,15 @@ def explain(
     if not callable(function):
         raise UserError(f"takes a function or a module, got {function!r}", location="explain")
     watched = Watched(function, mode=mode, options=options, dynamic=dynamic)
+    before = counters()
     watched.run(*args, **kwargs)
-    return Explanation(tuple(GraphExplanation.of(record) for record in watched.records), tuple(watched.breaks))
+    after = counters()
+    gained = {group: dict(Counter(after[group]) - Counter(before[group])) for group in CACHES}
+    return Explanation(
+        tuple(GraphExplanation.of(record) for record in watched.records),
+        tuple(watched.breaks),
+        {group: found for group, found in gained.items() if found},
+    )
 
 
 class Watched:

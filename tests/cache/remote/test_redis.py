@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -87,6 +88,17 @@ def test_a_graph_takes_one_round_trip(server, host, monkeypatch):
     assert len(asked) == 1
     assert counted() == {"remote hit": 1, "hit": 2} and bascule.counters()["traces"] == {"hit": 1}
     assert all(map(torch.equal, first, second))
+
+
+def test_explain_tells_where_they_came_from(server, host):
+    def explained():
+        return bascule.explain(gated, *inputs())
+
+    host("first")
+    assert "stored" in str(explained()) and remote_cache().flush()
+    host("second")
+    found = explained()
+    assert found.caches["cache"]["remote hit"] and re.search(r"^traces: 1 hit; cache: .*\d remote hit", str(found), re.M)
 
 
 def test_traces_with_other_guards_lie_beside_each_other(server, host):
