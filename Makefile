@@ -43,10 +43,10 @@ pytest: $(READY)
 test-all: test
 	BASCULE_OPERATORS_PART=1/1 BASCULE_DATABASES_PART=1/1 $(BIN)/python -m pytest tests/operators tests/databases -n 2 --max-worker-restart=2
 
-# Of each file below the folders that PyTorch's versions differ for, every fourth test.
+# Of each file below the folders that PyTorch's versions differ for, every sixth test.
 SMOKE := aliasing cache compiled compiler cudagraphs debugging entry export frontend models reporting runtime targets tools wrapper
 smoke: $(READY)
-	$(BIN)/python -m pytest $(SMOKE:%=tests/%) --every=4 $(WORKERS)
+	$(BIN)/python -m pytest $(SMOKE:%=tests/%) --every=6 $(WORKERS)
 
 # Fresh seeds of every generator in tests/generators, and of hypothesis; what differs is written to soak_failures.
 soak: $(READY)
