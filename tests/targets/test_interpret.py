@@ -115,8 +115,8 @@ def test_memory_that_nothing_wrote(monkeypatch):
 def test_an_optimizer_writes_its_state_in_place(tmp_path):
     """Parameters, averages and step counts: of a step count, what needs the old one runs before the new one is written over it."""
     torch.manual_seed(0)
-    weights = [torch.randn(300, 300) for _ in range(16)]
-    gradients = [torch.randn(300, 300) for _ in range(16)]
+    weights = [torch.randn(37, 50) for _ in range(16)]
+    gradients = [torch.randn(37, 50) for _ in range(16)]
 
     def steps(prepare):
         parameters = [torch.nn.Parameter(w.clone()) for w in weights]

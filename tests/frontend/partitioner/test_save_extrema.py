@@ -85,7 +85,7 @@ def test_an_extreme_of_rounded_values_is_found_again(function, target, dtype):
         function,
         backend=lambda gm, inputs: compile_dynamo_graph(gm, inputs, options={"target": target, "on_error": "raise"}),
     )
-    for seed in range(60):
+    for seed in range(60 if target == "cpu" else 20):
         x = torch.randn(16, generator=torch.Generator().manual_seed(seed)).to(dtype).requires_grad_()
         (got,) = torch.autograd.grad(compiled(x).sum(), x)
         assert not got.isnan().any()

@@ -99,7 +99,7 @@ def test_gradients_round_as_the_forward_does():
     assert share_equal(step(ours, x, grown), once) > 0.999 > share_equal(step(function, x, grown), once)
 
 
-@pytest.mark.parametrize("shape", [(64, 100), (2000, 1000), (3, 300_000)], ids=str)
+@pytest.mark.parametrize("shape", [(64, 100), (700, 500), (3, 100_000)], ids=str)
 @pytest.mark.parametrize("target", ["cpu", "interpret"])
 def test_comparisons_see_what_is_stored(shape, target):
     """Elements equal to the largest are found, wherever the largest is computed."""
@@ -153,7 +153,7 @@ def test_what_is_small_is_not_rounded_between_kernels(target):
 
 def test_every_second_residual_is_stored_on_a_gpu():
     """The other one is added again from its two terms, which are as many bytes: unless it is returned."""
-    x, *weights = seeded(512, 512).to(BF16), *(seeded(6, 512, 512) / 22).to(BF16)
+    x, *weights = seeded(260, 512).to(BF16), *(seeded(6, 512, 512) / 22).to(BF16)
 
     def sums(x: Tensor, *weights: Tensor) -> list[Tensor]:
         found = [x]
