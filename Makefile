@@ -39,9 +39,10 @@ lit: $(READY)
 pytest: $(READY)
 	$(BIN)/python -m pytest tests $(WORKERS)
 
-# All of PyTorch's databases of operators, modules and optimizers, of which `make pytest` runs a fixed part.
+# All of PyTorch's databases of operators, modules and optimizers, and of what is drawn with fixed seeds: `make pytest` runs a fixed part.
+WHOLE := $(foreach name,OPERATORS DATABASES GENERATORS PROPERTIES,BASCULE_$(name)_PART=1/1)
 test-all: test
-	BASCULE_OPERATORS_PART=1/1 BASCULE_DATABASES_PART=1/1 $(BIN)/python -m pytest tests/operators tests/databases -n 2 --max-worker-restart=2
+	$(WHOLE) $(BIN)/python -m pytest tests/operators tests/databases tests/generators tests/properties -n 2 --max-worker-restart=2
 
 # Of each file below the folders that PyTorch's versions differ for, every sixth test.
 SMOKE := aliasing cache compiled compiler cudagraphs debugging entry export frontend models reporting runtime targets tools wrapper

@@ -13,7 +13,7 @@ from tests.databases.compare import PART, Compile, Ran, Subject, check, chosen
 from tests.operators.check import backward
 from tests.operators.opinfo import tensor_leaves
 
-PARTS = 3
+PARTS = 6
 MODES = [(entry, training) for entry in module_db for training in (True, False)]
 CASES = [pytest.param(*mode, id=f"{mode[0].name}-{'train' if mode[1] else 'eval'}") for mode in MODES]
 

@@ -10,7 +10,7 @@ from torch.testing._internal.common_optimizers import optim_db
 from tests.databases.compare import Compile, Ran, Subject, check, chosen
 from tests.operators.opinfo import tensor_leaves
 
-PARTS = 4
+PARTS = 8
 STEPS = 3
 SHAPES = ((4, 3), (3, 5))
 

@@ -14,7 +14,7 @@ from tests.operators.report import GOOD, Worker
 
 SEED = 0
 # One part of so many of what the core has not.
-PARTS = 20
+PARTS = 40
 # fmt: off
 CORE = [
     "__getitem__", "add", "addmm", "all", "amax", "any", "arange", "argmax", "bitwise_and", "cat", "clamp",

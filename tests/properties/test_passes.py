@@ -1,5 +1,7 @@
 """Every pass leaves what a program computes the same, and so does the whole pipeline."""
 
+import os
+
 import pytest
 import torch
 from bascule.dialect.interpreter import InterpreterError, compare, interpret, random_inputs
@@ -60,8 +62,14 @@ sizes = st.sampled_from((5, 1, 0, 17))  # of the symbol
 common = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
+def drawn(examples: int) -> settings:
+    """Half of `examples`; all of them by `make test-all`, which sets `BASCULE_PROPERTIES_PART`."""
+    whole = os.environ.get("BASCULE_PROPERTIES_PART") or os.environ.get("BASCULE_HYPOTHESIS")
+    return settings(common, max_examples=examples if whole else examples // 2)
+
+
 @pytest.mark.parametrize("position", range(len(STAGES)), ids=STAGES)
-@settings(common, max_examples=25)
+@drawn(25)
 @given(text=programs(), size=sizes)
 def test_a_pass_does_not_change_the_numbers(position, text, size):
     compare_after(text, size, list(STAGES[:position]), [STAGES[position]])
@@ -69,13 +77,13 @@ def test_a_pass_does_not_change_the_numbers(position, text, size):
         compare_after(text, size, SPLITTING[:position], [SPLITTING[position]])
 
 
-@settings(common, max_examples=60)
+@drawn(60)
 @given(text=programs(), size=sizes)
 def test_the_pipeline_does_not_change_the_numbers(text, size):
     compare_after(text, size, [], list(STAGES))
 
 
-@settings(common, max_examples=40)
+@drawn(40)
 @given(text=programs(), size=sizes)
 def test_machine_code_computes_the_same(text, size):
     compare_after(text, size, [], list(STAGES), compiled=True)
