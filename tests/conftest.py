@@ -36,7 +36,7 @@ torch._dynamo.guards.profile_guard_manager = lambda *_: 0.0
 
 
 def pytest_collection_finish(session):
-    """What is imported by now stays: a collection that looked at it again would find nothing. Graphs die young, and in many pieces."""
+    """Has the collector pass over all that is imported by now, which stays, and look less often: graphs die young, and in many pieces."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

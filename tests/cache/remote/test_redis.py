@@ -98,7 +98,9 @@ def test_explain_tells_where_they_came_from(server, host):
     assert "stored" in str(explained()) and remote_cache().flush()
     host("second")
     found = explained()
-    assert found.caches["cache"]["remote hit"] and re.search(r"^traces: 1 hit; cache: .*\d remote hit", str(found), re.M)
+    assert found.caches["cache"]["remote hit"] and re.search(
+        r"^traces: 1 hit; cache: .*\d remote hit", str(found), re.M
+    )
 
 
 def test_traces_with_other_guards_lie_beside_each_other(server, host):
