@@ -52,6 +52,7 @@ def test_an_entry_waits_for_what_belongs_to_it():
 
 def test_too_many_entries_are_left_out(monkeypatch):
     monkeypatch.setattr(writer, "PENDING", 10)
+    monkeypatch.setattr(Writer, "_started", lambda self: True)  # a thread that has not come to run yet
     kept = Writer(lambda entries: None, 60)
     added = [kept.add(Task(str(number), lambda: None)) for number in range(20)]
     assert added == [True] * 10 + [False] * 10
