@@ -40,7 +40,7 @@ pytest: $(READY)
 	$(BIN)/python -m pytest tests $(WORKERS)
 
 # All of PyTorch's databases of operators, modules and optimizers, and of what is drawn with fixed seeds: `make pytest` runs a fixed part.
-WHOLE := $(foreach name,OPERATORS DATABASES GENERATORS PROPERTIES,BASCULE_$(name)_PART=1/1)
+WHOLE := BASCULE_HYPOTHESIS=whole $(foreach name,OPERATORS DATABASES GENERATORS,BASCULE_$(name)_PART=1/1)
 test-all: test
 	$(WHOLE) $(BIN)/python -m pytest tests/operators tests/databases tests/generators tests/properties -n 2 --max-worker-restart=2
 

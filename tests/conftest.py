@@ -19,6 +19,9 @@ os.environ.pop("BASCULE_REMOTE_CACHE", None)
 
 # The same examples in every run; `make soak` has fresh ones, and keeps those that fail.
 settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "whole", settings.get_profile("fixed")
+)  # with all examples, where `make test` has half of them
 kept = DirectoryBasedExampleDatabase("soak_failures/hypothesis")
 settings.register_profile("soak", deadline=None, derandomize=False, database=kept, print_blob=True)
 settings.load_profile(os.environ.get("BASCULE_HYPOTHESIS", "fixed"))

@@ -4,7 +4,6 @@ A subject runs itself, as often as it is asked to, from inputs that are the same
 the two differ by more than rounding explains, in f64.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +17,6 @@ from tests.operators.check import Wrong, compare, compare_metadata
 
 # `torch.compile` with all but the function settled, or what leaves the function as it is.
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
-# The shard `I/N` of what a database has; `1/1` is all of it, with every sample.
-PART = os.environ.get("BASCULE_DATABASES_PART", "")
 
 
 @dataclass(frozen=True)
@@ -33,12 +30,6 @@ class Ran:
 
 # (how to compile, the dtype of floating-point numbers instead of the subject's) -> what it came to
 Subject = Callable[[Compile, torch.dtype | None], Ran]
-
-
-def chosen(cases: Sequence[Any], parts: int) -> list[Any]:
-    """The first of every `parts` cases, or those of `BASCULE_DATABASES_PART`."""
-    part, parts = map(int, PART.split("/")) if PART else (1, parts)
-    return list(cases[part - 1 :: parts])
 
 
 def check(subject: Subject, *, dynamic: bool = False) -> None:

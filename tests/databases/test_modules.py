@@ -9,9 +9,10 @@ import torch
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_map
 
-from tests.databases.compare import PART, Compile, Ran, Subject, check, chosen
+from tests.databases.compare import Compile, Ran, Subject, check
 from tests.operators.check import backward
 from tests.operators.opinfo import tensor_leaves
+from tests.parts import asked, chosen
 
 PARTS = 6
 MODES = [(entry, training) for entry in module_db for training in (True, False)]
@@ -55,10 +56,10 @@ def _copied(x: Any, dtype: torch.dtype | None) -> Any:
     return new.requires_grad_(x.requires_grad)
 
 
-@pytest.mark.parametrize(("entry", "training"), chosen(CASES, PARTS))
+@pytest.mark.parametrize(("entry", "training"), chosen("DATABASES", CASES, PARTS))
 def test_as_in_eager(entry: Any, training: bool):
     found = samples(entry, training)
-    for number, sample in enumerate(found if PART else found[:1]):
+    for number, sample in enumerate(found if asked("DATABASES") else found[:1]):
         try:
             check(subject_of(entry, sample, training), dynamic=number % 2 == 1)
         except Exception as error:

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.testing._internal.common_optimizers import optim_db
 
-from tests.databases.compare import Compile, Ran, Subject, check, chosen
+from tests.databases.compare import Compile, Ran, Subject, check
 from tests.operators.opinfo import tensor_leaves
+from tests.parts import chosen
 
 PARTS = 8
 STEPS = 3
@@ -59,6 +60,6 @@ def _gradient(parameter: torch.Tensor, generator: torch.Generator, *, sparse: bo
     return dense.to_sparse(1) if sparse else dense
 
 
-@pytest.mark.parametrize(("entry", "kwargs"), chosen(CASES, PARTS))
+@pytest.mark.parametrize(("entry", "kwargs"), chosen("DATABASES", CASES, PARTS))
 def test_as_in_eager(entry: Any, kwargs: dict[str, Any]):
     check(subject_of(entry, kwargs))

@@ -1,13 +1,13 @@
 """A few cases of each generator, of fixed seeds. Twice as many: `make test-all`, by `BASCULE_GENERATORS_PART`; more of them: `make soak`."""
 
-import os
 from random import Random
 
 import pytest
 
 from tests.generators.cases import check, generators
+from tests.parts import chosen
 
-SEEDS = range(6 if os.environ.get("BASCULE_GENERATORS_PART") else 3)
+SEEDS = chosen("GENERATORS", range(6), 2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

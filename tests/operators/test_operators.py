@@ -3,7 +3,6 @@
 `make test-all` runs all of it; `BASCULE_OPERATORS_PART=3/10` the third of ten parts. For a table: `python -m tests.operators.report`.
 """
 
-import os
 from random import Random
 from zlib import crc32
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.operators.opinfo import SAMPLES, Case, cases, operators
 from tests.operators.report import GOOD, Worker
+from tests.parts import asked
 
 SEED = 0
 # One part of so many of what the core has not.
@@ -35,8 +35,8 @@ CORE = [
 
 def chosen() -> list[Case]:
     """The cases of `BASCULE_OPERATORS_PART`; without it one of each operator of the core, and a part of the others. Always the same ones."""
-    if text := os.environ.get("BASCULE_OPERATORS_PART"):
-        part, parts = map(int, text.split("/"))
+    if shard := asked("OPERATORS"):
+        part, parts = shard
         return [case for case in cases() if place(case, parts) == part - 1]
     core = [Random(f"{SEED} {name}").choice(found) for name in CORE if (found := cases([name]))]
     return [*core, *(case for case in cases() if case.operator not in CORE and place(case, PARTS) == SEED)]
