@@ -28,7 +28,8 @@ _begun: ContextVar[_Begun] = ContextVar("trace of regions", default=_Begun())  #
 
 def with_regions_once(trace: Callable[[Begin], Any], gm: Any, passes: FxPipeline, enabled: bool) -> Any:
     """`trace`, with regions of `gm` outlined from when it begins until it ends; again without, where a region is called as it was not traced."""
-    if not (enabled and isinstance(gm, GraphModule)) or config.functionalize_rng_ops or config.joint_custom_pass:
+    outlined = enabled and isinstance(gm, GraphModule) and not config.functionalize_rng_ops
+    if not outlined or config.joint_custom_pass is not None:
         return trace(lambda _: None)
     from .calls import NotAlike  # leans on PyTorch's internals
 

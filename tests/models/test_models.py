@@ -30,7 +30,6 @@ def trained(case):
     """Loss, gradients and buffers of a step in eager and of a compiled one, and the calls of ATen of its graphs: compiled once for all tests."""
     torch._dynamo.reset()
     reset_counters()
-    torch.manual_seed(0)
     model, inputs = build(MODELS[case], TESTED)
     buffers = {name: b.clone() for name, b in model.named_buffers()}
     expected = step(model, model, inputs)
