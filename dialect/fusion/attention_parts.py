@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ..analysis.bodies.attention import owner_of, scaled, yielded
+from ..analysis.bodies.attention import is_zero, owner_of, scaled, yielded
 from ..analysis.bodies.backward_slice import captured, needed
 from ..analysis.bodies.contractions import NARROW, factors_of
 from ..analysis.bodies.value_equality import equal
@@ -20,13 +20,15 @@ ROUNDINGS = ("arith.extf", "arith.truncf")
 @dataclass(frozen=True)
 class Weighted:
     """`reduce` sums weight * value. The weight is a multiple, element by element, of `quotient`, exp(score - max score) / sum exp(score - max
-    score); maximum and sum are over the points of `reduce`."""
+    score); maximum and sum are over the points of `reduce`. In a row for which `empty` holds, if there is that, all weights are 0."""
 
     reduce: ir.Operation
     score: ir.Value
     quotient: ir.Value
     weight: ir.Value
     value: ir.Value
+    largest: ir.Operation
+    empty: ir.Value | None
 
     @staticmethod
     def of(compute: ir.Operation) -> "Weighted | None":
@@ -46,8 +48,22 @@ class Weighted:
                 and _alike(total, again[0], reduce, score)
                 and _alike(largest, yielded(largest), reduce, score)
             ):
-                return Weighted(reduce, score, quotient.results[0], unrounded(weight), value)
+                empty, weight = _split_rows(unrounded(weight), reduce, largest)
+                return Weighted(reduce, score, quotient.results[0], weight, value, largest, empty)
         return None
+
+
+def _split_rows(weight: ir.Value, reduce: ir.Operation, largest: ir.Operation) -> tuple[ir.Value | None, ir.Value]:
+    """The condition on a row, or on its `largest` score, under which `weight` is chosen to be 0, and the weight otherwise; None and `weight`
+    where there is no such choice."""
+    choice = owner_of(weight)
+    if choice is None or choice.name != "arith.select" or not is_zero(choice.operands[1]):
+        return None, weight
+    condition, _, other = choice.operands
+    slice_ = needed([condition], _block(reduce), largest.results)
+    if slice_.arguments or any(len(op.regions) for op in slice_.ops):
+        return None, weight
+    return condition, unrounded(other)
 
 
 def _is_quotient(op: ir.Operation) -> bool:
@@ -185,7 +201,13 @@ def _attended(found: Weighted, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
 
     (total,) = builders.reduce("sum", sizes, f32, power)
     (sums,) = builders.reduce("sum", sizes, f32, weighed)
-    return arith.divf(sums, total)
+    result = arith.divf(sums, total)
+    if found.empty is None:
+        return result
+    given = {**mapping, found.largest.results[0]: largest}
+    for op in needed([found.empty], _block(found.reduce), found.largest.results).ops:
+        clone(op, given)
+    return arith.select(given.get(found.empty, found.empty), arith.constant(f32, 0.0), result)
 
 
 def _power(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:

@@ -111,6 +111,15 @@ def mark(nodes: Iterable[Node]) -> None:
             node.meta[FUSED_PRODUCT] = True
 
 
+def mark_products(graph: Graph) -> None:
+    """Marks the products of `graph`, an attention, where the kernels take its heads: of each product either what is summed or the columns."""
+    products = graph.find_nodes(op="call_function", target=aten.bmm.default)
+    sizes = [size for node in products for size in (*sizes_of(node.args[0]), *sizes_of(node))]
+    if all(isinstance(size, int) and size > 0 for size in sizes):
+        heads = [min(sizes_of(node.args[0])[-1], sizes_of(node)[-1]) for node in products]
+        mark(products if all(LEAST <= n <= DEEPEST for n in heads) else [])
+
+
 def mark_attention_products(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
     """Marks the two products of an attention by hand on `devices`, which `fuse-attention` makes one kernel, where nothing else reads what is
     between them; returns how many attentions there were."""

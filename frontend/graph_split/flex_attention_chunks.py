@@ -15,10 +15,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.fx.node import map_arg
 
-from bascule.compat.graphs.dynamo import ConstantSource, TransformGetItemToIndex
+from bascule.compat.graphs.dynamo import ConstantSource
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
-from bascule.compat.tensors.functorch import vmap_for_bhqkv
 
+from .flex_attention import Change, changed, working_dtype
 from .higher_order_decompositions import attribute, operands, traced_function
 
 ROWS = 128  # about as many in a chunk: products of fewer rows are slower, of more rows what is masked is more
@@ -79,7 +79,7 @@ def query_chunks(gm: GraphModule, node: Node, decompositions: dict[Any, Callable
             tuple(rest), lambda x: known[x] if x in known else attribute(gm, x.target)
         )
         change, allow = attribute(gm, score.target), attribute(gm, mask_mod.target)
-        results = _attention(row, column, q, k, v, (change, score_buffers), (allow, mask_buffers), scale)
+        results = _attention(row, column, q, k, v, Change(change, score_buffers), Change(allow, mask_buffers), scale)
         return [results[number] for number in used]
 
     traced = traced_function(chunk, [*first, *parts, *fakes], mode, decompositions, node)
@@ -106,14 +106,13 @@ def _attention(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    score: tuple[Callable, tuple],
-    mask: tuple[Callable, tuple],
+    score: Change,
+    mask: Change,
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Computes the results of `flex_attention` for queries from `row` on and keys from `column` on: the result, the logarithm to base 2 of the
-    sum of powers, the largest score. `score` and `mask` are functions of indices and captured tensors, and those tensors. In f32 (f64 of
-    f64)."""
-    working = torch.float64 if q.dtype == torch.float64 else torch.float32
+    sum of powers, the largest score. In f32 (f64 of f64)."""
+    working = working_dtype(q)
     batch, heads, rows, _ = q.shape
     grouped = (k.shape[1], heads // k.shape[1] * rows)  # all rows that read the same keys are one matrix
     k, v = (x.expand(batch, *x.shape[1:]) for x in (k, v))
@@ -123,16 +122,7 @@ def _attention(
         torch.arange(rows) + row,
         torch.arange(k.shape[2]) + column,
     )
-    with TransformGetItemToIndex():
-        change, allow = (
-            vmap_for_bhqkv(function, prefix=prefix, suffix=(None,) * len(buffers))
-            for (function, buffers), prefix in ((score, (0,)), (mask, ()))
-        )
-        scores = torch.where(
-            allow(*indices, *mask[1]),
-            change(products.reshape(batch, heads, rows, -1) * scale, *indices, *score[1]),
-            torch.tensor(-math.inf, dtype=working),
-        )
+    scores = changed(products.reshape(batch, heads, rows, -1) * scale, indices, score, mask)
     masked = (scores == -math.inf).all(-1)
     total = torch.where(masked, -math.inf, scores.logsumexp(-1)) / math.log(2)
     powers = aten._safe_softmax(scores, -1).to(q.dtype)

@@ -1,7 +1,4 @@
-"""Higher-order operators that PyTorch also has as plain tensor operators (`flex_attention`), traced to a graph of these, which can be compiled.
-
-`flex_attention` in this form makes all scores of a head: memory grows with the product of the two lengths.
-"""
+"""Higher-order operators that are plain tensor operators too (`flex_attention`), traced to a graph of these, which can be compiled."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,11 +12,11 @@ from torch.fx.node import map_arg
 from bascule.compat.operators.dispatch import DispatchKey, enable_python_dispatcher
 from bascule.compat.operators.schemas import HigherOrderOperator
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
-from bascule.compat.tensors.functorch import enable_inplace_requires_grad
-from bascule.compat.tensors.pytree import TreeSpec, tree_flatten
+from bascule.compat.tensors.pytree import TreeSpec, tree_flatten, tree_leaves
 
-from ..fx.graph_ends import outputs_of
 from ..fx.trace_context import fake_mode_of
+from ..fx_passes.attention_structure import mark_products
+from .flex_attention import Change, attention, gradients
 
 BACKWARD = "flex_attention_backward"
 DENSE = ("flex_attention", BACKWARD, "associative_scan")
@@ -39,23 +36,46 @@ def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable])
     structure is returned too."""
     given = operands(node)
     values = [x.meta["val"] for x in given]
-    dense = node.target.py_kernels[DispatchKey.CompositeExplicitAutograd]
+    name = node.target.name()
+    dense = _FORMS.get(name) or node.target.py_kernels[DispatchKey.CompositeExplicitAutograd]
     structure: list[TreeSpec] = []
 
     def function(*arguments: Any) -> list[Any]:
         known = dict(zip(given, arguments))
-        with enable_inplace_requires_grad(True):
-            known |= {x: known[x].detach().requires_grad_() for x in _differentiated(gm, node)}
         args, kwargs = map_arg((node.args, node.kwargs), lambda x: known[x] if x in known else attribute(gm, x.target))
         results = dense(*args, **kwargs)
-        if node.target.name() == BACKWARD:
+        if name == BACKWARD:
             results = _with_zeros(node, args[-2], results)
         leaves, spec = tree_flatten(results)
         structure.append(spec)
-        return leaves
+        return leaves if name not in _FORMS else [*map(_laid_out, leaves, tree_leaves(node.meta["val"]))]
 
-    mode = fake_mode_of(values)
-    return traced_function(function, values, mode, decompositions, node), structure[-1]
+    traced = traced_function(function, values, fake_mode_of(values), decompositions, node)
+    if name in _FORMS:
+        mark_products(traced.graph)
+    return traced, structure[-1]
+
+
+def _attention(*args: Any) -> Any:
+    query, key, value, score, mask, scale, _, captured, of_mask = args
+    return attention(query, key, value, Change(score, captured), Change(mask[-1], of_mask), scale)
+
+
+def _gradients(*args: Any) -> Any:
+    query, key, value, out, logarithm, seed, of_logarithm, score, joint, mask, scale, _, captured, of_mask = args
+    seeds = seed, of_logarithm
+    changes = Change(score, captured), Change(joint, captured), Change(mask[-1], of_mask)
+    return gradients(query, key, value, out, logarithm, seeds, *changes, scale)
+
+
+_FORMS: dict[str, Callable[..., Any]] = {"flex_attention": _attention, BACKWARD: _gradients}
+
+
+def _laid_out(x: Any, like: Any) -> Any:
+    """`x` with the strides that its reader knows it by."""
+    if not isinstance(x, torch.Tensor) or x.stride() == like.stride():
+        return x
+    return torch.empty_strided(like.shape, like.stride(), dtype=x.dtype, device=x.device).copy_(x)
 
 
 def traced_function(
@@ -71,17 +91,6 @@ def traced_function(
     for traced_node in traced.graph.nodes:
         traced_node.meta.setdefault("stack_trace", node.meta.get("stack_trace"))
     return traced
-
-
-def _differentiated(gm: GraphModule, node: Node) -> list[Node]:
-    """The tensors, captured by a score's function, of which its gradient has a gradient: the dense form asks the tensors themselves.
-
-    That the value of `node` has one for each says nothing. What the gradient's graph returns does: those of the score and of four indices first.
-    """
-    if node.target.name() != BACKWARD:
-        return []
-    captured, gradients = node.args[-2], outputs_of(attribute(gm, node.args[8].target).graph)[5:]
-    return [x for x, gradient in zip(captured, gradients, strict=True) if gradient is not None]
 
 
 def _with_zeros(node: Node, captured: Sequence[Any], results: Any) -> Any:

@@ -151,7 +151,7 @@ def scaled(value: ir.Value, is_source: Callable[[ir.Operation], bool]) -> ir.Ope
             candidates = [(owner.operands[0], [owner.operands[1]])]
         case "arith.select":
             condition, x, y = owner.operands
-            candidates = [(one, [condition]) for one, other in ((x, y), (y, x)) if _is_zero(other)]
+            candidates = [(one, [condition]) for one, other in ((x, y), (y, x)) if is_zero(other)]
         case _:
             candidates = []
     for part, others in candidates:
@@ -161,7 +161,8 @@ def scaled(value: ir.Value, is_source: Callable[[ir.Operation], bool]) -> ir.Ope
     return None
 
 
-def _is_zero(value: ir.Value) -> bool:
+def is_zero(value: ir.Value) -> bool:
+    """Whether `value` is the constant 0."""
     owner = owner_of(value)
     return owner is not None and owner.name == "arith.constant" and owner.attributes["value"].value == 0
 

@@ -1,8 +1,9 @@
 """The pass `expand-products`: matrix products of few rows or columns, and outer products, become computes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ...analysis.bodies.contractions import before_widening
 from ...analysis.memory.matmul_operands import Product, runs_along
 from ...ir import builders
 from ...ir.attribute_names import FUSED
@@ -33,8 +34,8 @@ class ExpandProducts(Pass):
       Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`.
 
     Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, whatever PyTorch allows
-    cuBLAS (TF32, sums in f16). With `numerics=eager` no pass removes that rounding. A product of up to 8 rows that stays a call has a remark
-    that says why.
+    cuBLAS (TF32, sums in f16). A product in f32 of matrices that are widened from f16 or bf16 is one of these matrices, unrounded. With
+    `numerics=eager` no pass removes a rounding. A product of up to 8 rows that stays a call has a remark that says why.
     """
 
     name: ClassVar[str] = "expand-products"
@@ -54,6 +55,7 @@ class ExpandProducts(Pass):
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
         product = Product.of(op, function)
+        product = None if product is None else _unwidened(product)
         whole = product is not None and self._is_contraction(product, FUSED in op.attributes)
         refusal = "" if product is None or whole else self._refusal(product)
         if product is None or refusal is None:
@@ -98,6 +100,28 @@ class ExpandProducts(Pass):
         element = product.x.type.element_type
         narrow = isinstance(element, ir.FloatType) and element.width == 16
         return (self.contractions or fused) and narrow and all(size is not None and size > FEW for size in sizes)
+
+
+def _unwidened(product: Product) -> Product:
+    """`product` of the matrices that both of its operands are widened from: their elements are the same numbers."""
+    x, y = (_before_widening(value) for value in (product.x, product.y))
+    if x is None or y is None or x.type.element_type != y.type.element_type:
+        return product
+    return replace(product, x=x, y=y)
+
+
+def _before_widening(value: ir.Value) -> ir.Value | None:
+    """The tensor of 16-bit numbers that a compute widens to `value`, element by element; None if something else makes it."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "bascule.compute":
+        return None
+    (block,) = owner.regions[0].blocks
+    ops = [view.operation for view in block.operations]
+    if [op.name for op in ops] != ["tensor.extract", "arith.extf", "bascule.yield"]:
+        return None
+    source, *indices = ops[0].operands
+    same = indices == list(block.arguments) and source.type.shape == value.type.shape
+    return source if same and before_widening(ops[1].results[0]) != ops[1].results[0] else None
 
 
 def _few_dim(product: Product) -> int:

@@ -1,0 +1,145 @@
+"""`flex_attention` and its gradient as tensor operators, in the forms that `fuse-attention` and `fuse-products` make kernels of: there no tensor
+of scores is in memory. Elsewhere it is.
+
+Products are of batches of matrices, their operands widened where scores are (in f64 of f64, else in f32), so that nothing is rounded that eager
+does not round. The backward computes the probabilities again, from the logarithms that the forward gives. Dao, Fu, Ermon, Rudra and Re,
+"FlashAttention"; Dong, Feng, Yang, Li, Guessous and He, "Flex Attention".
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bascule.compat.graphs.dynamo import TransformGetItemToIndex
+from bascule.compat.tensors.functorch import vmap_for_bhqkv
+
+LOG_2 = math.log(2)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A function of indices of scores (batch, head, row, key; for a score the score first), and the tensors that it captures."""
+
+    function: Callable[..., Any]
+    captured: Sequence[Any]
+
+    def __call__(self, *args: Tensor, out_dims: Any = 0) -> Any:
+        """Of vectors of indices, one each, and of scores and gradients of all of them: batches x heads x rows x keys."""
+        scores = [0 for x in args if x.ndim == 4]
+        prefix, suffix = tuple(scores[:1]), (*scores[1:], *(None for _ in self.captured))
+        how = {} if out_dims == 0 else {"out_dims": out_dims}
+        with TransformGetItemToIndex():
+            return vmap_for_bhqkv(self.function, prefix=prefix, suffix=suffix, **how)(*args, *self.captured)
+
+
+def changed(scores: Tensor, indices: Sequence[Tensor], score: Change, mask: Change) -> Tensor:
+    """The scores of `indices` by the function `score`, -inf where `mask` does not hold."""
+    hidden = torch.tensor(-math.inf, dtype=scores.dtype, device=scores.device)
+    return torch.where(mask(*indices), score(scores, *indices), hidden)
+
+
+def working_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of scores of queries `x`."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, score: Change, mask: Change, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The result of `flex_attention`, the logarithm to base 2 of the sum of powers of a row, and the largest score, divided by log(2)."""
+    batch, heads, rows, _ = query.shape
+    key, value = (_of_each_head(x, query) for x in (key, value))
+    scores = changed(_scores(query, key, scale), _indices(query, key), score, mask).view(batch * heads, rows, -1)
+    largest = scores.amax(-1, keepdim=True)
+    powers = torch.exp(scores - largest)
+    total = powers.sum(-1, keepdim=True)
+    weights = torch.where(largest == -math.inf, 0.0, powers / total)
+    out = torch.bmm(weights.to(query.dtype), _matrices(value).to(query.dtype))
+    logarithm = torch.where(largest.isinf(), largest, largest + total.log())
+    by_row = partial(torch.Tensor.view, size=(batch, heads, rows))
+    return out.view(batch, heads, rows, -1), by_row(logarithm / LOG_2), by_row(largest / LOG_2)
+
+
+def gradients(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logarithm: Tensor,
+    seeds: tuple[Tensor | None, Tensor | None],
+    score: Change,
+    joint: Change,
+    mask: Change,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor | None, ...]]:
+    """The gradients of query, key and value, and of what `score` captures, where it has one: of `seeds`, those of the result and of its
+    `logarithm`. `joint` is `score` with its gradients: it takes that of the result after the indices, and returns those of the score, of the
+    four indices, and of what is captured."""
+    batch, heads, rows, _ = query.shape
+    keys, values = (_of_each_head(x, query) for x in (key, value))
+    indices, dtype = _indices(query, keys), query.dtype
+    scores = _scores(query, keys, scale)
+    logarithm = (logarithm * LOG_2).unsqueeze(-1)
+    powers = torch.exp(changed(scores, indices, score, mask) - logarithm)
+    weights = torch.where(logarithm == -math.inf, 0.0, powers)
+    seed = torch.zeros_like(out) if seeds[0] is None else seeds[0]
+    change = _products(seed, values.transpose(-2, -1), scores.dtype) - _row_sums(out, seed, seeds[1], scores.dtype)
+    counted = tuple(None for _ in (*indices, *joint.captured))
+    of_score, _, _, _, _, *of_captured = joint(scores, *indices, weights * change, out_dims=[0, *counted])
+    of_score = torch.where(
+        mask(*indices), (of_score * scale).to(dtype), torch.zeros((), dtype=dtype, device=out.device)
+    )
+    of_score = _matrices(of_score)
+    of_value = torch.bmm(_matrices(weights.to(dtype)).transpose(1, 2), _matrices(seed))
+    of_key = torch.bmm(of_score.transpose(1, 2), _matrices(query))
+    of_query = torch.bmm(of_score, _matrices(keys)).view(batch, heads, rows, -1)
+    of_key, of_value = (_of_shared_heads(x.view(batch, heads, *x.shape[1:]), key) for x in (of_key, of_value))
+    captured = (None if x is None else x.to(like.dtype) for x, like in zip(of_captured, joint.captured, strict=True))
+    return of_query, of_key, of_value, tuple(captured)
+
+
+def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
+    return _products(query, key.transpose(-2, -1), working_dtype(query)) * scale
+
+
+def _products(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
+    """x @ y of each batch and head, computed in `dtype`."""
+    return torch.bmm(_matrices(x).to(dtype), _matrices(y).to(dtype)).view(*x.shape[:-1], y.shape[-1])
+
+
+def _row_sums(out: Tensor, seed: Tensor, of_logarithm: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """What the gradients of a row's weights are lessened by."""
+    sums = (out.to(dtype) * seed.to(dtype)).sum(-1, keepdim=True)
+    return sums if of_logarithm is None else sums - of_logarithm.unsqueeze(-1) / LOG_2
+
+
+def _indices(query: Tensor, key: Tensor) -> list[Tensor]:
+    sizes = (*query.shape[:3], key.shape[2])
+    return [torch.arange(size, device=query.device) for size in sizes]
+
+
+def _matrices(x: Tensor) -> Tensor:
+    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+
+def _of_each_head(x: Tensor, query: Tensor) -> Tensor:
+    """Keys or values for each batch and head of the queries: several may share one."""
+    batch, heads = query.shape[:2]
+    few, size = x.shape[1], x.shape[2:]
+    if (batch, heads) == (x.shape[0], few):
+        return x
+    return x.unsqueeze(2).expand(batch, few, heads // few, *size).reshape(batch, heads, *size)
+
+
+def _of_shared_heads(gradient: Tensor, like: Tensor) -> Tensor:
+    """The gradient of keys or values that are `like` those of each batch and head."""
+    batch, heads = gradient.shape[:2]
+    few = like.shape[1]
+    if heads != few:
+        gradient = gradient.view(batch, few, heads // few, *gradient.shape[2:]).sum(2)
+    return gradient if batch == like.shape[0] else gradient.sum(0, keepdim=True)
