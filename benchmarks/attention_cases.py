@@ -106,6 +106,13 @@ def block_mask(mask: Callable[..., Tensor], rows: int, keys: int, device: str) -
     return _blocks[asked]
 
 
+def alibi(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Slopes of heads are a tensor that the score captures."""
+    heads = q.shape[1]
+    slopes = torch.exp2(-8 / heads * torch.arange(1, heads + 1, device=q.device))
+    return flex_attention(q, k, v, score_mod=lambda s, b, h, r, j: s + slopes[h] * (j - r))
+
+
 def causal(r: Tensor, k: Tensor) -> Tensor:
     return k <= r
 
@@ -155,5 +162,6 @@ CASES = [
         backward=True,
         flex=True,
     ),
+    Case("flex, ALiBi", alibi, LONG, backward=True, flex=True),
     Case("flex, one query", flex(enable_gqa=True), (8, 32, 1, 8192, 128), shared=4, flex=True),
 ]

@@ -1,6 +1,7 @@
 """Higher-order operators that are plain tensor operators too (`flex_attention`), traced to a graph of these, which can be compiled."""
 
 from collections.abc import Callable, Sequence
+from operator import getitem
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.fx.node import map_arg
 from bascule.compat.operators.dispatch import DispatchKey, enable_python_dispatcher
 from bascule.compat.operators.schemas import HigherOrderOperator
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
-from bascule.compat.tensors.pytree import TreeSpec, tree_flatten, tree_leaves
+from bascule.compat.tensors.pytree import TreeSpec, tree_flatten, tree_leaves, tree_map
 
 from ..fx.trace_context import fake_mode_of
 from ..fx_passes.attention_structure import mark_products
@@ -46,6 +47,9 @@ def dense_form(gm: GraphModule, node: Node, decompositions: dict[Any, Callable])
         results = dense(*args, **kwargs)
         if name == BACKWARD:
             results = _with_zeros(node, args[-2], results)
+        if name in _FORMS and all(user.target is getitem for user in node.users):
+            read = {user.args[1] for user in node.users}
+            results = tuple(x if number in read else tree_map(lambda _: None, x) for number, x in enumerate(results))
         leaves, spec = tree_flatten(results)
         structure.append(spec)
         return leaves if name not in _FORMS else [*map(_laid_out, leaves, tree_leaves(node.meta["val"]))]
