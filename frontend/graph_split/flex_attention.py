@@ -39,8 +39,7 @@ class Change:
 
 def changed(scores: Tensor, indices: Sequence[Tensor], score: Change, mask: Change) -> Tensor:
     """The scores of `indices` by the function `score`, -inf where `mask` does not hold."""
-    hidden = torch.tensor(-math.inf, dtype=scores.dtype, device=scores.device)
-    return torch.where(mask(*indices), score(scores, *indices), hidden)
+    return torch.where(mask(*indices), score(scores, *indices), -math.inf)
 
 
 def working_dtype(x: Tensor) -> torch.dtype:

@@ -55,6 +55,7 @@ class ProductChains(GraphWalk):
         self.pass_name, self.simplifier, self.machine = pass_name, simplifier, machine
         self.contractions = {op for op in self.ops if op.name == "bascule.compute" and is_contraction(op)}
         self.near = self._near() if self.contractions else set()
+        self.of_indices = dict[ir.Operation, bool]()
 
     def _near(self) -> set[ir.Operation]:
         """The contractions, and the computes that are made of them by computes alone."""
@@ -93,6 +94,15 @@ class ProductChains(GraphWalk):
         for op in ops:
             op.erase()
 
+    def is_of_indices(self, compute: ir.Operation) -> bool:
+        """Whether an element of `compute` is a function of its indices, without a loop."""
+        if compute not in self.of_indices:
+            inner = ops_in(compute)
+            read = [_compute(op.operands[0]) for op in inner if op.name == "tensor.extract"]
+            plain = all(op == compute or not len(op.regions) for op in inner)
+            self.of_indices[compute] = plain and all(other is not None and self.is_of_indices(other) for other in read)
+        return self.of_indices[compute]
+
     def used_outside(self, ops: Iterable[ir.Operation], inside: set[ir.Operation]) -> bool:
         """Whether a result of `ops` is used by anything but `inside`."""
         return any(around(use.owner, self.block) not in inside for op in ops for use in op.results[0].uses)
@@ -104,14 +114,14 @@ class ProductChains(GraphWalk):
         return attention(domain) is not None or summed_products(domain) is not None
 
     def inline(self, op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
-        """Inlines into `op` those of `chain`."""
+        """Inlines into `op` those of `chain`, and what is computed of indices alone: a tile computes that once for a row or a column."""
         indexing = Indexing(self.symbols, self.simplifier)
         for loop in (loop for compute in (op, *chain) for loop in ops_in(compute) if "ranges" in loop.attributes):
             indexing.enter(loop)
 
         def producer(source: ir.Value) -> ir.Operation | None:
             compute = _compute(source)
-            return compute if compute is not None and compute in chain else None
+            return compute if compute is not None and (compute in chain or self.is_of_indices(compute)) else None
 
         inliner = Inliner(indexing, producer)
         inliner.inline([inner for inner in ops_in(op) if inner.name == "tensor.extract"])

@@ -16,6 +16,8 @@ from ..support.scalars import Number, Scalar, is_float, is_signed, select
 
 def _integer_quotient(a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:
     """Quotient towards zero and remainder, defined for every pair of integers."""
+    if b.known() not in (None, 0, -1):
+        return a.quotient(b), a.remainder(b)
     unsafe = b.eq(0)
     if is_signed(b.dtype):  # the smallest integer over -1 overflows, which traps on x86: negate instead
         minus_one = b.eq(-1)
@@ -33,6 +35,8 @@ def _differ_in_sign(a: Scalar, b: Scalar) -> Scalar:
 
 def floor_divide(a: Scalar, b: Scalar) -> Scalar:
     if not is_float(a.dtype):
+        if is_signed(a.dtype) and (b.known() or 0) > 0:
+            return a.floor_quotient(b)
         quotient, remainder = _integer_quotient(a, b)
         if not is_signed(a.dtype):
             return quotient

@@ -133,6 +133,12 @@ class Scalar:
             attribute = ir.IntegerAttr.get(type_, (integer + half) % (2 * half) - half)
         return Scalar(create("arith.constant", type_, value=attribute), dtype)
 
+    def known(self) -> int | None:
+        """The signed integer that it always is; None for any other."""
+        owner = self.value.owner
+        constant = not isinstance(owner, ir.Block) and owner.name == "arith.constant"
+        return owner.attributes["value"].value if constant and not is_float(self.dtype) else None
+
     def like(self, number: Number | Scalar) -> Scalar:
         """`number` as a scalar of this one's dtype; a scalar stays as it is."""
         return number if isinstance(number, Scalar) else Scalar.constant(number, self.dtype)
@@ -195,6 +201,10 @@ class Scalar:
     def quotient(self, other: Scalar) -> Scalar:
         """Integer division towards zero; the divisor must be neither 0 nor (for signed) -1."""
         return self._binary(other, "", "arith.divsi" if is_signed(self.dtype) else "arith.divui")
+
+    def floor_quotient(self, other: Scalar) -> Scalar:
+        """Division of signed integers, rounded down; the divisor must be neither 0 nor -1."""
+        return self._binary(other, "", "arith.floordivsi")
 
     def remainder(self, other: Scalar) -> Scalar:
         """C's `%` and `fmod`: the sign of the dividend. An integer divisor must be neither 0 nor (for signed) -1."""
