@@ -18,7 +18,7 @@ from torch import Tensor
 from bascule.compat.graphs.dynamo import TransformGetItemToIndex
 from bascule.compat.tensors.functorch import vmap_for_bhqkv
 
-LOG_2 = math.log(2)
+LOG_2, LOG2_E = math.log(2), 1 / math.log(2)
 
 
 @dataclass(frozen=True)
@@ -83,18 +83,22 @@ def gradients(
     keys, values = (_of_each_head(x, query) for x in (key, value))
     indices, dtype = _indices(query, keys), query.dtype
     scores = _scores(query, keys, scale)
-    logarithm = (logarithm * LOG_2).unsqueeze(-1)
-    powers = torch.exp(changed(scores, indices, score, mask) - logarithm)
-    weights = torch.where(logarithm == -math.inf, 0.0, powers)
-    seed = torch.zeros_like(out) if seeds[0] is None else seeds[0]
-    change = _products(seed, values.transpose(-2, -1), scores.dtype) - _row_sums(out, seed, seeds[1], scores.dtype)
-    counted = tuple(None for _ in (*indices, *joint.captured))
-    of_score, _, _, _, _, *of_captured = joint(scores, *indices, weights * change, out_dims=[0, *counted])
-    of_score = torch.where(
-        mask(*indices), (of_score * scale).to(dtype), torch.zeros((), dtype=dtype, device=out.device)
+    # Of an empty row all powers are 0. What the mask hides is chosen away at last, whatever it is.
+    powers = torch.exp2(
+        score(scores, *indices) * LOG2_E - logarithm.masked_fill(logarithm == -math.inf, math.inf)[..., None]
     )
-    of_score = _matrices(of_score)
-    of_value = torch.bmm(_matrices(weights.to(dtype)).transpose(1, 2), _matrices(seed))
+    shown = mask(*indices)
+    seed = torch.zeros_like(out) if seeds[0] is None else seeds[0]
+    sums = _row_sums(out, seed, seeds[1], scores.dtype)
+    change = _products(seed, values.transpose(-2, -1), scores.dtype)
+    counted = tuple(None for _ in (*indices, *joint.captured))
+    gradients_of = partial(joint, scores, *indices, out_dims=[0, *counted])
+    # A gradient is linear in that of the result, so that the factor may come first: it costs nothing beside the difference.
+    of_score = gradients_of(powers * (change * scale - sums * scale))[0]
+    of_score = _matrices(torch.where(shown, of_score, 0.0).to(dtype))
+    of_captured = gradients_of(torch.where(shown, powers, 0.0) * (change - sums))[5:]
+    weights = _matrices(torch.where(shown, powers, 0.0).to(dtype))
+    of_value = torch.bmm(weights.transpose(1, 2), _matrices(seed))
     of_key = torch.bmm(of_score.transpose(1, 2), _matrices(query))
     of_query = torch.bmm(of_score, _matrices(keys)).view(batch, heads, rows, -1)
     of_key, of_value = (_of_shared_heads(x.view(batch, heads, *x.shape[1:]), key) for x in (of_key, of_value))

@@ -1,6 +1,6 @@
 """The body of a kernel at tiles, op by op; `lowering/triton/kernels/loops.py` has the loops."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +15,12 @@ from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
 
 from ..values import scalars
-from ..values.approximations import is_logistic, over_one_and_more
+from ..values.approximations import is_logistic, over_one_and_more, scaled_twice
 from ..values.builder import Builder, element
 from ..values.packed_values import widened
 from ..values.precision import Precision
 from ..values.reduction_kinds import REDUCTIONS, reduce_along
-from ..values.tiles import Axis, Tile, elementwise, spread, union
+from ..values.tiles import Axes, Axis, Tile, elementwise, spread, union
 from .expressions import Expressions, stored
 from .indexing import Indexing
 from .memory import Condition, Memory
@@ -165,21 +165,32 @@ class Body:
         types = [self._checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
         tiles = [self.tile(value) for value in op.operands]
         axes = union(*(tile.axes for tile in tiles))
+        known = self._approximated(op, types[0], tiles, axes)
+        if known is not None:
+            self._define(results[0], known)
+            return
         exact = op.name not in scalars.APPROXIMATE or self.precision.exact(results[0])
-        if op.name == "arith.divf" and not exact and types[0] == self.b.f32 and tiles[1].axes != axes:
-            self._define(results[0], self._multiplied(tiles[0], tiles[1]))
-            return
-        if self.loop is not None and op.name == "arith.extf" and self._widens(tiles[0].value, types[0]):
-            self._define(results[0], Tile(widened(self.b, tiles[0].value), axes))
-            return
-        if op.name == "arith.divf" and not exact and types[0] == self.b.f32 and is_logistic(op):
-            self._define(results[0], elementwise(self.b, partial(over_one_and_more, self.b), tiles))
-            return
         values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles], exact=exact)
         for result, value in zip(results, values):
             self._define(result, Tile(value, axes))
         if CHECKED in op.attributes:
             RULES[CHECKED](self, op)
+
+    def _approximated(self, op: ir.Operation, type_: ir.Type, tiles: Sequence[Tile], axes: Axes) -> Tile | None:
+        """The f32 that `op` gives, in a cheaper form that is as near or nearly so; None where there is none, or its last bits are seen."""
+        if type_ != self.b.f32:
+            return None
+        if self.loop is not None and op.name == "arith.extf" and self._widens(tiles[0].value, type_):
+            return Tile(widened(self.b, tiles[0].value), axes)
+        twice = scaled_twice(op)
+        if (op.name != "arith.divf" and twice is None) or self.precision.exact(op.results[0]):
+            return None
+        if twice is not None:
+            x = self.tile(twice[0])
+            return Tile(self.b.same("arith.mulf", x.value, self.b.constant(x.value.type, twice[1])), x.axes)
+        if tiles[1].axes != axes:
+            return self._multiplied(tiles[0], tiles[1])
+        return elementwise(self.b, partial(over_one_and_more, self.b), tiles) if is_logistic(op) else None
 
     def _widens(self, x: ir.Value, to: ir.Type) -> bool:
         return isinstance(x.type, ir.RankedTensorType) and isinstance(element(x.type), ir.BF16Type) and to == self.b.f32

@@ -13,7 +13,7 @@ from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, Row, unsupported
 from ..values.builder import element
-from ..values.reduction_kinds import REDUCTIONS, Values, reduce_along, softmax_power
+from ..values.reduction_kinds import REDUCTIONS, Values, power_about, reduce_along
 from ..values.scalars import extreme
 from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
 from .contractions import product_of
@@ -69,8 +69,8 @@ class OnlineWalker(Walker):
         finite = b.select(
             b.compare("oeq", largest, b.constant(largest.type, -inf)), b.constant(largest.type, 0.0), largest
         )
-        powers = softmax_power(b, b.same("arith.subf", x, spread(b, Tile(finite, self.rows), axes)))
-        factor = softmax_power(b, b.same("arith.subf", before, finite))
+        powers = power_about(b, x, spread(b, Tile(finite, self.rows), axes))
+        factor = power_about(b, before, finite)
         (added,) = reduce_along(b, REDUCTIONS["sum"], [powers], 1)
         self.shared.powers, self.shared.factor = Tile(powers, axes), Tile(factor, self.rows)
         return [largest, b.value("math.fma", total.type, [total, factor, added])]
@@ -178,6 +178,7 @@ def walkers_of(emitter: LoopBody, ops: Sequence[ir.Operation], loop: Loop) -> li
     kinds = [op.attributes["kind"].value if "kind" in op.attributes else op.name for op in ops]
     if kinds not in WALKED or loop.axis is None or len(emitter.axes) != 2 or loop.whole:
         raise unsupported(ops[0], f"tensor cores for a walk of {', '.join(kinds)}")
+    emitter.precision.scores.add(ops[0])
     if len(ops) == 2:
         return [ScoresWalker(emitter, ops[0], loop), SumsWalker(emitter, ops[1], loop)]
     scores, softmax, weighted = ops

@@ -78,6 +78,15 @@ def is_logistic(division: ir.Operation) -> bool:
     return _negates(powers[0], x) if number is None else abs(number) <= 1
 
 
+def scaled_twice(op: ir.Operation) -> tuple[ir.Value, float] | None:
+    """The x and c1 * c2 of an `op` (x * c1) * c2; None for another op."""
+    if op.name != "arith.mulf" or not _is(op.operands[0], "arith.mulf"):
+        return None
+    x, inner = op.operands[0].owner.operands
+    factors = _number(inner), _number(op.operands[1])
+    return None if None in factors else (x, factors[0] * factors[1])
+
+
 def _is(value: ir.Value, name: str) -> bool:
     return isinstance(value.owner, ir.Operation | ir.OpView) and value.owner.name == name
 

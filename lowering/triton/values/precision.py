@@ -1,8 +1,11 @@
 """Which values of a kernel may be approximated: those of which nothing is left but numbers rounded to 16 or 8 bits.
 
 The approximate functions of `approximations.py` err in the last bits of f32; a value that is rounded to 16 bits where it is
-stored or cast does not show it. Everything else (f32 results, comparisons, conversions to integers, positions) is computed exactly.
+stored or cast does not show it. Nor does a score that tensor cores sum: they cut more bits off. Everything else (f32 results, comparisons with
+a finite number, conversions to integers, positions) is computed exactly.
 """
+
+from math import isinf
 
 from bascule.dialect.mlir import ir
 
@@ -24,6 +27,7 @@ class Precision:
 
     def __init__(self) -> None:
         self._known: dict[ir.Value, bool] = {}
+        self.scores: set[ir.Operation] = set()  # rows of scores that tensor cores sum
 
     def exact(self, value: ir.Value) -> bool:
         """Whether the last bits of a float `value` may be seen."""
@@ -38,6 +42,8 @@ class Precision:
             return not is_narrow(user.operands[1].type.element_type)
         if name == "arith.truncf" and is_narrow(user.results[0].type):
             return False
+        if name == "arith.cmpf" and any(map(_is_infinite, user.operands)):
+            return False
         if (
             name in ("scf.while", "scf.condition")
             or name in STEPS
@@ -46,6 +52,8 @@ class Precision:
             return True
         if name in ("bascule.yield", "scf.yield"):
             parent = user.parent.operation
+            if parent in self.scores:
+                return False
             if parent.name == "scf.while":
                 return True
             if "kind" in parent.attributes and parent.attributes["kind"].value in POSITIONS:
@@ -53,3 +61,9 @@ class Precision:
             results = [parent.results[number]] if name == "scf.yield" else list(parent.results)
             return any(self.exact(result) for result in results)
         return any(self.exact(result) for result in user.results)
+
+
+def _is_infinite(value: ir.Value) -> bool:
+    """Whether `value` is an infinite constant: what is finite stays finite where it is approximated."""
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name == "arith.constant" and isinf(owner.attributes["value"].value)
