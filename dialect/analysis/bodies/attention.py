@@ -32,11 +32,30 @@ class Attention:
     def loops(self) -> tuple[Node, ...]:
         return self.scores, *self.normalizers, self.weighted
 
+    def walks_with(self, other: "Attention") -> bool:
+        """Whether both take the same steps for the same points."""
+        places = [(each.batch, each.rows, each.columns, each.values.element) for each in (self, other)]
+        ranges = [tuple(each.scores.sizes) for each in (self, other)]
+        return not self.normalizers and not other.normalizers and places[0] == places[1] and ranges[0] == ranges[1]
+
+
+def attentions_of(
+    loops: Sequence[Node], indices: Sequence[int], sizes: Sequence[ir.AffineExpr], accesses: Sequence[Access]
+) -> list[Attention]:
+    """The attentions that `loops` are, at the points of `indices` of `sizes`: one, or two that walk together. Nothing if they are something
+    else."""
+    found = attention_of(loops, indices, sizes, accesses)
+    if found is not None or len(loops) != 4:
+        return [] if found is None else [found]
+    halves = [attention_of(half, indices, sizes, accesses) for half in (loops[:2], loops[2:])]
+    one, other = halves
+    return [one, other] if one is not None and other is not None and one.walks_with(other) else []
+
 
 def attention_of(
     loops: Sequence[Node], indices: Sequence[int], sizes: Sequence[ir.AffineExpr], accesses: Sequence[Access]
 ) -> Attention | None:
-    """The attention that `loops` are, at the points of `indices` of `sizes`; None if they are something else."""
+    """The attention that `loops` are; None if they are something else."""
     if len(loops) not in (2, 3, 4) or loops[0].name != "bascule.compute" or len({tuple(n.sizes) for n in loops}) > 1:
         return None
     scores, *normalizers, weighted = loops

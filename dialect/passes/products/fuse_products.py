@@ -17,7 +17,8 @@ from ...fusion.row_statistics import put_together
 from ...ir.regions import clone, ops_in
 from ...mlir import ir
 from ...remarks.record import MISSED, PASSED
-from .product_chains import ChainsPass, ProductChains
+from ...scheduling.gpu.attention import walk_together
+from .product_chains import ChainsPass, ProductChains, around
 
 
 class _Graph(ProductChains):
@@ -35,6 +36,7 @@ class _Graph(ProductChains):
         fused = {op: made.pop(op) for op in self.chains}
         for other in made.values():
             other.erase()
+        pairs = self._pairs(fused)
         inner = {other for chain in self.chains.values() for other in chain}
         erased = [op for op in self.ops if op in inner or op in fused]
         for op, product in fused.items():
@@ -42,6 +44,24 @@ class _Graph(ProductChains):
             op.results[0].replace_all_uses_with(product.results[0])
         for op in reversed(erased):
             op.erase()
+        for one, other in pairs:
+            if all(other.is_before_in_block(around(use.owner, self.block)) for use in one.results[0].uses):
+                one.move_before(other)
+                put_together([one, other])
+                self.told(other, PASSED, "products in one kernel", "what both are made of is computed once")
+
+    def _pairs(self, fused: dict[ir.Operation, ir.Operation]) -> list[tuple[ir.Operation, ir.Operation]]:
+        """Of the products `fused`, those that are made of the same product and can walk together, two by two."""
+        found, left = [], [op for op in fused if op in self.contractions]
+        while left:
+            one, *left = left
+            for other in left:
+                shared = self.contractions.intersection(self.chains[one], self.chains[other])
+                if shared and walk_together(self.domain(fused[one]), self.domain(fused[other])):
+                    found.append((fused[one], fused[other]))
+                    left.remove(other)
+                    break
+        return found
 
     def _between(self, op: ir.Operation) -> list[ir.Operation]:
         """The chain of a product's one factor, or of what a sum adds up; nothing if neither factor has one, or both."""
@@ -123,7 +143,8 @@ class _Graph(ProductChains):
 class FuseProducts(ChainsPass):
     """Takes the tensor stage after `fuse-attention`. On `target` cuda a product of 16-bit values by a matrix that is computed pointwise from
     other products becomes one compute: a row of that matrix, and the sum of values that it weighs. The gradients of an attention by hand are
-    such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again. So does a
+    such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again. Two that
+    walk alike, the gradients of keys and of values, share a kernel, which computes the scores once for both. So does a
     sum of such a matrix over its batch, the gradient of a bias that is added to all scores.
 
     Only where nothing else reads what is between, and there is a schedule for the sizes, which are static.

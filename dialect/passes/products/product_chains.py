@@ -107,10 +107,14 @@ class ProductChains(GraphWalk):
         """Whether a result of `ops` is used by anything but `inside`."""
         return any(around(use.owner, self.block) not in inside for op in ops for use in op.results[0].uses)
 
+    def domain(self, made: ir.Operation) -> Domain:
+        """That of the compute `made`."""
+        body = decode(made, indexing=Indexing(self.symbols, self.simplifier))
+        return Domain(body, body.root, self.machine)
+
     def is_scheduled(self, made: ir.Operation) -> bool:
         """Whether there is a schedule for `made`."""
-        body = decode(made, indexing=Indexing(self.symbols, self.simplifier))
-        domain = Domain(body, body.root, self.machine)
+        domain = self.domain(made)
         return attention(domain) is not None or summed_products(domain) is not None
 
     def inline(self, op: ir.Operation, chain: Sequence[ir.Operation]) -> None:

@@ -4,7 +4,7 @@ Dao, Fu, Ermon, Rudra and Re, "FlashAttention": no score is stored. A step has t
 each row, and adds the piece's values to the row's, scaled where the maximum grew.
 """
 
-from ...analysis.bodies.attention import Attention, attention_of, yielded
+from ...analysis.bodies.attention import Attention, attentions_of, yielded
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.bodies.visible_keys import visible_keys
 from ...ir.shapes import constant
@@ -14,59 +14,72 @@ from .contractions import LEAST
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
 
-ROWS = 128  # queries of a tile, at most: 64 for each of two warp groups
+ROWS = (
+    64  # queries of a tile, at most: a warp group's, of which two to four share a processor and hide each other's waits
+)
 KEYS = 64  # of a step: scores and values' sums share a thread's registers
 # Columns of a tile, at least: with 16 or 32 and 64 keys a step Triton 3.6 gave wrong sums (H200, 2026-11-24, tests/gpu/test_attention.py).
 NARROWEST = 64
 DEEPEST = 256  # elements of a query, or columns of values, at most: they are there at once
 STAGES = 3  # pieces of keys and values under way, at most
+WARPS = 4
 
 
 def attention(domain: Domain) -> DomainPlan | None:
-    """The schedule of a domain whose loops are an attention for tensor cores; None for another domain."""
-    found = found_in(domain)
-    if found is None:
+    """The schedule of a domain whose loops are an attention for tensor cores, or two that walk together; None for another domain."""
+    every = found_in(domain)
+    if not every:
         return None
+    found, products = every[0], [product for each in every for product in each.products]
     rows, columns, keys = (
         iterations([domain.sizes[place] for place in found.rows]),
         iterations([domain.sizes[place] for place in found.columns]),
         iterations(found.scores.sizes),
     )
-    summed = [iterations(product.loop.sizes) or 0 for product in found.products]
+    summed = [iterations(product.loop.sizes) or 0 for product in products]
     if rows is None or columns is None or keys is None or min(rows, columns, keys - 1, *summed) < LEAST:
         return None
     high, wide = power_of_two(min(rows, ROWS)), power_of_two(max(columns, NARROWEST))
     deep = max(map(power_of_two, summed))
-    if max(wide, deep) > DEEPEST:
+    if max(len(every) * wide, deep) > DEEPEST:
         return None
-    most = KEYS if len(found.products) == 1 else KEYS // 2  # each has its scores in registers
+    most = KEYS if len(products) == 1 else KEYS // 2  # each has its scores in registers
     step = min(most, power_of_two(keys) // 2)  # fewer than there are: they are walked
     order = [*found.batch, *found.rows, *found.columns]
     batch = [1] * len(found.batch)
-    inner = {product.loop: power_of_two(n) for product, n in zip(found.products, summed)}
-    loops = domain.plan({**dict.fromkeys(found.loops, step), **inner})
-    skips = _hides_keys(domain, found)
+    inner = {product.loop: power_of_two(n) for product, n in zip(products, summed)}
+    loops = domain.plan({**dict.fromkeys((loop for each in every for loop in each.loops), step), **inner})
+    skips = all(_hides_keys(domain, each) for each in every)
     for loop in loops:
         loop.walk, loop.evict, loop.dot, loop.skip = loops[0].walk, "normal", True, skips
-    for number, product in enumerate(loops[0].loops, len(domain.plans)):
+    for number, product in enumerate((inner for loop in loops for inner in loop.loops), len(domain.plans)):
         product.walk, product.dot = number, True  # each alone
     tile = [*batch, high, wide]
-    plan = DomainPlan(
-        "attention", order, [*batch, len(found.rows), len(found.columns)], tile, 8 if high == ROWS else 4, loops=loops
-    )
-    width, together = byte_width(found.values.element), len(found.products)
-    piece, held = (wide + together * deep) * step * width, high * together * deep * width
+    plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, WARPS, loops=loops)
+    # What several read is there once.
+    width, factors = byte_width(found.values.element), max(len(each.products) for each in every)
+    piece, held = (wide + factors * deep) * step * width, high * factors * deep * width
     plan.stages = max(1, min(STAGES, (domain.machine.shared - held) // piece, -(-keys // step)))
     return plan
 
 
-def found_in(domain: Domain) -> Attention | None:
-    """The attention that a domain is."""
+def found_in(domain: Domain) -> list[Attention]:
+    """The attentions of 16-bit values that a domain is, one or two; nothing if it is something else."""
     if domain.machine.capability < 80:
-        return None
-    found = attention_of(domain.inner, domain.indices, domain.sizes, domain.accesses)
-    narrow = found is not None and byte_width(found.values.element) == 2
-    return found if narrow and found is not None and found.rows and found.columns else None
+        return []
+    found = attentions_of(domain.inner, domain.indices, domain.sizes, domain.accesses)
+    narrow = all(byte_width(each.values.element) == 2 and each.rows and each.columns for each in found)
+    return found if narrow else []
+
+
+def walk_together(one: Domain, other: Domain) -> bool:
+    """Whether one kernel takes the attentions without softmax that both are: the gradients of keys and of values. Its sums share a thread's
+    registers."""
+    found = [*found_in(one), *found_in(other)]
+    if len(found) != 2 or one.sizes != other.sizes or not found[0].walks_with(found[1]):
+        return False
+    columns = iterations([one.sizes[place] for place in found[0].columns])
+    return columns is not None and 2 * power_of_two(max(columns, NARROWEST)) <= DEEPEST
 
 
 def _hides_keys(domain: Domain, found: Attention) -> bool:

@@ -20,7 +20,8 @@ from .contractions import product_of
 from .loop_body import LoopBody
 from .loop_kinds import Walker
 
-WALKED = (["bascule.compute", "sum"], ["bascule.compute", "softmax", "sum"])
+PLAIN = ["bascule.compute", "sum"]
+WALKED = (PLAIN, [*PLAIN, *PLAIN], ["bascule.compute", "softmax", "sum"])
 
 
 @dataclass(eq=False)
@@ -174,13 +175,14 @@ def axis_of(loop: Loop) -> Axis:
 
 
 def walkers_of(emitter: LoopBody, ops: Sequence[ir.Operation], loop: Loop) -> list[Walker]:
-    """Those of the loops of an attention: scores, their softmax or none, and the weighted sum of values."""
-    kinds = [op.attributes["kind"].value if "kind" in op.attributes else op.name for op in ops]
-    if kinds not in WALKED or loop.axis is None or len(emitter.axes) != 2 or loop.whole:
-        raise unsupported(ops[0], f"tensor cores for a walk of {', '.join(kinds)}")
-    emitter.precision.scores.add(ops[0])
-    if len(ops) == 2:
-        return [ScoresWalker(emitter, ops[0], loop), SumsWalker(emitter, ops[1], loop)]
+    """Those of the loops of an attention: scores, their softmax or none, and the weighted sum of values; without softmax, of two together."""
+    names = [op.attributes["kind"].value if "kind" in op.attributes else op.name for op in ops]
+    if names not in WALKED or loop.axis is None or len(emitter.axes) != 2 or loop.whole:
+        raise unsupported(ops[0], f"tensor cores for a walk of {', '.join(names)}")
+    emitter.precision.scores.update(op for op in ops if op.name == "bascule.compute")
+    if len(ops) != 3:
+        kinds = {"bascule.compute": ScoresWalker, "bascule.reduce": SumsWalker}
+        return [kinds[op.name](emitter, op, loop) for op in ops]
     scores, softmax, weighted = ops
     shared = Step()
     return [

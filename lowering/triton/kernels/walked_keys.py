@@ -17,32 +17,38 @@ OPS = {"+": "arith.addi", "*": "arith.muli"}
 
 
 def walked_keys(e: LoopBody, ops: Sequence[ir.Operation], loop: Loop) -> tuple[Tile, Tile]:
-    """From which key on the loops `ops` walk, a multiple of the step, and before which they end."""
-    scores, ix = ops[0], e.ix
+    """From which key on the loops `ops` walk, a multiple of the step, and before which they end: what one of their rows of scores needs."""
+    ix = e.ix
+    rows = [op for op in ops if op.name == "bascule.compute"]
+    bounds = [_bounds(e, row, weight=len(ops) == 2 * len(rows)) for row in rows]
+    if not bounds:
+        raise unsupported(ops[0], "a schedule that skips keys of what hides none")
+    (begin, end), *others = [bound for each in bounds for bound in each]
+    for other, last in others:
+        begin, end = ix.op("arith.minsi", begin, other), ix.op("arith.maxsi", end, last)
+    step = ix.number(axis_of(loop).extent)
+    return ix.op("arith.muli", ix.op("arith.divui", begin, step), step), end
+
+
+def _bounds(e: LoopBody, scores: ir.Operation, *, weight: bool) -> list[tuple[Tile, Tile]]:
+    """From which key on and before which the row `scores` has something in some row of the tile: of each interval."""
+    ix = e.ix
     (argument,), (size,) = scores.regions[0].blocks[0].arguments, scores.attributes["ranges"].value.results
     key, known = e.expressions.of(argument).position, constant(size)
     atoms = {atom: e.expressions.extents[atom] for atom in (*e.domain, key)}
     extents = {atom: n for atom, extent in atoms.items() if (n := constant(extent)) is not None}
-    weight = len(ops) == 2  # no maximum and no sum between
-    index = e.expressions.of
-    is_row = scores.name == "bascule.compute"
-    visible = visible_keys(yielded(scores), key, extents, index, weight=weight) if is_row else None
+    visible = visible_keys(yielded(scores), key, extents, e.expressions.of, weight=weight)
     if visible is None or known is None:
         raise unsupported(scores, "a schedule that skips keys of what hides none")
-    begins, ends = [], []
+    found = []
     for interval in visible:
         begin, end = ix.number(0), ix.number(known)
         for bound in interval.first:
             begin = ix.op("arith.maxsi", begin, _extreme(e, bound, extents, True))
         for bound in interval.end:
             end = ix.op("arith.minsi", end, _extreme(e, bound, extents, False))
-        begins.append(begin)
-        ends.append(end)
-    begin, end = begins[0], ends[0]
-    for other, last in zip(begins[1:], ends[1:]):
-        begin, end = ix.op("arith.minsi", begin, other), ix.op("arith.maxsi", end, last)
-    step = ix.number(axis_of(loop).extent)
-    return ix.op("arith.muli", ix.op("arith.divui", begin, step), step), end
+        found.append((begin, end))
+    return found
 
 
 def _extreme(e: LoopBody, bound: ir.AffineExpr, extents: dict[int, int], least: bool) -> Tile:

@@ -83,8 +83,8 @@ def scaled_twice(op: ir.Operation) -> tuple[ir.Value, float] | None:
     if op.name != "arith.mulf" or not _is(op.operands[0], "arith.mulf"):
         return None
     x, inner = op.operands[0].owner.operands
-    factors = _number(inner), _number(op.operands[1])
-    return None if None in factors else (x, factors[0] * factors[1])
+    one, other = _number(inner), _number(op.operands[1])
+    return None if one is None or other is None else (x, one * other)
 
 
 def _is(value: ir.Value, name: str) -> bool:
