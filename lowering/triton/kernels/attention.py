@@ -9,6 +9,7 @@ from math import inf
 
 from bascule.dialect.analysis.bodies.attention import RowWeights, Weights, row_weights_of, weights_of
 from bascule.dialect.analysis.bodies.backward_slice import needed
+from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, Row, unsupported
@@ -16,7 +17,7 @@ from ..values.builder import element
 from ..values.reduction_kinds import REDUCTIONS, Values, power_about, reduce_along
 from ..values.scalars import extreme
 from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
-from .contractions import product_of
+from .contractions import dot, transposed
 from .loop_body import LoopBody
 from .loop_kinds import Walker
 
@@ -100,15 +101,33 @@ class SumsWalker(Walker):
         return [self.e.b.constant(shaped(self.op.results[0].type, self.sides), 0.0)]
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
-        b, columns = self.e.b, self.sides[1]
+        b, (total,) = self.e.b, values or self.start()
+        value = self._values(bound)
+        total = self._before(total)
+        weights = b.convert("arith.truncf", self._weights(bound), element(value.type))
+        return [dot(b, weights, value, total)]
+
+    def _values(self, bound: Tile | None) -> ir.Value:
+        """The values of the step at hand: summed x columns. Where one tile has all columns they are read as the scores' products read their
+        operands, summed x deep: what is both is there once."""
+        e, columns, axis = self.e, self.sides[1], axis_of(self.loop)
+        atoms = [atom for atom in e.domain if columns in e.ix.at[atom]().axes]
+        extents = [constant(e.expressions.extents[atom]) for atom in atoms]
+        if extents != [columns.extent]:
+            value = self._inside(self._read(columns), (columns, axis), bound)
+            return transposed(e.b, value)
+        deep, before = Axis(axis.order + 1, columns.extent), e.ix.at[atoms[0]]
+        e.ix.at[atoms[0]] = lambda: e.ix.steps(deep)
+        try:
+            return self._inside(self._read(deep), (axis, deep), bound)
+        finally:
+            e.ix.at[atoms[0]] = before
+
+    def _read(self, columns: Axis) -> Tile:
         read = self._made(self.weights.values)
         if not set(read.axes) <= {columns, axis_of(self.loop)}:
             raise unsupported(self.op, "values of rows in an attention")
-        value = self._inside(read, (columns, axis_of(self.loop)), bound)
-        (total,) = values or self.start()
-        total = self._before(total)
-        weights = b.convert("arith.truncf", self._weights(bound), element(value.type))
-        return [product_of(b, weights, value, total)]
+        return read
 
     def _weights(self, bound: Tile | None) -> ir.Value:
         """Those of the step at hand: rows x summed."""

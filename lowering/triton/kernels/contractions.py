@@ -84,8 +84,13 @@ class ContractionWalker(Walker):
 
 def product_of(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
     """total + x @ y.T, rows x summed by columns x summed."""
+    return dot(b, x, transposed(b, y), total)
+
+
+def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+    """total + x @ y."""
     attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, 0)}
-    return b.op("tt.dot", [total.type], [x, transposed(b, y), total], attributes).results[0]
+    return b.value("tt.dot", total.type, [x, y, total], attributes)
 
 
 def transposed(b: Builder, value: ir.Value) -> ir.Value:
