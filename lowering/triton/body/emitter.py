@@ -48,7 +48,7 @@ class Loop:
     """Inner loops in force, walked together. `axis`: their points are a dimension of tiles, all at once (`whole`: held, as one tile or
     several) or some in each step; None: one at a time. `start`: the first position of the step at hand, None outside of a walk; `points`:
     how many there are, if known; `number`: of the tile at hand, of what is held; `keeps`: whether the reads of the step at hand stay in
-    registers for later walks; `walk`: its number; `tiles`: how many are held; `multiplies`: tensor cores do at its points."""
+    registers for later walks; `walk`: its number; `tiles`: how many are held; `multiplies`: tensor cores do, or at its points."""
 
     ops: list[ir.Operation]
     order: tuple[int, ...]
@@ -219,7 +219,8 @@ class Body:
         type_ = op.operands[0].type
         scalar = self._checked(op, carried(type_.element_type))
         address = self.expressions.address(op)
-        offset, evict = self._over_lanes(self.ix.address(address)), self._eviction(address)
+        multiplies = self.loop is not None and self.loop.multiplies
+        offset, evict = self._over_lanes(self.ix.address(address, by_axes=multiplies)), self._eviction(address)
         keep = self.loop.walk if self.loop is not None and self.loop.keeps else None
         self.env[op.results[0]] = self.memory.load(
             self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep

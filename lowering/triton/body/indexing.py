@@ -91,9 +91,17 @@ class Indexing:
             return self._never_negative(e.lhs) and self._never_negative(e.rhs)
         return not isinstance(e, ir.AffineConstantExpr) or e.value >= 0
 
-    def address(self, e: Expr) -> Tile:
-        """An element offset, see `joining`."""
-        return self.evaluate(self.joining(e))
+    def address(self, e: Expr, *, by_axes: bool = False) -> Tile:
+        """An element offset, see `joining`. `by_axes`: what runs along the first axes is summed first, so that two of the same elements are one
+        value, whichever atoms they are said by."""
+        e = self.joining(e)
+        if not by_axes:
+            return self.evaluate(e)
+        terms = sorted(map(self.evaluate, _terms(e)), key=lambda tile: [axis.order for axis in tile.axes])
+        total, zero = terms[0], self.number(0)
+        for term in terms[1:]:
+            total = term if total == zero else total if term == zero else self.op("arith.addi", total, term)
+        return total
 
     def joining(self, e: Expr) -> Expr:
         """`e` where several groups of a loop that it runs through as through one are their flat position: no quotients, and Triton sees that
@@ -182,3 +190,9 @@ class Indexing:
         for _, size in groups:
             total = expr(total * size)
         return total
+
+
+def _terms(e: Expr) -> list[Expr]:
+    """Expressions that `e` is the sum of."""
+    e = e.maybe_downcast()
+    return [*_terms(e.lhs), *_terms(e.rhs)] if isinstance(e, ir.AffineAddExpr) else [e]

@@ -80,7 +80,7 @@ class Emitter(LoopBody):
             fold=schedule.fold,
             walk=schedule.walk,
             tiles=tiles,
-            multiplies=any(inner.dot for inner in schedule.loops),
+            multiplies=schedule.dot or any(inner.dot for inner in schedule.loops),
         )
 
     def _exchange(self, walkers: Sequence[ReduceWalker]) -> None:
