@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
+from ...ir.regions import ops_in
 from ...ir.shapes import constant, expr
 from ...mlir import ir
 from ..affine.linear_forms import dims_of
 
 T = TypeVar("T")
 MOST = 8  # intervals of a union
+OEQ = 1  # the number of that predicate of arith.cmpf
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,43 @@ class _Masks:
                 return _or(*map(self.weight, owner.operands))
             case "math.exp" | "math.exp2":
                 (power,) = owner.operands
-                return self.score(power.owner.operands[0] if _named(power, "arith.subf") else power)
+                if not _named(power, "arith.subf"):
+                    return self.score(power)
+                score, most = power.owner.operands
+                return self.score(score) if _is_guarded(most) or self._leaves_some(score, most) else ALL
         return ALL
+
+    def _leaves_some(self, score: ir.Value, most: ir.Value) -> bool:
+        """Whether each row for which there is `most`, its largest score or the like, has a score that no mask hides: else both may be -inf, and
+        exp(score - most) is NaN, not 0. What `score` depends on beside `most` are the places in a row."""
+        rows, everything = self._dims(most), self._dims(score)
+        if rows is None or everything is None:
+            return False
+        places = [dim for dim in everything - rows if self.extents.get(dim) != 1]
+        if len(places) != 1 or places[0] not in self.extents:
+            return len(places) == 0
+        size = expr(self.extents[places[0]])
+        found = _Masks(places[0], self.extents, self.index).score(score)
+        return any(self._is_filled(interval, size) for interval in found)
+
+    def _is_filled(self, interval: Interval, size: ir.AffineExpr) -> bool:
+        """Whether there is always something in `interval`, of a row of `size`."""
+        firsts, ends = [expr(0), *interval.first], [size, *interval.end]
+        return all(self._range(_collected(expr(end - first)))[0] > 0 for first in firsts for end in ends)
+
+    def _dims(self, value: ir.Value) -> set[int] | None:
+        """The indices that `value` depends on, those of loops in it left out; None if one is not known."""
+        if isinstance(value.type, ir.IndexType):
+            found = self.index(value)
+            return None if found is None else set(dims_of(found))
+        owner = _owner(value)
+        if owner is None or isinstance(value.type, ir.RankedTensorType | ir.MemRefType):
+            return set()
+        inner = ops_in(owner)
+        parts = [self._dims(operand) for op in inner for operand in op.operands]
+        own = [self._dims(x) for op in inner for region in op.regions for x in region.blocks[0].arguments]
+        found_all = set().union(*(part for part in parts if part is not None))
+        return None if None in parts else found_all.difference(*(part for part in own if part is not None))
 
     def _chosen(self, select: ir.Operation, visible: Callable[[ir.Value], Visible]) -> Visible:
         condition, yes, no = select.operands
@@ -297,6 +334,23 @@ def _terms(e: ir.AffineExpr, factor: int = 1) -> list[tuple[ir.AffineExpr, int]]
     return [(e, factor)]
 
 
+def _collected(e: ir.AffineExpr) -> ir.AffineExpr:
+    """`e` with each term once, and remainders for x - x // n * n."""
+    terms = dict[ir.AffineExpr, int]()
+    for term, factor in _terms(e):
+        terms[term] = terms.get(term, 0) + factor
+    for term, factor in list(terms.items()):
+        if isinstance(term, ir.AffineFloorDivExpr):
+            x, by = term.lhs.maybe_downcast(), constant(term.rhs)
+            if by and terms.get(x) and factor == -by * terms[x]:
+                rest = ir.AffineExpr.get_mod(x, by).maybe_downcast()
+                terms |= {rest: terms[x], x: 0, term: 0}
+    total = expr(0)
+    for term, factor in terms.items():
+        total = expr(total + term * factor)
+    return total
+
+
 def _quotient(e: ir.AffineExpr, by: int) -> ir.AffineExpr:
     """Rounded down."""
     return expr(ir.AffineExpr.get_floor_div(e, by))
@@ -319,3 +373,23 @@ def _is_positive(value: ir.Value) -> bool:
 def _is_true(value: ir.Value) -> bool:
     owner = _owner(value)
     return owner is not None and owner.name == "arith.constant" and bool(owner.attributes["value"].value)
+
+
+def _is_guarded(value: ir.Value) -> bool:
+    """Whether `value` is chosen to be infinite where it would be -inf."""
+    owner = _owner(value)
+    if owner is None or owner.name != "arith.select" or not _named(owner.operands[0], "arith.cmpf"):
+        return False
+    condition, instead, otherwise = owner.operands
+    x, y = condition.owner.operands
+    return (
+        x == otherwise
+        and _is_number(y, -inf)
+        and _is_number(instead, inf)
+        and condition.owner.attributes["predicate"].value == OEQ
+    )
+
+
+def _is_number(value: ir.Value, number: float) -> bool:
+    owner = _owner(value)
+    return owner is not None and owner.name == "arith.constant" and owner.attributes["value"].value == number

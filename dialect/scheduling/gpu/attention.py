@@ -17,12 +17,13 @@ from .machine import power_of_two
 ROWS = (
     64  # queries of a tile, at most: a warp group's, of which two to four share a processor and hide each other's waits
 )
-KEYS = 64  # of a step: scores and values' sums share a thread's registers
+KEYS = 64  # of a step, at most: scores and values' sums share a thread's registers
 # Columns of a tile, at least: with 16 or 32 and 64 keys a step Triton 3.6 gave wrong sums (H200, 2026-11-24, tests/gpu/test_attention.py).
 NARROWEST = 64
 DEEPEST = 256  # elements of a query, or columns of values, at most: they are there at once
 STAGES = 3  # pieces of keys and values under way, at most
 WARPS = 4
+RESIDENT = 2  # programs of a multiprocessor that shared memory leaves room for, where that is two stages each: one computes while one waits
 
 
 def attention(domain: Domain) -> DomainPlan | None:
@@ -43,8 +44,7 @@ def attention(domain: Domain) -> DomainPlan | None:
     deep = max(map(power_of_two, summed))
     if max(len(every) * wide, deep) > DEEPEST:
         return None
-    most = KEYS if len(products) == 1 else KEYS // 2  # each has its scores in registers
-    step = min(most, power_of_two(keys) // 2)  # fewer than there are: they are walked
+    step = min(KEYS, power_of_two(keys) // 2)  # fewer than there are: they are walked
     order = [*found.batch, *found.rows, *found.columns]
     batch = [1] * len(found.batch)
     inner = {product.loop: power_of_two(n) for product, n in zip(products, summed)}
@@ -56,11 +56,25 @@ def attention(domain: Domain) -> DomainPlan | None:
         product.walk, product.dot = number, True  # each alone
     tile = [*batch, high, wide]
     plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, WARPS, loops=loops)
-    # What several read is there once.
-    width, factors = byte_width(found.values.element), max(len(each.products) for each in every)
-    piece, held = (wide + factors * deep) * step * width, high * factors * deep * width
-    plan.stages = max(1, min(STAGES, (domain.machine.shared - held) // piece, -(-keys // step)))
+    plan.stages = max(1, min(_stages(domain, every, high, step), -(-keys // step)))
     return plan
+
+
+def _stages(domain: Domain, every: list[Attention], rows: int, step: int) -> int:
+    """Steps under way: what they read and the rows' own operands are in shared memory, once for all that read it."""
+    held, walked = dict[ir.Value, int](), dict[ir.Value, int]()
+    for each in every:
+        (key,) = each.scores.indices
+        operands = [operand for product in each.products for operand in (product.x, product.y)]
+        deep = [product.loop.sizes for product in each.products for _ in range(2)]
+        columns = [domain.sizes[place] for place in each.columns]
+        for operand, sizes in zip([*operands, each.values], [*deep, columns]):
+            wide = power_of_two(iterations(sizes) or 1) * byte_width(operand.element)
+            for access in operand.accesses:
+                (walked if operand.varies(key) or operand is each.values else held)[access.buffer] = wide
+    piece, shared = sum(walked.values()) * step, domain.machine.shared
+    free = [shared // programs - sum(held.values()) * rows for programs in (RESIDENT, 1)]
+    return min(STAGES, next((room // piece for room in free if room // piece > 1), 1))
 
 
 def found_in(domain: Domain) -> list[Attention]:
