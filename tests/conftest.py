@@ -8,6 +8,7 @@ import gc
 import os
 import random
 from collections import Counter
+from itertools import count
 
 import pytest
 import torch
@@ -36,6 +37,9 @@ def pytest_make_collect_report(collector):
 
 # Dynamo times the guards of each compile on caches that it empties for that: 30 ms, for a number in its logs.
 torch._dynamo.guards.profile_guard_manager = lambda *_: 0.0
+# Nor does it collect after each compile, which moves what is dead already to where the collector looks last.
+torch._dynamo.config.run_gc_after_compile = False
+TESTS_A_COLLECTION = 50  # dead graphs have cycles, and machine code of 1 MB each
 
 
 def pytest_collection_finish(session):
@@ -51,12 +55,15 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(config, items):
     """Keeps the same tests in every run: they are counted as their file gives them, before any is left out by its name or marker."""
-    every, count, kept, left = config.getoption("every"), Counter(), [], []
+    every, seen, kept, left = config.getoption("every"), Counter(), [], []
     for item in items:
-        (left if count[item.path] % every else kept).append(item)
-        count[item.path] += 1
+        (left if seen[item.path] % every else kept).append(item)
+        seen[item.path] += 1
     config.hook.pytest_deselected(items=left)
     items[:] = kept
+
+
+started = count(1)
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +71,8 @@ def fresh():
     from bascule.reporting.counters import reset_counters
 
     torch._dynamo.reset()
+    if next(started) % TESTS_A_COLLECTION == 0:
+        gc.collect()
     random.seed(0)
     torch.manual_seed(0)
     reset_counters()

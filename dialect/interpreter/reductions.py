@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 
 from .integers import wrap
-from .numerics.precision import is_stochastic, nudged, partial_roundings, rounded
+from .numerics.precision import is_stochastic, nudged, rounded, roundings
 
 Reduction = Callable[[torch.Tensor], torch.Tensor | tuple[torch.Tensor, ...]]  # over axis 0
 
@@ -26,7 +26,7 @@ def _sums(x: torch.Tensor, dim: int) -> torch.Tensor:
     """The partial sums."""
     partial = torch.cumsum(_exact(x), dim)
     if is_stochastic() and x.is_floating_point():
-        partial = partial + partial_roundings(partial, x.dtype, dim)
+        partial = partial + torch.cumsum(roundings(partial, x.dtype), dim)
     return _rounded(partial, x.dtype)
 
 
@@ -41,7 +41,8 @@ def _products(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 def _sum(x: torch.Tensor) -> torch.Tensor:
     if is_stochastic() and x.is_floating_point() and x.shape[0]:
-        return _sums(x, 0)[-1]
+        partial = torch.cumsum(_exact(x), 0)
+        return rounded(partial[-1] + roundings(partial, x.dtype).sum(0), x.dtype)
     return _rounded(_exact(x).sum(0), x.dtype)
 
 

@@ -12,9 +12,14 @@ from .random_op import RandomOp
 _loading = Lock()  # the bindings' loading of a dialect is not safe in several threads at once
 
 
+# Those that our passes and code generators make operations of. Loading all of them takes 9 ms a context, several times a graph.
+DIALECTS = ("affine", "arith", "bufferization", "cf", "func", "irdl", "math", "memref", "scf", "tensor", "vector")
+
+
 def context() -> ir.Context:
-    """A new MLIR context with this dialect, the torch dialect and all upstream dialects."""
-    ctx = ir.Context()
+    """A new MLIR context with this dialect, the torch dialect and those of `DIALECTS`. What is parsed, and the passes of MLIR, load what they
+    need besides; passes from outside find all dialects loaded."""
+    ctx = ir.Context(load_on_create_dialects=DIALECTS)
     with ctx, _loading:
         Bascule.load()
         torch_dialect.register_dialect(ctx)

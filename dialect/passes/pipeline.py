@@ -83,6 +83,8 @@ class Pipeline:
                     observe("before", stage, module)
                 if isinstance(stage, Pass):
                     require(stage, module)
+                if is_foreign(stage):
+                    module.context.load_all_available_dialects()
                 checks = is_foreign(stage) if verify is None else verify
                 guard = guards.walks_raise() if is_foreign(stage) else nullcontext()
                 with self._blamed(number, module, observers, verified), guard:

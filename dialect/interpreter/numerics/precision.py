@@ -87,6 +87,8 @@ def rounded(x: torch.Tensor, dtype: torch.dtype, operands: Sequence[torch.Tensor
     and so is what is one of the `operands`."""
     if not (is_stochastic() and dtype.is_floating_point and x.is_floating_point()):
         return x.to(dtype)
+    if x.dtype != torch.float64 and (x.dtype == dtype or x.dtype.itemsize < dtype.itemsize >= 4):
+        return x.to(dtype)  # which holds every number of the narrower one
     x = x.double()
     nearest = x.to(dtype)
     wide, size = nearest.double(), x.abs()
@@ -95,13 +97,15 @@ def rounded(x: torch.Tensor, dtype: torch.dtype, operands: Sequence[torch.Tensor
         exact = x.float().double() == x
         for operand in operands:
             exact = exact | (size == operand.double().abs())
+    if exact.all():
+        return nearest
     return _stepped(nearest, ~exact & _coin(x), wide.abs() > size)
 
 
-def partial_roundings(partial: torch.Tensor, dtype: torch.dtype, dim: int) -> torch.Tensor:
-    """The sum of the roundings of `partial` results (f64) along `dim`, up to each."""
+def roundings(partial: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Of each of `partial` results (f64) the error that rounding adds."""
     each = rounded(partial, dtype).double() - partial
-    return torch.cumsum(torch.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0), dim)
+    return torch.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _coin(x: torch.Tensor) -> torch.Tensor:
@@ -118,6 +122,6 @@ def _stepped(x: torch.Tensor, moves: torch.Tensor, inward: torch.Tensor) -> torc
     """`x`, and where it `moves` the next number of larger magnitude, or `inward` of smaller; zero and what is not finite stay."""
     bits = x.view(_BITS[x.dtype.itemsize])
     number = x.float() if x.dtype.itemsize < 4 else x
-    step = (moves & torch.isfinite(number) & (number != 0)).to(bits.dtype)
-    step *= 1 - 2 * inward.to(bits.dtype)
+    step = (moves & (number / number == 1)).to(bits.dtype)  # neither zero nor special
+    step *= inward.to(bits.dtype).mul_(-2).add_(1)
     return (bits + step).view(x.dtype)

@@ -15,19 +15,43 @@ INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by
 # Bytes that hold a pattern by design only: of floats one element, of narrow elements all of a word.
 TELLING, WORD = (torch.float32, torch.float64, torch.int64), 8
 NOBODY, SEVERAL = -1, -2  # instead of a program's number
+PENDING = 1 << 22  # reads that wait to be marked, at most: 64 MB
 
 
 class Marks:
-    """The marks of one launch on each granule of a run of memory: a piece that no buffer in it has only a part of."""
+    """The marks of one launch on each granule of a run of memory: a piece that no buffer in it has only a part of.
+
+    Most runs are only read, or only written: reads are marked where something is written later, and what nothing marked is not looked at.
+    """
 
     def __init__(self, extent: int, written: bool):
-        self.written = torch.full([extent], written)
+        self.written, self.whole = torch.full([extent], written), written  # `whole`: all of it, from the start
         self.begin()
 
     def begin(self) -> None:
         extent = len(self.written)
-        self.writer, self.reader = (torch.full([extent], NOBODY, dtype=torch.int64) for _ in range(2))
+        self.writer, self._reader = (torch.full([extent], NOBODY, dtype=torch.int64) for _ in range(2))
         self.added = torch.zeros(extent, dtype=torch.bool)  # by an atomic
+        self.reads = self.writes = self.adds = False  # whether there is any
+        self._unmarked: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._pending = 0
+
+    def read(self, places: torch.Tensor, owners: torch.Tensor) -> None:
+        """Notes that programs `owners` read at `places`."""
+        self.reads = True
+        self._unmarked.append((places, owners))
+        self._pending += len(places)
+        if self._pending > PENDING:
+            self.reader()
+
+    def reader(self) -> torch.Tensor:
+        """The program that reads each granule, of all reads until now."""
+        for places, owners in self._unmarked:
+            known = self._reader[places]
+            self._reader[places] = torch.where((known == NOBODY) | (known == owners), owners, SEVERAL)
+            _mark_shared(self._reader, places, owners)
+        self._unmarked, self._pending = [], 0
+        return self._reader
 
 
 class Memory:
@@ -46,6 +70,7 @@ class Memory:
         self.tensor, self.flat = tensor, flat.view(SIGNED.get(tensor.dtype, tensor.dtype))
         self.reachable = torch.zeros(extent, dtype=torch.bool)
         self.reachable.as_strided(tensor.shape, tensor.stride()).fill_(True)
+        self.gaps = not bool(self.reachable.all())
         self.marks, self.first, self.granules = Marks(extent, written), 0, 1
         self.junk: torch.Tensor | None = None  # the elements of a word, as integers
         if junk and self.flat.data_ptr() % self.flat.itemsize == 0:
@@ -63,8 +88,10 @@ class Memory:
 
     def granules_of(self, offset: torch.Tensor) -> torch.Tensor:
         """The granules of the elements at `offset`, over another, last dimension."""
+        if self.granules == 1:
+            return (offset + self.first if self.first else offset)[:, None]
         first = (self.first + offset * self.granules)[:, None]
-        return first if self.granules == 1 else first + torch.arange(self.granules)
+        return first + torch.arange(self.granules)
 
     def unwritten(self, offset: torch.Tensor) -> torch.Tensor:
         """Which of the elements at `offset` nothing wrote."""
@@ -153,19 +180,32 @@ class Either:
         return mask & condition, mask & ~condition
 
 
-def _places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _chosen(value: torch.Tensor, mask: torch.Tensor, whole: bool) -> torch.Tensor:
+    """The elements of `value` in the mask, in a row; `whole`: that is all of it, and more than one, whose strides tell nothing."""
+    value = value.expand(mask.shape)
+    return value.reshape(-1) if whole else value[mask]
+
+
+def _places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor, whole: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The places in the mask, and the number of the program of each."""
-    programs = (
-        torch.arange(pointer.first, pointer.first + len(mask)).reshape([-1] + [1] * (mask.dim() - 1)).expand(mask.shape)
+    programs = torch.arange(pointer.first, pointer.first + len(mask)).reshape([-1] + [1] * (mask.dim() - 1))
+    offset, programs = _chosen(pointer.offset, mask, whole), _chosen(programs, mask, whole)
+    memory = pointer.memory
+    if len(offset):
+        low, high = (int(x) for x in offset.aminmax())
+        inside = low >= 0 and high < len(memory.flat)
+        if not inside or (memory.gaps and not memory.reachable[offset].all()):
+            raise _out_of_bounds(op, memory, offset, programs)
+    return offset, programs
+
+
+def _out_of_bounds(op: ir.Operation, memory: Memory, offset: torch.Tensor, programs: torch.Tensor) -> Exception:
+    wrong = (offset < 0) | (offset >= len(memory.flat))
+    wrong[~wrong] = ~memory.reachable[offset[~wrong]]
+    where = f"element {int(offset[wrong][0])} of a buffer of {tuple(memory.tensor.shape)}"
+    return error(
+        op, f"is out of bounds in program {int(programs[wrong][0])}: {where}, strides {memory.tensor.stride()}"
     )
-    offset = pointer.offset.expand(mask.shape)[mask]
-    wrong = (offset < 0) | (offset >= len(pointer.memory.flat))
-    wrong[~wrong] = ~pointer.memory.reachable[offset[~wrong]]
-    if wrong.any():
-        number = int(programs[mask][wrong][0])
-        where = f"element {int(offset[wrong][0])} of a buffer of {tuple(pointer.memory.tensor.shape)}"
-        raise error(op, f"is out of bounds in program {number}: {where}, strides {pointer.memory.tensor.stride()}")
-    return offset, programs[mask]
 
 
 def load(op: ir.Operation, pointer: Pointer | Either, mask: torch.Tensor) -> torch.Tensor:
@@ -173,19 +213,21 @@ def load(op: ir.Operation, pointer: Pointer | Either, mask: torch.Tensor) -> tor
     if isinstance(pointer, Either):
         ones, others = pointer.split(mask)
         return torch.where(ones, load(op, pointer.one, ones), load(op, pointer.other, others))
-    offset, programs = _places(op, pointer, mask)
-    memory = pointer.memory
-    unwritten = memory.unwritten(offset)
-    if unwritten.any():
-        raise error(op, f"reads memory that nothing wrote, element {int(offset[unwritten][0])}")
+    whole = mask.numel() > 1 and bool(mask.all())
+    offset, programs = _places(op, pointer, mask, whole)
+    memory, data = pointer.memory, pointer.data
+    if not memory.marks.whole or memory.junk is not None:
+        unwritten = memory.unwritten(offset)
+        if unwritten.any():
+            raise error(op, f"reads memory that nothing wrote, element {int(offset[unwritten][0])}")
     marks, places, owners = _marked(memory, offset, programs)
-    others = (marks.writer[places] != NOBODY) & (marks.writer[places] != owners)
-    if (others | marks.added[places]).any():
-        raise error(op, "reads what another program writes in the same launch")
-    known = marks.reader[places]
-    marks.reader[places] = torch.where((known == NOBODY) | (known == owners), owners, SEVERAL)
-    _mark_shared(marks.reader, places, owners)
-    data = pointer.data
+    if marks.writes or marks.adds:
+        others = (marks.writer[places] != NOBODY) & (marks.writer[places] != owners)
+        if (others | marks.added[places]).any():
+            raise error(op, "reads what another program writes in the same launch")
+    marks.read(places, owners)
+    if whole:
+        return data[offset].reshape(mask.shape)
     junk = float("nan") if data.dtype.is_floating_point else torch.iinfo(data.dtype).max // 3
     result = torch.full(mask.shape, junk, dtype=data.dtype)
     result[mask] = data[offset]
@@ -194,6 +236,8 @@ def load(op: ir.Operation, pointer: Pointer | Either, mask: torch.Tensor) -> tor
 
 def _marked(memory: Memory, offset: torch.Tensor, programs: torch.Tensor) -> tuple[Marks, torch.Tensor, torch.Tensor]:
     """The marks of the elements at `offset`: which granules, and the program at each."""
+    if memory.granules == 1:
+        return memory.marks, memory.granules_of(offset).flatten(), programs
     places = memory.granules_of(offset)
     return memory.marks, places.flatten(), programs[:, None].expand(places.shape).flatten()
 
@@ -208,21 +252,29 @@ def store(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mask
         for side, lanes in zip((pointer.one, pointer.other), pointer.split(mask)):
             store(op, side, value, lanes)
         return
-    offset, programs = _places(op, pointer, mask)
-    content = value.expand(mask.shape)[mask]
+    whole = mask.numel() > 1 and bool(mask.all())
+    offset, programs = _places(op, pointer, mask, whole)
+    content, data = _chosen(value, mask, whole), pointer.data
     marks, places, owners = _marked(pointer.memory, offset, programs)
-    own = (marks.writer[places] == NOBODY) | (marks.writer[places] == owners)
-    # What several write alike is no conflict: one value put at indices from data.
-    shared = ~own.reshape(len(offset), pointer.memory.granules).all(-1)
-    if marks.added[places].any() or not _same(pointer.data[offset[shared]], content[shared]):
+    own = None  # everywhere
+    if marks.writes:
+        own = (marks.writer[places] == NOBODY) | (marks.writer[places] == owners)
+        # What several write alike is no conflict: one value put at indices from data.
+        shared = ~own.reshape(len(offset), pointer.memory.granules).all(-1)
+        if not _same(data[offset[shared]], content[shared]):
+            raise error(op, "writes a place that another program writes, without an atomic")
+    if marks.adds and marks.added[places].any():
         raise error(op, "writes a place that another program writes, without an atomic")
-    if ((marks.reader[places] != NOBODY) & (marks.reader[places] != owners)).any():
-        raise error(op, "writes what another program reads in the same launch")
-    marks.writer[places] = torch.where(own, owners, SEVERAL)
+    if marks.reads:
+        reader = marks.reader()[places]
+        if ((reader != NOBODY) & (reader != owners)).any():
+            raise error(op, "writes what another program reads in the same launch")
+    marks.writes = True
+    marks.writer[places] = owners if own is None else torch.where(own, owners, SEVERAL)
     _mark_shared(marks.writer, places, owners)
     marks.written[places] = True
-    pointer.data[offset] = content
-    if not _same(pointer.data[offset], content):
+    data[offset] = content
+    if not _same(data[offset], content):
         raise error(op, "writes a place twice, without an atomic")
 
 
@@ -266,13 +318,14 @@ def atomic(op: ir.Operation, pointer: Pointer | Either, value: torch.Tensor, mas
 
 def _atomic_places(op: ir.Operation, pointer: Pointer, mask: torch.Tensor) -> torch.Tensor:
     """The places in the mask, which an atomic works on."""
-    offset, programs = _places(op, pointer, mask)
+    offset, programs = _places(op, pointer, mask, False)
     marks, places, _ = _marked(pointer.memory, offset, programs)
-    if (marks.writer[places] != NOBODY).any() or (marks.reader[places] != NOBODY).any():
+    if (marks.writer[places] != NOBODY).any() or (marks.reader()[places] != NOBODY).any():
         raise error(op, "works on a place that a plain access touches in the same launch")
     if pointer.memory.unwritten(offset).any():
         raise error(op, "adds to memory that nothing wrote")
     marks.added[places] = True
+    marks.adds = True
     return offset
 
 

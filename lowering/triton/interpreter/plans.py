@@ -8,6 +8,8 @@ from bascule.dialect.interpreter.launch import Parameter, parameters_of
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
 
+from bascule.compat.operators.dispatch import without_dispatch_modes
+
 from ..kernels.triton_kernel import LoweredKernels, variants_of
 from .memory import Memory, share
 from .run import run_kernel
@@ -43,8 +45,9 @@ class InterpretedKernels:
         for parameter, address in zip(self.parameters[name], addresses, strict=True):
             tensor = parameter.at(address, symbols, torch.device("cpu"))
             buffers.append(Memory(tensor, junk=self.junk if self.unwritten(address) else b""))
-        share(buffers)
-        run_kernel(self.kernels[name], [*symbols, *buffers])
+        with without_dispatch_modes():  # which see no operation of a kernel
+            share(buffers)
+            run_kernel(self.kernels[name], [*symbols, *buffers])
 
     def plan(self, launches: list[tuple[str, Any, list[tuple]]]) -> Callable[..., None]:
         """A function of a stream, which it does not use, and of slots: see `bascule.runtime.kernels.launch_plans`."""

@@ -6,7 +6,6 @@ from math import prod
 import torch
 from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.interpreter.values import dtype_of
-from bascule.dialect.ir import context
 from bascule.dialect.mlir import ir
 
 from ..kernels.triton_kernel import TritonKernel
@@ -24,7 +23,7 @@ def run_kernel(kernel: TritonKernel, arguments: Sequence[int | Memory]) -> None:
     Raises `InterpreterError`, with the source location, for an access out of bounds, a read of what nothing wrote, two programs at one
     place (unless both add atomically), and an operation the interpreter lacks.
     """
-    ctx = context()
+    ctx = ir.Context(load_on_create_dialects=[])  # the parser loads what it meets
     ctx.allow_unregistered_dialects = True
     symbols = [value for value in arguments if isinstance(value, int)]
     assert kernel.grid is not None, "a kernel without a grid runs nowhere"
