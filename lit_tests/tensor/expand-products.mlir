@@ -71,3 +71,30 @@ func.func @main(%x: tensor<1x64xbf16>, %w: tensor<64x32xbf16, #transposed>, %m: 
   %6 = call @aten.mm_4(%i, %j) : (tensor<1x64xi32>, tensor<64x32xi32, #transposed>) -> tensor<1x32xi32>
   return %0, %1, %2, %3, %4, %5, %6 : tensor<1x32xbf16>, tensor<32x1xf64>, tensor<4x8x16xf32>, tensor<1x32xf32>, tensor<2x32xf32>, tensor<32x32xf32>, tensor<1x32xi32>
 }
+
+func.func private @aten.bmm_w(tensor<2x40x32xf32>, tensor<2x32x48xf32>) -> tensor<2x40x48xf32> attributes {bascule.extern = "aten.bmm.default", bascule.arguments = [#bascule.operand<0>, #bascule.operand<1>], bascule.results = array<i64: 0>, bascule.out = "aten.bmm.out"}
+
+// A product in f32 of matrices that are widened is one of 16-bit numbers, which is not rounded. Marked, it is for tensor cores.
+// CHECK-LABEL: func.func @widened
+// CHECK-SAME: (%[[X:.*]]: tensor<2x40x32xbf16>, %[[Y:.*]]: tensor<2x32x48xbf16>)
+// CHECK: "bascule.reduce"
+// CHECK: tensor.extract %[[X]]
+// CHECK: tensor.extract %[[Y]]
+// CHECK-NOT: arith.truncf
+// CHECK: return
+func.func @widened(%x: tensor<2x40x32xbf16>, %y: tensor<2x32x48xbf16>) -> tensor<2x40x48xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%b: index, %i: index, %d: index):
+    %e = tensor.extract %x[%b, %i, %d] : tensor<2x40x32xbf16>
+    %w = arith.extf %e : bf16 to f32
+    "bascule.yield"(%w) : (f32) -> ()
+  }) {ranges = affine_map<() -> (2, 40, 32)>} : () -> tensor<2x40x32xf32>
+  %1 = "bascule.compute"() ({
+  ^bb0(%b: index, %d: index, %n: index):
+    %e = tensor.extract %y[%b, %d, %n] : tensor<2x32x48xbf16>
+    %w = arith.extf %e : bf16 to f32
+    "bascule.yield"(%w) : (f32) -> ()
+  }) {ranges = affine_map<() -> (2, 32, 48)>} : () -> tensor<2x32x48xf32>
+  %2 = call @aten.bmm_w(%0, %1) {bascule.fused} : (tensor<2x40x32xf32>, tensor<2x32x48xf32>) -> tensor<2x40x48xf32>
+  return %2 : tensor<2x40x48xf32>
+}

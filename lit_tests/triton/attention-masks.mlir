@@ -9,7 +9,7 @@
 // SCHEDULE-LABEL: @finite
 // SCHEDULE-NOT: skip = true
 
-// CHECK: %[[LAST:.*]] = arith.addi %{{.*}}, %c127_i32
+// CHECK: %[[LAST:.*]] = arith.addi %{{.*}}, %c63_i32
 // CHECK: %[[BEYOND:.*]] = arith.addi %[[LAST]], %c1_i32
 // CHECK: %[[END:.*]] = arith.minsi %c150_i32, %[[BEYOND]]
 // CHECK: %[[FIRST:.*]] = arith.muli %{{.*}}, %c64_i32

@@ -137,14 +137,41 @@ class _Masks:
         places = [dim for dim in everything - rows if self.extents.get(dim) != 1]
         if len(places) != 1 or places[0] not in self.extents:
             return len(places) == 0
-        size = expr(self.extents[places[0]])
-        found = _Masks(places[0], self.extents, self.index).score(score)
-        return any(self._is_filled(interval, size) for interval in found)
+        masks, size = _Masks(places[0], self.extents, self.index), expr(self.extents[places[0]])
+        hidden = masks.hidden(score)
+        bounds = [
+            bound for interval in hidden for bound in (*interval.end, *(expr(first - 1) for first in interval.first))
+        ]
+        dims = dict.fromkeys(dim for bound in bounds for dim in dims_of(bound))
+        candidates = [expr(0), *map(ir.AffineExpr.get_dim, dims), *bounds]
+        return any(self._is_outside(place, hidden, size) for place in candidates)
 
-    def _is_filled(self, interval: Interval, size: ir.AffineExpr) -> bool:
-        """Whether there is always something in `interval`, of a row of `size`."""
-        firsts, ends = [expr(0), *interval.first], [size, *interval.end]
-        return all(self._range(_collected(expr(end - first)))[0] > 0 for first in firsts for end in ends)
+    def hidden(self, value: ir.Value) -> Visible:
+        """Where a mask may make a float -inf, or more; what is read or multiplied is taken for finite."""
+        owner = _owner(value)
+        if owner is None:
+            return ()
+        match owner.name:
+            case "arith.constant":
+                return ALL if owner.attributes["value"].value == -inf else ()
+            case "arith.select":
+                return self._chosen(owner, self.hidden)
+            case "bascule.reduce" | "tensor.extract" | "memref.load":
+                return ()
+        return _or(*map(self.hidden, owner.operands))
+
+    def _is_outside(self, place: ir.AffineExpr, hidden: Visible, size: ir.AffineExpr) -> bool:
+        """Whether `place` is always in a row of `size`, and in none of the intervals `hidden`."""
+
+        def before(one: ir.AffineExpr, other: ir.AffineExpr) -> bool:
+            return self._range(_collected(expr(other - one)))[0] > 0
+
+        inside = before(expr(-1), place) and before(place, size)
+        return inside and all(
+            any(before(place, first) for first in interval.first)
+            or any(before(expr(end - 1), place) for end in interval.end)
+            for interval in hidden
+        )
 
     def _dims(self, value: ir.Value) -> set[int] | None:
         """The indices that `value` depends on, those of loops in it left out; None if one is not known."""

@@ -84,7 +84,7 @@ PREDICATES = [
 ]
 
 
-def bounds(*lines, value="%score"):
+def bounds(*lines, value="%score", weight=False):
     """Of each row the keys from a bound to another, by the lines that compute `value`; None: nothing bounds them."""
     body = "\n".join([*CAST, *NEVER, *lines])
     row = compute("%row", "%n", str(KEYS), body, value, f"tensor<{KEYS}xf32>")
@@ -93,7 +93,7 @@ def bounds(*lines, value="%score"):
     dims = {op.regions[0].blocks[0].arguments[0]: 0, scores.regions[0].blocks[0].arguments[0]: 1}
     block = scores.regions[0].blocks[0]
     score = block.operations[len(block.operations) - 1].operands[0]
-    visible = visible_keys(score, 1, {0: ROWS, 1: KEYS}, lambda v: ir.AffineExpr.get_dim(dims[v]))
+    visible = visible_keys(score, 1, {0: ROWS, 1: KEYS}, lambda v: ir.AffineExpr.get_dim(dims[v]), weight=weight)
     return visible and [[span(interval, r) for interval in visible] for r in range(ROWS)]
 
 
@@ -191,6 +191,35 @@ def test_no_key_too_few(seed):
     for row, spans in enumerate(found or ()):
         seen = {key for first, end in spans for key in range(first, end)}
         assert seen >= {key for key in range(KEYS) if holds(row, key)}
+
+
+WEIGHT = ["%most = memref.load %buffer[%i] : memref<1xf32>"]
+POWER = ["%gap = arith.subf %score, %most : f32", "%power = math.exp %gap : f32"]
+GUARD = [
+    "%inf = arith.constant 0x7F800000 : f32",
+    "%none = arith.cmpf oeq, %most, %never : f32",
+    "%guarded = arith.select %none, %inf, %most : f32",
+    "%gap = arith.subf %score, %guarded : f32",
+    "%power = math.exp %gap : f32",
+]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_weights_are_zero_where_each_row_has_a_key(name):
+    """In a row without any exp(-inf - -inf) is NaN, as in eager, unless what is taken away is guarded."""
+    lines, holds = WRITTEN[name]
+    filled = all(any(holds(r, k) for k in range(KEYS)) for r in range(ROWS))
+    assert (bounds(*lines, *WEIGHT, *POWER, value="%power", weight=True) is not None) == filled
+    assert bounds(*lines, *WEIGHT, *GUARD, value="%power", weight=True) == bounds(*lines)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_no_weight_is_left_out_of_a_row_without_keys(seed):
+    mask = Mask(random.Random(seed))
+    condition, holds = mask.condition(3)
+    lines = [*mask.lines, f"%score = arith.select {condition}, %s, %never : f32"]
+    if bounds(*lines, *WEIGHT, *POWER, value="%power", weight=True) is not None:
+        assert all(any(holds(r, k) for k in range(KEYS)) for r in range(ROWS))
 
 
 def test_many_masks_bound_keys():

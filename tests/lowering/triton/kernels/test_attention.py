@@ -111,6 +111,7 @@ MASKS = {
     "causal, of a window": where(lambda r, k: (k <= r) & (r - k < 40)),
     "window": where(lambda r, k: (r - k).abs() < 20),
     "prefix or causal": where(lambda r, k: (k < 70) | (k <= r)),
+    "documents": where(lambda r, k: (r // 30 == k // 30) & (k <= r)),
     "tril": lambda s: s.masked_fill(~torch.ones_like(s, dtype=torch.bool).tril(-3), -torch.inf),
     "added": lambda s: s + torch.full_like(s, -torch.inf).triu(1),
     "two": lambda s: where(lambda r, k: k < 260)(where(lambda r, k: k > r - 90)(s)),
