@@ -9,7 +9,6 @@ from torch.fx import Graph, Node
 
 from bascule.compat.operators.schemas import OpOverload
 
-FUSED_PRODUCT = "fused_product"  # in the metadata of a product that is not for a library: it is fused with others
 # Operators on a tensor's memory -> where their `storage_offset` stands.
 STORAGE_OFFSETS = {
     torch.ops.aten.as_strided.default: 3,

@@ -1,6 +1,6 @@
 """Attention by hand in FX graphs, by its structure: scores made of a product, their softmax, a product of that and values."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -9,7 +9,7 @@ from torch.fx import Graph, Node
 
 from bascule.compat.operators.schemas import OpOverload
 
-from ..fx.node_calls import FUSED_PRODUCT
+from ..fx.fused_products import DEEPEST, LEAST, mark, sizes_of
 from ..fx.storages import is_view
 
 aten = torch.ops.aten
@@ -18,7 +18,6 @@ NARROW = (torch.float16, torch.bfloat16)
 COPIES = (aten._to_copy.default, aten.detach.default, aten.clone.default, aten.view.default, aten.expand.default)
 # Of their first operand homogeneous, element by element, whatever the others are.
 SCALINGS = (aten.native_dropout_backward.default, aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
-LEAST, DEEPEST = 16, 256  # elements of a head: what the kernels take
 CREATIONS = (
     aten.arange.default,
     aten.arange.start,
@@ -104,22 +103,6 @@ def reads_of(scores: Node) -> list[Node]:
     return [*readers, output] if not computed.isdisjoint(output.all_input_nodes) else readers
 
 
-def mark(nodes: Iterable[Node]) -> None:
-    """Has the products among `nodes` be computed with others, not by a library."""
-    for node in nodes:
-        if node.target is aten.bmm.default:
-            node.meta[FUSED_PRODUCT] = True
-
-
-def mark_products(graph: Graph) -> None:
-    """Marks the products of `graph`, an attention, where the kernels take its heads: of each product either what is summed or the columns."""
-    products = graph.find_nodes(op="call_function", target=aten.bmm.default)
-    sizes = [size for node in products for size in (*sizes_of(node.args[0]), *sizes_of(node))]
-    if all(isinstance(size, int) and size > 0 for size in sizes):
-        heads = [min(sizes_of(node.args[0])[-1], sizes_of(node)[-1]) for node in products]
-        mark(products if all(LEAST <= n <= DEEPEST for n in heads) else [])
-
-
 def mark_attention_products(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
     """Marks the two products of an attention by hand on `devices`, which `fuse-attention` makes one kernel, where nothing else reads what is
     between them; returns how many attentions there were."""
@@ -171,7 +154,3 @@ def fits(result: Node, scored: Sequence[Node], sizes: Sequence[int]) -> bool:
     deep = [sizes_of(node.args[0])[-1] for node in scored if node.target is aten.bmm.default] + [sizes_of(result)[-1]]
     batch, rows, _ = sizes_of(result)
     return all(LEAST <= n <= DEEPEST for n in deep) and [batch, rows] == [prod(sizes[:-2]), sizes[-2]]
-
-
-def sizes_of(node: Node) -> list[int]:
-    return [*node.meta["val"].shape]

@@ -116,7 +116,7 @@ def _products(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _row_sums(out: Tensor, seed: Tensor, of_logarithm: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """What the gradients of a row's weights are lessened by."""
+    """The sum over each row of its weights and their gradients, which lessens these."""
     sums = (out.to(dtype) * seed.to(dtype)).sum(-1, keepdim=True)
     return sums if of_logarithm is None else sums - of_logarithm.unsqueeze(-1) / LOG_2
 

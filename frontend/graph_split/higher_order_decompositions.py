@@ -15,8 +15,8 @@ from bascule.compat.operators.schemas import HigherOrderOperator
 from bascule.compat.tensors.fake_tensors import FakeTensorMode
 from bascule.compat.tensors.pytree import TreeSpec, tree_flatten, tree_leaves, tree_map
 
+from ..fx.fused_products import mark_products
 from ..fx.trace_context import fake_mode_of
-from ..fx_passes.attention_structure import mark_products
 from .flex_attention import Change, attention, gradients
 
 BACKWARD = "flex_attention_backward"

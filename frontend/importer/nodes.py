@@ -23,7 +23,8 @@ from bascule.compat.operators.custom_operators import MAKE_TOKEN, SINK_TOKENS
 from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
 from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
-from ..fx.node_calls import FUSED_PRODUCT, STORAGE_OFFSETS, in_places
+from ..fx.fused_products import FUSED_PRODUCT
+from ..fx.node_calls import STORAGE_OFFSETS, in_places
 from ..fx.operator_effects import is_seen_outside
 from ..fx.storage_places import offset_in
 from .auto_functionalized import Structure, import_functionalized

@@ -17,17 +17,9 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from bascule.compat.operators.schemas import OpOverload
 
+from ..fx.fused_products import mark, sizes_of
 from ..fx.node_calls import call_like
-from ..fx_passes.attention_structure import (
-    Softmax,
-    fits,
-    made_of_numbers,
-    made_of_product,
-    mark,
-    reads_of,
-    sizes_of,
-    weights_of,
-)
+from ..fx_passes.attention_structure import Softmax, fits, made_of_numbers, made_of_product, reads_of, weights_of
 from ..fx_passes.seed_dropout import CHECKPOINTED
 
 aten = torch.ops.aten

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from bascule.frontend.aot.decompositions import decomposition_table
-from bascule.frontend.fx.node_calls import FUSED_PRODUCT
+from bascule.frontend.fx.fused_products import FUSED_PRODUCT
 from bascule.frontend.fx_passes.attention_structure import mark_attention_products
 from torch.fx.experimental.proxy_tensor import make_fx
 
