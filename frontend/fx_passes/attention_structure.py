@@ -150,7 +150,7 @@ def is_pointwise(node: Node) -> bool:
 
 
 def fits(result: Node, scored: Sequence[Node], sizes: Sequence[int]) -> bool:
-    """Whether the kernels take what is summed, and rows and columns are those of the products."""
+    """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products."""
     deep = [sizes_of(node.args[0])[-1] for node in scored if node.target is aten.bmm.default] + [sizes_of(result)[-1]]
     batch, rows, _ = sizes_of(result)
-    return all(LEAST <= n <= DEEPEST for n in deep) and [batch, rows] == [prod(sizes[:-2]), sizes[-2]]
+    return rows >= LEAST and all(LEAST <= n <= DEEPEST for n in deep) and [batch, rows] == [prod(sizes[:-2]), sizes[-2]]

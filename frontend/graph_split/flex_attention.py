@@ -18,6 +18,8 @@ from torch import Tensor
 from bascule.compat.graphs.dynamo import TransformGetItemToIndex
 from bascule.compat.tensors.functorch import vmap_for_bhqkv
 
+FEW = 16  # rows that read the same keys, up to which these go into parts
+KEYS, PROGRAMS = 256, 512  # of a part, at least; programs that keep the largest GPU busy
 LOG_2, LOG2_E = math.log(2), 1 / math.log(2)
 
 
@@ -51,17 +53,64 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, score: Change, mask: Change, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The result of `flex_attention`, the logarithm to base 2 of the sum of powers of a row, and the largest score, divided by log(2)."""
-    batch, heads, rows, _ = query.shape
-    key, value = (_of_each_head(x, query) for x in (key, value))
-    scores = changed(_scores(query, key, scale), _indices(query, key), score, mask).view(batch * heads, rows, -1)
+    parts = parts_of_keys(query, key)
+    if parts is not None:
+        out, largest, total = _parted(query, key, value, score, mask, scale, parts)
+    else:
+        key, value = (_of_each_head(x, query) for x in (key, value))
+        scores = _matrices(changed(_scores(query, key, scale), _indices(query, key), score, mask))
+        weights, largest, total = _softmax(scores)
+        out = torch.bmm(weights.to(query.dtype), _matrices(value).to(query.dtype))
+    logarithm = torch.where(largest.isinf(), largest, largest + total.log())
+    sizes = query.shape[:3]
+    return out.view(*sizes, value.shape[3]), (logarithm / LOG_2).view(sizes), (largest / LOG_2).view(sizes)
+
+
+def _softmax(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each row the weights, 0 in one that is empty, the largest score, and the sum of powers about that."""
     largest = scores.amax(-1, keepdim=True)
     powers = torch.exp(scores - largest)
     total = powers.sum(-1, keepdim=True)
-    weights = torch.where(largest == -math.inf, 0.0, powers / total)
-    out = torch.bmm(weights.to(query.dtype), _matrices(value).to(query.dtype))
-    logarithm = torch.where(largest.isinf(), largest, largest + total.log())
-    by_row = partial(torch.Tensor.view, size=(batch, heads, rows))
-    return out.view(batch, heads, rows, -1), by_row(logarithm / LOG_2), by_row(largest / LOG_2)
+    return torch.where(largest == -math.inf, 0.0, powers / total), largest, total
+
+
+def parts_of_keys(query: Tensor, key: Tensor) -> int | None:
+    """Into how many parts the keys go where there are few rows for each, as one query over a long cache: each has a program of its own then.
+    None where they go into none."""
+    sizes = (*query.shape, *key.shape)
+    if query.device.type == "cpu" or not all(isinstance(size, int) and size > 0 for size in sizes):
+        return None
+    heads, keys = key.shape[0] * key.shape[1], key.shape[2]
+    rows = query.shape[1] // key.shape[1] * query.shape[2]
+    same = query.shape[0] == key.shape[0]
+    parts = 1
+    while heads * parts < PROGRAMS and keys % (2 * parts) == 0 and keys // (2 * parts) >= KEYS:
+        parts *= 2
+    return parts if same and 1 < rows <= FEW and parts > 1 else None
+
+
+def _parted(
+    query: Tensor, key: Tensor, value: Tensor, score: Change, mask: Change, scale: float, parts: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The result, the largest scores and the sums of powers, from those of each of so many `parts` of the keys. All rows that read the same keys
+    are of one matrix. Dao, Haziza, Massa and Sizov, "Flash-Decoding"."""
+    batch, heads, rows, _ = query.shape
+    few, keys = key.shape[1:3]
+    apart = batch * few * parts, heads // few * rows, keys // parts
+    inside = (batch, few, parts, heads // few, rows, keys // parts)
+    grouped = query.reshape(batch * few, 1, apart[1], -1).expand(-1, parts, -1, -1).reshape(*apart[:2], -1)
+    k, v = (x.reshape(apart[0], apart[2], -1) for x in (key, value))
+    whole = _pieces(grouped, k.transpose(1, 2), working_dtype(query)).view(inside).permute(0, 1, 3, 4, 2, 5)
+    scores = changed(whole.reshape(batch, heads, rows, keys) * scale, _indices(query, key), score, mask)
+    scores = scores.view(batch, few, heads // few, rows, parts, -1).permute(0, 1, 4, 2, 3, 5).reshape(apart)
+    weights, largest, total = _softmax(scores)
+    out = _pieces(weights.to(query.dtype), v.to(query.dtype), scores.dtype)
+    out, largest, total = (x.view(batch * few, parts, apart[1], -1) for x in (out, largest, total))
+    most = largest.amax(1)
+    shares = torch.where(largest == -math.inf, 0.0, torch.exp(largest - most.unsqueeze(1)) * total)
+    total = shares.sum(1)
+    out = torch.where(most == -math.inf, 0.0, (out * shares).sum(1) / total)
+    return out.to(query.dtype), most, total
 
 
 def gradients(
@@ -79,7 +128,7 @@ def gradients(
     """The gradients of query, key and value, and of what `score` captures, where it has one: of `seeds`, those of the result and of its
     `logarithm`. `joint` is `score` with its gradients: it takes that of the result after the indices, and returns those of the score, of the
     four indices, and of what is captured."""
-    batch, heads, rows, _ = query.shape
+    batch, heads = query.shape[:2]
     keys, values = (_of_each_head(x, query) for x in (key, value))
     indices, dtype = _indices(query, keys), query.dtype
     scores = _scores(query, keys, scale)
@@ -100,7 +149,7 @@ def gradients(
     weights = _matrices(torch.where(shown, powers, 0.0).to(dtype))
     of_value = torch.bmm(weights.transpose(1, 2), _matrices(seed))
     of_key = torch.bmm(of_score.transpose(1, 2), _matrices(query))
-    of_query = torch.bmm(of_score, _matrices(keys)).view(batch, heads, rows, -1)
+    of_query = torch.bmm(of_score, _matrices(keys)).view(query.shape)
     of_key, of_value = (_of_shared_heads(x.view(batch, heads, *x.shape[1:]), key) for x in (of_key, of_value))
     captured = (None if x is None else x.to(like.dtype) for x, like in zip(of_captured, joint.captured, strict=True))
     return of_query, of_key, of_value, tuple(captured)
@@ -112,7 +161,12 @@ def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
 
 def _products(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
     """x @ y of each batch and head, computed in `dtype`."""
-    return torch.bmm(_matrices(x).to(dtype), _matrices(y).to(dtype)).view(*x.shape[:-1], y.shape[-1])
+    return _pieces(_matrices(x), _matrices(y), dtype).view(*x.shape[:-1], y.shape[-1])
+
+
+def _pieces(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
+    """x @ y of each batch, computed in `dtype`."""
+    return torch.bmm(x.to(dtype), y.to(dtype))
 
 
 def _row_sums(out: Tensor, seed: Tensor, of_logarithm: Tensor | None, dtype: torch.dtype) -> Tensor:

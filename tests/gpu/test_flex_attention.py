@@ -71,3 +71,25 @@ def test_captured_tensors_that_train():
         return s + slopes[h] * (j - i)
 
     train(score, MASKS["causal"], *given, slopes, most=30)
+
+
+@pytest.mark.parametrize("rows, shared, keys", [(1, 4, 4096), (4, 2, 2048), (3, 4, 8192), (1, 1, 4096), (1, 4, 3000)])
+def test_few_rows_over_many_keys(rows, shared, keys):
+    """Keys go into parts, or, where there is one row for each or their number is not even, do not."""
+    q, k, v = (x.cuda() for x in inputs(rows=rows, keys=keys, deep=128, columns=128, heads=8, shared=shared))
+
+    def late(b, h, i, j):
+        return (j > keys // 2 + 10 * i) & (i != 2)
+
+    blocks = create_block_mask(late, None, None, rows, keys, device="cuda")
+
+    def function(q, k, v):
+        change = SCORES["by batch and head"]
+        return flex_attention(q, k, v, score_mod=change, block_mask=blocks, enable_gqa=shared > 1, return_lse=True)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="bascule", options={"on_error": "raise"}, dynamic=False)
+    found, logarithm = compiled(q, k, v)
+    wanted, of_wanted = function(q.double(), k.double(), v.double())
+    check([found], [wanted], BF16)
+    assert torch.allclose(logarithm.double(), of_wanted, rtol=1e-4, atol=1e-4)

@@ -69,7 +69,11 @@ class ExpandProducts(Pass):
         sizes = "x".join("?" if (size := constant(s)) is None else str(size) for s in product.sizes)
         _note(value.owner.operation, place(op), PASSED, "expanded", f"{sizes} (rows, summed, columns)")
         op.results[0].replace_all_uses_with(value)
+        operands = dict.fromkeys(op.operands)
         op.erase()
+        for operand in operands:  # what widened one of them is read by nothing now
+            if _before_widening(operand) is not None and next(iter(operand.uses), None) is None:
+                operand.owner.erase()
         return True
 
     def _refusal(self, product: Product) -> str | None:
@@ -99,7 +103,10 @@ class ExpandProducts(Pass):
         sizes = list(map(constant, product.sizes))
         element = product.x.type.element_type
         narrow = isinstance(element, ir.FloatType) and element.width == 16
-        return (self.contractions or fused) and narrow and all(size is not None and size > FEW for size in sizes)
+        few = 1 if fused else FEW  # rows of a query over a long cache, which an attention takes
+        rows, *others = sizes
+        enough = rows is not None and rows > few and all(size is not None and size > FEW for size in others)
+        return (self.contractions or fused) and narrow and enough
 
 
 def _unwidened(product: Product) -> Product:

@@ -38,9 +38,9 @@ def attention(domain: Domain) -> DomainPlan | None:
         iterations(found.scores.sizes),
     )
     summed = [iterations(product.loop.sizes) or 0 for product in products]
-    if rows is None or columns is None or keys is None or min(rows, columns, keys - 1, *summed) < LEAST:
+    if rows is None or columns is None or keys is None or min(columns, keys - 1, *summed) < LEAST:
         return None
-    high, wide = power_of_two(min(rows, ROWS)), power_of_two(max(columns, NARROWEST))
+    high, wide = power_of_two(max(LEAST, min(rows, ROWS))), power_of_two(max(columns, NARROWEST))
     deep = max(map(power_of_two, summed))
     if max(len(every) * wide, deep) > DEEPEST:
         return None

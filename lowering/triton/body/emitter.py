@@ -37,6 +37,10 @@ def _filling(op: ir.Operation) -> int | float | None:
     return other.attributes["value"].value if read.name == "memref.load" and own[:-1] == [read.operation] else None
 
 
+WHOLE = 1 << 24  # integers up to which f32 has all
+SUMS = {"arith.addi": "arith.addf", "arith.subi": "arith.subf"}
+
+
 def unsupported(op: ir.Operation, what: str) -> UnsupportedError:
     names = operators_of(op.location)
     operator = names[0] if names else op.name
@@ -165,7 +169,7 @@ class Body:
         types = [self._checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
         tiles = [self.tile(value) for value in op.operands]
         axes = union(*(tile.axes for tile in tiles))
-        known = self._approximated(op, types[0], tiles, axes)
+        known = self._converted(op, types[0]) or self._approximated(op, types[0], tiles, axes)
         if known is not None:
             self._define(results[0], known)
             return
@@ -175,6 +179,19 @@ class Body:
             self._define(result, Tile(value, axes))
         if CHECKED in op.attributes:
             RULES[CHECKED](self, op)
+
+    def _converted(self, op: ir.Operation, type_: ir.Type) -> Tile | None:
+        """A sum or difference of small integers over different axes, as a float: each is converted before it is spread over those of the other.
+        None for something else."""
+        made = op.operands[0].owner
+        if op.name != "arith.sitofp" or type_ != self.b.f32 or isinstance(made, ir.Block) or made.name not in SUMS:
+            return None
+        sides, bound = [self.tile(operand) for operand in made.operands], self.expressions.bound(op.operands[0])
+        one, other = (set(side.axes) for side in sides)
+        if bound is None or bound > WHOLE or one <= other or other <= one:
+            return None
+        floats = [elementwise(self.b, lambda x: self.b.convert("arith.sitofp", x, type_), [side]) for side in sides]
+        return elementwise(self.b, lambda x, y: self.b.same(SUMS[made.name], x, y), floats)
 
     def _approximated(self, op: ir.Operation, type_: ir.Type, tiles: Sequence[Tile], axes: Axes) -> Tile | None:
         """The f32 that `op` gives, in a cheaper form that is as near or nearly so; None where there is none, or its last bits are seen."""

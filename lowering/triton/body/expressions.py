@@ -74,6 +74,36 @@ class Expressions:
         indices = [self.of(value) for value in list(op.operands)[first:]]
         return self._simplified(substitute(layout_of(op.operands[first - 1].type).results[0], indices))
 
+    def bound(self, value: ir.Value) -> int | None:
+        """No less than the size of an index, or an integer that is computed of indices; None if it is not known."""
+        if isinstance(value.type, ir.IndexType):
+            return self._bound(self.of(value))
+        owner = value.owner
+        match None if isinstance(owner, ir.Block) else owner.name:
+            case "arith.constant":
+                return abs(owner.attributes["value"].value)
+            case "arith.index_cast" | "arith.extsi":
+                return self.bound(owner.operands[0])
+            case "arith.addi" | "arith.subi":
+                sides = [self.bound(operand) for operand in owner.operands]
+                return None if None in sides else sum(side for side in sides if side is not None)
+        return None
+
+    def _bound(self, e: Expr) -> int | None:
+        e = e.maybe_downcast()
+        if isinstance(e, ir.AffineConstantExpr):
+            return abs(e.value)
+        if isinstance(e, ir.AffineDimExpr):
+            return constant(self.extents[e.position]) if e.position in self.extents else None
+        if not isinstance(e, ir.AffineBinaryExpr):
+            return None
+        one, other = self._bound(e.lhs), self._bound(e.rhs)
+        if one is None or other is None:
+            return None
+        if isinstance(e, ir.AffineMulExpr):
+            return one * other
+        return one + other if isinstance(e, ir.AffineAddExpr) else max(one, other)
+
     def _simplified(self, e: Expr) -> Expr:
         """`e`, in which a quotient and its remainder may meet again."""
         if not _divides(e):

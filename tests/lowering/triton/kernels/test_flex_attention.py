@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from bascule.frontend.graph_split.flex_attention import Change, attention, gradients
+from bascule.frontend.graph_split import flex_attention as forms
+from bascule.frontend.graph_split.flex_attention import Change, attention, gradients, parts_of_keys
+from bascule.lowering.triton.body.emitter import Body
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -81,6 +83,44 @@ def test_f32_and_one_query():
     for given in (inputs(dtype=torch.float32), inputs(rows=1)):
         found, wanted, _ = forward(SCORES["softcap"], MASKS["none"], *given)
         assert (found.double() - wanted).abs().max() <= 8 * torch.finfo(found.dtype).eps
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("mask", ["none", "by head", "late"])
+@pytest.mark.parametrize("rows, shared", [(1, 4), (2, 4), (3, 1), (5, 2)])
+def test_few_rows_over_keys_in_parts(rows, shared, mask, monkeypatch):
+    """A kernel has a program for each part, and one or two put the parts together. Some parts have no key at all."""
+    monkeypatch.setattr(forms, "parts_of_keys", lambda query, key: 4)
+    masks = MASKS | {"late": lambda b, h, i, j: (j > 70 + 20 * i) & (j < 110) & (i != 2)}
+    found, wanted, kernels = forward(SCORES["captured slopes"], masks[mask], *inputs(rows=rows, shared=shared))
+    check([found], [wanted], torch.bfloat16)
+    assert kernels <= 5
+
+
+def test_when_keys_go_into_parts():
+    def parts(rows, keys, heads=32, few=8, batch=8):
+        sizes = (batch, heads, rows, 64), (batch, few, keys, 64)
+        return parts_of_keys(*(torch.empty(size, device="meta") for size in sizes))
+
+    assert parts(1, 8192) == 8  # 64 heads of keys, 512 programs
+    assert parts(1, 8192, batch=1) == 32 and parts(4, 8192) == 8
+    assert parts(1, 8191) is parts(8, 8192) is parts(1, 511) is None
+    assert parts(1, 8192, few=32) is None  # one row for each head of keys
+    assert parts_of_keys(torch.empty(1, 8, 2, 64), torch.empty(1, 8, 8192, 64)) is None  # on a CPU
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_distances_are_converted_by_rows_and_by_columns(monkeypatch):
+    """Not element by element, where floats have all integers so far."""
+    apart, plain = [], Body._converted
+    monkeypatch.setattr(Body, "_converted", lambda self, *args: apart.append(plain(self, *args)) or apart[-1])
+    for factor, taken in ((1, True), (1 << 20, False)):
+        apart.clear()
+        found, wanted, _ = forward(
+            lambda s, b, h, i, j, n=factor: s - (j * n - i) / (100 * n), MASKS["causal"], *inputs()
+        )
+        check([found], [wanted], torch.bfloat16)
+        assert any(x is not None for x in apart) == taken
 
 
 PIPELINE = ",".join({"expand-products": "expand-products{contractions=true}"}.get(name, name) for name in DEFAULT)
