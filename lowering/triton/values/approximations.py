@@ -25,6 +25,7 @@ ERF_FAR = (
 # tanh(x): x * P(x**2) below the bound; above it 1 - 2 / (1 + e**(2 * x)).
 TANH_BOUND = 0.2
 TANH_NEAR = (1.0, -0.33329697960841426, 0.13038018888520553)
+NORMAL = 2.0**-126, 2.0**127  # numbers of f32, their sizes
 LOG2_E, TWICE_LOG2_E = 1.4426950408889634, 2.885390081777927
 
 
@@ -79,12 +80,14 @@ def is_logistic(division: ir.Operation) -> bool:
 
 
 def scaled_twice(op: ir.Operation) -> tuple[ir.Value, float] | None:
-    """The x and c1 * c2 of an `op` (x * c1) * c2; None for another op."""
+    """The x and c1 * c2 of an `op` (x * c1) * c2, which overflow for the same x; None for another op."""
     if op.name != "arith.mulf" or not _is(op.operands[0], "arith.mulf"):
         return None
     x, inner = op.operands[0].owner.operands
     one, other = _number(inner), _number(op.operands[1])
-    return None if one is None or other is None else (x, one * other)
+    if one is None or other is None or abs(one) > 1 > abs(other) or not NORMAL[0] <= abs(one * other) <= NORMAL[1]:
+        return None
+    return x, one * other
 
 
 def _is(value: ir.Value, name: str) -> bool:

@@ -49,6 +49,24 @@ def test_gelu_is_no_further_from_the_truth_than_eager():
         assert (got.double() - exact)[small].abs().max() <= 1e-5
 
 
+FACTORS = [(0.088, 1.4427), (1e30, 1e30), (1e-30, 1e-30), (1e30, 1e-30), (1e-30, 1e30), (-3.0, 2.5)]
+
+
+@pytest.mark.parametrize("one, other", FACTORS)
+def test_two_factors(one, other):
+    """Made one where nothing overflows or vanishes otherwise: (x * 1e30) * 1e30 is finite for small x, 1e60 is no f32."""
+
+    def scaled(x):
+        return ((x.float() * one) * other).bfloat16()
+
+    x = EVERY.view(torch.bfloat16)
+    (got,) = run(program(scaled, x), [x])
+    want = scaled(x)
+    assert torch.equal(got.isnan(), want.isnan()) and torch.equal(got.isinf(), want.isinf())
+    seen = want.isfinite() & (want.abs() >= LEAST)
+    assert half_steps(torch.bfloat16, got[seen], x[seen].double() * one * other).max() <= 1.02
+
+
 def silu(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.silu(x.float()).to(x.dtype)
 
