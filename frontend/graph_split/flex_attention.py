@@ -34,9 +34,9 @@ class Change:
         """Of vectors of indices, one each, and of scores and gradients of all of them: batches x heads x rows x keys."""
         scores = [0 for x in args if x.ndim == 4]
         prefix, suffix = tuple(scores[:1]), (*scores[1:], *(None for _ in self.captured))
-        how = {} if out_dims == 0 else {"out_dims": out_dims}
         with TransformGetItemToIndex():
-            return vmap_for_bhqkv(self.function, prefix=prefix, suffix=suffix, **how)(*args, *self.captured)
+            function = vmap_for_bhqkv(self.function, prefix=prefix, suffix=suffix, out_dims=out_dims)
+            return function(*args, *self.captured)
 
 
 def changed(scores: Tensor, indices: Sequence[Tensor], score: Change, mask: Change) -> Tensor:
@@ -145,9 +145,9 @@ def gradients(
     # A gradient is linear in that of the result, so that the factor may come first: it costs nothing beside the difference.
     of_score = gradients_of(powers * (change * scale - sums * scale))[0]
     of_score = _matrices(torch.where(shown, of_score, 0.0).to(dtype))
-    of_captured = gradients_of(torch.where(shown, powers, 0.0) * (change - sums))[5:]
-    weights = _matrices(torch.where(shown, powers, 0.0).to(dtype))
-    of_value = torch.bmm(weights.transpose(1, 2), _matrices(seed))
+    weights = torch.where(shown, powers, 0.0)
+    of_captured = gradients_of(weights * (change - sums))[5:]
+    of_value = torch.bmm(_matrices(weights.to(dtype)).transpose(1, 2), _matrices(seed))
     of_key = torch.bmm(of_score.transpose(1, 2), _matrices(query))
     of_query = torch.bmm(of_score, _matrices(keys)).view(query.shape)
     of_key, of_value = (_of_shared_heads(x.view(batch, heads, *x.shape[1:]), key) for x in (of_key, of_value))

@@ -183,8 +183,10 @@ class Body:
     def _converted(self, op: ir.Operation, type_: ir.Type) -> Tile | None:
         """A sum or difference of small integers over different axes, as a float: each is converted before it is spread over those of the other.
         None for something else."""
+        if op.name != "arith.sitofp" or type_ != self.b.f32:
+            return None
         made = op.operands[0].owner
-        if op.name != "arith.sitofp" or type_ != self.b.f32 or isinstance(made, ir.Block) or made.name not in SUMS:
+        if isinstance(made, ir.Block) or made.name not in SUMS:
             return None
         sides, bound = [self.tile(operand) for operand in made.operands], self.expressions.bound(op.operands[0])
         one, other = (set(side.axes) for side in sides)
