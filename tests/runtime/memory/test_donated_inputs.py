@@ -14,6 +14,8 @@ from bascule.compat.versions import internals
 pytestmark = pytest.mark.skipif(not internals().direct_calls, reason="another PyTorch")
 ROWS, COLUMNS = 256, 2048  # two MiB of f32
 OPTIONS = {"on_error": "raise", "cache": False}
+# Whether autograd gives gradients to a Python function in a list and holds none itself; torch 2.11 gives them as arguments, which it holds.
+LETS_GO = hasattr(torch.autograd.Function, "boxed_grads_call")
 
 
 def loss_and_logits(x, w, labels):
@@ -89,8 +91,11 @@ def test_a_loss_beside_its_logits(taken, frames_hook, target, amp):
             given = inputs()
             got, want = (gradients(function, given, used) for function in (compiled, loss_and_logits))
             for mine, theirs in zip(got, want, strict=True):
-                torch.testing.assert_close(mine, theirs, rtol=2e-2 if amp else 1e-3, atol=1e-2 if amp else 2e-4)
-    assert taken == [True] * 5  # zeros, or a gradient that was made for this call
+                # A sum's terms are rounded to bf16, where they may cancel.
+                atol = 2**-8 * float(theirs.abs().max()) if amp else 2e-4
+                torch.testing.assert_close(mine, theirs, rtol=2e-2 if amp else 1e-3, atol=atol)
+    # The first goes through AOTAutograd; then zeros, and what was made for this call.
+    assert taken == [LETS_GO, True, LETS_GO, LETS_GO, True]
 
 
 def backward(function, given, keep=False):
