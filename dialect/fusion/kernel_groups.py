@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ..analysis.bodies.costs import magnitude, tensor_bytes
-from ..ir.attribute_names import TOGETHER
+from ..ir.attribute_names import TOGETHER, TOGETHER_DIMS
 from ..machines.measures import value
 from ..mlir import ir
 from ..remarks.record import Remark
@@ -91,8 +91,11 @@ class Grouping:
         if first is member:
             return None
         number = self.of[first.result]
-        same = [dim for dim, (one, other) in enumerate(zip(member.sizes, first.sizes)) if one == other]
-        member.row_dims = tuple(dim if dim in same else NO_DIM for dim in first.row_dims)
+        attributes, dims = member.body.op.attributes, list(range(len(member.sizes)))
+        if TOGETHER_DIMS in attributes:
+            dims = list(attributes[TOGETHER_DIMS])
+        same = [dim for dim, place in enumerate(dims) if member.sizes[place] == first.sizes[dim]]
+        member.row_dims = tuple(dims[dim] if dim in same else NO_DIM for dim in first.row_dims)
         self._enter(member, number, needed - {number})
         return number
 

@@ -1,12 +1,13 @@
 """Statistics of rows of scores, which something beside an attention needs (the backward): computes that share its kernel."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..analysis.bodies.attention import owner_of, yielded
 from ..analysis.bodies.backward_slice import needed
 from ..analysis.bodies.value_equality import equal
 from ..ir import builders
-from ..ir.attribute_names import TOGETHER
+from ..ir.attribute_names import TOGETHER, TOGETHER_DIMS
 from ..ir.attributes import i64
 from ..ir.regions import clone
 from ..ir.shapes import constant, shape_of
@@ -73,12 +74,15 @@ def build_statistic(attention: ir.Operation, statistic: ir.Operation, total: boo
     return builders.compute(result.type, shape_of(result), body)
 
 
-def put_together(ops: list[ir.Operation]) -> None:
-    """Has `ops`, the first of which has all indices of the others, share a kernel."""
+def put_together(ops: list[ir.Operation], dims: Sequence[int] = ()) -> None:
+    """Has `ops`, the first of which has all indices of the others, share a kernel. `dims`: those of the last for the first's, where its are in
+    another order."""
     block = map(_op, ops[0].block.operations)
     number = 1 + max((op.attributes[TOGETHER].value for op in block if TOGETHER in op.attributes), default=-1)
     for op in ops:
         op.attributes[TOGETHER] = i64(number)
+    if list(dims) != sorted(dims):
+        ops[-1].attributes[TOGETHER_DIMS] = ir.DenseI64ArrayAttr.get(dims)
 
 
 def is_apart(op: ir.Operation) -> bool:

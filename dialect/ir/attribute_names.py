@@ -14,5 +14,8 @@ UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any
 FUSED = "bascule.fused"  # it is to be computed with others: a compute
 # Of computes.
 TOGETHER = "bascule.together"  # a number: those that have it share a kernel, at the indices of the first one
+TOGETHER_DIMS = (
+    "bascule.together_dims"  # of one of them: its dim for each of the first one's, where they are in another order
+)
 # Of a `memref.alloc`.
 ARENA = "bascule.arena"  # it is where intermediates lie

@@ -18,6 +18,11 @@
 // CHECK: "tt.load"
 // CHECK: %[[SEEN:.*]]:3 = scf.for %{{.*}} = %[[FIRST]] to %[[WHOLE]] step %c64_i32
 // CHECK: "tt.dot"
+// Before the first row of the tile all keys are seen: there the mask is not looked at.
+// CHECK: %[[SHOWN:.*]] = scf.if %{{.*}} -> (tensor<64x64xf32>)
+// CHECK: scf.yield %[[SCORES:.*]] : tensor<64x64xf32>
+// CHECK: else
+// CHECK: arith.select %{{.*}}, %{{.*}}, %[[SCORES]]
 // CHECK: "tt.dot"
 // CHECK: scf.for %{{.*}} = %c128_i32 to %[[END]] step %c64_i32 iter_args(%{{.*}} = %[[SEEN]]#0, %{{.*}} = %[[SEEN]]#1, %{{.*}} = %[[SEEN]]#2)
 // CHECK: "tt.store"

@@ -69,7 +69,7 @@ def test_rows_without_keys():
 def test_gradients(sizes, dtype):
     found = test_product_chains.inputs(dtype, *sizes, device="cuda")
     results, kernels = test_product_chains.run(test_product_chains.gradients, found, dtype)
-    assert kernels == 3
+    assert kernels == (2 if sizes[2] == sizes[3] else 3)
     test_product_chains.check(results, test_product_chains.gradients(*found), dtype)
 
 
@@ -82,21 +82,21 @@ def train(function, *inputs):
 @pytest.mark.parametrize("dtype", EPS, ids=str)
 @pytest.mark.parametrize("sizes", [(200, 290, 64, 64), (1000, 1000, 128, 128)], ids=str)
 def test_training(sizes, dtype):
-    assert train(attention, *on_gpu(dtype, *sizes)) == training.FORWARD + training.BACKWARD
+    assert train(attention, *on_gpu(dtype, *sizes)) == training.FORWARD + training.backward(64, 64)
 
 
 @pytest.mark.parametrize("sizes", [(300, 300, 64, 64), (1000, 1000, 128, 128)], ids=str)
 def test_training_with_a_causal_mask(sizes):
     found = on_gpu(torch.bfloat16, *sizes)
     kernels = train(lambda q, k, v: attention(q, k, v, causal), *found)
-    assert kernels == training.FORWARD + training.BACKWARD
+    assert kernels == training.FORWARD + training.backward(64, 64)
 
 
 @pytest.mark.parametrize("sizes", [(100, 130, 64, 64), (512, 512, 64, 64)], ids=str)
 def test_training_with_a_bias(sizes):
     bias = torch.randn(1, 3, *sizes[:2], device="cuda").bfloat16()
     kernels = train(training.biased, *on_gpu(torch.bfloat16, *sizes), bias)
-    assert kernels == training.FORWARD + training.BACKWARD + 1
+    assert kernels == training.FORWARD + training.backward(64, 64) + 1
 
 
 def test_training_with_dropout_from_a_mask():
@@ -105,7 +105,9 @@ def test_training_with_dropout_from_a_mask():
     def function(q, k, v, kept):
         return (torch.softmax(q @ k.transpose(-1, -2) * 0.125, -1) * kept / 0.75) @ v
 
-    assert train(function, *on_gpu(torch.bfloat16, 300, 200, 64, 64), kept) == training.FORWARD + training.BACKWARD
+    assert train(function, *on_gpu(torch.bfloat16, 300, 200, 64, 64), kept) == training.FORWARD + training.backward(
+        64, 64
+    )
 
 
 def test_training_with_dropout_that_is_drawn_again():

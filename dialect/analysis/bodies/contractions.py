@@ -1,6 +1,6 @@
 """Contractions: sums of products of two operands, each of which depends on some of the indices around and on what is summed over."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.regions import end_of
@@ -31,6 +31,17 @@ class Operand:
         """Whether memory runs along `index`, where it depends on it."""
         return any(access.form.adjacent(index) for access in self.accesses)
 
+    def reads(self, indices: Mapping[int, int]) -> set[tuple]:
+        """The buffers that are read, and how each place depends on indices, under the numbers that `indices` has for them."""
+        return {
+            (
+                access.buffer,
+                frozenset((indices.get(n, n), step) for n, step in access.form.steps.items()),
+                frozenset(indices.get(n, n) for n in access.form.opaque),
+            )
+            for access in self.accesses
+        }
+
 
 @dataclass(frozen=True)
 class Contraction:
@@ -43,6 +54,12 @@ class Contraction:
     batch: tuple[int, ...]
     rows: tuple[int, ...]
     columns: tuple[int, ...]
+
+    def reads_as(self, other: "Contraction", indices: Mapping[int, int]) -> bool:
+        """Whether both multiply the same elements, those of the same numbers under `indices`, which has other's for this one's around."""
+        own = {**indices, **dict(zip(self.loop.indices, other.loop.indices))}
+        sides = [(self.x, other.x), (self.y, other.y)]
+        return all(one.element == two.element and one.reads(own) == two.reads({}) for one, two in sides)
 
     def swapped(self) -> "Contraction":
         """The same, with the operands exchanged."""

@@ -48,7 +48,7 @@ def visible_keys(
     """Where `value`, a score, may be other than -inf (a `weight`, other than 0); None where nothing bounds that. `key` is the number of its
     index, `extents` has the sizes of all that may be named, `index` gives an index value as an expression of these, None for one from
     elsewhere."""
-    masks = _Masks(key, extents, index)
+    masks = Masks(key, extents, index)
     found = masks.weight(value) if weight else masks.score(value)
     # What is before the first key of one interval alone, or after the last of one alone, is in another.
     begins, ends = (all(bounds) for bounds in ([i.first for i in found], [i.end for i in found]))
@@ -81,7 +81,9 @@ def extreme(
 
 
 @dataclass(frozen=True)
-class _Masks:
+class Masks:
+    """Reads masks, see `visible_keys`."""
+
     key: int
     extents: Mapping[int, int]
     index: Callable[[ir.Value], ir.AffineExpr | None]
@@ -137,7 +139,7 @@ class _Masks:
         places = [dim for dim in everything - rows if self.extents.get(dim) != 1]
         if len(places) != 1 or places[0] not in self.extents:
             return len(places) == 0
-        masks, size = _Masks(places[0], self.extents, self.index), expr(self.extents[places[0]])
+        masks, size = Masks(places[0], self.extents, self.index), expr(self.extents[places[0]])
         hidden = masks.hidden(score)
         bounds = [
             bound for interval in hidden for bound in (*interval.end, *(expr(first - 1) for first in interval.first))

@@ -44,24 +44,42 @@ class _Graph(ProductChains):
             op.results[0].replace_all_uses_with(product.results[0])
         for op in reversed(erased):
             op.erase()
-        for one, other in pairs:
-            if all(other.is_before_in_block(around(use.owner, self.block)) for use in one.results[0].uses):
-                one.move_before(other)
-                put_together([one, other])
+        for one, other, dims in pairs:
+            if self._moves_to(one, other):
+                put_together([one, other], dims)
                 self.told(other, PASSED, "products in one kernel", "what both are made of is computed once")
 
-    def _pairs(self, fused: dict[ir.Operation, ir.Operation]) -> list[tuple[ir.Operation, ir.Operation]]:
-        """Of the products `fused`, those that are made of the same product and can walk together, two by two."""
+    def _pairs(
+        self, fused: dict[ir.Operation, ir.Operation]
+    ) -> list[tuple[ir.Operation, ir.Operation, tuple[int, ...]]]:
+        """Of the products `fused`, those that are made of the same product and can walk together, two by two, and the dims of the second for
+        those of the first."""
         found, left = [], [op for op in fused if op in self.contractions]
         while left:
             one, *left = left
             for other in left:
                 shared = self.contractions.intersection(self.chains[one], self.chains[other])
-                if shared and walk_together(self.domain(fused[one]), self.domain(fused[other])):
-                    found.append((fused[one], fused[other]))
+                dims = walk_together(self.domain(fused[one]), self.domain(fused[other])) if shared else None
+                if dims is not None:
+                    found.append((fused[one], fused[other], dims))
                     left.remove(other)
                     break
         return found
+
+    def _moves_to(self, one: ir.Operation, other: ir.Operation) -> bool:
+        """Moves `one` before `other`, and what is computed from it in between behind that; whether that may be."""
+        later, todo = set[ir.Operation](), [one]
+        while todo:
+            users = {around(use.owner, self.block) for use in todo.pop().results[0].uses}
+            early = {user for user in users if user == other or user.is_before_in_block(other)} - later
+            if any(user == other or user.name not in PURE for user in early):
+                return False
+            later |= early
+            todo += early
+        one.move_before(other)
+        for user in reversed([view.operation for view in self.block.operations if view.operation in later]):
+            user.move_after(other)
+        return True
 
     def _between(self, op: ir.Operation) -> list[ir.Operation]:
         """The chain of a product's one factor, or of what a sum adds up; nothing if neither factor has one, or both."""
@@ -137,6 +155,9 @@ class _Graph(ProductChains):
             made.erase()
         self.told(op, MISSED, "products not fused", "no schedule for their sizes or types")
         return None
+
+
+PURE = ("bascule.view", "bascule.compute")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ Dao, Fu, Ermon, Rudra and Re, "FlashAttention": no score is stored. A step has t
 each row, and adds the piece's values to the row's, scaled where the maximum grew.
 """
 
+from dataclasses import replace
+
 from ...analysis.bodies.attention import Attention, attentions_of, yielded
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.bodies.visible_keys import visible_keys
@@ -86,14 +88,28 @@ def found_in(domain: Domain) -> list[Attention]:
     return found if narrow else []
 
 
-def walk_together(one: Domain, other: Domain) -> bool:
-    """Whether one kernel takes the attentions without softmax that both are: the gradients of keys and of values. Its sums share a thread's
-    registers."""
+def walk_together(one: Domain, other: Domain) -> tuple[int, ...] | None:
+    """The dim of `other` for each of `one`, if one kernel takes the attentions without softmax that both are, and has a product of theirs once:
+    the gradients of keys and of values. Its sums share a thread's registers. None if none does."""
     found = [*found_in(one), *found_in(other)]
-    if len(found) != 2 or one.sizes != other.sizes or not found[0].walks_with(found[1]):
-        return False
-    columns = iterations([one.sizes[place] for place in found[0].columns])
-    return columns is not None and 2 * power_of_two(max(columns, NARROWEST)) <= DEEPEST
+    if len(found) != 2 or len(one.sizes) != len(other.sizes):
+        return None
+    first, second = found
+    placed = [[*each.batch, *each.rows, *each.columns] for each in found]
+    left, free = ([dim for dim in range(len(one.sizes)) if dim not in dims] for dims in placed)
+    dims = dict(zip([*placed[0], *left], [*placed[1], *free]))
+    if any(one.sizes[dim] != other.sizes[place] for dim, place in dims.items()):
+        return None
+    if not first.walks_with(replace(second, batch=first.batch, rows=first.rows, columns=first.columns)):
+        return None
+    indices = {index: other.indices[dims[dim]] for dim, index in enumerate(one.indices)}
+    indices |= dict(zip(first.scores.indices, second.scores.indices))
+    if not any(product.reads_as(wanted, indices) for product in first.products for wanted in second.products):
+        return None
+    columns = iterations([one.sizes[place] for place in first.columns])
+    if columns is None or 2 * power_of_two(max(columns, NARROWEST)) > DEEPEST:
+        return None
+    return tuple(dims[dim] for dim in range(len(one.sizes)))
 
 
 def _hides_keys(domain: Domain, found: Attention) -> bool:

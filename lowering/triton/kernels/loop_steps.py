@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
@@ -12,6 +13,7 @@ from ..values.reduction_kinds import Values
 from ..values.tiles import Tile
 from .loop_body import LoopBody
 from .loop_kinds import Walker, join_states
+from .walked_keys import WalkedKeys
 
 
 @dataclass(eq=False)
@@ -24,9 +26,7 @@ class Walk:
     size: ir.AffineExpr
     walkers: Sequence[Walker]
     groups: Sequence[list[tuple[list[int], ir.AffineExpr]]]
-    bounds: tuple[Tile, Tile] | None = (
-        None  # what of the points has to be walked: from a multiple of the step on, and before what
-    )
+    keys: WalkedKeys | None = None  # what of the points has to be walked
 
     def __post_init__(self) -> None:
         self.known = constant(self.size)
@@ -77,8 +77,8 @@ class Walk:
         first = self.schedule.kept if axis is not None and self.known != 0 else 0
         last = known // stride
         carried = self._start()
-        if self.bounds is not None:
-            return self._between(*self.bounds, last, carried)
+        if self.keys is not None:
+            return self._between(self.keys, last, carried)
         for number in range(first):
             carried = self._apart(number, carried)
         if not known or last > first:
@@ -89,17 +89,31 @@ class Walk:
             carried = self._apart(last, carried)
         return carried
 
-    def _between(self, begin: Tile, end: Tile, last: int, carried: Values) -> Values:
-        """The steps from `begin` to `end`; step `last`, which is not whole, in a loop that takes it or not. What does not vary in a loop is made
-        before it, as if it took a step: no address is of another step's points."""
+    def _between(self, keys: WalkedKeys, last: int, carried: Values) -> Values:
+        """The steps of the walk; step `last`, which is not whole, in a loop that takes it or not. What does not vary in a loop is made before
+        it, as if it took a step: no address is of another step's points."""
         b, ix, step = self.e.b, self.e.ix, self.schedule.step
         whole = ix.number(last * step)
-        bounds = begin.value, ix.op("arith.minsi", end, whole).value, ix.number(step).value
-        carried = b.loop(bounds, carried, self._step, self.e.stages, runs=True)
+        bounds = keys.begin.value, ix.op("arith.minsi", keys.end, whole).value, ix.number(step).value
+        carried = b.loop(
+            bounds, carried, lambda start, values: self._whole(start, values, keys), self.e.stages, runs=True
+        )
         if self.known == last * step:
             return carried
-        bounds = whole.value, end.value, ix.number(step).value
+        bounds = whole.value, keys.end.value, ix.number(step).value
         return b.loop(bounds, carried, lambda start, values: self._last(start, values, last), runs=True)
+
+    def _whole(self, start: ir.Value, values: Values, keys: WalkedKeys) -> Values:
+        """A step that is whole. In many of them a mask hides nothing."""
+        if not keys.settled:
+            return self._step(start, values)
+        b = self.e.b
+        ends = [("sge", keys.shown), ("slt", keys.hidden)]
+        plain = [b.compare(predicate, start, end.value) for predicate, end in ends if end is not None]
+        with self.e.settling(
+            {each.condition: each.shown for each in keys.settled}, reduce(partial(b.same, "arith.andi"), plain)
+        ):
+            return self._step(start, values)
 
     def _last(self, start: ir.Value, values: Values, number: int) -> Values:
         self.loop.start = start

@@ -50,8 +50,8 @@ class Emitter(LoopBody):
                 groups.append([])
         self.loop = loop
         self.axes = self.axes if loop.axis is None else union(self.axes, (loop.axis,))
-        bounds = walked_keys(self, ops, loop) if schedule.skip else None
-        Walk(self, loop, schedule, size, walkers, groups, bounds).run()
+        keys = walked_keys(self, ops, loop) if schedule.skip else None
+        Walk(self, loop, schedule, size, walkers, groups, keys).run()
         if self.cluster > 1 and loop.whole:
             self._exchange([walker for walker in walkers if isinstance(walker, ReduceWalker)])
         self.axes, self.loop = before

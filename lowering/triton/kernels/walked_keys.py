@@ -1,9 +1,11 @@
-"""The bounds of an attention's walk over keys: what a mask leaves some row of the program's tile."""
+"""The bounds of an attention's walk over keys: what a mask leaves some row of the program's tile, and in between what it leaves all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from bascule.dialect.analysis.bodies.attention import yielded
-from bascule.dialect.analysis.bodies.visible_keys import extreme, visible_keys
+from bascule.dialect.analysis.bodies.mask_conditions import MaskCondition, mask_conditions
+from bascule.dialect.analysis.bodies.visible_keys import Masks, extreme, visible_keys
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
@@ -16,28 +18,74 @@ from .loop_body import LoopBody
 OPS = {"+": "arith.addi", "*": "arith.muli"}
 
 
-def walked_keys(e: LoopBody, ops: Sequence[ir.Operation], loop: Loop) -> tuple[Tile, Tile]:
-    """From which key on the loops `ops` walk, a multiple of the step, and before which they end: what one of their rows of scores needs."""
+@dataclass(frozen=True)
+class WalkedKeys:
+    """Keys are walked from `begin` on, a multiple of the step, and before `end`. The steps from `shown` on, another multiple or `end`, and
+    before `hidden` have nothing hidden of any row: the conditions `settled` are known in them. None: it is the walk's own."""
+
+    begin: Tile
+    end: Tile
+    shown: Tile | None = None
+    hidden: Tile | None = None
+    settled: Sequence[MaskCondition] = ()
+
+
+def walked_keys(e: LoopBody, ops: Sequence[ir.Operation], loop: Loop) -> WalkedKeys:
+    """The walk of the loops `ops`: over keys that one of their rows of scores needs."""
     ix = e.ix
     rows = [op for op in ops if op.name == "bascule.compute"]
-    bounds = [_bounds(e, row, weight=len(ops) == 2 * len(rows)) for row in rows]
-    if not bounds:
+    if not rows:
         raise unsupported(ops[0], "a schedule that skips keys of what hides none")
+    bounds = [_bounds(e, row, weight=len(ops) == 2 * len(rows)) for row in rows]
     (begin, end), *others = [bound for each in bounds for bound in each]
     for other, last in others:
         begin, end = ix.op("arith.minsi", begin, other), ix.op("arith.maxsi", end, last)
-    step = ix.number(axis_of(loop).extent)
-    return ix.op("arith.muli", ix.op("arith.divui", begin, step), step), end
+    step = axis_of(loop).extent
+    begin = _times(e, ix.op("arith.divui", begin, ix.number(step)), step)
+    settled = [(row, found) for row in rows for found in mask_conditions(row, Masks(*_known(e, row)))]
+    return _parted(e, settled, begin, end, step)
+
+
+def _parted(
+    e: LoopBody, settled: Sequence[tuple[ir.Operation, MaskCondition]], begin: Tile, end: Tile, step: int
+) -> WalkedKeys:
+    """The walk from `begin` to `end`, with the steps between in which all of `settled` hold. An interval that hides keys in the midst of others
+    counts as one that hides those after it too."""
+    ix, shown, hidden = e.ix, list[Tile](), list[Tile]()
+    for row, found in settled:
+        _, extents, _ = _known(e, row)
+        for interval in found.hiding:
+            first = interval.first
+            ends = [_extreme(e, bound, extents, bool(first)) for bound in first or interval.end]
+            one, *others = ends
+            for other in others:
+                one = ix.op("arith.maxsi" if first else "arith.minsi", one, other)
+            (hidden if first else shown).append(one)
+    after = begin
+    for each in shown:
+        after = ix.op("arith.maxsi", after, each)
+    if shown:
+        after = _times(e, ix.op("arith.divui", ix.op("arith.addi", after, ix.number(step - 1)), ix.number(step)), step)
+        after = ix.op("arith.minsi", after, end)
+    before = end
+    for each in hidden:
+        before = ix.op("arith.minsi", before, each)
+    if hidden:
+        before = _times(e, ix.op("arith.divui", ix.op("arith.maxsi", before, ix.number(0)), ix.number(step)), step)
+        before = ix.op("arith.maxsi", before, after)
+    return WalkedKeys(begin, end, after if shown else None, before if hidden else None, [found for _, found in settled])
+
+
+def _times(e: LoopBody, count: Tile, step: int) -> Tile:
+    return e.ix.op("arith.muli", count, e.ix.number(step))
 
 
 def _bounds(e: LoopBody, scores: ir.Operation, *, weight: bool) -> list[tuple[Tile, Tile]]:
     """From which key on and before which the row `scores` has something in some row of the tile: of each interval."""
     ix = e.ix
-    (argument,), (size,) = scores.regions[0].blocks[0].arguments, scores.attributes["ranges"].value.results
-    key, known = e.expressions.of(argument).position, constant(size)
-    atoms = {atom: e.expressions.extents[atom] for atom in (*e.domain, key)}
-    extents = {atom: n for atom, extent in atoms.items() if (n := constant(extent)) is not None}
-    visible = visible_keys(yielded(scores), key, extents, e.expressions.of, weight=weight)
+    (size,) = scores.attributes["ranges"].value.results
+    known, (key, extents, index) = constant(size), _known(e, scores)
+    visible = visible_keys(yielded(scores), key, extents, index, weight=weight)
     if visible is None or known is None:
         raise unsupported(scores, "a schedule that skips keys of what hides none")
     found = []
@@ -49,6 +97,15 @@ def _bounds(e: LoopBody, scores: ir.Operation, *, weight: bool) -> list[tuple[Ti
             end = ix.op("arith.minsi", end, _extreme(e, bound, extents, False))
         found.append((begin, end))
     return found
+
+
+def _known(e: LoopBody, scores: ir.Operation) -> tuple[int, dict[int, int], Callable[[ir.Value], ir.AffineExpr | None]]:
+    """For `Masks` of the row `scores`: the number of the key's index, sizes of indices, index values as expressions of these."""
+    (argument,) = scores.regions[0].blocks[0].arguments
+    key = e.expressions.of(argument).position
+    atoms = {atom: e.expressions.extents[atom] for atom in (*e.domain, key)}
+    extents = {atom: n for atom, extent in atoms.items() if (n := constant(extent)) is not None}
+    return key, extents, e.expressions.of
 
 
 def _extreme(e: LoopBody, bound: ir.AffineExpr, extents: dict[int, int], least: bool) -> Tile:

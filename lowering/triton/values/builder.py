@@ -195,6 +195,19 @@ class Builder:
     def select(self, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
         return self.value("arith.select", x.type, [condition, x, y])
 
+    def select_unless(self, known: ir.Value, shown: bool, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+        """The same, in a branch that is not taken where `known`, of the whole program, says that the condition is `shown`."""
+        key = ("scf.if", known, shown, condition, x, y)
+        for scope in self.scopes:
+            if key in scope:
+                return scope[key]
+        made = self.op("scf.if", [x.type], [known], regions=2)
+        for region, chosen in zip(made.regions, (lambda: x if shown else y, lambda: self.select(condition, x, y))):
+            with self.inside(region.blocks.append()):
+                self.op("scf.yield", [], [chosen()])
+        self.scopes[-1][key] = made.results[0]
+        return made.results[0]
+
     def is_nan(self, x: ir.Value) -> ir.Value:
         return self.compare("uno", x, x)
 

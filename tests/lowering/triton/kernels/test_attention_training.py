@@ -1,16 +1,24 @@
 """Attention by hand in a training step, in the interpreter: result and gradients against eager in f64, and which kernels run."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
 from bascule.lowering.triton.kernels import loops
 from bascule.lowering.triton.kernels.walked_keys import walked_keys
 
 import bascule
-from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, causal, heads
+from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, causal, heads, where
 from tests.lowering.triton.kernels.test_product_chains import CHAINS
 
 FORWARD = 2  # the attention with its rows' statistics, and the reciprocals of those
-BACKWARD = 4  # the dots of results and their gradients, and the gradients of values, keys and queries
+
+
+def backward(deep, columns):
+    """Kernels: the dots of results and their gradients, the gradients of queries, and those of keys and values: one, where they have as many
+    columns."""
+    return 3 if deep == columns else 4
 
 
 def gradients(function, inputs, seed):
@@ -50,7 +58,7 @@ SIZES = [(40, 50, 16, 16), (150, 70, 24, 40), (64, 128, 64, 32)]
 def test_sizes(sizes):
     dtype = torch.float16 if sizes[0] == 40 else torch.bfloat16
     found, wanted, kernels = run(attention, *heads(dtype, *sizes))
-    assert kernels == FORWARD + BACKWARD
+    assert kernels == FORWARD + backward(*sizes[2:])
     check(found, wanted, dtype)
 
 
@@ -67,8 +75,40 @@ def test_masks_by_places(name, monkeypatch):
     found, wanted, kernels = run(
         lambda q, k, v: attention(q, k, v, MASKS[name]), *heads(torch.bfloat16, 90, 90, 16, 32)
     )
-    assert kernels == FORWARD + BACKWARD and len(bounds) == skipping
+    assert kernels == FORWARD + backward(16, 32) and len(bounds) == skipping
     check(found, wanted, torch.bfloat16)
+
+
+SPLIT = {
+    "causal": (causal, "hidden"),
+    "key >= row": (MASKS["key >= row"], "shown"),
+    "window": (where(lambda r, k: (k <= r) & (r - k < 200)), "both"),
+    "blocks": (where(lambda r, k: r // 150 == k // 150), "both"),
+}
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+@pytest.mark.parametrize("name", SPLIT)
+def test_steps_that_hide_nothing_look_at_no_mask(name, wrong, monkeypatch):
+    """In the kernel of the result, that of queries, and that of keys and values. Were it said wrongly what the mask is in such steps, their
+    scores were -inf, and the result another."""
+    change, wanted_ends = SPLIT[name]
+    ends = []
+
+    def walked(*args):
+        keys = walked_keys(*args)
+        ends.append("both" if keys.shown and keys.hidden else "shown" if keys.shown else "hidden")
+        return replace(keys, settled=[replace(each, shown=each.shown != wrong) for each in keys.settled])
+
+    monkeypatch.setattr(loops, "walked_keys", walked)
+    function, given = partial(attention, change=change), heads(torch.bfloat16, 330, 330, 16, 16, (1, 1))
+    found, wanted, _ = run(function, *given)
+    other = {"hidden": "shown", "shown": "hidden", "both": "both"}[wanted_ends]
+    assert sorted(ends) == sorted([wanted_ends, wanted_ends, other])
+    if wrong:
+        assert not any(torch.allclose(x.double(), y, rtol=0.1, atol=0.1) for x, y in zip(found, wanted))
+    else:
+        check(found, wanted, torch.bfloat16)
 
 
 def test_no_scores_are_saved():
@@ -89,7 +129,7 @@ def biased(q, k, v, bias):
 def test_the_gradient_of_a_bias_is_one_kernel():
     bias = torch.randn(1, 3, 70, 40, generator=torch.Generator().manual_seed(2)).bfloat16()
     found, wanted, kernels = run(biased, *heads(torch.bfloat16, 70, 40, 16, 32), bias)
-    assert kernels == FORWARD + BACKWARD + 1
+    assert kernels == FORWARD + backward(16, 32) + 1
     check(found, wanted, torch.bfloat16)
 
 
@@ -101,7 +141,7 @@ def test_a_mask_of_dropout_in_memory():
     bias = torch.randn(1, 3, 40, 50, generator=generator).bfloat16()
     kept = torch.rand(2, 3, 40, 50, generator=generator) > 0.25
     found, wanted, kernels = run(function, *heads(torch.bfloat16, 40, 50, 16, 16), bias, kept)
-    assert kernels == FORWARD + BACKWARD + 1
+    assert kernels == FORWARD + backward(16, 16) + 1
     check(found, wanted, torch.bfloat16)
 
 
@@ -112,7 +152,8 @@ def test_heads_of_queries_that_share_keys():
 
     q, k, v = heads(torch.bfloat16, 50, 50, 16, 16)
     found, wanted, kernels = run(function, q, k[:, :1].contiguous(), v[:, :1].contiguous())
-    assert kernels == FORWARD + BACKWARD + 4  # copies of keys and values, and sums over the heads that share
+    # Keys' and values' gradients are apart. Copies of keys and values, and sums over the heads that share.
+    assert kernels == FORWARD + 4 + 4
     check(found, wanted, torch.bfloat16)
 
 
@@ -134,7 +175,7 @@ def check_dropout(device):
     seed = torch.randn(2, 3, 40, 48, generator=torch.Generator().manual_seed(1)).bfloat16().to(device)
     found = torch.autograd.grad(result, [q, k, v], seed)
     kernels = bascule.counters()["kernels"]["launches"] - before
-    assert kernels <= FORWARD + BACKWARD + 1  # and the mask, which the backward draws once
+    assert kernels <= FORWARD + backward(16, 48) + 1  # and the mask, which the backward draws once
 
     def again(q, k):
         full = torch.softmax(q @ k.transpose(-1, -2), -1)

@@ -63,7 +63,7 @@ def test_gradients_of_an_attention(sizes):
     dtype = torch.float16 if sizes[0] == 40 else torch.bfloat16
     found = inputs(dtype, *sizes)
     results, kernels = run(gradients, found, dtype)
-    assert kernels == 3
+    assert kernels == (2 if sizes[2] == sizes[3] else 3)  # keys' and values' in one, where they have as many columns
     check(results, gradients(*found), dtype)
 
 
