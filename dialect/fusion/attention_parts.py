@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ..analysis.bodies.attention import is_zero, owner_of, scaled, yielded
 from ..analysis.bodies.backward_slice import captured, needed
-from ..analysis.bodies.contractions import NARROW, factors_of
 from ..analysis.bodies.value_equality import equal
+from ..analysis.products.attention import is_zero, owner_of, scaled, yielded
+from ..analysis.products.contractions import NARROW, factors_of
 from ..ir import builders
 from ..ir.regions import clone
 from ..ir.shapes import shape_of

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..analysis.bodies.attention import owner_of, yielded
 from ..analysis.bodies.backward_slice import needed
 from ..analysis.bodies.value_equality import equal
+from ..analysis.products.attention import owner_of, yielded
 from ..ir import builders
 from ..ir.attribute_names import TOGETHER, TOGETHER_DIMS
 from ..ir.attributes import i64

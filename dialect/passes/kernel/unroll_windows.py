@@ -9,7 +9,7 @@ from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import decode
 from ...analysis.bodies.body_tree import sizes_of
-from ...analysis.bodies.windows import Window, window_of
+from ...analysis.products.windows import Window, window_of
 from ...ir import builders
 from ...ir.builders import symbols_of
 from ...ir.functions import functions, kernel_op
@@ -27,7 +27,7 @@ class UnrollWindows(Pass):
     step: an unroll and jam, after which equal reads are one. Where so many points do not divide the size, a foreach has the whole ones, another
     the rest.
 
-    `analysis/bodies/windows.py` chooses the index, and how many points and terms: so that reads are few, and sums fit registers.
+    `analysis/products/windows.py` chooses the index, and how many points and terms: so that reads are few, and sums fit registers.
     """
 
     name: ClassVar[str] = "unroll-windows"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ...analysis.bodies.contractions import before_widening
 from ...analysis.memory.matmul_operands import Product, runs_along
+from ...analysis.products.contractions import before_widening
 from ...ir import builders
 from ...ir.attribute_names import FUSED
 from ...ir.functions import replace_extern_calls

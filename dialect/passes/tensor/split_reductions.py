@@ -11,7 +11,7 @@ from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.body_tree import sizes_of
 from ...analysis.bodies.costs import magnitude, tensor_bytes
 from ...analysis.bodies.shared_reads import shared_size
-from ...analysis.bodies.windows import window_of
+from ...analysis.products.windows import window_of
 from ...errors import UserError
 from ...fusion.chunk_sizes import Chunks, cut
 from ...fusion.members import Member

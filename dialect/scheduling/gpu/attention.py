@@ -6,9 +6,9 @@ each row, and adds the piece's values to the row's, scaled where the maximum gre
 
 from dataclasses import replace
 
-from ...analysis.bodies.attention import Attention, attentions_of, yielded
 from ...analysis.bodies.nested_loops import iterations
-from ...analysis.bodies.visible_keys import visible_keys
+from ...analysis.products.attention import Attention, attentions_of, yielded
+from ...analysis.products.visible_keys import visible_keys
 from ...ir.shapes import constant
 from ...ir.types import byte_width
 from ...mlir import ir

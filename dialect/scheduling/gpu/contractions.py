@@ -6,8 +6,8 @@ The sizes of tiles follow Triton's matrix products on sm_80 and later: a warp ha
 
 from collections.abc import Sequence
 
-from ...analysis.bodies.contractions import Contraction, contraction_of
 from ...analysis.bodies.nested_loops import iterations
+from ...analysis.products.contractions import Contraction, contraction_of
 from ...ir.types import byte_width
 from .domains import Domain, DomainPlan
 from .machine import power_of_two

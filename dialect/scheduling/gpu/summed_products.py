@@ -4,8 +4,8 @@ A program has a tile of rows by columns, and of what is summed over (the batch) 
 """
 
 from ...analysis.bodies.body_tree import Node
-from ...analysis.bodies.contractions import Contraction, contraction_of
 from ...analysis.bodies.nested_loops import iterations
+from ...analysis.products.contractions import Contraction, contraction_of
 from ...ir.types import byte_width
 from .contractions import LEAST
 from .domains import Domain, DomainPlan

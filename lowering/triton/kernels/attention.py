@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from bascule.dialect.analysis.bodies.attention import RowWeights, Weights, row_weights_of, weights_of
 from bascule.dialect.analysis.bodies.backward_slice import needed
+from bascule.dialect.analysis.products.attention import RowWeights, Weights, row_weights_of, weights_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 

@@ -1,6 +1,6 @@
 """A contraction in a walk: pieces of both operands, multiplied and added up by tensor cores (`tt.dot`)."""
 
-from bascule.dialect.analysis.bodies.contractions import factors_of
+from bascule.dialect.analysis.products.contractions import factors_of
 from bascule.dialect.ir.regions import end_of
 from bascule.dialect.mlir import ir
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bascule.dialect.analysis.bodies.attention import yielded
-from bascule.dialect.analysis.bodies.mask_conditions import MaskCondition, mask_conditions
-from bascule.dialect.analysis.bodies.visible_keys import Masks, extreme, visible_keys
+from bascule.dialect.analysis.products.attention import yielded
+from bascule.dialect.analysis.products.mask_conditions import MaskCondition, mask_conditions
+from bascule.dialect.analysis.products.visible_keys import Masks, extreme, visible_keys
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from ...ir.regions import end_of
 from ...ir.shapes import constant
 from ...mlir import ir
-from .backward_slice import needed
-from .body_summary import Access
-from .body_tree import Node
+from ..bodies.backward_slice import needed
+from ..bodies.body_summary import Access
+from ..bodies.body_tree import Node
 from .contractions import Contraction, Operand, before_widening, contraction_of, operand_of
 
 

@@ -3,11 +3,10 @@
 import random
 
 import pytest
-from bascule.dialect.analysis.bodies.mask_conditions import mask_conditions
-from bascule.dialect.analysis.bodies.visible_keys import Masks
+from bascule.dialect.analysis.products.mask_conditions import mask_conditions
+from bascule.dialect.analysis.products.visible_keys import Masks
 from bascule.dialect.mlir import ir
-
-from tests.dialect.analysis.bodies.test_visible_keys import (
+from tests.dialect.analysis.products.test_visible_keys import (
     CAST,
     HIDDEN,
     KEYS,
@@ -18,6 +17,7 @@ from tests.dialect.analysis.bodies.test_visible_keys import (
     Mask,
     span,
 )
+
 from tests.dialect.small_kernels import compute, kernel, mlir
 
 __all__ = ["mlir"]

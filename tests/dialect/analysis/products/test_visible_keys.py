@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from bascule.dialect.analysis.bodies.visible_keys import extreme, visible_keys
+from bascule.dialect.analysis.products.visible_keys import extreme, visible_keys
 from bascule.dialect.mlir import ir
 
 from tests.dialect.small_kernels import compute, kernel, mlir

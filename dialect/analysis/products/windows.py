@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from .body_summary import Access, Body
-from .body_tree import Node
-from .costs import magnitude
+from ..bodies.body_summary import Access, Body
+from ..bodies.body_tree import Node
+from ..bodies.costs import magnitude
 
 MOST = 64  # points of the loop's body, for all of the domain's points that are taken together
 WIDE = 8  # points of the domain, each with a sum of its own in registers

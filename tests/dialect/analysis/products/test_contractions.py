@@ -1,7 +1,7 @@
 """Contractions: which loops are, and on what their factors depend."""
 
 import pytest
-from bascule.dialect.analysis.bodies.contractions import contraction_of
+from bascule.dialect.analysis.products.contractions import contraction_of
 
 from tests.dialect.small_kernels import column_sums, domain_of, kernel, load, mlir, product, reduce, row_sums, store
 
