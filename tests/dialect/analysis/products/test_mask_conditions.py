@@ -6,6 +6,7 @@ import pytest
 from bascule.dialect.analysis.products.mask_conditions import mask_conditions
 from bascule.dialect.analysis.products.visible_keys import Masks
 from bascule.dialect.mlir import ir
+
 from tests.dialect.analysis.products.test_visible_keys import (
     CAST,
     HIDDEN,
@@ -17,7 +18,6 @@ from tests.dialect.analysis.products.test_visible_keys import (
     Mask,
     span,
 )
-
 from tests.dialect.small_kernels import compute, kernel, mlir
 
 __all__ = ["mlir"]
