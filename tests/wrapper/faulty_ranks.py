@@ -60,10 +60,13 @@ def run(how, rank, device):
 
 def main():
     how, rank, device = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    if device == "cuda":
-        torch.cuda.set_device(rank)
+    # NCCL connects the processes at once where it is told the device, else at the first collective: no time-out ends the wait for that.
+    own = torch.device("cuda", rank) if device == "cuda" else None
+    if own is not None:
+        torch.cuda.set_device(own)
     limit = timedelta(seconds=60.0 if how == "late" else WAIT)
-    dist.init_process_group("nccl" if device == "cuda" else "gloo", rank=rank, world_size=2, timeout=limit)
+    backend = "gloo" if own is None else "nccl"
+    dist.init_process_group(backend, rank=rank, world_size=2, timeout=limit, device_id=own)
     try:
         told = run(how, rank, device)
     except Exception as error:  # is what the test looks at
