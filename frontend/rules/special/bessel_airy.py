@@ -23,6 +23,7 @@ ZEROS = (
 )
 HANKEL = ((tables.P0, tables.Q0), (tables.P1, tables.Q1))
 NEAR_J, NEAR_Y = (tables.J0, tables.J1), (tables.Y0, tables.Y1)
+BETWEEN_Y, FITS_Y = 2.5, (fits.Y0, fits.Y1)  # up to NEAR
 AIRY_NEAR = 2.09
 AIRY_ZERO = 103.892  # Ai(x) of f64 is 0 from here on
 TWO_THIRDS, TWO_THIRDS_LOW = 2.0 / 3.0, 2.0**-54 * 2.0 / 3.0  # their sum is 2/3 to twice the digits
@@ -63,7 +64,8 @@ def bessel_y(order: int, x: Scalar) -> Scalar:
     rest = quotient(x * x, NEAR_Y[order])
     if order:
         rest, logarithm = rest * x, logarithm - 1.0 / x
-    near = rest + logarithm * (2.0 / math.pi)
+    # Between, the two would cancel.
+    near = select(x < BETWEEN_Y, rest + logarithm * (2.0 / math.pi), polynomial(x - 3.75, FITS_Y[order]))
     value = select(x <= NEAR, near, far(order, x)[1])
     return select(x.eq(0.0), -math.inf, select(x < 0.0, math.nan, value))
 

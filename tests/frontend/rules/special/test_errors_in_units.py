@@ -62,7 +62,7 @@ class Case:
 WHOLE = ((-3.0, 0.0), (0.0, 3.0), (-60.0, 60.0))
 POSITIVE = ((0.0, 2.0), (0.0, 30.0))
 BESSEL = dict(spans=((-5.0, 0.0), (0.0, 5.0), (-50.0, 50.0), (0.0, 1000.0)), borders=(5.0, -5.0), conditioned=True)
-BESSEL_Y = dict(spans=((0.0, 5.0), (0.0, 60.0)), borders=(5.0,), conditioned=True, count=80)
+BESSEL_Y = dict(spans=((0.0, 5.0), (0.0, 60.0)), borders=(2.5, 5.0), conditioned=True, count=80)
 I = dict(spans=WHOLE, borders=(5.0, -5.0, 1e-3))  # noqa: E741
 K = dict(spans=POSITIVE, borders=(1.0,), count=80)
 GAMMA = dict(
@@ -155,12 +155,11 @@ def compiled(case: Case, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_f64_errs_by_a_few_units_or_no_more_than_eager(name):
+def test_f64_errs_by_a_few_units(name):
     case, want = CASES[name], exact(name)
     x = case.points()
     got = compiled(case, x)
     allowed = torch.maximum(UNITS * unit(want.high), want.unit_of_argument)
-    allowed = torch.maximum(allowed, want.errors(case.function(x)).nan_to_num(0.0))
     regular = want.high.isfinite() & (want.high.abs() > LEAST)
     assert regular.sum() > 0.9 * len(x)
     wrong = regular & ~(want.errors(got) <= allowed)
@@ -168,14 +167,13 @@ def test_f64_errs_by_a_few_units_or_no_more_than_eager(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_f32_errs_by_one_unit_or_no_more_than_eager(name):
+def test_f32_errs_by_one_unit(name):
     case, want = CASES[name], exact(name)
     wide = case.points()
     narrow = wide == wide.float()
     x, high = wide[narrow].float(), want.high[narrow]
     got = compiled(case, x)
-    eager = (case.function(x).double() - high).abs().nan_to_num(0.0)
-    allowed = torch.maximum(unit(high.float()).double(), eager)
+    allowed = unit(high.float()).double()
     regular = (high.abs() < torch.finfo(torch.float32).max) & (high.abs() > torch.finfo(torch.float32).tiny)
     assert not (regular & ~((got.double() - high).abs() <= allowed)).any()
 
@@ -206,6 +204,10 @@ def beyond(start: int) -> Reference:
     return lambda t: 2 * start / (1 + t)
 
 
+def middle(t: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.mpf("3.75") + mpmath.mpf("1.25") * t
+
+
 def times_root(function: Reference) -> Reference:
     return lambda x: function(x) * mpmath.sqrt(x)
 
@@ -220,6 +222,8 @@ def log_gamma_without_zeros(x: mpmath.mpf) -> mpmath.mpf:
 
 
 FITS = {
+    "Y0": (partial(mpmath.bessely, 0), middle, "1.25"),
+    "Y1": (partial(mpmath.bessely, 1), middle, "1.25"),
     "I0": (times_root(scaled(mpmath.besseli, 0, -1)), beyond(5)),
     "I1": (times_root(scaled(mpmath.besseli, 1, -1)), beyond(5)),
     "K0": (times_root(scaled(besselk, 0, 1)), beyond(1)),
