@@ -42,6 +42,8 @@ BEGINS = "bascule.begins"
 RANKS = "bascule.ranks"  # of a collective: how many its group has
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
+RETURNED_AS = "bascule.returned_as"  # on a result: one of VIEWS; without it, a tensor that autograd takes for no view
+VIEWS = VIEW, DETACHED, VIEW_OF_DETACHED = ("view", "detached", "view of detached")
 OVER = "bascule.over"
 CHECKED = "bascule.checked"  # on what clamps an index: a lowering asserts that there was nothing to clamp
 ANY_STRIDES = "bascule.any_strides"
