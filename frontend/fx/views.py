@@ -12,7 +12,7 @@ DETACH = torch.ops.aten.detach.default
 
 
 def returned_as(node: Node) -> str | None:
-    """What the tensor that `node` stands for is to the one that its memory was made for (`bascule.returned_as`); None where it is that one.
+    """How autograd sees the tensor that `node` stands for beside the one that its memory was made for (`bascule.returned_as`); None: it is that one.
 
     A view of a view is one of what the first was taken of; a detached tensor is no view, and shares the version counter.
     """

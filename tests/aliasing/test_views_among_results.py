@@ -63,7 +63,7 @@ MODES = [(True, False, False), (True, False, True), (True, True, True), (False, 
 
 
 def told(x: Tensor, results: object) -> list[object]:
-    """What each result is, and the versions of all that change with its own."""
+    """Each result as autograd sees it, and the versions of all that change with its own."""
     outputs = [results] if isinstance(results, Tensor) else list(results)
     known = [x, *outputs]
 
