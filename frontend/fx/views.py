@@ -12,7 +12,7 @@ DETACH = torch.ops.aten.detach.default
 
 
 def returned_as(node: Node) -> str | None:
-    """How autograd sees the tensor that `node` stands for beside the one that its memory was made for (`bascule.returned_as`); None: it is that one.
+    """The relation of the tensor that `node` stands for to the one that its memory was made for (`bascule.returned_as`); None: it is that one.
 
     A view of a view is one of what the first was taken of; a detached tensor is no view, and shares the version counter.
     """
@@ -25,7 +25,7 @@ def returned_as(node: Node) -> str | None:
 
 
 def _source(node: Node) -> Node | None:
-    """What `node` is a view of, or detached."""
+    """The tensor that `node` views, or detaches."""
     source = node.args[0] if node.args else None
     if node.target is operator.getitem and isinstance(source, Node) and source.args:  # one of several views
         whole = source.args[0]

@@ -1,4 +1,4 @@
-"""What autograd tells of results that share memory, `_is_view()`, `_base`, `requires_grad`, `is_leaf` and version counters, is eager's.
+"""Results that share memory are for autograd as in eager: `_is_view()`, `_base`, `requires_grad`, `is_leaf` and version counters.
 
 Where AOTAutograd's own wrapper makes the difference, it is as under `aot_eager`: a result that requires gradients alone is no view, and a
 tensor that was made in the graph has no version yet.
