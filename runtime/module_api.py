@@ -28,6 +28,7 @@ NAMES = {
     "take_arena_unwritten": ("memory.poisoned_memory", "take_arena"),
     "thread_count": ("kernels.threads", "thread_count"),
     "view": ("memory.allocation", "view"),
+    "view_of": ("memory.returned_views", "view_of"),
 }
 
 

@@ -53,8 +53,8 @@ class Search:
             end = count_sites(edit, self.text)
             while end > 0:
                 start = max(0, end - size)
-                self._take(edited(edit, self.text, range(start, end)))
-                end = min(start, count_sites(edit, self.text))
+                taken = self._take(edited(edit, self.text, range(start, end)))
+                end = min(start, count_sites(edit, self.text)) if taken else start
             size //= 2
 
     def _reduce_sizes(self) -> None:
@@ -75,14 +75,34 @@ class Search:
             size //= 2
 
 
+class _Contexts:
+    """A context for several modules, one after the other: making one takes longer than reading a small module. It keeps the types and attributes
+    of all, so that there is a new one after `READ`."""
+
+    READ = 200
+
+    def __init__(self) -> None:
+        self.context: ir.Context | None = None
+        self.left = 0
+
+    def __call__(self) -> ir.Context:
+        if self.context is None or not self.left:
+            self.context, self.left = context(), self.READ
+        self.left -= 1
+        return self.context
+
+
+_shared = _Contexts()
+
+
 def count_sites(edit: Edit, text: str) -> int:
-    with context():
+    with _shared():
         return len(edit.sites(ir.Module.parse(text)))
 
 
 def edited(edit: Edit, text: str, numbers: range) -> str | None:
     """The text after an edit of the sites of these numbers; None where that is no valid module."""
-    with context(), ir.Location.unknown():
+    with _shared(), ir.Location.unknown():
         module = ir.Module.parse(text)
         sites = edit.sites(module)
         try:
@@ -95,7 +115,7 @@ def edited(edit: Edit, text: str, numbers: range) -> str | None:
 
 def valid(text: str) -> str | None:
     """The text of a module as it is printed; None for one that does not parse, does not verify, or has no complete signatures."""
-    with context() as ctx:
+    with _shared() as ctx:
         handler = ctx.attach_diagnostic_handler(lambda _: True)
         try:
             module = ir.Module.parse(text)
@@ -108,5 +128,5 @@ def valid(text: str) -> str | None:
 
 
 def operations(text: str) -> int:
-    with context():
+    with _shared():
         return len(ops_in(ir.Module.parse(text).operation)) - 1

@@ -4,7 +4,8 @@
   for each tensor argument, then for each result; two that are equal share a storage in the imported graph, others do not; -1: may
   share memory with others of that number. A tensor argument with the attribute `bascule.dies` is held by nobody but the call, if not by
   who made the call: whether the call may write it shows when it runs; one with `bascule.any_strides` may be given with other strides than
-  its type tells, and is copied then (no graph writes such a one).
+  its type tells, and is copied then (no graph writes such a one). A result with `bascule.returned_as` is, for autograd, a `"view"` of the
+  tensor in whose memory it lies, `"detached"` from it, or a `"view of detached"`.
 - kernel function: private, its body is destinations (`bufferization.alloc_tensor`), one `bascule.kernel`, a return of the
   destinations; in the program stage the destinations are trailing memref arguments. It takes ALL symbols of the graph
   function, in the same order, so symbol numbers mean the same in both.
@@ -42,6 +43,8 @@ BEGINS = "bascule.begins"
 RANKS = "bascule.ranks"  # of a collective: how many its group has
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
+RETURNED_AS = "bascule.returned_as"  # on a result: one of VIEWS; without it, a tensor that autograd takes for no view
+VIEWS = VIEW, DETACHED, VIEW_OF_DETACHED = ("view", "detached", "view of detached")
 OVER = "bascule.over"
 CHECKED = "bascule.checked"  # on what clamps an index: a lowering asserts that there was nothing to clamp
 ANY_STRIDES = "bascule.any_strides"

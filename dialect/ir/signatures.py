@@ -16,11 +16,13 @@ from .functions import (
     OUTPUTS,
     RANGE,
     RESULTS,
+    RETURNED_AS,
     SHAPE,
     SHAPES,
     STORAGES,
     SYMBOL_SOURCES,
     SYMBOLS,
+    VIEWS,
 )
 from .locations import source_of
 from .scalar_types import ELEMENTS
@@ -56,6 +58,8 @@ def check(function: ir.Operation) -> None:
     given = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
     for number, told in enumerate(given):
         _check_argument(function, number, told)
+    for number, told in enumerate(function.attributes["res_attrs"] if "res_attrs" in function.attributes else ()):
+        _check_result(function, number, told)
     sizes: list[ir.Attribute | None] = [told[SHAPE] if SHAPE in told else None for told in given]
     _check(function, symbols, "argument", SHAPE, type_.inputs, sizes)
     sizes = list(function.attributes[SHAPES]) if SHAPES in function.attributes else []
@@ -73,6 +77,16 @@ def _check_argument(function: ir.Operation, number: int, told: ir.DictAttr) -> N
         if complaint:
             text = f"'{entry.name}' of argument {number} of @{function.attributes['sym_name'].value} {complaint}"
             raise UserError(text, location=source_of(function.location))
+
+
+def _check_result(function: ir.Operation, number: int, told: ir.DictAttr) -> None:
+    if RETURNED_AS not in told:
+        return
+    found = told[RETURNED_AS]
+    if not isinstance(found, ir.StringAttr) or found.value not in VIEWS:
+        text = f"'{RETURNED_AS}' of result {number} of @{function.attributes['sym_name'].value} is {found}"
+        known = ", ".join(f'"{view}"' for view in VIEWS)
+        raise UserError(text, location=source_of(function.location), hint=f"it is one of {known}")
 
 
 def _are_bounds(bounds: ir.ArrayAttr) -> bool:

@@ -75,7 +75,7 @@ class _Function:
             types.append(type_)
             attributes.append(ir.DictAttr.get(kept))
         for name, attribute in self.source.attributes.items():
-            if name not in ("function_type", "sym_name", "arg_attrs", "res_attrs"):
+            if name not in ("function_type", "sym_name", "arg_attrs"):
                 target.attributes[name] = attribute
         target.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
         body = target.regions[0].blocks.append(*types, arg_locs=[self.source.location] * len(types))

@@ -21,6 +21,7 @@ from bascule.dialect.ir.functions import (
     GRAPH,
     INPUTS,
     OUTPUTS,
+    RETURNED_AS,
     SHAPE,
     STORAGES,
     SYMBOL_SOURCES,
@@ -35,6 +36,7 @@ from bascule.compat.operators.schemas import HigherOrderOperator
 
 from ..fx.graph_ends import inputs_of
 from ..fx.storages import resize_last, storage
+from ..fx.views import returned_as
 from .item_checks import check_numbers_from_data
 from .locations import Locations
 from .nodes import NodeImporter, base
@@ -106,6 +108,8 @@ class _GraphImporter(base.FxImporter):
             [ir.DictAttr.get({})] * len(symbols.names)
             + [_argument_attributes(types, value, node, node in constants) for node, value in tensors]
         )
+        if any(results.views):
+            function.attributes["res_attrs"] = ir.ArrayAttr.get([_result_attributes(view) for view in results.views])
         function.attributes[GRAPH] = ir.UnitAttr.get()
         function.attributes[SYMBOLS] = _strings(symbols.names)
         function.attributes[INPUTS] = _strings(_inputs(values, symbols))
@@ -138,7 +142,9 @@ class _GraphImporter(base.FxImporter):
                 outputs.append(_scalar_output(output, value, importer.symbols))
         with ir.InsertionPoint(block):
             func.ReturnOp(results)
-        return _Results([result.type for result in results], outputs, [node.meta["val"] for node in numbers], visible)
+        views = [returned_as(node) if number < visible else None for node, number in numbers.items()]
+        tensors = [node.meta["val"] for node in numbers]
+        return _Results([result.type for result in results], outputs, tensors, visible, views)
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,7 @@ class _Results:
     outputs: list[ir.Attribute]  # `bascule.outputs`
     tensors: list[torch.Tensor]  # a fake tensor a result
     visible: int  # of the results, the first ones: those that the user sees
+    views: list[str | None]  # `bascule.returned_as` of each
 
 
 class _ContextCache(base.ContextCache):
@@ -193,6 +200,10 @@ def _storages(arguments: Sequence[torch.Tensor], results: "_Results") -> ir.Dens
     numbers: dict[int | None, int] = {}
     seen = [numbers.setdefault(storage(x), len(numbers)) for x in (*arguments, *results.tensors[: results.visible])]
     return ir.DenseI64ArrayAttr.get([*seen, *(numbers.get(storage(x), -1) for x in results.tensors[results.visible :])])
+
+
+def _result_attributes(view: str | None) -> ir.DictAttr:
+    return ir.DictAttr.get({} if view is None else {RETURNED_AS: ir.StringAttr.get(view)})
 
 
 def _strings(texts: Sequence[str]) -> ir.ArrayAttr:

@@ -6,6 +6,7 @@ from math import prod
 
 from bascule.dialect.analysis.memory.buffers import Sizes, moved_by, strides
 from bascule.dialect.errors import UserError
+from bascule.dialect.ir.functions import DETACHED, VIEW_OF_DETACHED
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import constant, expr
@@ -67,6 +68,7 @@ class Places:
         self.inputs: set[str] = set()  # names of the graph's inputs and constants
         # Inputs whose addresses are taken at the top; None: they are taken where they are needed.
         self.hoisted: dict[str, None] | None = None
+        self.elements: dict[str, ir.Type] = {}  # of tensors by their names
         self.typed: set[str] = set()  # views of the arena as another dtype
         self.tensors: dict[ir.Value, str] = {}
         self.swapped: dict[ir.Value, str] = {}  # matrices -> names of their transposes
@@ -78,6 +80,7 @@ class Places:
         """`value` is the tensor called `name`."""
         self.known[value] = Place(name, expr(0), True)
         self.tensors[value] = name
+        self.elements[name] = value.type.element_type
         self.derived.setdefault(name, [])
 
     def alias(self, op: ir.Operation) -> None:
@@ -125,6 +128,19 @@ class Places:
             suffix = f"v{len(self.tensors) + self.forgotten}"
             self.tensors[value] = self._view(value, self.sizes.of(value), strides(value.type), suffix)
         return self.tensors[value]
+
+    def returned(self, value: ir.Value, how: str, number: int) -> str | None:
+        """Writes result `number` of the function, which autograd sees as `how` tells; gives its name. None in memory that no tensor of
+        its type was made for."""
+        place, type_ = self.known[value], value.type
+        if place.base == "arena" or self.elements.get(place.base) != type_.element_type:
+            return None
+        base = f"{place.base}.detach()" if how == VIEW_OF_DETACHED else place.base
+        elements = ir.AffineExpr.get_floor_div(place.offset, byte_width(type_.element_type))
+        text = f"view_of({base}, {self.layout(value)}, {self.offset(elements)})"
+        name = f"{place.base}_result{number}"
+        self.source.line(f"    {name} = {text}{'.detach()' if how == DETACHED else ''}")
+        return name
 
     def transposed(self, value: ir.Value) -> str:
         """The name of a tensor that is `value`, a matrix, with its dimensions swapped."""

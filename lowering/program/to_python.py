@@ -12,6 +12,7 @@ from bascule.dialect.ir.functions import (
     OUTPUTS,
     OVER,
     RESULTS,
+    RETURNED_AS,
     functions,
     graph_functions,
     is_extern,
@@ -72,6 +73,8 @@ class Program:
         self.module, self.graph, self.plans, self.checks = module, graph, plans, checks
         self.keeps_results = keeps_results and plans is None
         self.block = graph.regions[0].blocks[0]
+        results = len(self.block.operations[len(self.block.operations) - 1].operation.operands)
+        self.returned = list(graph.attributes["res_attrs"]) if "res_attrs" in graph.attributes else [{}] * results
         self.table = ir.SymbolTable(module.operation)
         self.writer = writer = ModuleWriter(graph, self.table)
         self.signature, self.symbols = writer.signature, writer.symbols
@@ -141,6 +144,8 @@ class Program:
             names.add(CHECK_INDEX)
         if any(OVER in op.operation.attributes for op in self.block.operations):
             names.add("over")
+        if any(RETURNED_AS in told for told in self.returned):
+            names.add("view_of")
         self.source.line("from bascule.runtime.module_api import (")
         for name in sorted(names):
             self.source.line(f"    {name},")
@@ -380,7 +385,10 @@ class Program:
     def _results(self, op: ir.Operation) -> list[str]:
         """The names of what the function returns; two results are two tensors, even where they lie in one place."""
         results: list[str] = []
-        for value in op.operands:
+        for number, (value, told) in enumerate(zip(op.operands, self.returned, strict=True)):
+            if RETURNED_AS in told and (made := self.places.returned(value, told[RETURNED_AS].value, number)):
+                results.append(made)
+                continue
             name = self.places.tensor(value)
             if name in results:
                 again = f"{name}_result{len(results)}"

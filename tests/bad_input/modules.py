@@ -215,6 +215,11 @@ MODULES: dict[str, tuple[str | bytes, int, str]] = {
         1,
         "bascule.storages",
     ),
+    "a result that is returned as what is not known": (
+        edited("-> tensor<4xf32> attributes", '-> (tensor<4xf32> {bascule.returned_as = "a copy"}) attributes'),
+        1,
+        'is "a copy"',
+    ),
     "a store in a compute": (
         edited(
             '    "bascule.yield"',
@@ -259,4 +264,5 @@ NOT_REDUCED = {
     "an operand that the call has not",
     "a layout of symbols that are not there",
     "storages that are no numbers",
+    "a result that is returned as what is not known",
 }

@@ -11,6 +11,7 @@ import torch
 from ..elementwise.pointwise import register_unary
 from ..support.operands import Emit
 from ..support.scalars import Scalar, polynomial, select
+from . import fits
 
 EULER = 0.57721566490153286  # Euler's constant
 SQRT_HALF = math.sqrt(0.5)
@@ -44,27 +45,19 @@ def hurwitz(k: int, a: float) -> float:
     return math.fsum([*((a + n) ** -k for n in range(1000)), rest])
 
 
-@cache
-def lgamma2p_coefficients() -> tuple[float, ...]:
-    """log gamma(2 + t) / t in t, for |t| up to 1/2 (DLMF 5.7.3). The highest power first."""
-    return tuple(reversed([1.0 - EULER, *((-1) ** k * hurwitz(k, 2.0) / k for k in range(2, 27))]))
-
-
 def lgamma(x: Scalar) -> Scalar:
     """log|gamma(x)|, infinite at the poles.
 
-    Between -3 and 8 the recurrence leads to a place near 2, and the logarithm of its product is added: where a zero is near, at 1, at 2 and
-    around -2.5, nothing large cancels. Stirling's series is taken from 8 on, the reflection formula below -3.
+    Between -3 and 8 the recurrence leads to a place between 1 and 2.5, of which a fit has the zeros as factors, and the logarithm of its
+    product is added: where another zero is near, around -2.5, neither is large. Stirling's series is taken from 8 on, the reflection formula
+    below -3.
     """
     reflect = x < -3.0
     z = select(reflect, -x, x)
-    steps, taken = _whole_steps(z, 1.5, 5, SHIFT - 2)
-    t = z + (steps - 2.0)  # near 1, z + steps would be rounded
-    product = z.like(1.0)
-    for step, place in taken:
-        product = product * select(step, place, 1.0)
-    logarithm = product.abs().log()
-    middle = t * polynomial(t, lgamma2p_coefficients()) + select(z < 1.5, -logarithm, logarithm)
+    steps, taken = _whole_steps(z, (1.0, 2.5), 4, SHIFT - 2)
+    over_1, over_2 = z + (steps - 1.0), z + (steps - 2.0)  # where small, z + steps would be rounded
+    logarithm = _log_of_product([select(step, place, 1.0) for step, place in taken])
+    middle = over_1 * over_2 * polynomial(over_1 - 0.75, fits.LOG_GAMMA) + select(z < 1.0, -logarithm, logarithm)
     series = polynomial(1.0 / (z * z), STIRLING) / z
     large = (z - 0.5) * (z.log() - 1.0) + (series + (0.5 * math.log(2.0 * math.pi) - 0.5))
     value = select(z < float(SHIFT), middle, large)
@@ -74,14 +67,27 @@ def lgamma(x: Scalar) -> Scalar:
     return select((whole & (x <= 0.0)) | x.isinf(), math.inf, value)
 
 
-def _whole_steps(z: Scalar, least: float, ups: int, downs: int) -> tuple[Scalar, list[tuple[Scalar, Scalar]]]:
-    """How many steps of 1, at most `ups` or -`downs`, lead from `z` to the interval of length 1 from `least` on; and what the recurrence takes
-    in on the way, gamma(z + 1) = z gamma(z): whether a step is taken, and its z."""
+def _log_of_product(factors: list[Scalar]) -> Scalar:
+    """log|the product|. Each product's rounding is kept: between -3 and -2, where the two logarithms of `lgamma` cancel, it would show."""
+    product = factors[0]
+    rest = product.like(0.0)
+    for factor in factors[1:]:
+        exact = product
+        product = exact * factor
+        rest = rest * factor + exact.call("math.fma", factor, -product)
+    return product.abs().log() + select(rest.eq(0.0), 0.0, rest / product)
+
+
+def _whole_steps(
+    z: Scalar, interval: tuple[float, float], ups: int, downs: int
+) -> tuple[Scalar, list[tuple[Scalar, Scalar]]]:
+    """How many steps of 1, at most `ups` or -`downs`, lead from `z` to the half-open `interval`, of length 1 or more; and what the recurrence
+    takes in on the way, gamma(z + 1) = z gamma(z): whether a step is taken, and its z."""
     steps, taken = z.like(0.0), []
     for number in range(ups + downs):
         place = z + steps
         up = number < ups
-        step = place < least if up else place >= least + 1.0
+        step = place < interval[0] if up else place >= interval[1]
         taken.append((step, place if up else place - 1.0))
         steps = select(step, steps + (1.0 if up else -1.0), steps)
     return steps, taken
@@ -99,7 +105,7 @@ def digamma(x: Scalar) -> Scalar:
     reflect = x < -3.0
     z = select(reflect, -x, x)
     least = DIGAMMA_ZERO - 0.5
-    steps, taken = _whole_steps(z, least, 4, SHIFT - 1)
+    steps, taken = _whole_steps(z, (least, least + 1.0), 4, SHIFT - 1)
     t = ((z - DIGAMMA_ZERO) + steps) - DIGAMMA_ZERO_LOW
     # The sum of the reciprocals as one fraction.
     numerator, denominator = z.like(0.0), z.like(1.0)

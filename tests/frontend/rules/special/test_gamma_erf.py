@@ -1,7 +1,6 @@
 """The rules of special functions: in f32 they are those of f64, rounded."""
 
 import math
-from functools import partial
 
 import mpmath
 import pytest
@@ -84,27 +83,6 @@ def test_gamma_functions_of_f64_are_right(name, reference):
     slope = (exactly(reference, x * (1 + h)) - want).abs() / h
     unit = torch.finfo(torch.float64).eps
     assert ((got - want).abs() <= 4 * unit * want.abs() + unit * torch.where(x < 0, slope, 0)).all()
-
-
-RIGHT = {
-    "erfcx": (torch.special.erfcx, lambda x: mpmath.exp(x * x) * mpmath.erfc(x), [SPREAD * 30, SPREAD * -25]),
-    "trigamma": (partial(torch.polygamma, 1), partial(mpmath.psi, 1), [SPREAD * 30, torch.exp(SPREAD * -300)]),
-    "polygamma": (partial(torch.polygamma, 3), partial(mpmath.psi, 3), [SPREAD * 30 + 0.1]),
-    "k0": (torch.special.modified_bessel_k0, partial(mpmath.besselk, 0), [SPREAD * 30, torch.exp(SPREAD * -300)]),
-    "k1": (torch.special.modified_bessel_k1, partial(mpmath.besselk, 1), [SPREAD * 30, torch.exp(SPREAD * -300)]),
-    "i0": (torch.i0, partial(mpmath.besseli, 0), [SPREAD * -60, torch.exp(SPREAD * -300)]),
-    "i1": (torch.special.i1, partial(mpmath.besseli, 1), [SPREAD * -60, torch.exp(SPREAD * -300)]),
-}
-
-
-@pytest.mark.parametrize("name", RIGHT)
-def test_functions_without_zeros_are_right_in_f64(name):
-    """Eager's trigamma is good to 1e-10 only; the others' differences from it are smaller than this allows."""
-    function, reference, parts = RIGHT[name]
-    x = torch.cat(parts)
-    (got,) = run(function, x)
-    want = exactly(reference, x)
-    assert ((got - want).abs() <= 8 * torch.finfo(x.dtype).eps * want.abs()).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -1,0 +1,26 @@
+"""Results that are views of others, or of what nobody else is given, as autograd sees them.
+
+What is written to one of them later counts in all: a backward that saved another says that it was modified.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from bascule.compat.operators.autograd_state import set_grad_enabled
+
+
+def view_of(base: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int) -> torch.Tensor:
+    """A view of `base` that begins `offset` elements after it.
+
+    It is made as with gradients, though compiled code runs without: a view from `no_grad` refuses to be written what requires gradients.
+    An input that requires them is left to the `autograd.Function` around.
+    """
+    place = base.storage_offset() + offset
+    if torch.is_grad_enabled() or base.requires_grad:
+        return base.as_strided(sizes, strides, place)
+    set_grad_enabled(True)
+    try:
+        return base.as_strided(sizes, strides, place)
+    finally:
+        set_grad_enabled(False)
