@@ -37,12 +37,13 @@ lit: $(READY)
 	$(BIN)/lit -sv lit_tests
 
 pytest: $(READY)
-	$(BIN)/python -m pytest tests $(WORKERS)
+	$(BIN)/python -m pytest tests --few-cases $(WORKERS)
 
-# All of PyTorch's databases of operators, modules and optimizers, and of what is drawn with fixed seeds: `make pytest` runs a fixed part.
+# All cases of all tests. `make pytest` runs a fixed part of them: of a function with many cases the first two and every fourth, of PyTorch's
+# databases of operators, modules and optimizers, and of what is drawn with fixed seeds, as tests/parts.py says.
 WHOLE := BASCULE_HYPOTHESIS=whole $(foreach name,OPERATORS DATABASES GENERATORS,BASCULE_$(name)_PART=1/1)
-test-all: test
-	$(WHOLE) $(BIN)/python -m pytest tests/operators tests/databases tests/generators tests/properties -n 2 --max-worker-restart=2
+test-all: lint lit
+	$(WHOLE) $(BIN)/python -m pytest tests $(WORKERS)
 
 # Of each file below the folders that PyTorch's versions differ for, every sixth test.
 SMOKE := aliasing cache compiled compiler cudagraphs debugging entry export frontend models reporting runtime targets tools wrapper

@@ -49,16 +49,27 @@ def pytest_collection_finish(session):
     gc.set_threshold(50_000, 20, 100)
 
 
+# Folders whose cases are drawn, or are PyTorch's: `parts.py` says which of them run.
+IN_PARTS = {"operators", "databases", "generators", "properties"}
+
+
 def pytest_addoption(parser):
     parser.addoption("--every", type=int, default=1, metavar="N", help="run of each file the first test and every Nth")
+    parser.addoption(
+        "--few-cases", action="store_true", help="run of each function's cases the first two and every fourth"
+    )
 
 
 def pytest_collection_modifyitems(config, items):
     """Keeps the same tests in every run: they are counted as their file gives them, before any is left out by its name or marker."""
-    every, seen, kept, left = config.getoption("every"), Counter(), [], []
+    every, few = config.getoption("every"), config.getoption("few_cases")
+    seen, kept, left = Counter(), [], []
     for item in items:
-        (left if seen[item.path] % every else kept).append(item)
-        seen[item.path] += 1
+        function = item.nodeid.partition("[")[0]
+        many = few and not IN_PARTS.intersection(item.path.parts)
+        out = seen[item.path] % every or (many and seen[function] > 1 and seen[function] % 4)
+        (left if out else kept).append(item)
+        seen.update((item.path, function))
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 
