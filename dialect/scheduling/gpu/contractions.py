@@ -22,51 +22,67 @@ TOGETHER = 8  # tiles of rows whose programs follow each other over the columns:
 
 
 def contraction(domain: Domain) -> DomainPlan | None:
-    """The schedule of a domain whose one loop is a contraction for tensor cores; None for another domain."""
-    found = found_in(domain)
-    if found is None:
+    """The schedule of a domain whose loops are contractions for tensor cores, one or several, which walk together; None for another domain."""
+    every = found_in(domain)
+    if not every:
         return None
+    found = every[0]
     rows, columns = (_size(domain, dims) for dims in (found.rows, found.columns))
     summed = iterations(found.loop.sizes)
     if rows is None or columns is None or summed is None or min(rows, columns) < FEW_ROWS or summed < LEAST:
         return None
     width = byte_width(found.x.element)
     step = IEEE_STEP if width == 4 else min(PIECE // width, max(LEAST, power_of_two(summed)))
-    high, wide = _tile(domain, found, rows, columns)
-    warps = 8 if high * wide > 128 * 128 else 4
+    high, wide = _tile(domain, found, rows, columns, len(every))
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
-    loops = domain.plan({found.loop: step})
-    loops[0].dot = True
+    loops = domain.plan({each.loop: step for each in every})
+    for loop in loops:  # none needs another's result: factors come from memory
+        loop.walk, loop.order, loop.evict, loop.dot = loops[0].walk, loops[0].order, loops[0].evict, True
+    warps = 8 if len(every) * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
-    piece = (high + wide) * step * width
-    plan.stages = max(1, min(STAGES, domain.machine.shared // piece, -(-summed // step)))
+    plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group = TOGETHER
     return plan
 
 
-def found_in(domain: Domain) -> Contraction | None:
-    """The contraction that a domain is, its columns those that results are stored along."""
-    if len(domain.inner) != 1 or domain.machine.capability < 80:
-        return None
-    found = contraction_of(domain.inner[0], domain.indices, domain.sizes, domain.accesses)
-    if found is None or not found.rows or not found.columns:
-        return None
+def found_in(domain: Domain) -> list[Contraction]:
+    """The contractions of the same rows, columns and summed elements that a domain is, its columns those that results are stored along; nothing
+    if it is something else."""
+    if not domain.inner or domain.machine.capability < 80:
+        return []
     stores = [access for access in domain.accesses if access.stores]
-    if any(a.form.adjacent(domain.indices[row]) for a in stores for row in found.rows):
-        found = found.swapped()
-    return found if byte_width(found.x.element) in (2, 4) else None
+    found = list[Contraction]()
+    for loop in domain.inner:
+        each = contraction_of(loop, domain.indices, domain.sizes, domain.accesses)
+        if each is None or not each.rows or not each.columns or byte_width(each.x.element) not in (2, 4):
+            return []
+        if any(a.form.adjacent(domain.indices[row]) for a in stores for row in each.rows):
+            each = each.swapped()
+        found.append(each)
+    alike = {(each.batch, each.rows, each.columns, each.x.element, tuple(each.loop.sizes)) for each in found}
+    return found if len(alike) == 1 else []
+
+
+def _piece(every: list[Contraction], tile: Sequence[int], step: int) -> int:
+    """Bytes in shared memory of a step: what several multiply is there once."""
+    sides = set[tuple]()
+    for each in every:
+        same = dict(zip(each.loop.indices, every[0].loop.indices))
+        sides |= {(frozenset(side.reads(same)), size) for side, size in zip((each.x, each.y), tile[-2:])}
+    return sum(size for _, size in sides) * step * byte_width(every[0].x.element)
 
 
 def _size(domain: Domain, dims: Sequence[int]) -> int | None:
     return iterations([domain.sizes[dim] for dim in dims])
 
 
-def _tile(domain: Domain, found: Contraction, rows: int, columns: int) -> tuple[int, int]:
-    """Rows and columns of a tile: the largest, unless multiprocessors would have none."""
+def _tile(domain: Domain, found: Contraction, rows: int, columns: int, together: int) -> tuple[int, int]:
+    """Rows and columns of a tile: the largest whose sums of so many contractions registers hold, unless multiprocessors would have none."""
     batch = _size(domain, found.batch) or 1
     highest, widest = (HIGHEST, WIDEST) if byte_width(found.x.element) == 2 else (IEEE_SIDE, IEEE_SIDE)
+    widest = max(LEAST, widest // power_of_two(together))
     high, wide = (max(LEAST, min(most, power_of_two(n))) for most, n in ((highest, rows), (widest, columns)))
     while high * wide > 64 * 64 and batch * -(-rows // high) * -(-columns // wide) < domain.machine.sm_count:
         high, wide = (high, wide // 2) if wide > high else (high // 2, wide)

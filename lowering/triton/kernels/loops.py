@@ -61,7 +61,9 @@ class Emitter(LoopBody):
     def _walkers(self, ops: Sequence[ir.Operation], schedule: LoopSchedule, loop: Loop) -> Sequence[Walker]:
         if not schedule.dot:
             return [WALKERS[op.name](self, op, loop) for op in ops]
-        return attention.walkers_of(self, ops, loop) if len(ops) > 1 else [ContractionWalker(self, ops[0], loop)]
+        if all(op.name == "bascule.reduce" for op in ops):
+            return [ContractionWalker(self, op, loop) for op in ops]
+        return attention.walkers_of(self, ops, loop)
 
     def _begun(self, ops: Sequence[ir.Operation], schedule: LoopSchedule, known: int | None) -> Loop:
         """The loops `ops` of so many points, if known, before they are in force."""

@@ -4,7 +4,7 @@ import pytest
 from bascule.dialect.scheduling.gpu.contractions import contraction
 from bascule.dialect.scheduling.gpu.machine import H200, CudaMachine
 
-from tests.dialect.small_kernels import domain_of, mlir, product, row_sums
+from tests.dialect.small_kernels import domain_of, kernel, load, mlir, product, reduce, row_sums, store
 
 __all__ = ["mlir"]
 
@@ -18,6 +18,19 @@ A100, L40, T4 = (
 def linear(rows, summed, columns, element="bf16"):
     x, y = f"{rows}x{summed} : %m, %k", f"{columns}x{summed} : %n, %k"
     return product(x, y, f"{rows}x{columns} : %m, %n", "%m, %n", f"{rows}, {columns}", summed, element)
+
+
+def two(rows, summed, columns, same):
+    """A kernel of the product of two products, of the same rows or of others."""
+    x, y, z = f"memref<{rows}x{summed}xbf16>", f"memref<{columns}x{summed}xbf16>", f"memref<{rows}x{columns}xf32>"
+    sums = []
+    for number, buffer in enumerate(("%x0", "%x0" if same else "%x1")):
+        terms = [load(f"%a{number}", buffer, "%m, %k", x), load(f"%b{number}", f"%y{number}", "%n, %k", y)]
+        terms += [f"%{name}w{number} = arith.extf %{name}{number} : bf16 to f32" for name in "ab"]
+        terms.append(f"%c{number} = arith.mulf %aw{number}, %bw{number} : f32")
+        sums.append(reduce(f"%s{number}", "%k", f"{summed}", "\n".join(terms), f"%c{number}"))
+    end = ["%p = arith.mulf %s0, %s1 : f32", store("%p", "%z", "%m, %n", z)]
+    return kernel(f"%x0: {x}, %x1: {x}, %y0: {y}, %y1: {y}, %z: {z}", "%m, %n", f"{rows}, {columns}", *sums, *end)
 
 
 def shape(rows, summed, columns, machine=H200, element="bf16"):
@@ -72,3 +85,19 @@ def test_a_batch_is_an_axis_of_its_own():
     sizes = "5x200x64 : %i, %m, %k", "5x64x300 : %i, %k, %n", "5x200x300 : %i, %m, %n"
     plan = contraction(domain_of(product(*sizes, "%i, %m, %n", "5, 200, 300", 64)))
     assert (plan.order, plan.axes, plan.tile[0], plan.group) == ([0, 1, 2], [1, 1, 1], 1, 8)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "same", "wanted"),
+    [
+        ((8192, 4096, 16384), True, ([128, 128], 8, 4)),
+        ((8192, 4096, 16384), False, ([128, 128], 8, 3)),
+        ((2048, 1024, 1024), True, ([64, 128], 4, 4)),
+        ((100, 64, 50), True, ([64, 64], 4, 1)),
+    ],
+)
+def test_two_share_registers_and_what_both_read(sizes, same, wanted):
+    """Rows are read once for both, where they are the same."""
+    plan = contraction(domain_of(two(*sizes, same), H200))
+    assert (plan.tile, plan.warps, plan.stages) == wanted
+    assert {(loop.dot, loop.walk, loop.step) for loop in plan.loops} == {(True, 0, 64)}

@@ -121,3 +121,23 @@ def test_a_product_written_out_in_f32():
     x, w = matrices(torch.float32, (40, 70), (70, 50))
     found, wanted = run(lambda x, w: (x[:, :, None] * w).sum(1).relu(), x, w)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+TOGETHER = {
+    "SwiGLU": (lambda x, y, v, w: F.silu(x @ v) * (x @ w), 1),
+    "of two operands": (lambda x, y, v, w: torch.tanh(x @ v) * (y @ w), 1),
+    "three": (lambda x, y, v, w: (x @ v) * torch.sigmoid(y @ v) + x @ w, 2),
+}
+
+
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+@pytest.mark.parametrize("sizes", [(17, 40, 33), (64, 64, 64), (130, 100, 300)], ids=str)
+@pytest.mark.parametrize("name", TOGETHER)
+def test_products_that_are_joined_are_one_kernel(name, sizes, dtype):
+    function, kernels = TOGETHER[name]
+    m, k, n = sizes
+    before = bascule.counters().get("kernels", {}).get("launches", 0)
+    found, wanted = run(function, *matrices(dtype, (m, k), (m, k), (k, n), (k, n)))
+    assert bascule.counters()["kernels"]["launches"] - before == kernels
+    error, largest = (found.double() - wanted).abs(), wanted.abs().max()
+    assert (error <= 4 * EPS[dtype] * (wanted.abs() + largest / 8)).all(), float(error.max() / largest)
