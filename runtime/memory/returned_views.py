@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import torch
 
-from bascule.compat.operators.autograd_state import set_grad_enabled
-
 
 def view_of(base: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int) -> torch.Tensor:
     """A view of `base` that begins `offset` elements after it.
@@ -19,8 +17,5 @@ def view_of(base: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], of
     place = base.storage_offset() + offset
     if torch.is_grad_enabled() or base.requires_grad:
         return base.as_strided(sizes, strides, place)
-    set_grad_enabled(True)
-    try:
+    with torch.enable_grad():
         return base.as_strided(sizes, strides, place)
-    finally:
-        set_grad_enabled(False)
