@@ -31,7 +31,7 @@ def test_a_few_cases_of_each_function():
     assert kept(few=True) == ["many[0]", "many[1]", "many[4]", "many[8]", "two[a]", "two[b]", "one"]
 
 
-@pytest.mark.parametrize("folder", conftest.IN_PARTS)
+@pytest.mark.parametrize("folder", sorted(conftest.IN_PARTS))
 def test_what_is_drawn_has_parts_of_its_own(folder):
     assert len(kept(few=True, folder=folder)) == 15
 
