@@ -109,7 +109,8 @@ class Body:
         self.member: Tile  # which of several this is
         self.met = False  # whether they have exchanged something
         self.asserted: set[ir.Value] = set()
-        self.settled: dict[ir.Value, bool] = {}  # conditions of choices that are known in the steps at hand
+        # Of conditions that are known in some steps of the loop at hand: how to choose by them.
+        self.settled: dict[ir.Value, Callable[[ir.Value, ir.Value, ir.Value], ir.Value]] = {}
 
     def share(self, programs: int, member: Tile) -> None:
         """The program is number `member` of a cluster of `programs`, which share what it is given to do."""
@@ -168,9 +169,8 @@ class Body:
         if isinstance(results[0].type, ir.IndexType) and not self._is_atom(results[0]):
             return  # an affine expression: emitted where it is used
         if op.name == "arith.select" and op.operands[0] in self.settled:
-            shown, tiles = self.settled[op.operands[0]], [self.tile(value) for value in op.operands]
-            choose = partial(self.b.select_unless, self.plain, shown)
-            self._define(results[0], elementwise(self.b, choose, tiles))
+            tiles = [self.tile(value) for value in op.operands]
+            self._define(results[0], elementwise(self.b, self.settled[op.operands[0]], tiles))
             return
         types = [self._checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
         tiles = [self.tile(value) for value in op.operands]
@@ -338,11 +338,11 @@ class Body:
     @contextmanager
     def settling(self, known: dict[ir.Value, bool], plain: ir.Value) -> Iterator[None]:
         """In what is emitted here the conditions `known` of choices need not be looked at where `plain` holds."""
-        before, self.settled, self.plain = self.settled, known, plain
+        self.settled = {value: partial(self.b.select_unless, plain, shown) for value, shown in known.items()}
         try:
             yield
         finally:
-            self.settled = before
+            self.settled = {}
 
     def _if(self, op: ir.Operation) -> None:
         b, condition = self.b, self.tile(op.operands[0])

@@ -42,25 +42,20 @@ def walked_keys(e: LoopBody, ops: Sequence[ir.Operation], loop: Loop) -> WalkedK
         begin, end = ix.op("arith.minsi", begin, other), ix.op("arith.maxsi", end, last)
     step = axis_of(loop).extent
     begin = _times(e, ix.op("arith.divui", begin, ix.number(step)), step)
-    settled = [(row, found) for row in rows for found in mask_conditions(row, Masks(*_known(e, row)))]
+    settled = [found for row in rows for found in mask_conditions(row, Masks(*_known(e, row)))]
     return _parted(e, settled, begin, end, step)
 
 
-def _parted(
-    e: LoopBody, settled: Sequence[tuple[ir.Operation, MaskCondition]], begin: Tile, end: Tile, step: int
-) -> WalkedKeys:
+def _parted(e: LoopBody, settled: Sequence[MaskCondition], begin: Tile, end: Tile, step: int) -> WalkedKeys:
     """The walk from `begin` to `end`, with the steps between in which all of `settled` hold. An interval that hides keys in the midst of others
     counts as one that hides those after it too."""
     ix, shown, hidden = e.ix, list[Tile](), list[Tile]()
-    for row, found in settled:
-        _, extents, _ = _known(e, row)
-        for interval in found.hiding:
-            first = interval.first
-            ends = [_extreme(e, bound, extents, bool(first)) for bound in first or interval.end]
-            one, *others = ends
-            for other in others:
-                one = ix.op("arith.maxsi" if first else "arith.minsi", one, other)
-            (hidden if first else shown).append(one)
+    for interval in (interval for found in settled for interval in found.hiding):
+        first = interval.first
+        one, *others = [_extreme(e, bound, bool(first)) for bound in first or interval.end]
+        for other in others:
+            one = ix.op("arith.maxsi" if first else "arith.minsi", one, other)
+        (hidden if first else shown).append(one)
     after = begin
     for each in shown:
         after = ix.op("arith.maxsi", after, each)
@@ -73,7 +68,7 @@ def _parted(
     if hidden:
         before = _times(e, ix.op("arith.divui", ix.op("arith.maxsi", before, ix.number(0)), ix.number(step)), step)
         before = ix.op("arith.maxsi", before, after)
-    return WalkedKeys(begin, end, after if shown else None, before if hidden else None, [found for _, found in settled])
+    return WalkedKeys(begin, end, after if shown else None, before if hidden else None, settled)
 
 
 def _times(e: LoopBody, count: Tile, step: int) -> Tile:
@@ -92,9 +87,9 @@ def _bounds(e: LoopBody, scores: ir.Operation, *, weight: bool) -> list[tuple[Ti
     for interval in visible:
         begin, end = ix.number(0), ix.number(known)
         for bound in interval.first:
-            begin = ix.op("arith.maxsi", begin, _extreme(e, bound, extents, True))
+            begin = ix.op("arith.maxsi", begin, _extreme(e, bound, True))
         for bound in interval.end:
-            end = ix.op("arith.minsi", end, _extreme(e, bound, extents, False))
+            end = ix.op("arith.minsi", end, _extreme(e, bound, False))
         found.append((begin, end))
     return found
 
@@ -108,7 +103,7 @@ def _known(e: LoopBody, scores: ir.Operation) -> tuple[int, dict[int, int], Call
     return key, extents, e.expressions.of
 
 
-def _extreme(e: LoopBody, bound: ir.AffineExpr, extents: dict[int, int], least: bool) -> Tile:
+def _extreme(e: LoopBody, bound: ir.AffineExpr, least: bool) -> Tile:
     """The least or the largest of `bound` among the points of the program's tile, or beyond."""
     ix = e.ix
 
@@ -118,7 +113,9 @@ def _extreme(e: LoopBody, bound: ir.AffineExpr, extents: dict[int, int], least: 
             return tile
         start = ix.starts.get(tile.value)
         if start is None:  # its points do not follow each other
-            return ix.number(0 if least else extents[atom] - 1)
+            most = constant(e.expressions.extents[atom])
+            assert most is not None  # bounds are of such indices
+            return ix.number(0 if least else most - 1)
         return start if least else ix.op("arith.addi", start, ix.number(tile.axes[0].extent - 1))
 
     def apply(name: str, x: Tile, y: Tile) -> Tile:

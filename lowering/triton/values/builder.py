@@ -97,12 +97,18 @@ class Builder:
         attributes: dict[str, ir.Attribute] | None = None,
     ) -> ir.Value:
         key = (name, type_, tuple(operands), tuple(attributes.items()) if attributes else ())
-        for scope in self.scopes:
-            if key in scope:
-                return scope[key]
+        if (found := self._found(key)) is not None:
+            return found
         made = self._outermost(name, type_, operands, attributes)
         self.scopes[self.depths.get(made, 0)][key] = made
         return made
+
+    def _found(self, key: tuple) -> ir.Value | None:
+        """The value that was made for `key`, if it can be used here."""
+        for scope in self.scopes:
+            if key in scope:
+                return scope[key]
+        return None
 
     def _outermost(
         self, name: str, type_: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None
@@ -198,9 +204,8 @@ class Builder:
     def select_unless(self, known: ir.Value, shown: bool, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
         """The same, in a branch that is not taken where `known`, of the whole program, says that the condition is `shown`."""
         key = ("scf.if", known, shown, condition, x, y)
-        for scope in self.scopes:
-            if key in scope:
-                return scope[key]
+        if (found := self._found(key)) is not None:
+            return found
         made = self.op("scf.if", [x.type], [known], regions=2)
         for region, chosen in zip(made.regions, (lambda: x if shown else y, lambda: self.select(condition, x, y))):
             with self.inside(region.blocks.append()):
