@@ -24,6 +24,7 @@ from .rank_models import ALIKE, MODELS, SIZES, TINY, WAYS, Size
 
 COMPILERS = ("eager", "inductor", "inductor_overlap", "bascule")
 UNEVEN = 3  # steps with batches of several sizes; their losses and the first step's are compared
+Span = tuple[float, float]  # us, from its start to its end
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float32: 1e-4}  # of a loss, relative
 
 
@@ -156,7 +157,8 @@ def _times(step: Callable, ids: torch.Tensor, steps: int, device: str) -> dict[s
 
 
 def _communication(step: Callable, ids: torch.Tensor) -> dict[str, float]:
-    """Of a step on this rank, in ms: kernels of NCCL, and the part of them beside which nothing else runs; the medians of three steps."""
+    """Of a step on this rank, in ms: collectives from when the last of their ranks has come, the part of them beside which nothing else
+    runs, and what this rank waits for others before; the medians of three steps."""
     told = [_profiled(step, ids) for _ in range(3)]
     return {name: statistics.median(one[name] for one in told) for name in told[0]}
 
@@ -164,21 +166,37 @@ def _communication(step: Callable, ids: torch.Tensor) -> dict[str, float]:
 def _profiled(step: Callable, ids: torch.Tensor) -> dict[str, float]:
     from torch.profiler import ProfilerActivity, profile
 
+    dist.barrier()
+    torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as found:
         step(ids, read=False)
         torch.cuda.synchronize()
     kernels = [
         e for e in found.events() if e.device_type == torch.autograd.DeviceType.CUDA and e.time_range.elapsed_us()
     ]
-    spans: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    spans: dict[bool, list[Span]] = {True: [], False: []}
     for event in kernels:
         if "memcpy" not in event.name.lower() and "memset" not in event.name.lower():
             spans["nccl" in event.name.lower()].append((event.time_range.start, event.time_range.end))
-    both, computing = _length(spans[True] + spans[False]), _length(spans[False])
-    return {"communication_ms": _length(spans[True]) / 1e3, "exposed_ms": (both - computing) / 1e3}
+    together = _without_waits(sorted(spans[True]))
+    computing = _length(spans[False])
+    return {
+        "communication_ms": _length(together) / 1e3,
+        "exposed_ms": (_length(together + spans[False]) - computing) / 1e3,
+        "late_ranks_ms": (_length(spans[True]) - _length(together)) / 1e3,
+    }
 
 
-def _length(spans: list[tuple[float, float]]) -> float:
+def _without_waits(spans: list[Span]) -> list[Span]:
+    """A collective's kernel begins when its rank comes and ends with those of the others: the shortest of them has waited for nobody."""
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, [end - start for start, end in spans])
+    if len({len(lengths) for lengths in every}) > 1:
+        return spans
+    return [(end - min(lengths), end) for (_, end), lengths in zip(spans, zip(*every))]
+
+
+def _length(spans: list[Span]) -> float:
     """Of the union of `spans`."""
     total, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
@@ -208,7 +226,8 @@ def _print(rows: list[dict[str, Any]], compilers: list[str]) -> None:
         for compiler in compilers:
             told = row[compiler]
             numbers = [
-                told.get(key) for key in ("step_ms", "peak_mb", "first_step_s", "communication_ms", "exposed_ms")
+                told.get(key)
+                for key in ("step_ms", "peak_mb", "first_step_s", "communication_ms", "exposed_ms", "late_ranks_ms")
             ]
             shown = ["" if number is None else f"{number:.2f}" for number in numbers]
             table.append([row["case"], compiler, *shown, told.get("error", str(told.get("equal", "")))])
@@ -220,6 +239,7 @@ def _print(rows: list[dict[str, Any]], compilers: list[str]) -> None:
         "first step s",
         "communication ms",
         "exposed ms",
+        "late ranks ms",
         "equal to eager",
     ]
     measure.print_table(names, table)
