@@ -3,7 +3,7 @@
 Nothing of CUDA is needed until `open_driver` is called, or the first `Cubin` made.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 class DriverError(RuntimeError):
     """What the driver refuses: no driver or GPU, a driver too old, a kernel that does not load or start."""
@@ -30,11 +30,22 @@ class Cubin:
 
     device: int
     def __init__(self, data: bytes, device: int) -> None: ...
-    def function(self, name: str, warps: int, shared: int, location: str, early: bool = False) -> Function:
+    def function(
+        self,
+        name: str,
+        warps: int,
+        shared: int,
+        location: str,
+        early: bool = False,
+        maps: Sequence[Mapping[str, int | list[int]]] = (),
+    ) -> Function:
         """The kernel `name`. `location`, the user's line, is for messages. `early`: it waits itself for what runs before it on its stream, and
-        is started while that ends, unless the launch is recorded.
+        is started while that ends, unless the launch is recorded. `maps`: tensor maps that it takes after the parameters of a launch, each with
+        its `parameter` (the number of the pointer), `offset` (bytes from there), `element` and `swizzle` (CUDA's numbers), `sizes`, `strides`
+        (bytes, without the first) and `box`, fastest dim first.
 
-        Raises `DriverError` where there is none of that name, or it needs more shared memory or threads than the device has.
+        Raises `DriverError` where there is none of that name, it needs more shared memory or threads than the device has, or tensor maps, which
+        an old driver does not encode.
         """
 
 Slot = tuple[str, int]  # ("slot", number)
@@ -44,7 +55,8 @@ class Plan:
     """A run of kernels whose parameters are laid out once.
 
     `launches` are `(function, grid, parameters)`: the number of programs is an integer or `("slot", i)`; a parameter `("slot", i, offset, kind)`
-    is `slots[i] + offset` (an address, or an integer of 32 or 64 bits). The pointers that Triton adds to a kernel's parameters are null.
+    is `slots[i] + offset` (an address, or an integer of 32 or 64 bits). A function's tensor maps are encoded when their address is another than
+    at the call before. The pointers that Triton adds to a kernel's parameters are null.
     Raises `DriverError` for kernels of two devices, or parameters that a kernel does not take; `ValueError`, `TypeError` for what is no launch.
     """
 

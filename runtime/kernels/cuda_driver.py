@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -22,7 +23,8 @@ class CubinImage:
     """A compiled kernel.
 
     `entry` is its name in the cubin, `warps` and `shared` are what it was compiled for (`shared`: dynamic shared memory a program, bytes),
-    `location` is the user's line; `early`: it may be started while what runs before it on its stream ends, for which it waits itself.
+    `location` is the user's line; `early`: it may be started while what runs before it on its stream ends, for which it waits itself; `maps`:
+    the tensor maps that it takes, as `Cubin.function` does.
     """
 
     cubin: bytes = field(repr=False)
@@ -31,6 +33,7 @@ class CubinImage:
     shared: int
     location: str
     early: bool = False
+    maps: list[dict[str, Any]] = field(default_factory=list)
 
 
 def load_kernels(
@@ -48,7 +51,9 @@ def load_kernels(
             cubins[image.cubin] = Cubin(image.cubin, device)
         try:
             cubin = cubins[image.cubin]
-            functions[name] = cubin.function(image.entry, image.warps, image.shared, image.location, image.early)
+            functions[name] = cubin.function(
+                image.entry, image.warps, image.shared, image.location, image.early, image.maps
+            )
         except KernelError as error:
             if refuse is None:
                 raise

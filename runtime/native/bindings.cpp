@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "cubin.h"
 #include "plan_object.h"
@@ -10,6 +11,17 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 using namespace bascule;
+
+// A dictionary with a number or numbers for each field.
+static TensorMap tensor_map(nb::handle map) {
+  return {nb::cast<size_t>(map["parameter"]),
+          nb::cast<int64_t>(map["offset"]),
+          nb::cast<int>(map["element"]),
+          nb::cast<int>(map["swizzle"]),
+          nb::cast<std::vector<uint64_t>>(map["sizes"]),
+          nb::cast<std::vector<uint64_t>>(map["strides"]),
+          nb::cast<std::vector<uint32_t>>(map["box"])};
+}
 
 NB_MODULE(_native, module) {
   // Dynamo keeps compiled graphs until the process ends, kernels with them: no leaks, and no lines a user should read at every exit.
@@ -43,10 +55,14 @@ NB_MODULE(_native, module) {
       .def_ro("device", &Cubin::ordinal)
       .def(
           "function",
-          [](std::shared_ptr<Cubin> self, std::string name, int warps, int shared, std::string location, bool early) {
-            return std::make_shared<Function>(std::move(self), std::move(name), warps, shared, std::move(location), early);
+          [](std::shared_ptr<Cubin> self, std::string name, int warps, int shared, std::string location, bool early,
+             nb::sequence maps) {
+            std::vector<TensorMap> read;
+            for (nb::handle map : maps) read.push_back(tensor_map(map));
+            return std::make_shared<Function>(std::move(self), std::move(name), warps, shared, std::move(location), early,
+                                              std::move(read));
           },
-          "name"_a, "warps"_a, "shared"_a, "location"_a, "early"_a = false,
+          "name"_a, "warps"_a, "shared"_a, "location"_a, "early"_a = false, "maps"_a = nb::tuple(),
           "The kernel `name`, with `warps` warps and `shared` bytes of dynamic shared memory a program.");
 
   add_plan(module, error);

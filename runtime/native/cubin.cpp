@@ -53,9 +53,32 @@ Cubin::~Cubin() {
   }
 }
 
-Function::Function(std::shared_ptr<const Cubin> owner, std::string entry, int count, int bytes, std::string line, bool waits)
-    : cubin(std::move(owner)), name(std::move(entry)), location(std::move(line)), warps(count), shared(bytes), early(waits) {
+Status TensorMap::encode(const Driver &driver, int64_t address, EncodedMap *map) const {
+  const std::vector<uint32_t> steps(sizes.size(), 1);
+  return driver.encode_map(map, element, uint32_t(sizes.size()), reinterpret_cast<void *>(address), sizes.data(), strides.data(),
+                           box.data(), steps.data(), kNoInterleave, swizzle, kPromoteToLines, kFillZeros);
+}
+
+Function::Function(std::shared_ptr<const Cubin> owner, std::string entry, int count, int bytes, std::string line, bool waits,
+                   std::vector<TensorMap> tensors)
+    : cubin(std::move(owner)),
+      name(std::move(entry)),
+      location(std::move(line)),
+      warps(count),
+      shared(bytes),
+      early(waits),
+      maps(std::move(tensors)) {
   const Driver &driver = *cubin->driver;
+  if (!maps.empty() && driver.encode_map == nullptr) {
+    throw DriverError(title() + " takes tensor maps, and the driver has no cuTensorMapEncodeTiled: update the driver");
+  }
+  for (const TensorMap &map : maps) {
+    const size_t rank = map.sizes.size();
+    if (rank == 0 || map.strides.size() + 1 != rank || map.box.size() != rank) {
+      throw DriverError(title() + " has a tensor map of " + std::to_string(rank) + " sizes, " + std::to_string(map.strides.size()) +
+                        " strides and a box of " + std::to_string(map.box.size()) + " dims");
+    }
+  }
   CurrentContext current(driver, cubin->context);
   driver.check(driver.find_function(&handle, cubin->module, name.c_str()), title() + " is not in its cubin");
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "driver.h"
 
@@ -53,16 +54,31 @@ class Cubin {
   const int process_;
 };
 
+// A strided tensor of which a kernel has boxes copied: all that the driver encodes, but for the address, which is `offset` bytes from that in a
+// parameter of the kernel. Dims are fastest first.
+struct TensorMap {
+  size_t parameter;
+  int64_t offset;
+  int element, swizzle;                  // the driver's numbers
+  std::vector<uint64_t> sizes, strides;  // strides: bytes, of all dims but the first
+  std::vector<uint32_t> box;
+
+  // Writes `map` for the tensor that begins at `address`.
+  Status encode(const Driver &driver, int64_t address, EncodedMap *map) const;
+};
+
 // A kernel that can be launched. Triton's launch is one-dimensional: `warps` warps of 32 threads a program.
 class Function {
  public:
-  // Throws DriverError: no such kernel, more shared memory or threads than the device gives a program.
-  Function(std::shared_ptr<const Cubin> cubin, std::string name, int warps, int shared, std::string location, bool early);
+  // Throws DriverError: no such kernel, more shared memory or threads than the device gives a program, tensor maps that are none.
+  Function(std::shared_ptr<const Cubin> cubin, std::string name, int warps, int shared, std::string location, bool early,
+           std::vector<TensorMap> maps);
 
   const std::shared_ptr<const Cubin> cubin;
   const std::string name, location;  // the user's line
   const int warps, shared;           // shared: dynamic shared memory, bytes
   const bool early;                  // may be started while the kernel before it ends
+  const std::vector<TensorMap> maps;  // parameters after those that a launch gives
   FunctionHandle handle = nullptr;
   int registers = 0, local_bytes = 0;  // a thread's; local memory is what spills take
 

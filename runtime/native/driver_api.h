@@ -76,6 +76,14 @@ enum DeviceAttribute : int {
 
 enum CaptureMode : int { kCaptureRelaxed = 2 };
 
+// What the hardware copies boxes of (CUtensorMap): opaque, and aligned.
+struct alignas(64) EncodedMap {
+  unsigned char bytes[128];
+};
+
+// Of cuTensorMapEncodeTiled
+constexpr int kNoInterleave = 0, kPromoteToLines = 2, kFillZeros = 0;
+
 // X(field, exported name, parameters)
 #define BASCULE_DRIVER_FUNCTIONS(X)                                                                          \
   X(init, cuInit, (unsigned flags))                                                                          \
@@ -104,6 +112,9 @@ enum CaptureMode : int { kCaptureRelaxed = 2 };
   X(parameter_info, cuFuncGetParamInfo, (FunctionHandle function, size_t index, size_t *offset, size_t *size)) \
   X(launch_with, cuLaunchKernelEx,                                                                             \
     (const LaunchConfig *config, FunctionHandle function, void **parameters, void **extra))                     \
+  X(encode_map, cuTensorMapEncodeTiled,                                                                        \
+    (EncodedMap * map, int element, uint32_t rank, void *address, const uint64_t *sizes, const uint64_t *strides, \
+     const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))         \
   X(is_capturing, cuStreamIsCapturing, (Stream stream, int *status))                                           \
   X(create_graph, cuGraphCreate, (Graph * graph, unsigned flags))                                              \
   X(destroy_graph, cuGraphDestroy, (Graph graph))                                                              \

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <sstream>
 
 namespace bascule {
 namespace {
@@ -21,15 +22,15 @@ void check_parameters(const Driver &driver, const Launch &launch) {
   std::vector<size_t> sizes;
   size_t offset = 0, size = 0;
   while (driver.parameter_info(launch.function->handle, sizes.size(), &offset, &size) == kSuccess) sizes.push_back(size);
-  const size_t given = launch.parameters.size();
-  bool fits = sizes.size() == given + kHiddenPointers;
-  for (size_t i = 0; fits && i < sizes.size(); ++i) {
-    fits = sizes[i] == (i < given ? width(launch.parameters[i].kind) : sizeof(void *));
-  }
-  if (fits) return;
+  std::vector<size_t> given;
+  for (const Parameter &parameter : launch.parameters) given.push_back(width(parameter.kind));
+  given.insert(given.end(), launch.function->maps.size(), sizeof(EncodedMap));
+  std::vector<size_t> all = given;
+  all.insert(all.end(), kHiddenPointers, sizeof(void *));
+  if (sizes == all) return;
   std::string wanted, passed;
   for (size_t bytes : sizes) wanted += " " + std::to_string(bytes);
-  for (const Parameter &parameter : launch.parameters) passed += " " + std::to_string(width(parameter.kind));
+  for (size_t bytes : given) passed += " " + std::to_string(bytes);
   throw DriverError(launch.function->title() + " takes parameters of" + wanted + " bytes and is given" + passed +
                     ", after which come " + std::to_string(kHiddenPointers) + " pointers of Triton's");
 }
@@ -49,7 +50,7 @@ Status start(const Driver &driver, const KernelLaunch &kernel, Stream stream, bo
 }  // namespace
 
 Plan::Plan(std::vector<Launch> launches) : launches_(std::move(launches)) {
-  size_t values = 0;
+  size_t values = 0, maps = 0;
   for (const Launch &launch : launches_) {
     const Cubin &cubin = *launch.function->cubin;
     if (driver_ == nullptr) {
@@ -61,15 +62,24 @@ Plan::Plan(std::vector<Launch> launches) : launches_(std::move(launches)) {
                         ", and the plan's first kernel on another device");
     }
     check_parameters(*driver_, launch);
+    for (const TensorMap &map : launch.function->maps) {
+      if (map.parameter >= launch.parameters.size() || launch.parameters[map.parameter].kind != Kind::kPointer) {
+        throw DriverError(launch.function->title() + " has a tensor map of parameter " + std::to_string(map.parameter) +
+                          ", which is no pointer");
+      }
+    }
     values += launch.parameters.size();
+    maps += launch.function->maps.size();
     if (launch.grid.slot >= 0) slots_ = std::max(slots_, size_t(launch.grid.slot) + 1);
     for (const Parameter &parameter : launch.parameters) slots_ = std::max(slots_, parameter.slot + 1);
   }
   cells_.assign(values + 1, 0);  // the last is the null that hidden pointers read
-  addresses_.reserve(values + launches_.size() * kHiddenPointers);
+  maps_.resize(maps);
+  addresses_.reserve(values + maps + launches_.size() * kHiddenPointers);
+  uint32_t map = 0;
   for (const Launch &launch : launches_) {
     const Function &function = *launch.function;
-    steps_.push_back({launch.grid, uint32_t(stores_.size()), uint32_t(launch.parameters.size())});
+    steps_.push_back({launch.grid, uint32_t(stores_.size()), uint32_t(launch.parameters.size()), map});
     void **parameters = addresses_.data() + addresses_.size();  // reserved: it does not move
     kernels_.push_back({function.handle, 0, uint32_t(function.warps) * 32, uint32_t(function.shared), parameters,
                         function.early, true});
@@ -78,6 +88,7 @@ Plan::Plan(std::vector<Launch> launches) : launches_(std::move(launches)) {
       addresses_.push_back(&cells_[stores_.size()]);
       stores_.push_back({uint32_t(parameter.slot), parameter.kind, parameter.offset});
     }
+    for (size_t i = 0; i < function.maps.size(); ++i) addresses_.push_back(&maps_[map++].encoded);
     addresses_.insert(addresses_.end(), kHiddenPointers, &cells_.back());
   }
   if (driver_ != nullptr) graph_ = std::make_unique<RunGraph>(driver_, steps_.size());
@@ -88,6 +99,7 @@ void Plan::run(uint64_t stream, const int64_t *slots) {
   std::lock_guard lock(busy_);
   for (size_t i = 0; i < steps_.size(); ++i) set(i, slots);
   CurrentContext current(*driver_, context_);
+  for (size_t i = 0; i < steps_.size() && !maps_.empty(); ++i) encode(i);
   const auto queue = reinterpret_cast<Stream>(stream);
   if (graph_->launch(queue, kernels_)) return;
   const bool early = overlaps(queue);
@@ -123,6 +135,24 @@ void Plan::set(size_t i, const int64_t *slots) {
     }
     kernel.changed |= cell[k] != value;
     cell[k] = value;  // little-endian: the low four bytes come first
+  }
+}
+
+void Plan::encode(size_t i) {
+  const Step &step = steps_[i];
+  const Function &function = *launches_[i].function;
+  for (size_t k = 0; k < function.maps.size() && kernels_[i].programs != 0; ++k) {
+    Map &map = maps_[step.map + k];
+    const int64_t address = cells_[step.first + function.maps[k].parameter] + function.maps[k].offset;
+    if (address == map.address) continue;
+    const Status status = function.maps[k].encode(*driver_, address, &map.encoded);
+    if (status != kSuccess) {
+      map.address = kNowhere;
+      std::ostringstream where;
+      where << std::hex << "0x" << address;
+      fail(i, "has no tensor map for address " + where.str() + ": " + driver_->describe(status));
+    }
+    map.address = address;
   }
 }
 

@@ -56,10 +56,18 @@ class Plan {
   struct Step {
     Grid grid;
     uint32_t first, count;  // of stores_ and cells_
+    uint32_t map;           // the first of maps_; the function says how many
+  };
+  static constexpr int64_t kNowhere = -1;
+  struct Map {
+    EncodedMap encoded;
+    int64_t address = kNowhere;  // that it was encoded for
   };
 
   // Gives a kernel the values that `slots` say.
   void set(size_t step, const int64_t *slots);
+  // Encodes its tensor maps for the addresses that it has now.
+  void encode(size_t step);
   [[noreturn]] void fail(size_t step, const std::string &what) const;
   // Whether kernels of this call may be started early. Recorded that way, replays were slower (ResNet-50's step: 0.4 %).
   bool overlaps(Stream stream) const;
@@ -73,7 +81,8 @@ class Plan {
   std::vector<KernelLaunch> kernels_;  // one a step, as the last call set it
   std::vector<Store> stores_;
   std::vector<int64_t> cells_;     // the parameters' values, 8 bytes each, whatever their width
-  std::vector<void *> addresses_;  // of the cells: what the driver takes, a run of them a launch
+  std::vector<Map> maps_;
+  std::vector<void *> addresses_;  // of the cells and maps: what the driver takes, a run of them a launch
   std::unique_ptr<RunGraph> graph_;
   std::mutex busy_;                // one call at a time has the cells and the graph
 };

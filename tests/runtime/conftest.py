@@ -43,8 +43,9 @@ class FakeDriver:
         text = ";".join(f"{name}:{','.join(map(str, (*sizes, 8, 8)))}" for name, sizes in kernels.items())
         return b"\x7fELF".ljust(64, b"\0") + text.encode() + b"\0"
 
-    def function(self, name, sizes, *, warps=4, shared=0, location="model.py:12", device=0, early=False):
-        return cuda_driver.Cubin(self.image(**{name: sizes}), device).function(name, warps, shared, location, early)
+    def function(self, name, sizes, *, warps=4, shared=0, location="model.py:12", device=0, early=False, maps=()):
+        cubin = cuda_driver.Cubin(self.image(**{name: sizes}), device)
+        return cubin.function(name, warps, shared, location, early, maps)
 
 
 @pytest.fixture(scope="session")

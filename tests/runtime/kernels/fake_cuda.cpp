@@ -2,6 +2,7 @@
 //
 // An image is an ELF magic number, padding to 64 bytes, and a text "name:8,8,4,8,8;other:8": kernels and their parameters'
 // sizes in bytes. There are two devices, 0 and 1.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -213,12 +214,36 @@ EXPORT int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, un
   line << kernel.name << " grid " << x << " block " << block_x << " shared " << shared << " stream "
        << reinterpret_cast<uintptr_t>(stream) << " context " << (static_cast<int *>(current.back()) - contexts) << " :";
   for (size_t i = 0; i < kernel.sizes.size(); ++i) {
-    uint64_t value = 0;
-    std::memcpy(&value, parameters[i], kernel.sizes[i]);
+    uint64_t value = 0;  // of a tensor map its first bytes
+    std::memcpy(&value, parameters[i], std::min(kernel.sizes[i], sizeof(value)));
     line << " " << std::hex << value << std::dec;
   }
   std::lock_guard lock(guard);
   ++launches;
+  log_lines.push_back(line.str());
+  return 0;
+}
+
+// A tensor map is its address; the rest of it is in the log.
+EXPORT int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address, const uint64_t *sizes, const uint64_t *strides,
+                                  const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {
+  MAY_FAIL;
+  const auto number = reinterpret_cast<uintptr_t>(address);
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || number % 16 != 0 || current.empty()) return 1;
+  std::memset(map, 0, 128);
+  std::memcpy(map, &number, sizeof(number));
+  std::ostringstream line;
+  const auto list = [&line](const char *name, const auto *values, uint32_t count) {
+    line << " " << name;
+    for (uint32_t i = 0; i < count; ++i) line << " " << values[i];
+  };
+  line << "map " << std::hex << number << std::dec << " element " << element;
+  list("sizes", sizes, rank);
+  list("strides", strides, rank - 1);
+  list("box", box, rank);
+  list("steps", steps, rank);
+  line << " interleave " << interleave << " swizzle " << swizzle << " promotion " << promotion << " fill " << fill;
+  std::lock_guard lock(guard);
   log_lines.push_back(line.str());
   return 0;
 }
@@ -257,7 +282,7 @@ struct NodeParameters {
 };
 struct Node {
   NodeParameters what;
-  std::vector<uint64_t> values;
+  std::vector<std::vector<char>> values;
   Node *original;  // of the graph that was instantiated
 
   void set(const NodeParameters &parameters) {  // copied here and now
@@ -265,8 +290,8 @@ struct Node {
     values.clear();
     const auto &kernel = *static_cast<Kernel *>(what.function);
     for (size_t i = 0; i < kernel.sizes.size(); ++i) {
-      values.push_back(0);
-      std::memcpy(&values.back(), what.parameters[i], kernel.sizes[i]);
+      const auto *bytes = static_cast<const char *>(what.parameters[i]);
+      values.emplace_back(bytes, bytes + kernel.sizes[i]);
     }
   }
 };
@@ -329,7 +354,7 @@ EXPORT int cuGraphLaunch(void *exec, void *stream) {
   MAY_FAIL;
   for (Node *node : static_cast<Graph *>(exec)->nodes) {
     std::vector<void *> parameters;
-    for (uint64_t &value : node->values) parameters.push_back(&value);
+    for (std::vector<char> &value : node->values) parameters.push_back(value.data());
     const NodeParameters &w = node->what;
     if (int status = cuLaunchKernel(w.function, w.grid[0], w.grid[1], w.grid[2], w.block[0], w.block[1], w.block[2],
                                     w.shared, stream, parameters.data(), nullptr)) {
