@@ -27,6 +27,7 @@ _CUDA_LOOP: Keys = {
     "evict": (TEXT, False),
     **{key: (FLAG, True) for key in ("held", "dot", "skip")},
     **{key: (INT, True) for key in ("along", "fold", "kept", "unroll")},
+    "descriptors": (INTS, True),
 }
 _CUDA_LOOP["loops"] = ([_CUDA_LOOP], True)
 _DOMAIN: Keys = {

@@ -1,5 +1,5 @@
 // A batch of products: whole pieces of 64 in a loop, then one of 16 beyond which both factors are 0.
-// RUN: bascule-opt %s --schedule-kernels=target=cuda --to-triton | filecheck %s
+// RUN: bascule-opt %s --schedule-kernels='target=cuda capability=80' --to-triton | filecheck %s
 // RUN: bascule-run %s --function=batch --interpret-only --pipeline='builtin.module(schedule-kernels{target=cuda})'
 
 // CHECK: #[[GRID:.*]] = affine_map<() -> (5)>

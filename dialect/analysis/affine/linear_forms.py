@@ -15,10 +15,12 @@ Index = TypeVar("Index", bound=Hashable)
 
 @dataclass(eq=False)
 class Form(Generic[Index]):
-    """How a number depends on indices: the steps along those that it is linear in, and those that it also depends on otherwise."""
+    """How a number depends on indices: the steps along those that it is linear in, those that it also depends on otherwise, and what it is
+    where all of them are 0, as far as they are linear."""
 
     steps: dict[Index, Step]
     opaque: set[Index]
+    start: Step = 0
 
     def varies(self, index: Index) -> bool:
         return index in self.steps or index in self.opaque
@@ -52,8 +54,10 @@ def _add(e: ir.AffineExpr, factor: Step, form: Form[int]) -> None:
         _add(e.rhs, factor, form)
     elif isinstance(e, ir.AffineMulExpr) and not dims_of(e.rhs):
         _add(e.lhs, product(_simplest(e.rhs), factor), form)
-    elif isinstance(e, ir.AffineBinaryExpr):
-        form.opaque.update(dims_of(e))
+    elif dims := dims_of(e):
+        form.opaque.update(dims)
+    else:
+        form.start = _simplest(product(_simplest(e), factor) + form.start)
 
 
 def product(step: Step, by: Step) -> Step:

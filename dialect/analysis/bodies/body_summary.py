@@ -129,7 +129,7 @@ class Body:
             if not self.dependence:
                 self.depend()
             opaque |= self.dependence.get(number, {}).keys()
-        return Form({numbers[d]: step for d, step in form.steps.items()}, opaque)
+        return Form({numbers[d]: step for d, step in form.steps.items()}, opaque, form.start)
 
     # Values, of a decoded body: the number of each, and of each number the type, and the dependence on the loop indices; loop indices used
     # otherwise than linearly in an index.

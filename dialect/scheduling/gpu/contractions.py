@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.products.contractions import Contraction, contraction_of
 from ...ir.types import byte_width
+from .descriptors import described
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
 
@@ -18,6 +19,7 @@ PIECE = 128  # bytes of a row of a piece: a line
 WIDEST, HIGHEST = 256, 128  # columns and rows of a tile, at most: f32 sums of two warp groups fill their registers
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
 STAGES = 4  # pieces under way, at most
+DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
 TOGETHER = 8  # tiles of rows whose programs follow each other over the columns: what they read stays in L2
 
 
@@ -40,6 +42,8 @@ def contraction(domain: Domain) -> DomainPlan | None:
     loops = domain.plan({each.loop: step for each in every})
     for loop in loops:  # none needs another's result: factors come from memory
         loop.walk, loop.order, loop.evict, loop.dot = loops[0].walk, loops[0].order, loops[0].evict, True
+    for each in every if DESCRIPTORS else ():
+        domain.plans[each.loop].descriptors = described(domain, each)
     warps = 8 if len(every) * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
     plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))

@@ -22,7 +22,8 @@ class LoopSchedule:
     """Of an inner loop: its ranges in the order they are flattened, the points in a tile, the walk it belongs to, the walk that its
     reductions go along with (-1: none), what is kept in L2, the neighbours that a thread takes into its state together (0: each has one);
     whether all its tiles are held at once; of a walk, the steps whose reads are kept in registers for later walks; whether it is a contraction
-    that tensor cores run (`dot`); whether it takes no steps whose scores a mask makes -inf (`skip`)."""
+    that tensor cores run (`dot`), and which of its factors, by number, tensor descriptors load; whether it takes no steps whose scores a mask
+    makes -inf (`skip`)."""
 
     order: Sequence[int]
     step: int = 1
@@ -34,6 +35,7 @@ class LoopSchedule:
     kept: int = 0
     dot: bool = False
     skip: bool = False
+    descriptors: Sequence[int] = ()
     loops: Sequence["LoopSchedule"] = ()
 
     def walks(self, sizes: Sequence[ir.AffineExpr]) -> bool:
@@ -117,6 +119,8 @@ def _of_loop(loop: LoopSchedule) -> ir.DictAttr:
             keys[name] = ir.BoolAttr.get(True)
     if loop.kept:
         keys["kept"] = i64(loop.kept)
+    if loop.descriptors:
+        keys["descriptors"] = ir.DenseI64ArrayAttr.get(loop.descriptors)
     return ir.DictAttr.get(keys)
 
 
@@ -161,6 +165,7 @@ def _loop(config: Config) -> LoopSchedule:
         dot=_flag(config, "dot"),
         skip=_flag(config, "skip"),
         kept=config["kept"].value if "kept" in config else 0,
+        descriptors=tuple(config["descriptors"]) if "descriptors" in config else (),
         loops=_loops(config),
     )
 

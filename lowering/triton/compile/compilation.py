@@ -16,6 +16,7 @@ from typing import Any
 from bascule.dialect.errors import CompilerError, UserError
 from bascule.dialect.interrupts import pass_on
 from bascule.dialect.scheduling.gpu import clusters
+from bascule.dialect.scheduling.gpu.descriptors import SINCE as DESCRIPTORS_SINCE
 from bascule.dialect.scheduling.gpu.machine import SHARED
 
 from bascule.compat.versions import check
@@ -28,6 +29,7 @@ from ..values.dependent_launch import for_capability, waits
 from . import ptxas
 from .kernel_cache import KernelCache, MachineCode, key_of
 from .ptx_edits import reassemble
+from .tensor_maps import spelled, tensor_maps
 
 
 def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
@@ -49,6 +51,12 @@ def compile_kernel(kernel: TritonKernel, capability: int) -> Any:
             location=kernel.location or None,
             hint=f"schedule-kernels{{target=cuda capability={capability}}} makes schedules for it",
         )
+    if kernel.descriptors and capability < DESCRIPTORS_SINCE:
+        raise UserError(
+            f"{kernel.title} is scheduled for tensor descriptors, which sm_{capability} does not have",
+            location=kernel.location or None,
+            hint=f"schedule-kernels{{target=cuda capability={capability}}} makes schedules for it",
+        )
     try:
         return _compile(kernel, capability)
     except Exception as error:
@@ -64,7 +72,7 @@ def _compile(kernel: TritonKernel, capability: int) -> Any:
     target = GPUTarget("cuda", capability, 32)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{kernel.name}.ttir"
-        path.write_text(for_capability(kernel.ttir, capability))
+        path.write_text(spelled(for_capability(kernel.ttir, capability), triton_version()))
         try:
             compiled = triton.compile(str(path), target=target, options=_options(kernel))
         except OSError as error:  # its cache cannot be written
@@ -106,7 +114,8 @@ def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
             f"{kernel.title} wants {made.shared} bytes of shared memory, and a program on sm_{capability} has {most}"
         )
     early = waits(for_capability(kernel.ttir, capability))
-    return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location, early)
+    maps = tensor_maps(kernel, getattr(made, "tensordesc_meta", None) or [])
+    return MachineCode(compiled.asm["cubin"], made.name, made.num_warps, made.shared, kernel.location, early, maps)
 
 
 @cached
@@ -161,7 +170,10 @@ def start_compiling(kernels: Sequence[TritonKernel], capability: int, cache: Ker
     cache = cache or KernelCache(None)
     conditions = {"triton": triton_version(), "capability": capability, "environment": changing_environment()}
     keys = {
-        k.name: key_of(k.ttir, **conditions, **_options(k), resident=k.resident, cluster=k.cluster) for k in kernels
+        k.name: key_of(
+            k.ttir, **conditions, **_options(k), resident=k.resident, cluster=k.cluster, descriptors=list(k.descriptors)
+        )
+        for k in kernels
     }
     found = cache.find(set(keys.values()))
     missing = {keys[kernel.name]: kernel for kernel in kernels if keys[kernel.name] not in found}

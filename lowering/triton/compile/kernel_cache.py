@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
 
-FORMAT = 3  # of entries and of what a key covers
+from .tensor_maps import TensorMap
+
+FORMAT = 4  # of entries and of what a key covers
 PLACE = re.compile(r'"(?:[^"\\]|\\.)*":\d+:\d+(?: to \d*:\d+)?')  # a location's file, line and column
 
 
@@ -16,7 +18,8 @@ class MachineCode:
     """A compiled kernel.
 
     `entry` is its name in the cubin, `warps` and `shared` are what a launch gives a program (`shared`: dynamic shared memory, bytes),
-    `location` is the user's line, `early` whether it may be started while what runs before it ends: see `values/dependent_launch.py`.
+    `location` is the user's line, `early` whether it may be started while what runs before it ends: see `values/dependent_launch.py`; `maps`
+    are the tensor maps among its parameters: see `tensor_maps.py`.
     """
 
     cubin: bytes = field(repr=False)
@@ -25,6 +28,7 @@ class MachineCode:
     shared: int
     location: str
     early: bool = False
+    maps: list[TensorMap] = field(default_factory=list)
 
 
 def key_of(ttir: str, **conditions: Any) -> str:

@@ -58,6 +58,10 @@ def _load(machine, op, pointer, mask=None, other=None):
     return [value if other is None else torch.where(inside, value, other)]
 
 
+def _descriptor_load(machine, op, boxes, *places):
+    return [boxes.load(op, places, machine.active).reshape(_shape(machine, op.results[0].type))]
+
+
 def _store(machine, op, pointer, value, mask=None):
     store(op, pointer, value, machine.mask(pointer.offset.shape, mask))
     return []
@@ -203,6 +207,7 @@ RULES: dict[str, Rule] = {
     "tt.dot": _dot,
     "tt.addptr": lambda machine, op, pointer, by: [pointer.moved(by)],
     "tt.load": _load,
+    "tt.descriptor_load": _descriptor_load,
     "tt.store": _store,
     "tt.atomic_rmw": _atomic,
     "tt.atomic_cas": _compare_and_swap,

@@ -8,7 +8,8 @@ from bascule.dialect.interpreter.maps import evaluate
 from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
-from ..kernels.triton_kernel import TritonKernel
+from ..kernels.triton_kernel import DescriptorParameter, TritonKernel
+from .boxes import Boxes
 from .machine import Machine
 from .memory import Memory, Pointer
 from .operations import RULES
@@ -18,7 +19,8 @@ CLUSTER = 16  # programs that may pass values to each other, at most
 
 
 def run_kernel(kernel: TritonKernel, arguments: Sequence[int | Memory]) -> None:
-    """Runs all programs of `kernel`; `arguments` are its parameters: a number for each symbol, then the buffers, which it writes.
+    """Runs all programs of `kernel`; `arguments` are its parameters: a number for each symbol, then the buffers, which it writes. Its tensor
+    descriptors are made of these.
 
     Raises `InterpreterError`, with the source location, for an access out of bounds, a read of what nothing wrote, two programs at one
     place (unless both add atomically), and an operation the interpreter lacks.
@@ -36,13 +38,21 @@ def run_kernel(kernel: TritonKernel, arguments: Sequence[int | Memory]) -> None:
         block = next(iter(module.body.operations)).operation.regions[0].blocks[0]
         together = max(LANES // _lanes(block) // CLUSTER, 1) * CLUSTER
         for first in range(0, programs, together):
-            _run(block, arguments, first, min(together, programs - first))
+            _run(block, arguments, kernel.descriptors, first, min(together, programs - first))
 
 
-def _run(block: ir.Block, arguments: Sequence[int | Memory], first: int, programs: int) -> None:
+def _run(
+    block: ir.Block,
+    arguments: Sequence[int | Memory],
+    descriptors: Sequence[DescriptorParameter],
+    first: int,
+    programs: int,
+) -> None:
     """Runs `programs` of a launch, from number `first` on."""
     machine = Machine(first, programs, torch.ones(programs, dtype=torch.bool), RULES)
-    for argument, value in zip(block.arguments, arguments, strict=True):
+    boxes = [Boxes.of(descriptor, arguments[descriptor["parameter"]], first) for descriptor in descriptors]
+    machine.env.update(zip(list(block.arguments)[len(arguments) :], boxes, strict=True))
+    for argument, value in zip(block.arguments, arguments):
         if isinstance(value, Memory):
             machine.env[argument] = Pointer(value, torch.zeros(programs, dtype=torch.int64), first=first)
         else:

@@ -7,7 +7,8 @@ from bascule.dialect.mlir import ir
 from ..body.emitter import Loop, unsupported
 from ..values.builder import Builder, element
 from ..values.reduction_kinds import Values
-from ..values.tiles import Axes, Tile, shaped, spread, union
+from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
+from .descriptors import load_of
 from .loop_body import LoopBody
 from .loop_kinds import Walker
 
@@ -26,6 +27,9 @@ class ContractionWalker(Walker):
         self.sides = (self.outside[-3], self.outside[-1]) if len(self.outside) > 2 else self.outside
         self.factors, self.total = factors, emitter._checked(op, op.results[0].type)
         self.state: Values = []
+        found = {factor: load_of(factor, op) for factor in factors}
+        self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
+        self.pads = len(self.loads) == len(factors)
 
     @property
     def whole_width(self) -> int:
@@ -36,21 +40,24 @@ class ContractionWalker(Walker):
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b = self.e.b
-        x, y = self._operands(bound)
+        x, y = self._operands(position, bound)
         (total,) = values or self.start()
         return [product_of(b, x, y, total)]
 
-    def _operands(self, bound: Tile | None) -> Values:
+    def _operands(self, position: Tile, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
         e, tiles = self.e, []
         term = end_of(self.block).operands[0].owner
-        skipped = {term.operation, *self._widenings(term.operation)}
+        skipped = {term.operation, *self._widenings(term.operation), *self.loads.values()}
         for view in self.block.operations:
             if view.operation not in skipped and view.operation.name != "bascule.yield":
                 e._op(view.operation)
         axis = self.loop.axis
         assert axis is not None
         for factor in self.factors:
+            if factor in self.loads:
+                tiles.append(self._described(self.loads[factor], position))
+                continue
             tile = e.tile(factor)
             sides = [side for side in self.sides if side in tile.axes]
             if len(sides) != 1:
@@ -60,6 +67,13 @@ class ContractionWalker(Walker):
         if first == second:
             raise unsupported(self.op, "two factors of rows, or of columns, on tensor cores")
         return [value for _, value in sorted(tiles, key=lambda pair: pair[0])]
+
+    def _described(self, load: ir.Operation, position: Tile) -> tuple[Axis, ir.Value]:
+        """The side that a factor varies along, and its piece, by a tensor descriptor: 0 beyond what is summed, and beyond the side."""
+        e, (described, descriptor) = self.e, self.e.described[load]
+        value = described.load(e.b, descriptor, e.origins, e.ix.starts[position.value])
+        side = next(side for side in self.sides if side.order == described.side)
+        return side, transposed(e.b, value) if described.is_transposed else value
 
     def _widenings(self, term: ir.Operation) -> set[ir.Operation]:
         """The ops that widen factors for the product alone."""

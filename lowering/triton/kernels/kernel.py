@@ -9,6 +9,7 @@ has variants, see `Variant`. Attributes of the function tell the launcher the re
     bascule.stages    stages of software pipelining: num_stages
     bascule.resident  programs of a multiprocessor, for which registers leave room; 0: the compiler decides
     bascule.cluster   programs of a thread block cluster, neighbours in the grid
+    bascule.descriptors  where there are any: the tensor descriptors, parameters after the pointers; see `descriptors.py`
 """
 
 from collections.abc import Sequence
@@ -31,11 +32,12 @@ from ..body.indexing import Indexing
 from ..values import clusters, dependent_launch
 from ..values.builder import Builder
 from ..values.tiles import Axis, Tile
+from .descriptors import Described, described_in
 from .loops import Emitter
 from .schedule import schedule_of
 
 GRID, WARPS, STAGES = "bascule.grid", "bascule.warps", "bascule.stages"
-RESIDENT, CLUSTER = "bascule.resident", "bascule.cluster"
+RESIDENT, CLUSTER, DESCRIPTORS = "bascule.resident", "bascule.cluster", "bascule.descriptors"
 DIVISIBILITY = 16  # bytes
 
 
@@ -86,12 +88,18 @@ class KernelFunction:
         self.arguments = list(function.regions[0].blocks[0].arguments)
         self.symbols = symbols_of(function)
         self.memrefs = self.arguments[len(self.symbols) :]
+        kinds = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ()
+        self.loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
         self._check_hazards()
         self.schedule = schedule_of(self.kernel)
+        self.described: dict[ir.Operation, Described] = {}
         ops = [self.kernel]
         if self.schedule.group:
             block = self.kernel.regions[0].blocks[0]
             ops = [view.operation for view in block.operations if view.operation.name == "bascule.foreach"]
+        else:
+            self.described = described_in(self.expressions, self.kernel, self.schedule.domains[0], self.loose)
+        self.descriptors = list(dict.fromkeys(each.descriptor for each in self.described.values()))
         self.parts = [self._part(op, domain) for op, domain in zip(ops, self.schedule.domains, strict=True)]
 
     def _check_hazards(self) -> None:
@@ -147,13 +155,12 @@ class KernelFunction:
         index = ir.IntegerType.get_signless(variant.bits or self.schedule.index_bits)
         types = [index] * len(self.symbols)
         types += [ir.Type.parse(f"!tt.ptr<{stored(memref.type)}>") for memref in self.memrefs]
+        types += [descriptor.type for descriptor in self.descriptors]
         grid = expr(0)
         for part in self.parts:
             grid = expr(grid + part.programs * self.schedule.cluster)
         i32 = ir.IntegerType.get_signless(32)
         aligned, plain = _divisible(DIVISIBILITY), ir.DictAttr.get({})
-        kinds = self.function.attributes["arg_attrs"] if "arg_attrs" in self.function.attributes else ()
-        self.loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
         attributes = {
             "sym_name": ir.StringAttr.get(self.name + variant.suffix),
             "sym_visibility": ir.StringAttr.get("public"),
@@ -161,6 +168,7 @@ class KernelFunction:
             "arg_attrs": ir.ArrayAttr.get(
                 [aligned if variant.aligned else plain for _ in self.symbols]
                 + [plain if memref in self.loose else _divisible(self._alignment(memref)) for memref in self.memrefs]
+                + [plain for _ in self.descriptors]
             ),
             GRID: ir.AffineMapAttr.get(size_map([grid])),
             WARPS: ir.IntegerAttr.get(i32, self.schedule.warps),
@@ -168,6 +176,9 @@ class KernelFunction:
             RESIDENT: ir.IntegerAttr.get(i32, self.schedule.resident),
             CLUSTER: ir.IntegerAttr.get(i32, self.schedule.cluster),
         }
+        if self.descriptors:
+            made = [each.attribute(self.arguments.index(each.buffer)) for each in self.descriptors]
+            attributes[DESCRIPTORS] = ir.ArrayAttr.get(made)
         location = self.kernel.location
         function = ir.Operation.create(
             "tt.func", attributes=attributes, regions=1, loc=location, ip=ir.InsertionPoint(body)
@@ -183,9 +194,11 @@ class KernelFunction:
         symbols = [Tile(value) for value in values[: len(self.symbols)]]
         ix = Indexing(b, index, symbols, variant.aligned)
         buffers = dict(zip(self.memrefs, values[len(self.symbols) :]))
+        descriptors = dict(zip(self.descriptors, values[len(self.arguments) :]))
         schedule = self.schedule
         threads = 32 * schedule.warps
         emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
+        emitter.described = {load: (each, descriptors[each.descriptor]) for load, each in self.described.items()}
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
         tile = Tile(program)
@@ -258,8 +271,11 @@ class KernelFunction:
             at = e.ix.coordinate([([], count) for count in counts], number, program)
             axis = Axis(number, extent) if extent > 1 else None
             if axis is not None:
-                at = e.ix.range(axis, e.ix.op("arith.muli", at, e.ix.number(extent)))
+                at = e.ix.op("arith.muli", at, e.ix.number(extent))
                 axes.append(axis)
+            e.origins.append(at)
+            if axis is not None:
+                at = e.ix.range(axis, at)
             places.append((groups, at, e.bounded(at, Indexing.product(groups), extent)))
         e.axes = tuple(axes)
         with ExitStack() as conditions:

@@ -1,6 +1,6 @@
 """The body of a kernel whose loops have schedules: which indices are inside, and what can stand before its loop."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
@@ -14,6 +14,7 @@ from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
 from ..body.emitter import Body, Loop
 from ..values.tiles import Axis, Tile, elementwise, union
+from .descriptors import Described
 
 INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
 
@@ -21,14 +22,18 @@ INNER = 1 << 10  # the order of the axis of inner loops: after those of the doma
 class LoopBody(Body):
     """A body with the schedules of its loops, and what its walkers ask of it; `loops.py` runs the loops.
 
-    `plan`: of each loop of the domain at hand; `done`: loops that ran together with an earlier one.
+    `plan`: of each loop of the domain at hand; `done`: loops that ran together with an earlier one; `origins`: where the program's tile begins
+    along each axis; `described`: the loads that tensor descriptors do, each with its descriptor.
     """
+
+    described: Mapping[ir.Operation, tuple[Described, ir.Value]] = {}
 
     def enter(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
         """Begins the region of the parallel domain `op`."""
         self.plan: dict[ir.Operation, LoopSchedule] = {}
         self._learn(op, loops)
         self.done: set[ir.Operation] = set()
+        self.origins: list[Tile] = []
         self.guards = not loops and any(inner.name == "scf.if" for inner in ops_in(op))
         self.domain = {self.expressions.of(index).position for index in op.regions[0].blocks[0].arguments}
 

@@ -21,7 +21,9 @@ from .loop_body import LoopBody
 
 
 class Walker:
-    """A foreach: it carries nothing. `width`: the values it carries."""
+    """A foreach: it carries nothing. `width`: the values it carries. `pads`: whether its steps may go beyond the last point without a bound."""
+
+    pads = False
 
     def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         self.e, self.op, self.loop = emitter, op, loop

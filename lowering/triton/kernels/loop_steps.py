@@ -71,11 +71,12 @@ class Walk:
 
     def _walked(self, known: int) -> Values:
         """Step by step, `known` points or, if 0, as many as there are. Steps that are kept stand before the loop, one that is not whole
-        after it."""
+        after it, unless all walkers take it as one that is."""
         e, axis = self.e, self.loop.axis
         stride = 1 if axis is None else axis.extent
         first = self.schedule.kept if axis is not None and self.known != 0 else 0
-        last = known // stride
+        padded = all(walker.pads for walker in self.walkers)
+        last = -(-known // stride) if padded else known // stride
         carried = self._start()
         if self.keys is not None:
             return self._between(self.keys, last, carried)
@@ -85,7 +86,7 @@ class Walk:
             end = e.ix.number(last * stride) if known else e.ix.evaluate(self.size)
             bounds = e.ix.number(first * stride).value, end.value, e.ix.number(stride).value
             carried = e.b.loop(bounds, carried, self._step, e.stages, runs=bool(known))
-        if known % stride:
+        if known % stride and not padded:
             carried = self._apart(last, carried)
         return carried
 

@@ -30,7 +30,7 @@ class Emitter(LoopBody):
         self.done.update(together[1:])  # the first one runs them all
         for other in together[1:]:
             same = other.block == op.block and other.attributes["ranges"] == op.attributes["ranges"]
-            if not same or replace(self.plan[other], loops=()) != replace(schedule, loops=()):
+            if not same or _alone(self.plan[other]) != _alone(schedule):
                 raise unsupported(other, "a walk over loops of several sizes, steps or places")
             self.between(op, other)
         self._run(together, schedule)
@@ -96,6 +96,11 @@ class Emitter(LoopBody):
             last = first + len(walker.state)
             walker.state = clusters.combined(self.b, walker.reduction, [state[first:last] for state in states])
             first = last
+
+
+def _alone(schedule: LoopSchedule) -> LoopSchedule:
+    """The keys that loops of one walk have in common."""
+    return replace(schedule, loops=(), descriptors=())
 
 
 RULES.update({name: Emitter._loop for name in WALKERS})

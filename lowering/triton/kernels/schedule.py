@@ -8,6 +8,7 @@ from bascule.dialect.analysis.bodies.body_tree import sizes_of
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops, iterations
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu import clusters
+from bascule.dialect.scheduling.gpu.descriptors import SINCE
 from bascule.dialect.scheduling.gpu.schedule_form import (
     MOST_KEPT,
     DomainSchedule,
@@ -96,6 +97,8 @@ class _Check:
         if not all(map(_power_of_two, tile)):
             raise refusal(self.kernel, f"the schedule's tile {list(tile)} is not of powers of two")
         self._loops(domain.loops, op)
+        if any(loop.descriptors for loop in domain.loops):
+            self._descriptors(domain, op)
         dot = any(loop.dot for loop in domain.loops)  # its pieces have a side of the tile each
         points = _longest(domain.loops) * max(tile) if dot else _longest(domain.loops) * prod(tile)
         if dot:
@@ -110,6 +113,19 @@ class _Check:
         if len(walks) != 1 or len(matrix) < 2 or max(batch, default=1) > 1 or least < LEAST_DOT:
             what = f"tensor cores for a tile of {list(domain.tile)}, steps of {[loop.step for loop in domain.loops]}"
             raise refusal(self.kernel, f"the schedule has {what}")
+
+    def _descriptors(self, domain: DomainSchedule, op: ir.Operation) -> None:
+        numbers = {number for loop in domain.loops for number in loop.descriptors}
+        contractions = all(loop.dot for loop in domain.loops) and all(
+            o.name == "bascule.reduce" for o in inner_loops(op)
+        )
+        reason = None
+        if self.schedule.capability < SINCE:
+            reason = f"sm_{self.schedule.capability}, which has none"
+        elif self.schedule.group or not contractions or not numbers <= {0, 1}:
+            reason = f"factors {sorted(numbers)} of what is no contraction of two, the kernel's own"
+        if reason:
+            raise refusal(self.kernel, f"the schedule has tensor descriptors for {reason}")
 
     def _loops(self, loops: Sequence[LoopSchedule], op: ir.Operation) -> None:
         inner = inner_loops(op)

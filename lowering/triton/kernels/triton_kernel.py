@@ -1,18 +1,30 @@
 """Kernels as text for Triton: one, and those of a program."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from bascule.dialect.ir.locations import source_of
 from bascule.dialect.mlir import ir
 
-from .kernel import ALIGNED, CLUSTER, GRID, NARROW, RESIDENT, STAGES, WARPS, WIDE
+from .kernel import ALIGNED, CLUSTER, DESCRIPTORS, GRID, NARROW, RESIDENT, STAGES, WARPS, WIDE
 
 if TYPE_CHECKING:
     from ...program.launches import Launch  # with it comes torch, which a pass does without
 
 LAUNCH = (GRID, WARPS, STAGES, RESIDENT, CLUSTER)
+
+
+class DescriptorParameter(TypedDict):
+    """A tensor descriptor, one of the parameters after a kernel's pointers: boxes of a tensor that begins `start` elements from where the
+    parameter of number `parameter` points to. Dims are slowest first, strides in elements; `element` is Triton's name of a dtype."""
+
+    parameter: int
+    start: int
+    sizes: list[int]
+    strides: list[int]
+    box: list[int]
+    element: str
 
 
 @dataclass(frozen=True)
@@ -29,6 +41,7 @@ class TritonKernel:
     location: str = ""
     resident: int = 0
     cluster: int = 1
+    descriptors: Sequence[DescriptorParameter] = ()
 
     @property
     def title(self) -> str:
@@ -47,12 +60,27 @@ def triton_kernels(module: ir.Module) -> list[TritonKernel]:
             alone = ir.Module.create()
             copy = function.clone(ir.InsertionPoint(alone.body))
             grid, warps, stages, resident, cluster = (function.attributes[name].value for name in LAUNCH)
+            descriptors = []
+            if DESCRIPTORS in function.attributes:
+                descriptors = [_parameter(entry) for entry in function.attributes[DESCRIPTORS]]
+                del copy.attributes[DESCRIPTORS]
             for name in LAUNCH:
                 del copy.attributes[name]
             text = alone.operation.get_asm(enable_debug_info=True)
             name, location = function.attributes["sym_name"].value, source_of(function.location) or ""
-            kernels.append(TritonKernel(name, text, grid, warps, stages, location, resident, cluster))
+            kernels.append(TritonKernel(name, text, grid, warps, stages, location, resident, cluster, descriptors))
     return kernels
+
+
+def _parameter(attribute: ir.DictAttr) -> DescriptorParameter:
+    return DescriptorParameter(
+        parameter=attribute["parameter"].value,
+        start=attribute["start"].value,
+        sizes=list(attribute["sizes"]),
+        strides=list(attribute["strides"]),
+        box=list(attribute["box"]),
+        element=attribute["element"].value,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+"""Tensor descriptors (CUDA's tensor maps) of a contraction's factors: strided tensors of which the hardware copies boxes to shared memory, with
+zeros for what lies beyond a size."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ...ir.shapes import Size, constant, expr
+from ..affine.linear_forms import Form
+
+ALIGNMENT = 16  # bytes: of where it begins, and of all strides but the 1
+# Of CUDA's tensor maps: dims, elements along one (places in it have 32 bits, with a sign), bytes from one to the next.
+MOST_DIMS, MOST_SIZE, MOST_STRIDE = 5, (1 << 31) - 1, 1 << 40
+WIDTH = 2  # bytes of an element: factors of f32 are multiplied in registers
+
+
+@dataclass(frozen=True)
+class Dim:
+    """Indices that are one dim in memory, slowest first; its size and stride, in elements."""
+
+    indices: tuple[int, ...]
+    size: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class TensorDescriptor:
+    """The matrix that a factor is read from, one at each point of the batch: they begin `start` elements into the buffer."""
+
+    start: int
+    batch: tuple[Dim, ...]
+    rows: Dim
+    summed: Dim
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether memory runs along rows: a box is summed x rows."""
+        return self.rows.stride == 1
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """Slowest first; the last has a stride of 1."""
+        matrix = (self.summed, self.rows) if self.is_transposed else (self.rows, self.summed)
+        return (*self.batch, *matrix)
+
+
+def descriptor_of(
+    form: Form[int], runs: Sequence[Sequence[int]], sizes: Mapping[int, Size], width: int
+) -> TensorDescriptor | str:
+    """The descriptor of what is read at offsets of `form`, of elements of `width` bytes; or why there is none. `runs`: indices that are to be
+    one dim each, slowest first, with their `sizes`: of the batch, then the factor's rows, then what is summed."""
+    if width != WIDTH:
+        return f"its elements have {width} bytes"
+    if form.opaque or not isinstance(form.start, int):
+        return "its place takes a quotient, a remainder, data or a symbol"
+    if not form.steps.keys() <= {index for run in runs for index in run}:
+        return "its place comes from data, or from rows and columns"
+    *batch, rows, summed = runs
+    outer = [run for run in batch if any(form.varies(index) and constant(expr(sizes[index])) != 1 for index in run)]
+    dims = [dim for run in (*outer, rows, summed) if (dim := _dim(form, run, sizes)) is not None]
+    if len(dims) < len(outer) + 2:
+        return "its rows, or what is summed, are several dims in memory, or have dynamic sizes"
+    *outside, row, along = dims
+    return _refusal(form.start, outside, row, along) or TensorDescriptor(form.start, tuple(outside), row, along)
+
+
+def _dim(form: Form[int], indices: Sequence[int], sizes: Mapping[int, Size]) -> Dim | None:
+    """`indices` as one dim, those of size 1 left out; None where they are several, or of sizes that are not known."""
+    varied = [index for index in indices if constant(expr(sizes[index])) != 1]
+    extents = [extent for index in varied if (extent := constant(expr(sizes[index]))) is not None]
+    strides = [step for index in varied if isinstance(step := form.steps.get(index, 0), int)]
+    if not varied or len(extents) < len(varied) or len(strides) < len(varied):
+        return None
+    if not all(form.flat(outer, inner, size) for outer, inner, size in zip(varied, varied[1:], extents[1:])):
+        return None
+    return Dim(tuple(varied), prod(extents), strides[-1])
+
+
+def _refusal(start: int, batch: Sequence[Dim], rows: Dim, summed: Dim) -> str | None:
+    """Why the hardware does not take these dims; None: it does."""
+    if 1 not in (rows.stride, summed.stride):
+        return "memory runs neither along its rows nor along what is summed"
+    other = summed if rows.stride == 1 else rows
+    strides = [WIDTH * dim.stride for dim in (*batch, other)]
+    if start < 0 or WIDTH * start % ALIGNMENT:
+        return f"it begins at no multiple of {ALIGNMENT} bytes"
+    if not all(0 < stride < MOST_STRIDE and stride % ALIGNMENT == 0 for stride in strides):
+        return f"its strides are {strides} bytes, no multiples of {ALIGNMENT}"
+    if len(batch) + 2 > MOST_DIMS or max(dim.size for dim in (*batch, rows, summed)) > MOST_SIZE:
+        return f"it has more than {MOST_DIMS} dims, or one of more than {MOST_SIZE} elements"
+    return None

@@ -1,0 +1,51 @@
+"""Tensor descriptors: boxes of a strided tensor in a buffer, with zeros for what lies beyond its sizes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from bascule.dialect.interpreter.errors import error
+from bascule.dialect.mlir import ir
+
+from ..kernels.triton_kernel import DescriptorParameter
+from .memory import Memory, Pointer, load
+
+ALIGNMENT = 16  # bytes, of addresses and strides
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """A descriptor of programs from number `first` on."""
+
+    what: DescriptorParameter
+    memory: Memory
+    first: int
+
+    @staticmethod
+    def of(what: DescriptorParameter, memory: int | Memory, first: int) -> "Boxes":
+        assert isinstance(memory, Memory), "a tensor descriptor is of a buffer"
+        return Boxes(what, memory, first)
+
+    def load(self, op: ir.Operation, places: Sequence[torch.Tensor], active: torch.Tensor) -> torch.Tensor:
+        """The boxes that begin at `places` along each dim, of the programs that are `active`."""
+        self._check(op)
+        what, rank = self.what, len(self.what["box"])
+        offset, inside = torch.tensor(what["start"]), active.reshape([-1] + [1] * rank)
+        for dim, (place, size, stride, extent) in enumerate(zip(places, what["sizes"], what["strides"], what["box"])):
+            along = [extent if dim == other else 1 for other in range(rank)]
+            index = place.to(torch.int64).reshape([-1] + [1] * rank) + torch.arange(extent).reshape([1, *along])
+            inside = inside & (index >= 0) & (index < size)
+            offset = offset + index * stride
+        inside = inside.expand(len(active), *what["box"])
+        value = load(op, Pointer(self.memory, offset, first=self.first), inside)
+        return torch.where(inside, value, 0)
+
+    def _check(self, op: ir.Operation) -> None:
+        """Refuses what the driver would."""
+        width = self.memory.flat.itemsize
+        *outer, last = self.what["strides"]
+        begin = self.memory.bytes[0] + self.what["start"] * width
+        if last != 1 or any(number % ALIGNMENT for number in (begin, *(stride * width for stride in outer))):
+            raise error(
+                op, f"has a tensor descriptor of strides {self.what['strides']} at {begin:#x}, no multiples of 16 bytes"
+            )

@@ -1,0 +1,113 @@
+"""Factors of contractions that tensor descriptors load, in the interpreter: which of them do, and that products with them are eager's in f64."""
+
+import pytest
+import torch
+from bascule.dialect.scheduling.gpu import contractions
+from bascule.lowering.triton.interpreter import plans
+from torch.nn import functional as F
+
+from tests.lowering.triton.kernels.test_contractions import EPS, check, matrices, run
+
+
+@pytest.fixture
+def descriptors(monkeypatch):
+    """Those of each kernel that is run."""
+    found, real = [], plans.run_kernel
+
+    def kept(kernel, arguments):
+        found.append(list(kernel.descriptors))
+        real(kernel, arguments)
+
+    monkeypatch.setattr(plans, "run_kernel", kept)
+    return found
+
+
+def counts(descriptors):
+    return [len(each) for each in descriptors]
+
+
+SIZES = [(16, 16, 16), (50, 80, 40), (64, 64, 64), (65, 72, 136), (130, 304, 72), (17, 24, 40), (300, 200, 264)]
+
+
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_products(sizes, dtype, descriptors):
+    m, k, n = sizes
+    check(*run(torch.matmul, *matrices(dtype, (m, k), (k, n))), dtype, k)
+    ((x, y),) = descriptors
+    assert (x["sizes"], x["strides"], y["sizes"], y["strides"]) == ([m, k], [k, 1], [k, n], [n, 1])
+
+
+def transposed(x):
+    """The same numbers, columns contiguous."""
+    return x.t().contiguous().t()
+
+
+# How the inputs are given, the product, and the sizes of the factors that are loaded by descriptors.
+LAYOUTS = {
+    "x transposed": (lambda x, w: (transposed(x), w), lambda x, w: x @ w, [[72, 64], [72, 56]]),
+    "w transposed": (lambda x, w: (x, transposed(w)), lambda x, w: x @ w, [[64, 72], [56, 72]]),
+    "both transposed": (lambda x, w: (transposed(x), transposed(w)), lambda x, w: x @ w, [[72, 64], [56, 72]]),
+    "a slice": (lambda x, w: (x, w), lambda x, w: x[3:, 8:48] @ w[2:42, 8:], [[61, 40], [40, 48]]),
+    "of a transposed": (lambda x, w: (transposed(x), w), lambda x, w: x[8:, 8:40] @ w[2:34], [[32, 56], [32, 56]]),
+    "a slice elsewhere": (lambda x, w: (x, w), lambda x, w: x[:, 4:48] @ w[:44], [[44, 56]]),
+    "every second": (lambda x, w: (x, w), lambda x, w: x[::2] @ w[:, ::3], [[32, 72]]),
+    "rows of 71": (lambda x, w: (x[:, :71].contiguous(), w), lambda x, w: x @ w[:71], [[71, 56]]),
+    "of 71 in 72": (lambda x, w: (x, w), lambda x, w: x[:, :71] @ w[:71], [[64, 71], [71, 56]]),
+    "result transposed": (lambda x, w: (x, w), lambda x, w: (x @ w).t(), [[64, 72], [72, 56]]),
+    "rows of two dims": (lambda x, w: (x.view(4, 16, 72), w), lambda x, w: x @ w, [[64, 72], [72, 56]]),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_operands_that_lie_otherwise(layout, descriptors):
+    given, function, sizes = LAYOUTS[layout]
+    found, wanted = run(function, *given(*matrices(torch.bfloat16, (64, 72), (72, 56))))
+    check(found, wanted, torch.bfloat16, 72)
+    assert sorted(each["sizes"] for each in descriptors[-1]) == sorted(sizes)
+
+
+BATCHES = {
+    "alike": (lambda x, y: x @ y, (3, 40, 56), (3, 56, 32), [[3, 40, 56], [3, 56, 32]]),
+    "one": (lambda x, y: x @ y, (1, 40, 56), (1, 56, 32), [[40, 56], [56, 32]]),
+    "of two dims": (lambda x, y: x @ y, (2, 3, 40, 56), (2, 3, 56, 32), [[6, 40, 56], [6, 56, 32]]),
+    "of one factor": (lambda x, y: x @ y, (3, 40, 56), (56, 32), [[120, 56], [56, 32]]),
+}
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_batches(batch, descriptors):
+    function, x, y, sizes = BATCHES[batch]
+    check(*run(function, *matrices(torch.bfloat16, x, y)), torch.bfloat16, 56)
+    assert sorted(each["sizes"] for each in descriptors[-1]) == sorted(sizes)
+
+
+def test_nothing_comes_from_beyond_a_slice(descriptors):
+    """Its neighbours in memory are NaN and infinite."""
+    dtype = torch.bfloat16
+    large = torch.full((90, 96), float("nan"), dtype=dtype)
+    large[::2] = float("inf")
+    x, w = matrices(dtype, (50, 72), (72, 40))
+    large[8:58, 16:88] = x
+    check(*run(lambda large, w: large[8:58, 16:88] @ w, large, w), dtype, 72)
+    assert counts(descriptors) == [2]
+
+
+def test_products_that_are_joined_load_what_they_share_once(descriptors):
+    x, v, w = matrices(torch.bfloat16, (70, 72), (72, 40), (72, 40))
+    found, wanted = run(lambda x, v, w: F.silu(x @ v) * (x @ w), x, v, w)
+    torch.testing.assert_close(found.double(), wanted, rtol=2e-2, atol=2e-1)
+    assert counts(descriptors) == [3]
+
+
+def test_f32_and_what_is_computed_are_not_loaded_so(descriptors):
+    x, w = matrices(torch.float32, (40, 64), (64, 48))
+    found, wanted = run(lambda x, w: (x[:, :, None] * w).sum(1).relu(), x, w)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+    assert counts(descriptors) == [0]
+
+
+def test_without_them(monkeypatch, descriptors):
+    monkeypatch.setattr(contractions, "DESCRIPTORS", False)
+    check(*run(torch.matmul, *matrices(torch.bfloat16, (64, 64), (64, 64))), torch.bfloat16, 64)
+    assert counts(descriptors) == [0]
