@@ -53,6 +53,33 @@ func.func private @batch(%x: tensor<4x512x16x16xbf16>, %y: tensor<4x512x256xbf16
   return %out : tensor<4x512x512xf32>
 }
 
+// Heads that lie beside rows, and two of which share one: quotients of the batch are dims too.
+// CHECK-LABEL: func.func private @heads(
+// CHECK: along
+// CHECK-SAME: descriptors = array<i64: 0, 1>
+// CHECK-SAME: dot = true
+func.func private @heads(%x: tensor<2x512x6x64xbf16>, %y: tensor<2x512x3x64xbf16>) -> tensor<12x512x512xf32> {
+  %out = bufferization.alloc_tensor() : tensor<12x512x512xf32>
+  "bascule.kernel"() ({
+  ^bb0(%b: index, %m: index, %n: index):
+    %batch = affine.apply affine_map<(d0) -> (d0 floordiv 6)>(%b)
+    %head = affine.apply affine_map<(d0) -> (d0 mod 6)>(%b)
+    %shared = affine.apply affine_map<(d0) -> ((d0 mod 6) floordiv 2)>(%b)
+    %sum = "bascule.reduce"() ({
+    ^bb0(%k: index):
+      %a = tensor.extract %x[%batch, %m, %head, %k] : tensor<2x512x6x64xbf16>
+      %c = arith.extf %a : bf16 to f32
+      %d = tensor.extract %y[%batch, %n, %shared, %k] : tensor<2x512x3x64xbf16>
+      %g = arith.extf %d : bf16 to f32
+      %p = arith.mulf %c, %g : f32
+      "bascule.yield"(%p) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (64)>} : () -> f32
+    "bascule.store"(%sum, %out, %b, %m, %n) : (f32, tensor<12x512x512xf32>, index, index, index) -> ()
+    "bascule.yield"() : () -> ()
+  }) {ranges = affine_map<() -> (12, 512, 512)>} : () -> ()
+  return %out : tensor<12x512x512xf32>
+}
+
 // A slice ends where its dims end.
 // CHECK-LABEL: func.func private @slice(
 // CHECK: along

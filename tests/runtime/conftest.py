@@ -49,13 +49,23 @@ class FakeDriver:
 
 
 @pytest.fixture(scope="session")
-def fake_library(tmp_path_factory):
+def fake_compiler():
+    """A function that builds the fake at a path, with flags."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
     assert compiler, "the fake driver needs a C++ compiler"
-    path = tmp_path_factory.mktemp("fake_cuda") / "libcuda.so.1"
     source = Path(__file__).parent / "kernels" / "fake_cuda.cpp"
-    subprocess.run([compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-o", path, source], check=True)
-    return path
+
+    def build(path, *flags):
+        command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", *flags, "-o", path, source]
+        subprocess.run(command, check=True)
+        return path
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def fake_library(tmp_path_factory, fake_compiler):
+    return fake_compiler(tmp_path_factory.mktemp("fake_cuda") / "libcuda.so.1")
 
 
 @pytest.fixture

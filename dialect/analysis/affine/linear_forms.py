@@ -1,7 +1,7 @@
 """Linear forms: the step of an affine expression along each of its dims, where it is linear in it."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 from ...ir.shapes import constant
@@ -15,12 +15,13 @@ Index = TypeVar("Index", bound=Hashable)
 
 @dataclass(eq=False)
 class Form(Generic[Index]):
-    """How a number depends on indices: the steps along those that it is linear in, those that it also depends on otherwise, and what it is
-    where all of them are 0, as far as they are linear."""
+    """How a number depends on indices: the steps along those that it is linear in, those that it also depends on otherwise. It is `start`, what
+    it has for each step, and each of `terms`, quotients and remainders of indices, times a step."""
 
     steps: dict[Index, Step]
     opaque: set[Index]
     start: Step = 0
+    terms: list[tuple[ir.AffineExpr, Step]] = field(default_factory=list)
 
     def varies(self, index: Index) -> bool:
         return index in self.steps or index in self.opaque
@@ -56,6 +57,7 @@ def _add(e: ir.AffineExpr, factor: Step, form: Form[int]) -> None:
         _add(e.lhs, product(_simplest(e.rhs), factor), form)
     elif dims := dims_of(e):
         form.opaque.update(dims)
+        form.terms.append((e, factor))
     else:
         form.start = _simplest(product(_simplest(e), factor) + form.start)
 

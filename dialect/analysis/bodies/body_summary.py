@@ -129,7 +129,8 @@ class Body:
             if not self.dependence:
                 self.depend()
             opaque |= self.dependence.get(number, {}).keys()
-        return Form({numbers[d]: step for d, step in form.steps.items()}, opaque, form.start)
+        terms = [(_renumbered(e, numbers), step) for e, step in form.terms]
+        return Form({numbers[d]: step for d, step in form.steps.items()}, opaque, form.start, terms)
 
     # Values, of a decoded body: the number of each, and of each number the type, and the dependence on the loop indices; loop indices used
     # otherwise than linearly in an index.
@@ -174,6 +175,12 @@ class Body:
             seen |= makers
             todo += makers
         return {node for node in siblings if node in seen and node is not loop}
+
+
+def _renumbered(e: ir.AffineExpr, numbers: Sequence[int]) -> ir.AffineExpr:
+    """`e` of dims that have other numbers."""
+    dims = [ir.AffineExpr.get_dim(number) for number in numbers]
+    return e.compose(ir.AffineMap.get(max(numbers) + 1, 0, dims))
 
 
 def decode(op: ir.Operation, arguments: Iterable[ir.Value] = (), indexing: Indexing | None = None) -> Body:

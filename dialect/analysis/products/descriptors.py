@@ -1,12 +1,14 @@
 """Tensor descriptors (CUDA's tensor maps) of a contraction's factors: strided tensors of which the hardware copies boxes to shared memory, with
 zeros for what lies beyond a size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from ...ir.shapes import Size, constant, expr
-from ..affine.linear_forms import Form
+from ...mlir import ir
+from ..affine.bounds import interval
+from ..affine.linear_forms import Form, Step, dims_of
 
 ALIGNMENT = 16  # bytes: of where it begins, and of all strides but the 1
 # Of CUDA's tensor maps: dims, elements along one (places in it have 32 bits, with a sign), bytes from one to the next.
@@ -16,9 +18,9 @@ WIDTH = 2  # bytes of an element: factors of f32 are multiplied in registers
 
 @dataclass(frozen=True)
 class Dim:
-    """Indices that are one dim in memory, slowest first; its size and stride, in elements."""
+    """A dim in memory; its size and stride, in elements. `place`: the index along it, of the indices around."""
 
-    indices: tuple[int, ...]
+    place: ir.AffineExpr
     size: int
     stride: int
 
@@ -48,32 +50,54 @@ def descriptor_of(
     form: Form[int], runs: Sequence[Sequence[int]], sizes: Mapping[int, Size], width: int
 ) -> TensorDescriptor | str:
     """The descriptor of what is read at offsets of `form`, of elements of `width` bytes; or why there is none. `runs`: indices that are to be
-    one dim each, slowest first, with their `sizes`: of the batch, then the factor's rows, then what is summed."""
+    one dim each, slowest first, with their `sizes`: of the batch, then the factor's rows, then what is summed. A quotient of the batch, as of
+    heads that share one, is a dim too."""
     if width != WIDTH:
         return f"its elements have {width} bytes"
-    if form.opaque or not isinstance(form.start, int):
-        return "its place takes a quotient, a remainder, data or a symbol"
+    if not isinstance(form.start, int):
+        return "it begins anywhere"
     if not form.steps.keys() <= {index for run in runs for index in run}:
         return "its place comes from data, or from rows and columns"
     *batch, rows, summed = runs
-    outer = [run for run in batch if any(form.varies(index) and constant(expr(sizes[index])) != 1 for index in run)]
-    dims = [dim for run in (*outer, rows, summed) if (dim := _dim(form, run, sizes)) is not None]
-    if len(dims) < len(outer) + 2:
-        return "its rows, or what is summed, are several dims in memory, or have dynamic sizes"
+    outer = [run for run in batch if any(index in form.steps and _size(index, sizes) != 1 for index in run)]
+    found = [_quotient(e, step, [index for run in batch for index in run], sizes) for e, step in form.terms]
+    found += [_dim(form, run, sizes) for run in (*outer, rows, summed)]
+    dims = [dim for dim in found if dim is not None]
+    if len(dims) < len(found):
+        return (
+            "it is no matrix at each point of the batch: several dims in memory, quotients, or sizes that are dynamic"
+        )
     *outside, row, along = dims
     return _refusal(form.start, outside, row, along) or TensorDescriptor(form.start, tuple(outside), row, along)
 
 
+def _size(index: int, sizes: Mapping[int, Size]) -> int | None:
+    return constant(expr(sizes[index]))
+
+
 def _dim(form: Form[int], indices: Sequence[int], sizes: Mapping[int, Size]) -> Dim | None:
     """`indices` as one dim, those of size 1 left out; None where they are several, or of sizes that are not known."""
-    varied = [index for index in indices if constant(expr(sizes[index])) != 1]
-    extents = [extent for index in varied if (extent := constant(expr(sizes[index]))) is not None]
+    varied = [index for index in indices if _size(index, sizes) != 1]
+    extents = [extent for index in varied if (extent := _size(index, sizes)) is not None]
     strides = [step for index in varied if isinstance(step := form.steps.get(index, 0), int)]
     if not varied or len(extents) < len(varied) or len(strides) < len(varied):
         return None
     if not all(form.flat(outer, inner, size) for outer, inner, size in zip(varied, varied[1:], extents[1:])):
         return None
-    return Dim(tuple(varied), prod(extents), strides[-1])
+    place = expr(0)
+    for index, extent in zip(varied, extents):
+        place = expr(place * extent + ir.AffineExpr.get_dim(index))
+    return Dim(place, prod(extents), strides[-1])
+
+
+def _quotient(e: ir.AffineExpr, step: Step, batch: Collection[int], sizes: Mapping[int, Size]) -> Dim | None:
+    """A quotient or remainder of indices of the batch as a dim; None where it is of others, or has no known bounds."""
+    used = dims_of(e)
+    extents = {index: _size(index, sizes) for index in used & {*batch}}
+    if not isinstance(step, int) or len(extents) < len(used) or None in extents.values():
+        return None
+    low, high = interval(e, [extents.get(index) or 1 for index in range(max(used) + 1)])
+    return Dim(e, int(high) + 1, step) if low >= 0 and high < MOST_SIZE else None
 
 
 def _refusal(start: int, batch: Sequence[Dim], rows: Dim, summed: Dim) -> str | None:

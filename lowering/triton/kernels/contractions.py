@@ -71,7 +71,7 @@ class ContractionWalker(Walker):
     def _described(self, load: ir.Operation, position: Tile) -> tuple[Axis, ir.Value]:
         """The side that a factor varies along, and its piece, by a tensor descriptor: 0 beyond what is summed, and beyond the side."""
         e, (described, descriptor) = self.e, self.e.described[load]
-        value = described.load(e.b, descriptor, e.origins, e.ix.starts[position.value])
+        value = described.load(e.b, e.ix, descriptor, e.origins[described.side], e.ix.starts[position.value])
         side = next(side for side in self.sides if side.order == described.side)
         return side, transposed(e.b, value) if described.is_transposed else value
 

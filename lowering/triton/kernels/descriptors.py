@@ -14,6 +14,7 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import DomainSchedule, LoopSchedule, refusal
 
 from ..body.expressions import Expressions
+from ..body.indexing import Indexing
 from ..values.builder import Builder
 from ..values.tiles import Tile
 
@@ -46,17 +47,18 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class Described:
-    """A load of a factor: the axes of the domain that its batch is along, and its rows; whether memory runs along these (`is_transposed`)."""
+    """A load of a factor: where in the batch, of the domain's indices; the axis of the domain that its rows are along; whether memory runs
+    along these (`is_transposed`)."""
 
     descriptor: Descriptor
-    batch: tuple[int, ...]
+    batch: tuple[ir.AffineExpr, ...]
     side: int
     is_transposed: bool
 
-    def load(self, b: Builder, argument: ir.Value, origins: Sequence[Tile], along: Tile) -> ir.Value:
-        """The piece whose batch and rows begin at `origins` of the domain's axes, and what is summed at `along`."""
-        matrix = [origins[self.side], along]
-        places = [*(origins[axis] for axis in self.batch), *(reversed(matrix) if self.is_transposed else matrix)]
+    def load(self, b: Builder, ix: Indexing, argument: ir.Value, rows: Tile, summed: Tile) -> ir.Value:
+        """The piece whose rows, and what is summed, begin there."""
+        matrix = (summed, rows) if self.is_transposed else (rows, summed)
+        places = [*map(ix.evaluate, self.batch), *matrix]
         type_ = ir.RankedTensorType.get(self.descriptor.box[-2:], self.descriptor.element)
         return b.value("tt.descriptor_load", type_, [argument, *(_narrow(b, place.value) for place in places)])
 
@@ -107,10 +109,10 @@ def _described(
     tensor = descriptor_of(form, runs, expressions.extents, byte_width(buffer.type.element_type))
     if isinstance(tensor, str):
         raise _refusal(kernel, tensor)
-    batch = tuple(next(n for n, axis in enumerate(axes) if dim.indices[0] in axis) for dim in tensor.batch)
     matrix = (domain.tile[side], loop.step)
-    box = (1,) * len(batch) + (matrix[::-1] if tensor.is_transposed else matrix)
+    box = (1,) * len(tensor.batch) + (matrix[::-1] if tensor.is_transposed else matrix)
     sizes, strides = (tuple(getattr(dim, name) for dim in tensor.dims) for name in ("size", "stride"))
+    batch = tuple(dim.place for dim in tensor.batch)
     return Described(Descriptor(buffer, tensor.start, sizes, strides, box), batch, side, tensor.is_transposed)
 
 

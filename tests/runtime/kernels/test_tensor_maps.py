@@ -91,3 +91,12 @@ def test_images_keep_their_maps(driver):
     assert kept == image
     cuda_driver.Plan([(cuda_driver.load_kernels({"k": kept}, 0)["k"], 4, PARAMETERS)])(0, 0x7000, 0x8000, 5)
     assert encoded(driver) == [told(0x8030)]
+
+
+def test_a_driver_that_encodes_none(driver, tmp_path, fake_compiler):
+    path = fake_compiler(tmp_path / "libcuda.so.1", "-DcuTensorMapEncodeTiled=cuSomethingElse")
+    cuda_driver.open_driver(str(path))
+    driver.function("k", SIZES[:3])
+    message = r"kernel k \(model.py:12\) takes tensor maps, and the driver has no cuTensorMapEncodeTiled"
+    with pytest.raises(cuda_driver.DriverError, match=message):
+        driver.function("k", SIZES, maps=[MAP])

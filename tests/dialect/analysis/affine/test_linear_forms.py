@@ -24,6 +24,14 @@ def test_steps_are_numbers_where_they_are_constant(text, steps, opaque):
     assert (form.steps, form.opaque) == (steps, opaque)
 
 
+def test_what_is_left_where_indices_are_zero():
+    form = linear(expression("(d0 + 3) * 4 + (d1 floordiv 2) * 8 + d2 mod 4 + 5"))
+    assert (form.start, form.opaque) == (17, {1, 2})
+    assert {(str(e), step) for e, step in form.terms} == {("d1 floordiv 2", 8), ("d2 mod 4", 1)}
+    assert linear(expression("d0 + s0 * 2 + 4")).start == expression("s0 * 2 + 4")
+    assert linear(expression("(s0 floordiv 2) * 4 + d0")).start == expression("(s0 floordiv 2) * 4")
+
+
 def test_a_step_of_symbols_is_an_expression():
     form = linear(expression("d0 * s0 * 4 + d1 * 4"))
     assert (form.steps[1], form.opaque) == (4, set())

@@ -19,7 +19,7 @@ __all__ = ["mlir"]
 
 def plan(**changes) -> KernelSchedule:
     inner = LoopSchedule((1, 0), 16, 3, held=True)
-    loop = LoopSchedule((0,), 129, 2, 1, "last", 4, kept=5, loops=(inner,))
+    loop = LoopSchedule((0,), 129, 2, 1, "last", 4, kept=5, descriptors=(1,), loops=(inner,))
     domain = DomainSchedule("row", (0,), (1,), (2,), loops=(loop,))
     return KernelSchedule(
         [domain], **({"group": False, "warps": 4, "stages": 3, "index_bits": 32, "capability": 90} | changes)

@@ -71,6 +71,18 @@ BATCHES = {
     "alike": (lambda x, y: x @ y, (3, 40, 56), (3, 56, 32), [[3, 40, 56], [3, 56, 32]]),
     "one": (lambda x, y: x @ y, (1, 40, 56), (1, 56, 32), [[40, 56], [56, 32]]),
     "of two dims": (lambda x, y: x @ y, (2, 3, 40, 56), (2, 3, 56, 32), [[6, 40, 56], [6, 56, 32]]),
+    "heads beside rows": (
+        lambda x, y: x.transpose(1, 2) @ y.permute(0, 2, 3, 1),
+        (2, 40, 3, 56),
+        (2, 32, 3, 56),
+        [[2, 3, 32, 56], [2, 3, 40, 56]],
+    ),
+    "heads that share one": (
+        lambda x, y: x @ y.repeat_interleave(2, 1),
+        (2, 6, 40, 56),
+        (2, 3, 56, 32),
+        [[6, 56, 32], [12, 40, 56]],
+    ),
     "of one factor": (lambda x, y: x @ y, (3, 40, 56), (56, 32), [[120, 56], [56, 32]]),
 }
 
