@@ -22,7 +22,7 @@ func.func private @older(%x: memref<32x64xf16>, %y: memref<32x64xf16>, %out: mem
 
 // -----
 
-// expected-error@+2 {{tensor descriptors for factors [0, 2] of what is no contraction of two}}
+// expected-error@+2 {{tensor descriptors for factors [0, 2] of what is no sum of products on tensor cores}}
 func.func private @third(%x: memref<32x64xf16>, %y: memref<32x64xf16>, %out: memref<32x32xf32>) {
   "bascule.kernel"() ({
   ^bb0(%m: index, %n: index):

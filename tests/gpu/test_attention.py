@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.lowering.triton.kernels import test_attention_training as training
-from tests.lowering.triton.kernels import test_product_chains
+from tests.lowering.triton.kernels import test_descriptors, test_product_chains
 from tests.lowering.triton.kernels.test_attention import (
     ALIKE,
     CHANGES,
@@ -17,9 +17,14 @@ from tests.lowering.triton.kernels.test_attention import (
     heads,
     run,
 )
+from tests.lowering.triton.kernels.test_contractions import matrices
+from tests.lowering.triton.kernels.test_descriptors import of_attention
 
 NARROW = [(300, 300, 64, 32), (64, 300, 64, 16)]  # columns, where tiles of so few went wrong
 LARGE = [(1000, 1000, 64, 64), (513, 2000, 128, 128), (300, 4096, 80, 256)]
+
+
+__all__ = ["of_attention"]
 
 
 def on_gpu(dtype, *sizes):
@@ -31,6 +36,20 @@ def on_gpu(dtype, *sizes):
 def test_sizes(sizes, dtype):
     found, wanted, kernels = run(attention, *on_gpu(dtype, *sizes))
     assert kernels == 1
+    check(found, wanted, dtype)
+
+
+@pytest.mark.parametrize("name", test_descriptors.ATTENTIONS)
+def test_keys_and_values_by_tensor_descriptors(name, of_attention):
+    function, sizes, _ = test_descriptors.ATTENTIONS[name]
+    found, wanted, _ = run(function, *[x.cuda() for x in matrices(torch.bfloat16, *sizes)])
+    check(found, wanted, torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+@pytest.mark.parametrize("sizes", NARROW + LARGE, ids=str)
+def test_sizes_by_tensor_descriptors(sizes, dtype, of_attention):
+    found, wanted, _ = run(attention, *on_gpu(dtype, *sizes))
     check(found, wanted, dtype)
 
 
@@ -83,6 +102,11 @@ def train(function, *inputs):
 @pytest.mark.parametrize("sizes", [(200, 290, 64, 64), (1000, 1000, 128, 128)], ids=str)
 def test_training(sizes, dtype):
     assert train(attention, *on_gpu(dtype, *sizes)) == training.FORWARD + training.backward(64, 64)
+
+
+@pytest.mark.parametrize("sizes", [(200, 288, 64, 64), (1000, 1000, 128, 128)], ids=str)
+def test_training_by_tensor_descriptors(sizes, of_attention):
+    assert train(attention, *on_gpu(torch.bfloat16, *sizes)) == training.FORWARD + training.backward(64, 64)
 
 
 @pytest.mark.parametrize("sizes", [(300, 300, 64, 64), (1000, 1000, 128, 128)], ids=str)

@@ -108,6 +108,14 @@ def factors_of(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     return (x, y) if x.type == y.type else (wide[0], wide[1])
 
 
+def factor(reduce: ir.Operation, number: int) -> ir.Value | None:
+    """Factor 0 or 1 of the products that `reduce` sums, before it is widened; None where it sums something else."""
+    (term, *others) = end_of(reduce.regions[0].blocks[0]).operands
+    if others or isinstance(term.owner, ir.Block) or term.owner.name != "arith.mulf":
+        return None
+    return before_widening(term.owner.operands[number])
+
+
 def before_widening(value: ir.Value) -> ir.Value:
     """A value of 16 bits that `value` is the same number as; else `value`."""
     owner = value.owner

@@ -13,6 +13,7 @@ from ...ir.shapes import constant
 from ...ir.types import byte_width
 from ...mlir import ir
 from .contractions import LEAST
+from .descriptors import numbers
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
 
@@ -23,6 +24,7 @@ KEYS = 64  # of a step, at most: scores and values' sums share a thread's regist
 # Columns of a tile, at least: with 16 or 32 and 64 keys a step Triton 3.6 gave wrong sums (H200, 2026-11-24, tests/gpu/test_attention.py).
 NARROWEST = 64
 DEEPEST = 256  # elements of a query, or columns of values, at most: they are there at once
+DESCRIPTORS = False  # whether keys and values are loaded by tensor descriptors where they can be
 STAGES = 3  # pieces of keys and values under way, at most
 WARPS = 4
 RESIDENT = 2  # programs of a multiprocessor that shared memory leaves room for, where that is two stages each: one computes while one waits
@@ -56,10 +58,24 @@ def attention(domain: Domain) -> DomainPlan | None:
         loop.walk, loop.evict, loop.dot, loop.skip = loops[0].walk, "normal", True, skips
     for number, product in enumerate((inner for loop in loops for inner in loop.loops), len(domain.plans)):
         product.walk, product.dot = number, True  # each alone
+    for each in every if DESCRIPTORS else ():
+        _describe(domain, each)
     tile = [*batch, high, wide]
     plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, WARPS, loops=loops)
     plan.stages = max(1, min(_stages(domain, every, high, step), -(-keys // step)))
     return plan
+
+
+def _describe(domain: Domain, found: Attention) -> None:
+    """Has tensor descriptors load the keys and values that can be."""
+    batch = [
+        [domain.indices[place]] for place in range(len(domain.indices)) if place not in (*found.rows, *found.columns)
+    ]
+    for product in found.products:
+        keys = numbers(domain, product.loop, product.y, [*batch, found.scores.indices])
+        domain.plans[product.loop].descriptors = keys
+    columns = [domain.indices[place] for place in found.columns]
+    domain.plans[found.weighted].descriptors = numbers(domain, found.weighted, found.values, [*batch, columns])
 
 
 def _stages(domain: Domain, every: list[Attention], rows: int, step: int) -> int:

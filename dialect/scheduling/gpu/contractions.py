@@ -43,7 +43,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
     for loop in loops:  # none needs another's result: factors come from memory
         loop.walk, loop.order, loop.evict, loop.dot = loops[0].walk, loops[0].order, loops[0].evict, True
     for each in every if DESCRIPTORS else ():
-        domain.plans[each.loop].descriptors = described(domain, each)
+        domain.plans[each.loop].descriptors = sorted(described(domain, each))
     warps = 8 if len(every) * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
     plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))

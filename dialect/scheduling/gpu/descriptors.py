@@ -1,7 +1,10 @@
-"""Which factors of a contraction are loaded by tensor descriptors: the hardware copies a box in one instruction, where pointers take a number of
-each thread and hold its registers meanwhile."""
+"""Which factors of sums of products are loaded by tensor descriptors: the hardware copies a box in one instruction, where pointers take a number
+of each thread and hold its registers meanwhile."""
 
-from ...analysis.products.contractions import Contraction, Operand, factors_of
+from collections.abc import Sequence
+
+from ...analysis.bodies.body_tree import Node
+from ...analysis.products.contractions import Contraction, Operand, factor
 from ...analysis.products.descriptors import TensorDescriptor, descriptor_of
 from .domains import Domain
 
@@ -9,23 +12,27 @@ SINCE = 90  # the compute capability that has them
 
 
 def described(domain: Domain, found: Contraction) -> list[int]:
-    """The factors that are, by their number in the product."""
-    factors = factors_of(found.loop.op)
-    assert factors is not None  # it is a contraction
-    sides = {found.x.value: (found.x, found.rows), found.y.value: (found.y, found.columns)}
-    return [n for n, factor in enumerate(factors) if not isinstance(descriptor(domain, found, *sides[factor]), str)]
+    """The factors of a contraction that are, by their number in the product."""
+    sides = [(found.x, found.rows), (found.y, found.columns)]
+    batch = [[domain.indices[place]] for place in found.batch]
+    runs = [(operand, [*batch, [domain.indices[place] for place in places]]) for operand, places in sides]
+    return [number for operand, sides in runs for number in numbers(domain, found.loop, operand, sides)]
 
 
-def descriptor(domain: Domain, found: Contraction, operand: Operand, rows: tuple[int, ...]) -> TensorDescriptor | str:
-    """That of a factor, which depends on the domain's indices at `rows`; or why it has none."""
+def numbers(domain: Domain, loop: Node, operand: Operand, runs: Sequence[Sequence[int]]) -> list[int]:
+    """The number of a factor of what `loop` sums, if it is; `runs`: see `descriptor`."""
+    found = [number for number in (0, 1) if factor(loop.op, number) == operand.value]
+    return [] if isinstance(descriptor(domain, loop, operand, runs), str) else found
+
+
+def descriptor(domain: Domain, loop: Node, operand: Operand, runs: Sequence[Sequence[int]]) -> TensorDescriptor | str:
+    """That of a factor of what `loop` sums; or why it has none. `runs`: the indices of the batch, then those of the factor's rows."""
     if domain.machine.capability < SINCE:
         return f"sm_{domain.machine.capability} has no tensor descriptors"
     if domain.node is not domain.body.root:
         return "its domain is one of several of a launch"
     if len(operand.accesses) != 1 or operand.value.owner != operand.accesses[0].op:
         return "it is computed, not read"
-    (access,), loop = operand.accesses, found.loop
-    sides = [*([place] for place in found.batch), rows]
-    runs = [[domain.indices[place] for place in side] for side in sides]
+    (access,) = operand.accesses
     summed = [loop.indices[place] for place in domain.plans[loop].order]
     return descriptor_of(access.form, [*runs, summed], domain.body.sizes, access.width)

@@ -18,6 +18,7 @@ from ..values.reduction_kinds import REDUCTIONS, Values, power_about, reduce_alo
 from ..values.scalars import extreme
 from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
 from .contractions import dot, transposed
+from .descriptors import load_of
 from .loop_body import LoopBody
 from .loop_kinds import Walker
 
@@ -102,15 +103,19 @@ class SumsWalker(Walker):
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b, (total,) = self.e.b, values or self.start()
-        value = self._values(bound)
+        value = self._values(position, bound)
         total = self._before(total)
         weights = b.convert("arith.truncf", self._weights(bound), element(value.type))
         return [dot(b, weights, value, total)]
 
-    def _values(self, bound: Tile | None) -> ir.Value:
+    def _values(self, position: Tile, bound: Tile | None) -> ir.Value:
         """The values of the step at hand: summed x columns. Where one tile has all columns they are read as the scores' products read their
         operands, summed x deep: what is both is there once."""
         e, columns, axis = self.e, self.sides[1], axis_of(self.loop)
+        load = load_of(self.weights.values, self.op)
+        if load in e.described:
+            piece = e.described[load].load(e, position)
+            return piece if e.described[load].is_transposed else transposed(e.b, piece)
         atoms = [atom for atom in e.domain if columns in e.ix.at[atom]().axes]
         extents = [constant(e.expressions.extents[atom]) for atom in atoms]
         if extents != [columns.extent]:

@@ -70,10 +70,10 @@ class ContractionWalker(Walker):
 
     def _described(self, load: ir.Operation, position: Tile) -> tuple[Axis, ir.Value]:
         """The side that a factor varies along, and its piece, by a tensor descriptor: 0 beyond what is summed, and beyond the side."""
-        e, (described, descriptor) = self.e, self.e.described[load]
-        value = described.load(e.b, e.ix, descriptor, e.origins[described.side], e.ix.starts[position.value])
-        side = next(side for side in self.sides if side.order == described.side)
-        return side, transposed(e.b, value) if described.is_transposed else value
+        described = self.e.described[load]
+        value = described.load(self.e, position)
+        side = next((side for side in self.sides if side.order == described.axis), self.sides[1])
+        return side, transposed(self.e.b, value) if described.is_transposed else value
 
     def _widenings(self, term: ir.Operation) -> set[ir.Operation]:
         """The ops that widen factors for the product alone."""

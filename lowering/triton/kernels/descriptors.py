@@ -1,12 +1,13 @@
 """Factors of contractions that tensor descriptors load. A descriptor is a parameter of the kernel, after its pointers, which the launcher makes
 of a pointer and of what stands here; beyond a size the hardware fills in zeros."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from bascule.dialect.analysis.affine.linear_forms import linear
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
-from bascule.dialect.analysis.products.contractions import factors_of
+from bascule.dialect.analysis.products.contractions import factor
 from bascule.dialect.analysis.products.descriptors import descriptor_of
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir.types import byte_width
@@ -47,42 +48,37 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class Described:
-    """A load of a factor: where in the batch, of the domain's indices; the axis of the domain that its rows are along; whether memory runs
-    along these (`is_transposed`)."""
+    """A load of a factor: where in the batch, of the indices around; the axis of the domain that its rows are along (None: they are the walk's
+    around, of index `walked`); whether memory runs along these (`is_transposed`)."""
 
     descriptor: Descriptor
     batch: tuple[ir.AffineExpr, ...]
-    side: int
+    axis: int | None
+    walked: int
     is_transposed: bool
 
-    def load(self, b: Builder, ix: Indexing, argument: ir.Value, rows: Tile, summed: Tile) -> ir.Value:
-        """The piece whose rows, and what is summed, begin there."""
-        matrix = (summed, rows) if self.is_transposed else (rows, summed)
-        places = [*map(ix.evaluate, self.batch), *matrix]
+    def load(self, e: "Reader", summed: Tile) -> ir.Value:
+        """The piece whose rows begin where the tile does, or the step at hand, and what is summed at that of `summed`."""
+        starts = e.ix.starts
+        rows = starts[e.ix.at[self.walked]().value] if self.axis is None else e.origins[self.axis]
+        matrix = (starts[summed.value], rows) if self.is_transposed else (rows, starts[summed.value])
+        places = [_narrow(e.b, place.value) for place in (*map(e.ix.evaluate, self.batch), *matrix)]
         type_ = ir.RankedTensorType.get(self.descriptor.box[-2:], self.descriptor.element)
-        return b.value("tt.descriptor_load", type_, [argument, *(_narrow(b, place.value) for place in places)])
+        return e.b.value("tt.descriptor_load", type_, [e.descriptors[self.descriptor], *places])
+
+
+class Reader(Protocol):
+    """The body that a load is in. `origins`: where the program's tile begins along each axis of the domain."""
+
+    b: Builder
+    ix: Indexing
+    origins: list[Tile]
+    descriptors: Mapping[Descriptor, ir.Value]
 
 
 def _narrow(b: Builder, index: ir.Value) -> ir.Value:
     """An index along one dim: 32 bits do for each."""
     return index if index.type == b.i32 else b.convert("arith.trunci", index, b.i32)
-
-
-def described_in(
-    expressions: Expressions, kernel: ir.Operation, domain: DomainSchedule, loose: Collection[ir.Value]
-) -> dict[ir.Operation, Described]:
-    """The loads of a kernel's own domain that tensor descriptors do: those that the schedule says, but of buffers that may begin anywhere
-    (`loose`). Raises `UserError` for one that no descriptor can do."""
-    found = {}
-    for loop, op in zip(domain.loops, inner_loops(kernel)):
-        factors = factors_of(op) if loop.descriptors else None
-        for number in loop.descriptors:
-            load = None if factors is None else load_of(factors[number], op)
-            if load is None:
-                raise _refusal(kernel, "it is computed, not read")
-            if load.operands[0] not in loose:
-                found[load] = _described(expressions, kernel, domain, loop, load)
-    return found
 
 
 def load_of(factor: ir.Value, loop: ir.Operation) -> ir.Operation | None:
@@ -93,28 +89,59 @@ def load_of(factor: ir.Value, loop: ir.Operation) -> ir.Operation | None:
     return op if op.name == "memref.load" and op.block == loop.regions[0].blocks[0] else None
 
 
-def _described(
-    expressions: Expressions, kernel: ir.Operation, domain: DomainSchedule, loop: LoopSchedule, load: ir.Operation
-) -> Described:
-    def atoms(block: ir.Block, order: Sequence[int]) -> list[int]:
-        arguments = list(block.arguments)
-        return [expressions.of(arguments[dim]).position for dim in order]
+@dataclass(frozen=True)
+class DescribedLoads:
+    """The loads of a kernel's own domain that tensor descriptors do: those that the schedule says, but of buffers that may begin anywhere
+    (`loose`)."""
 
-    flat, axes = iter(atoms(kernel.regions[0].blocks[0], domain.order)), list[list[int]]()
-    for count in domain.axes:
-        axes.append([next(flat) for _ in range(count)])
-    form, buffer = linear(expressions.address(load)), load.operands[0]
-    side = len(axes) - (1 if any(map(form.varies, axes[-1])) else 2)
-    runs = [*axes[:-2], axes[side], atoms(load.block, loop.order)]
-    tensor = descriptor_of(form, runs, expressions.extents, byte_width(buffer.type.element_type))
-    if isinstance(tensor, str):
-        raise _refusal(kernel, tensor)
-    matrix = (domain.tile[side], loop.step)
-    box = (1,) * len(tensor.batch) + (matrix[::-1] if tensor.is_transposed else matrix)
-    sizes, strides = (tuple(getattr(dim, name) for dim in tensor.dims) for name in ("size", "stride"))
-    batch = tuple(dim.place for dim in tensor.batch)
-    return Described(Descriptor(buffer, tensor.start, sizes, strides, box), batch, side, tensor.is_transposed)
+    expressions: Expressions
+    kernel: ir.Operation
+    domain: DomainSchedule
+    loose: Collection[ir.Value]
 
+    def found(self) -> dict[ir.Operation, Described]:
+        """Raises `UserError` for one that no descriptor can do."""
+        return dict(self._among(self.domain.loops, self.kernel, None))
 
-def _refusal(kernel: ir.Operation, reason: str) -> UserError:
-    return refusal(kernel, f"the schedule has a tensor descriptor for a factor without one: {reason}")
+    def _among(
+        self, loops: Sequence[LoopSchedule], op: ir.Operation, around: LoopSchedule | None
+    ) -> Iterator[tuple[ir.Operation, Described]]:
+        for loop, inner in zip(loops, inner_loops(op)):
+            for number in loop.descriptors:
+                value = factor(inner, number)
+                load = None if value is None else load_of(value, inner)
+                if load is None:
+                    raise self._refusal("it is computed, not read")
+                if load.operands[0] not in self.loose:
+                    yield load, self._described(loop, around, load)
+            yield from self._among(loop.loops, inner, loop)
+
+    def _described(self, loop: LoopSchedule, around: LoopSchedule | None, load: ir.Operation) -> Described:
+        form, buffer = linear(self.expressions.address(load)), load.operands[0]
+        axes, walk = self._axes(), [] if around is None else self._atoms(load.block.owner.parent, around.order)
+        walks = around is not None and around.step > 1 and any(map(form.varies, walk))
+        axis = len(axes) - (1 if any(map(form.varies, axes[-1])) else 2)
+        rows, extent = (walk, around.step) if around is not None and walks else (axes[axis], self.domain.tile[axis])
+        batch = axes[:-2] if walks else [*axes[:-2], walk]
+        runs = [*batch, rows, self._atoms(load.block.owner, loop.order)]
+        tensor = descriptor_of(form, runs, self.expressions.extents, byte_width(buffer.type.element_type))
+        if isinstance(tensor, str):
+            raise self._refusal(tensor)
+        matrix = (extent, loop.step)
+        box = (1,) * len(tensor.batch) + (matrix[::-1] if tensor.is_transposed else matrix)
+        sizes, strides = (tuple(getattr(dim, name) for dim in tensor.dims) for name in ("size", "stride"))
+        places = tuple(dim.place for dim in tensor.batch)
+        descriptor = Descriptor(buffer, tensor.start, sizes, strides, box)
+        return Described(descriptor, places, None if walks else axis, rows[-1], tensor.is_transposed)
+
+    def _axes(self) -> list[list[int]]:
+        """The indices of each axis of the domain."""
+        flat = iter(self._atoms(self.kernel, self.domain.order))
+        return [[next(flat) for _ in range(count)] for count in self.domain.axes]
+
+    def _atoms(self, loop: ir.Operation, order: Sequence[int]) -> list[int]:
+        arguments = list(loop.regions[0].blocks[0].arguments)
+        return [self.expressions.of(arguments[dim]).position for dim in order]
+
+    def _refusal(self, reason: str) -> UserError:
+        return refusal(self.kernel, f"the schedule has a tensor descriptor for a factor without one: {reason}")

@@ -32,7 +32,7 @@ from ..body.indexing import Indexing
 from ..values import clusters, dependent_launch
 from ..values.builder import Builder
 from ..values.tiles import Axis, Tile
-from .descriptors import Described, described_in
+from .descriptors import Described, DescribedLoads
 from .loops import Emitter
 from .schedule import schedule_of
 
@@ -98,7 +98,8 @@ class KernelFunction:
             block = self.kernel.regions[0].blocks[0]
             ops = [view.operation for view in block.operations if view.operation.name == "bascule.foreach"]
         else:
-            self.described = described_in(self.expressions, self.kernel, self.schedule.domains[0], self.loose)
+            own = DescribedLoads(self.expressions, self.kernel, self.schedule.domains[0], self.loose)
+            self.described = own.found()
         self.descriptors = list(dict.fromkeys(each.descriptor for each in self.described.values()))
         self.parts = [self._part(op, domain) for op, domain in zip(ops, self.schedule.domains, strict=True)]
 
@@ -194,11 +195,11 @@ class KernelFunction:
         symbols = [Tile(value) for value in values[: len(self.symbols)]]
         ix = Indexing(b, index, symbols, variant.aligned)
         buffers = dict(zip(self.memrefs, values[len(self.symbols) :]))
-        descriptors = dict(zip(self.descriptors, values[len(self.arguments) :]))
         schedule = self.schedule
         threads = 32 * schedule.warps
         emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
-        emitter.described = {load: (each, descriptors[each.descriptor]) for load, each in self.described.items()}
+        emitter.described = self.described
+        emitter.descriptors = dict(zip(self.descriptors, values[len(self.arguments) :]))
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
         tile = Tile(program)

@@ -14,7 +14,7 @@ from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
 from ..body.emitter import Body, Loop
 from ..values.tiles import Axis, Tile, elementwise, union
-from .descriptors import Described
+from .descriptors import Described, Descriptor
 
 INNER = 1 << 10  # the order of the axis of inner loops: after those of the domain
 
@@ -23,10 +23,11 @@ class LoopBody(Body):
     """A body with the schedules of its loops, and what its walkers ask of it; `loops.py` runs the loops.
 
     `plan`: of each loop of the domain at hand; `done`: loops that ran together with an earlier one; `origins`: where the program's tile begins
-    along each axis; `described`: the loads that tensor descriptors do, each with its descriptor.
+    along each axis; `described`: the loads that tensor descriptors do; `descriptors`: the parameters that these are.
     """
 
-    described: Mapping[ir.Operation, tuple[Described, ir.Value]] = {}
+    described: Mapping[ir.Operation, Described] = {}
+    descriptors: Mapping[Descriptor, ir.Value] = {}
 
     def enter(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
         """Begins the region of the parallel domain `op`."""

@@ -97,8 +97,6 @@ class _Check:
         if not all(map(_power_of_two, tile)):
             raise refusal(self.kernel, f"the schedule's tile {list(tile)} is not of powers of two")
         self._loops(domain.loops, op)
-        if any(loop.descriptors for loop in domain.loops):
-            self._descriptors(domain, op)
         dot = any(loop.dot for loop in domain.loops)  # its pieces have a side of the tile each
         points = _longest(domain.loops) * max(tile) if dot else _longest(domain.loops) * prod(tile)
         if dot:
@@ -114,16 +112,12 @@ class _Check:
             what = f"tensor cores for a tile of {list(domain.tile)}, steps of {[loop.step for loop in domain.loops]}"
             raise refusal(self.kernel, f"the schedule has {what}")
 
-    def _descriptors(self, domain: DomainSchedule, op: ir.Operation) -> None:
-        numbers = {number for loop in domain.loops for number in loop.descriptors}
-        contractions = all(loop.dot for loop in domain.loops) and all(
-            o.name == "bascule.reduce" for o in inner_loops(op)
-        )
-        reason = None
+    def _descriptors(self, loop: LoopSchedule, op: ir.Operation) -> None:
+        numbers, reason = sorted(loop.descriptors), None
         if self.schedule.capability < SINCE:
             reason = f"sm_{self.schedule.capability}, which has none"
-        elif self.schedule.group or not contractions or not numbers <= {0, 1}:
-            reason = f"factors {sorted(numbers)} of what is no contraction of two, the kernel's own"
+        elif self.schedule.group or not loop.dot or op.name != "bascule.reduce" or not {*numbers} <= {0, 1}:
+            reason = f"factors {numbers} of what is no sum of products on tensor cores, in a domain of the kernel's own"
         if reason:
             raise refusal(self.kernel, f"the schedule has tensor descriptors for {reason}")
 
@@ -133,6 +127,8 @@ class _Check:
             raise refusal(self.kernel, f"the schedule has {len(loops)} loops where the kernel has {len(inner)}")
         for loop, inside in zip(loops, inner):
             self._loop(loop, inside)
+            if loop.descriptors:
+                self._descriptors(loop, inside)
             self._loops(loop.loops, inside)
 
     def _loop(self, loop: LoopSchedule, op: ir.Operation) -> None:

@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from bascule.dialect.scheduling.gpu import attention as attention_schedules
 from bascule.dialect.scheduling.gpu import contractions
 from bascule.lowering.triton.interpreter import plans
 from torch.nn import functional as F
 
+from tests.lowering.triton.kernels import test_attention, test_attention_training
+from tests.lowering.triton.kernels.test_attention import attention, causal, heads
 from tests.lowering.triton.kernels.test_contractions import EPS, check, matrices, run
 
 
@@ -123,3 +126,66 @@ def test_without_them(monkeypatch, descriptors):
     monkeypatch.setattr(contractions, "DESCRIPTORS", False)
     check(*run(torch.matmul, *matrices(torch.bfloat16, (64, 64), (64, 64))), torch.bfloat16, 64)
     assert counts(descriptors) == [0]
+
+
+# Attention: keys and values
+
+ATTENTIONS = {
+    "plain": (attention, [(2, 3, 40, 32), (2, 3, 72, 32), (2, 3, 72, 48)], [[6, 72, 32], [6, 72, 48]]),
+    "causal": (
+        lambda q, k, v: attention(q, k, v, causal),
+        [(2, 130, 64), (2, 130, 64), (2, 130, 64)],
+        [[2, 130, 64], [2, 130, 64]],
+    ),
+    "deep": (attention, [(1, 64, 200), (1, 96, 200), (1, 96, 136)], [[96, 136], [96, 200]]),
+    "heads beside rows": (
+        lambda q, k, v: attention(*(x.transpose(1, 2) for x in (q, k, v))),
+        [(2, 64, 3, 32), (2, 128, 3, 32), (2, 128, 3, 32)],
+        [[2, 3, 128, 32], [2, 3, 128, 32]],
+    ),
+    "heads that share one": (
+        lambda q, k, v: attention(q, *(x.repeat_interleave(2, 1) for x in (k, v))),
+        [(2, 4, 64, 32), (2, 2, 128, 32), (2, 2, 128, 32)],
+        [[4, 128, 32], [4, 128, 32]],
+    ),
+    "keys by columns": (
+        lambda q, k, v: attention(q, k.transpose(1, 2), v),
+        [(3, 64, 32), (3, 32, 128), (3, 128, 32)],
+        [[3, 32, 128], [3, 128, 32]],
+    ),
+    "values by columns": (
+        lambda q, k, v: attention(q, k, v.transpose(1, 2)),
+        [(3, 64, 32), (3, 128, 32), (3, 48, 128)],
+        [[3, 48, 128], [3, 128, 32]],
+    ),
+    "odd columns": (attention, [(3, 64, 32), (3, 128, 32), (3, 128, 51)], [[3, 128, 32]]),
+}
+
+
+@pytest.fixture
+def of_attention(monkeypatch):
+    monkeypatch.setattr(attention_schedules, "DESCRIPTORS", True)
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_keys_and_values(name, of_attention, descriptors):
+    function, sizes, wanted = ATTENTIONS[name]
+    found, wide, kernels = test_attention.run(function, *matrices(torch.bfloat16, *sizes))
+    assert kernels == 1 and sorted(each["sizes"] for each in descriptors[-1]) == sorted(wanted)
+    test_attention.check(found, wide, torch.bfloat16)
+
+
+@pytest.mark.parametrize("mask", test_attention.MASKS)
+def test_masks(mask, of_attention, descriptors):
+    change = test_attention.MASKS[mask]
+    inputs = heads(torch.bfloat16, 200, 296, 64, 64)
+    found, wide, _ = test_attention.run(lambda q, k, v: attention(q, k, v, change), *inputs)
+    test_attention.check(found, wide, torch.bfloat16)
+    assert counts(descriptors) == [2]
+
+
+@pytest.mark.parametrize("sizes", [(40, 56, 16, 16), (152, 72, 24, 40), (64, 128, 64, 64)], ids=str)
+def test_training(sizes, of_attention, descriptors):
+    found, wide, _ = test_attention_training.run(attention, *heads(torch.bfloat16, *sizes))
+    test_attention_training.check(found, wide, torch.bfloat16)
+    assert sum(map(bool, descriptors)) >= 3
