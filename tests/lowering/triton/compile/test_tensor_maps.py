@@ -1,5 +1,6 @@
 """Contractions with tensor descriptors to machine code, without a GPU: instructions, and what the launcher is told of tensor maps."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from bascule.lowering.triton.compile.tensor_maps import spelled, tensor_maps
 
 from bascule.cache.disk.store import Store
 from bascule.cache.stores.backed_store import BackedStore
+from tests.lowering.triton.check import check as run_and_compare
 from tests.lowering.triton.check import lowered, program
 
 NOWHERE = KernelCache(None)
@@ -54,7 +56,8 @@ def test_boxes_are_copied_by_the_hardware(name, dtype):
     assert len(kernel.descriptors) == (1 if name == "one factor" else 2)
     assert "wgmma.mma_async" in ptx and ("cp.async.cg" in ptx or "ld.global" in ptx) == (name == "one factor")
     assert ptx.index("griddepcontrol.wait") < ptx.index("cp.async.bulk.tensor")
-    assert ptx.count("[128]") == len(kernel.descriptors)  # a parameter's bytes
+    bytes_ = [int(found or 8) for found in re.findall(r"\.param [^,\n]*_param_\d+(?:\[(\d+)\])?,?\n", ptx)]
+    assert bytes_ == [8, 8, 8, *[128] * len(kernel.descriptors), 8, 8]  # what the launcher gives, and Triton's own two
 
 
 def test_other_architectures():
@@ -117,3 +120,12 @@ def test_triton_tells_of_something_else():
 def test_each_triton_has_its_spelling(version):
     wrapped, bare = "(!tt.tensordesc<tensor<1x64x64xf16>>, i32)", "(!tt.tensordesc<1x64x64xf16>, i32)"
     assert spelled(wrapped, version) == (wrapped if version < "3.8" and "3.10" not in version else bare)
+
+
+def test_places_of_64_bits():
+    """Indices may need them; places along one dim have 32."""
+    kernel = kernel_of(*KERNELS["batch"], index_bits=64)
+    assert kernel.ttir.count("arith.trunci") >= 3
+    assert "cp.async.bulk.tensor" in compile_kernel(kernel, 90).asm["ptx"]
+    inputs = [torch.randn(size).bfloat16() for size in KERNELS["batch"][1:]]
+    run_and_compare(batched, *inputs, index_bits=64, tolerance={"rtol": 1e-4, "atol": 1e-4})
