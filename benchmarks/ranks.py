@@ -7,6 +7,7 @@ Ranks have batches of their own, those that split a model the same. All are of o
 """
 
 import argparse
+import gc
 import os
 import statistics
 import sys
@@ -67,6 +68,7 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
 
     torch._dynamo.reset()
     reset_counters()
+    gc.collect()  # the model before is in cycles, and counts to no other's peak
     torch.manual_seed(0)
     whole = MODELS[model](size).to(device, size.dtype)
     mesh = init_device_mesh(device, (dist.get_world_size(),))
