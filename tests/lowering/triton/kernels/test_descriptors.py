@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from bascule.dialect.scheduling.gpu import attention as attention_schedules
 from bascule.dialect.scheduling.gpu import contractions
+from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.interpreter import plans
 from torch.nn import functional as F
 
@@ -128,47 +128,42 @@ def test_without_them(monkeypatch, descriptors):
     assert counts(descriptors) == [0]
 
 
-# Attention: keys and values
+# Attention: keys and values, in 3 stages: of two there are none (`CRASHING`), and up to 128 keys are two steps
 
 ATTENTIONS = {
-    "plain": (attention, [(2, 3, 40, 32), (2, 3, 72, 32), (2, 3, 72, 48)], [[6, 72, 32], [6, 72, 48]]),
+    "plain": (attention, [(2, 3, 40, 32), (2, 3, 136, 32), (2, 3, 136, 48)], [[6, 136, 32], [6, 136, 48]]),
     "causal": (
         lambda q, k, v: attention(q, k, v, causal),
         [(2, 130, 64), (2, 130, 64), (2, 130, 64)],
         [[2, 130, 64], [2, 130, 64]],
     ),
-    "deep": (attention, [(1, 64, 200), (1, 96, 200), (1, 96, 136)], [[96, 136], [96, 200]]),
+    "deep": (attention, [(1, 64, 200), (1, 144, 200), (1, 144, 136)], [[144, 136], [144, 200]]),
     "heads beside rows": (
         lambda q, k, v: attention(*(x.transpose(1, 2) for x in (q, k, v))),
-        [(2, 64, 3, 32), (2, 128, 3, 32), (2, 128, 3, 32)],
-        [[2, 3, 128, 32], [2, 3, 128, 32]],
+        [(2, 64, 3, 32), (2, 192, 3, 32), (2, 192, 3, 32)],
+        [[2, 3, 192, 32], [2, 3, 192, 32]],
     ),
     "heads that share one": (
         lambda q, k, v: attention(q, *(x.repeat_interleave(2, 1) for x in (k, v))),
-        [(2, 4, 64, 32), (2, 2, 128, 32), (2, 2, 128, 32)],
-        [[4, 128, 32], [4, 128, 32]],
+        [(2, 4, 64, 32), (2, 2, 192, 32), (2, 2, 192, 32)],
+        [[4, 192, 32], [4, 192, 32]],
     ),
     "keys by columns": (
         lambda q, k, v: attention(q, k.transpose(1, 2), v),
-        [(3, 64, 32), (3, 32, 128), (3, 128, 32)],
-        [[3, 32, 128], [3, 128, 32]],
+        [(3, 64, 32), (3, 32, 192), (3, 192, 32)],
+        [[3, 32, 192], [3, 192, 32]],
     ),
     "values by columns": (
         lambda q, k, v: attention(q, k, v.transpose(1, 2)),
-        [(3, 64, 32), (3, 128, 32), (3, 48, 128)],
-        [[3, 48, 128], [3, 128, 32]],
+        [(3, 64, 32), (3, 192, 32), (3, 48, 192)],
+        [[3, 48, 192], [3, 192, 32]],
     ),
-    "odd columns": (attention, [(3, 64, 32), (3, 128, 32), (3, 128, 51)], [[3, 128, 32]]),
+    "odd columns": (attention, [(3, 64, 32), (3, 192, 32), (3, 192, 51)], [[3, 192, 32]]),
 }
 
 
-@pytest.fixture
-def of_attention(monkeypatch):
-    monkeypatch.setattr(attention_schedules, "DESCRIPTORS", True)
-
-
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_keys_and_values(name, of_attention, descriptors):
+def test_keys_and_values(name, descriptors):
     function, sizes, wanted = ATTENTIONS[name]
     found, wide, kernels = test_attention.run(function, *matrices(torch.bfloat16, *sizes))
     assert kernels == 1 and sorted(each["sizes"] for each in descriptors[-1]) == sorted(wanted)
@@ -176,7 +171,7 @@ def test_keys_and_values(name, of_attention, descriptors):
 
 
 @pytest.mark.parametrize("mask", test_attention.MASKS)
-def test_masks(mask, of_attention, descriptors):
+def test_masks(mask, descriptors):
     change = test_attention.MASKS[mask]
     inputs = heads(torch.bfloat16, 200, 296, 64, 64)
     found, wide, _ = test_attention.run(lambda q, k, v: attention(q, k, v, change), *inputs)
@@ -184,8 +179,29 @@ def test_masks(mask, of_attention, descriptors):
     assert counts(descriptors) == [2]
 
 
-@pytest.mark.parametrize("sizes", [(40, 56, 16, 16), (152, 72, 24, 40), (64, 128, 64, 64)], ids=str)
-def test_training(sizes, of_attention, descriptors):
+@pytest.mark.parametrize("sizes", [(136, 152, 16, 16), (152, 136, 24, 40), (136, 192, 64, 64)], ids=str)
+def test_training(sizes, descriptors):
     found, wide, _ = test_attention_training.run(attention, *heads(torch.bfloat16, *sizes))
     test_attention_training.check(found, wide, torch.bfloat16)
     assert sum(map(bool, descriptors)) >= 3
+
+
+def test_none_in_two_stages(descriptors):
+    """Deep heads: shared memory has room for two pieces of keys and values."""
+    found, wide, _ = test_attention.run(
+        lambda q, k, v: attention(q, k, v, causal), *heads(torch.bfloat16, 70, 200, 256, 64)
+    )
+    test_attention.check(found, wide, torch.bfloat16)
+    assert counts(descriptors) == [0]
+
+
+@pytest.mark.parametrize("deep, columns", [(64, 64), (128, 128), (256, 64), (256, 256)])
+def test_attention_is_machine_code_at_each_number_of_stages(deep, columns, monkeypatch):
+    """Shared memory has room for one to three pieces: for two of descriptors ptxas would end with a segmentation fault."""
+    kernels, real = [], plans.run_kernel
+    monkeypatch.setattr(
+        plans, "run_kernel", lambda kernel, arguments: (kernels.append(kernel), real(kernel, arguments))
+    )
+    test_attention.run(lambda q, k, v: attention(q, k, v, causal), *heads(torch.bfloat16, 70, 200, deep, columns))
+    (kernel,) = kernels
+    assert "wgmma.mma_async" in compile_kernel(kernel, 90).asm["ptx"]
