@@ -1,4 +1,4 @@
-"""Products in bf16 whose rows are not aligned, on a GPU: eager, Inductor, Bascule, and Bascule that pads none.
+"""Products in bf16 on a GPU, of rows that are not aligned, and joined ones: eager, Inductor, Bascule, and Bascule that pads, or joins, none.
 
     python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments]
 
@@ -20,11 +20,14 @@ from bascule.frontend.fx_passes import pad_mm
 from torch import Tensor
 from torch.nn import functional as F
 
+from bascule.pipelines import DEFAULT
+
 from .kernels import FLUSH, gpu_ms
 from .measure import geometric_mean, is_asked_for, print_table, save
 
 Make = Callable[[int, int, int], tuple[Callable[..., Tensor], list[Tensor]]]
-BACKENDS = ("eager", "inductor", "bascule", "unpadded")
+BACKENDS = ("eager", "inductor", "bascule", "without")  # without: what the row is about, padding or joining
+APART = ",".join("expand-products{capability=80}" if name == "expand-products" else name for name in DEFAULT)
 SIZES = (  # rows, length of the sums, columns
     (16384, 768, 30522),
     (16384, 768, 30528),
@@ -37,6 +40,7 @@ SIZES = (  # rows, length of the sums, columns
     (4096, 1025, 1026),
     (65536, 260, 516),
 )
+JOINED = ((8192, 4096, 16384), (4096, 4096, 4096), (2048, 1024, 1024), (8192, 768, 3072), (4096, 2048, 5632))
 
 
 def matrix(*sizes: int) -> Tensor:
@@ -51,6 +55,10 @@ CASES: dict[str, Make] = {
         [matrix(m, k), matrix(n, k), matrix(n)],
     ),
     "log_softmax": lambda m, k, n: (lambda x, w: (x @ w).log_softmax(-1), [matrix(m, k), matrix(k, n)]),
+    "joined": lambda m, k, n: (
+        lambda x, w, v: F.silu(F.linear(x, w)) * F.linear(x, v),
+        [matrix(m, k), matrix(n, k), matrix(n, k)],
+    ),
     "two products": lambda m, k, n: (lambda x, w, v: (x @ w) @ v, [matrix(m, k), matrix(k, n), matrix(n, 256)]),
 }
 
@@ -72,8 +80,9 @@ def first_call(run: Callable[..., Tensor], inputs: list[Tensor], backend: str) -
     elif backend == "inductor":
         call = torch.compile(run, dynamic=False)
     else:
-        call = torch.compile(run, backend="bascule", dynamic=False, options={"on_error": "raise"})
-    if backend != "unpadded":
+        options = {"on_error": "raise"} | ({"pipeline": APART} if backend == "without" else {})
+        call = torch.compile(run, backend="bascule", dynamic=False, options=options)
+    if backend != "without":
         return lambda: call(*inputs), call(*inputs)
     with nothing_padded():
         return lambda: call(*inputs), call(*inputs)
@@ -131,7 +140,12 @@ def main() -> None:
         print_table(list(rows[0]), [[x if isinstance(x, str) else f"{x:.2f}" for x in row.values()] for row in rows])
         save("products by the alignment of their rows, on a GPU", rows, args.json)
         return
-    rows = [measure(name, sizes, scratch) for name in CASES if is_asked_for(name, args.only) for sizes in SIZES]
+    rows = [
+        measure(name, sizes, scratch)
+        for name in CASES
+        if is_asked_for(name, args.only)
+        for sizes in (JOINED if name == "joined" else SIZES)
+    ]
     others = [backend for backend in BACKENDS if backend != "bascule"]
     table = [
         [r["case"], r["sizes"], *(f"{r[b]:.3f}" for b in BACKENDS), *(f"{r[b] / r['bascule']:.2f}" for b in others)]
@@ -140,7 +154,7 @@ def main() -> None:
     means = [f"{geometric_mean([r[b] / r['bascule'] for r in rows]):.2f}" for b in others]
     table.append(["geometric mean", "", *[""] * len(BACKENDS), *means])
     print_table(["case", "sizes", *(f"{b} ms" for b in BACKENDS), *(f"{b} / bascule" for b in others)], table)
-    save("products with unaligned rows, milliseconds", rows, args.json)
+    save("products with unaligned rows, and joined ones, milliseconds", rows, args.json)
 
 
 if __name__ == "__main__":

@@ -5,18 +5,23 @@ from typing import ClassVar
 
 from ...analysis.memory.matmul_operands import Product, runs_along
 from ...analysis.products.contractions import before_widening
+from ...fusion.joined_products import joined_products
 from ...ir import builders
 from ...ir.attribute_names import FUSED
-from ...ir.functions import replace_extern_calls
+from ...ir.functions import graph_functions, replace_extern_calls
 from ...ir.shapes import constant, expr, shape_of, tensor_type
 from ...ir.types import to_nearest_even
 from ...mlir import arith, ir
 from ...remarks.attribute import add_remark, place
 from ...remarks.record import MISSED, PASSED, Place, Remark
-from ...scheduling.gpu.machine import LARGE
+from ...scheduling.gpu.machine import H200, LARGE
 from ..base import VALUES, Pass, check_target
+from ..graph_walk import GraphWalk
 
 FEW = 8  # rows of a product up to which it is told why it is not expanded
+# The compute capability from which on two products that are joined are one kernel: 0.85 to 0.98 of the time of two calls and a kernel (H200,
+# 2026-11-26, `python -m benchmarks.products --only joined`), by pointers 1.1.
+JOINED = 90
 LONG = 1 << 13  # elements that are summed, up to which registers hold a row of the matrix for several rows
 
 
@@ -31,7 +36,9 @@ class ExpandProducts(Pass):
       columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
     - an outer product, whose inner size is 1: pointwise;
     - with `contractions`, any other product of f16 or bf16 of static sizes, for tensor cores: what is computed from its elements can go along.
-      Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`.
+      Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`; and, from
+      `capability` 90 on, two of one matrix that a pointwise op joins, as `silu(x @ w) * (x @ v)`, with enough tiles for `sm-count`
+      multiprocessors.
 
     Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, whatever PyTorch allows
     cuBLAS (TF32, sums in f16). A product in f32 of matrices that are widened from f16 or bf16 is one of these matrices, unrounded. With
@@ -45,12 +52,18 @@ class ExpandProducts(Pass):
     across: bool = False
     rows: int = 2
     contractions: bool = False
+    sm_count: int = H200.sm_count
+    capability: int = H200.capability
 
     def run(self, module: ir.Module) -> None:
         check_target(self.name, self.target)
         if self.target == "cpu":
             return
         with module.context:
+            if self.capability >= JOINED and self.numerics != "eager":
+                for graph in graph_functions(module):
+                    for call in joined_products(module, GraphWalk(graph).ops, self.sm_count):
+                        call.attributes[FUSED] = ir.UnitAttr.get()
             replace_extern_calls(module, self._expand)
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
