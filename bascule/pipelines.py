@@ -25,6 +25,7 @@ DEFAULT = (
     "inline-producers",
     "fuse-attention",  # when masks stand where they are read
     "fuse-products",
+    "chunk-rows",  # when what reads a large tensor is few computes
     "gather-scatters",  # when what a scatter adds stands in it
     "segment-scatters",
     "collapse-domains",

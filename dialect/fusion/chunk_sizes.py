@@ -7,6 +7,7 @@ from ..ir.attributes import i64
 from ..mlir import ir
 
 CHUNKS = "bascule.chunks"  # on a compute of partial results: how the reduction was cut, `Chunks.attribute`
+ROW_CHUNK = "bascule.row_chunk"  # on an op: which chunk of rows it is of, as `chunk-rows` has it; those of two are in no kernel together
 FINEST = 4  # of the pieces wanted, at most so many times as many are taken to cut evenly
 
 

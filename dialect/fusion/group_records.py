@@ -1,17 +1,24 @@
 """Records of groups of computes: a group, how a member fits it, why one does not, partial results beside it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..mlir import ir
 from ..remarks.attribute import place
 from ..remarks.record import MISSED, Remark
-from .chunk_sizes import Chunks
+from .chunk_sizes import ROW_CHUNK, Chunks
 from .members import NO_DIM, Member, Pattern
 
 
 def not_fused(op: ir.Operation, other: ir.Operation, reason: str, cost: int) -> Remark:
     """Why `op` did not join the group of `other`, and the bytes that are read or written again for that."""
     return Remark("form-kernels", MISSED, "not fused", reason, place(op), place(other), cost)
+
+
+def chunks_of_rows(members: Iterable[Member]) -> set[int]:
+    """The chunks of rows that computes are marked to be of."""
+    marks = [member.body.op.attributes for member in members]
+    return {attributes[ROW_CHUNK].value for attributes in marks if ROW_CHUNK in attributes}
 
 
 @dataclass
@@ -50,6 +57,11 @@ class Group:
     def shares(self) -> bool:
         """Whether some of its members take what others reduce, which is written for each of them, and is the same."""
         return any(NO_DIM in member.row_dims for member in self.members)
+
+    @property
+    def chunks_of_rows(self) -> set[int]:
+        """Those that its members are of."""
+        return chunks_of_rows(self.members)
 
     def note_reads(self, member: Member) -> None:
         rows = {dim: r for r, dim in enumerate(member.row_dims)}

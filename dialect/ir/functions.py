@@ -43,6 +43,7 @@ BEGINS = "bascule.begins"
 RANKS = "bascule.ranks"  # of a collective: how many its group has
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
+CHUNK_ROWS = "bascule.chunk_rows"  # on a graph: bytes from which `chunk-rows` makes a tensor by chunks
 RETURNED_AS = "bascule.returned_as"  # on a result: one of VIEWS; without it, a tensor that autograd takes for no view
 VIEWS = VIEW, DETACHED, VIEW_OF_DETACHED = ("view", "detached", "view of detached")
 OVER = "bascule.over"

@@ -23,6 +23,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "fuse-products": ("products.fuse_products", "FuseProducts"),
     "gather-scatters": ("tensor.gather_scatters", "GatherScatters"),
     "segment-scatters": ("tensor.segment_scatters", "SegmentScatters"),
+    "chunk-rows": ("tensor.chunk_rows", "ChunkRows"),
     "collapse-domains": ("tensor.collapse_domains", "CollapseDomains"),
     "split-domains": ("tensor.split_domains", "SplitDomains"),
     "split-reductions": ("tensor.split_reductions", "SplitReductions"),

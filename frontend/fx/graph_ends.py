@@ -4,6 +4,8 @@ from typing import Any
 
 from torch.fx import Graph, Node
 
+CHUNKED = "bascule_chunk_rows"  # metadata of the output node: bytes from which tensors are made by chunks of their rows
+
 
 def inputs_of(graph: Graph) -> list[Node]:
     """The placeholders of `graph`, in order."""

@@ -16,6 +16,7 @@ from bascule.dialect.ir.attribute_names import LAYOUT
 from bascule.dialect.ir.attributes import i64
 from bascule.dialect.ir.functions import (
     ANY_STRIDES,
+    CHUNK_ROWS,
     CONSTANT,
     DIES,
     GRAPH,
@@ -34,7 +35,7 @@ from torch.fx import GraphModule, Node
 
 from bascule.compat.operators.schemas import HigherOrderOperator
 
-from ..fx.graph_ends import inputs_of
+from ..fx.graph_ends import CHUNKED, inputs_of
 from ..fx.storages import resize_last, storage
 from ..fx.views import returned_as
 from .item_checks import check_numbers_from_data
@@ -117,6 +118,8 @@ class _GraphImporter(base.FxImporter):
         function.attributes[STORAGES] = _storages([value for _, value in tensors], results)
         if (found := symbols.attribute()) is not None:
             function.attributes[SYMBOL_SOURCES] = found
+        if CHUNKED in nodes[-1].meta:
+            function.attributes[CHUNK_ROWS] = i64(nodes[-1].meta[CHUNKED])
         if NOTED in nodes[-1].meta:
             add_remark(function.operation, nodes[-1].meta[NOTED])
         return ImportedGraph(self.module, tuple(constants.values()))

@@ -6,7 +6,7 @@ its choice are compiled as far as their memory plans, which tell the peak; where
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +16,8 @@ from torch.fx import Graph, GraphModule, Node
 
 from bascule.compat.graphs.partitioners import partitioners
 
+from ..fx.graph_ends import CHUNKED
+from .chunked_rows import by_chunks
 from .dropout_masks import results_from_masks
 from .predicted_peak import number_again, peak, time_again
 from .saved_program import STAGES, SavedProgram
@@ -28,6 +30,7 @@ SLACK = 0.002  # of the budget, by which a choice that is too high yet is asked 
 OPTION = "option 'memory_budget'"
 
 Names = tuple[str, ...]
+Key = tuple[Names, int]
 Pair = tuple[GraphModule, GraphModule]
 
 
@@ -42,12 +45,17 @@ class Peak:
 @dataclass(frozen=True)
 class Choice:
     """Values that a forward saves, by name. `again`: calls that the backward makes again; `time`: of the step, predicted, as a multiple of that
-    of min-cut's choice."""
+    of min-cut's choice. `chunks`: the bytes from which on tensors are made by chunks of rows; 0: all are whole."""
 
     names: Names
     predicted: int  # bytes, by the joint graph
     again: int
     time: float
+    chunks: int = 0
+
+    @property
+    def key(self) -> "Key":
+        return self.names, self.chunks
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,8 @@ class Outcome:
 
     def __str__(self) -> str:
         how = "by its memory plan" if self.peak.exact else "predicted: it is compiled in parts"
-        again = f"{self.choice.again} {'call' if self.choice.again == 1 else 'calls'} computed again in the backward"
+        chunks = ", the largest product by chunks of its rows" if self.choice.chunks else ""
+        again = f"{self.choice.again} {'call' if self.choice.again == 1 else 'calls'} computed again in the backward{chunks}"
         return (
             f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget)}, {text_of(self.unlimited.bytes)} "
             f"without one; {again}, {self.choice.time:.2f} times the time without a budget (predicted); {self.rounds} choices compiled"
@@ -82,7 +91,7 @@ class Search:
     measure: Measure
     measure_without: Measure
     how: dict[str, Any]  # is given to the partitioner
-    peaks: dict[Names, Peak] = field(default_factory=dict)
+    peaks: dict[Key, Peak] = field(default_factory=dict)
 
     def split(self, names: Names | None, *, prepared: bool = True, final: bool = False) -> tuple[Pair, "_Seen"]:
         """Forward and backward that save the values `names`; None: those of min-cut. Of a copy of the joint graph if this is not `final`;
@@ -96,7 +105,7 @@ class Search:
     def final(self, choice: Choice) -> Pair:
         """Forward and backward of a choice. Changes the joint graph."""
         usual = choice is self.usual
-        return self.split(None if usual else choice.names, prepared=not usual, final=True)[0]
+        return _marked(choice, self.split(None if usual else choice.names, prepared=not usual, final=True)[0])
 
     @cached_property
     def usual(self) -> Choice:
@@ -110,16 +119,23 @@ class Search:
         return choice
 
     @cached_property
-    def program(self) -> SavedProgram | None:
-        """The integer program of the choices; None where nothing is differentiated: there is no backward to save for."""
+    def programs(self) -> list[tuple[SavedProgram, int]]:
+        """The integer programs of the choices, each with its `Choice.chunks`; none where nothing is differentiated: there is no backward to save
+        for."""
         _, seen = self.split(None)
-        return None if seen.graph is None else SavedProgram(Step.of(seen.graph, seen.info), seen.nodes)
+        if seen.graph is None:
+            return []
+        step = Step.of(seen.graph, seen.info)
+        found = [(SavedProgram(step, seen.nodes), 0)]
+        if (other := by_chunks(step, self.usual.predicted)) is not None:
+            found.append((SavedProgram(other[0], seen.nodes), other[1]))
+        return found
 
     def peak_of(self, choice: Choice) -> Peak:
         """The peak of a choice, by the programs that come of it."""
-        if choice.names not in self.peaks:
+        if choice.key not in self.peaks:
             self._measured(choice, self.split(choice.names)[0])
-        return self.peaks[choice.names]
+        return self.peaks[choice.key]
 
     @cached_property
     def unlimited(self) -> Peak:
@@ -127,7 +143,7 @@ class Search:
         return _peak(self.usual, self.measure_without(*self.split(None, prepared=False)[0]))
 
     def _measured(self, choice: Choice, pair: Pair) -> None:
-        self.peaks[choice.names] = _peak(choice, self.measure(*pair))
+        self.peaks[choice.key] = _peak(choice, self.measure(*_marked(choice, pair)))
 
     # Choices within a number of bytes
 
@@ -136,7 +152,11 @@ class Search:
         budget = limit if isinstance(limit, int) else int(limit * self.unlimited.bytes)
         if self.peak_of(self.usual).bytes <= budget:
             return self._outcome(budget, self.usual)
-        found = [choice for choice in self._tried(budget) if self.peak_of(choice).bytes <= budget]
+        found = list[Choice]()
+        for program in (
+            self.programs
+        ):  # by chunks only where nothing else keeps the budget: sums over rows are added up in another order
+            found = found or [each for each in self._tried(budget, *program) if self.peak_of(each).bytes <= budget]
         best = min(found, key=lambda each: each.time, default=None) or self.least
         if self.peak_of(best).bytes > budget:
             least = self.peak_of(best).bytes
@@ -148,19 +168,19 @@ class Search:
             )
         return self._outcome(budget, best)
 
-    def _tried(self, budget: int) -> Iterator[Choice]:
+    def _tried(self, budget: int, program: SavedProgram, chunks: int) -> Iterator[Choice]:
         """Choices around `budget` bytes. What a prediction does not tell of the plans is about the same for choices that are alike."""
         low, high = 0, self.usual.predicted  # targets for which the peak is too low, or too high
-        target, seen = budget - (self.peak_of(self.usual).bytes - self.usual.predicted), set[Names]()
+        target, seen = budget - (self.peak_of(self.usual).bytes - self.usual.predicted), set[Key]()
         for _ in range(ROUNDS):
-            choice = self.predicted_within(target)
+            choice = self.predicted_within(target, program, chunks)
             if choice is None:
                 return
             missing = self.peak_of(choice).bytes - budget
             yield choice
-            if -CLOSE * budget <= missing <= 0 or choice.names in seen:
+            if -CLOSE * budget <= missing <= 0 or choice.key in seen:
                 return
-            seen.add(choice.names)
+            seen.add(choice.key)
             if missing > 0:
                 high = min(target, choice.predicted)
             else:
@@ -172,14 +192,14 @@ class Search:
     def _outcome(self, budget: int, choice: Choice) -> Outcome:
         return Outcome(budget, self.peak_of(choice), self.unlimited, choice, len(self.peaks))
 
-    def predicted_within(self, target: int) -> Choice | None:
+    def predicted_within(self, target: int, program: SavedProgram, chunks: int) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
         limit, found = target, list[Choice]()
         for _ in range(TRIES):
-            nodes = None if self.program is None else self.program.within(limit)
+            nodes = program.within(limit)
             if nodes is None:
                 break
-            found.append(self._choice(nodes))
+            found.append(_choice_of(program, nodes, chunks))
             if found[-1].predicted <= target:
                 break
             limit -= found[-1].predicted - target
@@ -193,11 +213,12 @@ class Search:
     @cached_property
     def least(self) -> Choice:
         """The choice with the lowest peak that is known."""
-        found, program = [self.usual], self.program
-        # With more stages the program knows lives better, and proves less in the time that it has.
-        for each in [] if program is None else [program, SavedProgram(program.step, program.choice, 2 * STAGES)]:
-            nodes = each.least()
-            found += [self._choice(nodes)] if nodes is not None else []
+        found = [self.usual]
+        for program, chunks in self.programs:
+            # With more stages the program knows lives better, and proves less in the time that it has.
+            for each in (program, SavedProgram(program.step, program.choice, 2 * STAGES)):
+                nodes = each.least()
+                found += [_choice_of(program, nodes, chunks)] if nodes is not None else []
         return min(found, key=lambda each: self.peak_of(each).bytes)
 
     def curve(self, points: int) -> list[tuple[Peak, Choice]]:
@@ -205,9 +226,10 @@ class Search:
         low, high = self.least.predicted, self.usual.predicted
         between = list[Choice]()
         for k in range(1, points - 1):
-            choice = self.predicted_within(low + (high - low) * k // (points - 1))
-            between += [] if choice is None else [choice]
-        found = {choice.names: choice for choice in (self.least, *between, self.usual)}.values()
+            for program in self.programs:
+                choice = self.predicted_within(low + (high - low) * k // (points - 1), *program)
+                between += [] if choice is None else [choice]
+        found = {choice.key: choice for choice in (self.least, *between, self.usual)}.values()
         kept = list[tuple[Peak, Choice]]()
         for choice in sorted(found, key=lambda each: each.time):
             peak = self.peak_of(choice)
@@ -215,12 +237,20 @@ class Search:
                 kept.append((peak, choice))
         return kept[::-1]
 
-    def _choice(self, values: Sequence[Node]) -> Choice:
-        """`values`, and what costs nothing: what was given, and the sizes that the backward may need."""
-        assert self.program is not None
-        step = self.program.step
-        given = [node for node in step.graph.nodes if node in step.given]
-        return _choice(step, [*given, *values, *filter(is_number, step.forward)], self.program.choice)
+
+def _choice_of(program: SavedProgram, values: Sequence[Node], chunks: int) -> Choice:
+    """`values`, and what costs nothing: what was given, and the sizes that the backward may need."""
+    step = program.step
+    given = [node for node in step.graph.nodes if node in step.given]
+    saved = [*given, *values, *filter(is_number, step.forward)]
+    return replace(_choice(step, saved, program.choice), chunks=chunks)
+
+
+def _marked(choice: Choice, pair: Pair) -> Pair:
+    """The pair, told of the chunks."""
+    for gm in pair if choice.chunks else ():
+        gm.graph.output_node().meta[CHUNKED] = choice.chunks
+    return pair
 
 
 def _peak(choice: Choice, measured: int | None) -> Peak:

@@ -23,13 +23,14 @@ from ..fx.storages import is_view, storage_of
 from ..fx.trace_context import hint
 
 UNKNOWN = 4096  # elements of a tensor whose size only data decides
+CHUNKS = 8  # into which rows are cut, about
 FLOPS_A_BYTE = 50.0  # that a machine computes while it moves a byte: between a CPU's and a GPU's, not measured
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """`forward` and `backward`: the calls that each has to make if all is saved, in order; `given`: inputs of the step, which are there all the
-    time; `forward_outputs`, `backward_outputs`: what leaves each; `fuses`: see above."""
+    time; `forward_outputs`, `backward_outputs`: what leaves each; `fuses`: see above; `chunked`: values that are never whole in memory."""
 
     graph: Graph
     forward: tuple[Node, ...]
@@ -38,6 +39,7 @@ class Step:
     forward_outputs: frozenset[Node]
     backward_outputs: frozenset[Node]
     fuses: Callable[[Node], bool]
+    chunked: frozenset[Node] = frozenset()
 
     @staticmethod
     def of(graph: Graph, info: Any) -> "Step":
@@ -69,7 +71,11 @@ class Step:
         return {node: tensor_bytes(node.meta.get("val")) for node in self.graph.nodes}
 
     def size(self, node: Node) -> int:
-        """Bytes of the tensor that a node gives; those of several have none, each that is taken from them has."""
+        """Bytes that the tensor which a node gives has in memory; those of several have none, each that is taken from them has."""
+        return self._sizes[node] // CHUNKS if node in self.chunked else self._sizes[node]
+
+    def whole(self, node: Node) -> int:
+        """The bytes of that tensor, though it may be made by chunks."""
         return self._sizes[node]
 
     @cached_property
@@ -91,7 +97,7 @@ class Step:
         """About how long a call takes, in bytes that are moved meanwhile: memory that is read and written, and operations of products."""
         if self.root(node) is not node or node.op != "call_function":
             return 0.0
-        moved = self.size(node) if self.fuses(node) else self.size(node) + sum(map(self.size, node.all_input_nodes))
+        moved = self.whole(node) if self.fuses(node) else self.whole(node) + sum(map(self.whole, node.all_input_nodes))
         packet = getattr(node.target, "overloadpacket", None)
         if packet not in flop_registry:
             return float(moved)

@@ -75,7 +75,10 @@ def test_the_least_is_named_and_possible(without):
     least = int(re.search(r"\((\d+) bytes\) at least", str(raised.value))[1])
     run = Run(least)
     assert run.peak <= least + BESIDE < without.peak
-    assert all(map(torch.equal, run.results, without.results))
+    for x, y in zip(
+        run.results, without.results, strict=True
+    ):  # by chunks of rows: sums over rows are added up in another order
+        torch.testing.assert_close(x, y, rtol=0, atol=2e-6 * y.abs().max().item())
 
 
 def test_min_cut_stays_where_it_keeps_the_budget(without):
