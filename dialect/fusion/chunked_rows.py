@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ..analysis.affine.simplification import Simplifier, compose
+from ..analysis.bodies.backward_slice import captured
 from ..analysis.memory.buffers import memref_type, strides
 from ..ir import builders
 from ..ir.attributes import LayoutAttr, OperandAttr, i64
@@ -49,12 +50,14 @@ class ChunkedRows:
     def _later(self) -> list[ir.Operation]:
         """The ops between that use what is whole only after the last chunk."""
         chosen, found = set(self.found.ops), list[ir.Operation]()
+        read = {value for op in self.found.ops for value in captured(op)}
         places = self.plan.places
         waiting = {reader for op in self.found.ops for reader in self.plan.readers[op]} - chosen
         for op in self.plan.ops[places[self.found.ops[0]] : places[self.found.ops[-1]]]:
+            acts = op.name == "bascule.copy_into" or (op.name == "func.call" and EFFECTS in callee_of(op).attributes)
+            if acts and (op in waiting or not read.isdisjoint(op.operands)):
+                raise NotChunked("an effect stands between its readers")
             if op in waiting and op not in chosen:
-                if op.name == "bascule.copy_into" or (op.name == "func.call" and EFFECTS in callee_of(op).attributes):
-                    raise NotChunked("an effect stands between its readers")
                 found.append(op)
                 waiting.update(self.plan.readers[op])
         return found

@@ -14,6 +14,7 @@ from ..analysis.affine.simplification import Simplifier
 from ..analysis.bodies.body_summary import Access, Body
 from ..analysis.bodies.body_tree import sizes_of
 from ..analysis.bodies.costs import tensor_bytes
+from ..ir.attribute_names import TOGETHER
 from ..ir.functions import ARGUMENTS, EXTERN
 from ..ir.shapes import callee_of, constant, constants, expr
 from ..mlir import ir
@@ -123,6 +124,8 @@ class RowPlan:
     # Along which dims
 
     def _infer(self, op: ir.Operation) -> None:
+        if TOGETHER in op.attributes:
+            raise NotChunked("it shares a kernel with others")
         if op.name == "bascule.view":
             self._infer_view(op)
         elif op.name == "bascule.compute":
@@ -164,6 +167,8 @@ class RowPlan:
             case (1, None) | (None, 0) | (1, 0):
                 if callee_of(call).attributes[EXTERN].value != "aten.mm.default":
                     raise NotChunked("a sum over rows has something added")
+                if not isinstance(result.type.element_type, ir.FloatType):
+                    raise NotChunked("a sum over rows is of no floats")
                 self.found.sums.add(call)
             case _:
                 raise NotChunked("a product takes other parts of it")

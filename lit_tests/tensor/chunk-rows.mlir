@@ -65,3 +65,23 @@ func.func @unmarked(%x: tensor<64x16xf32>, %w: tensor<16x512xf32>) -> tensor<64x
   }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xf32>
   return %m : tensor<64xf32>
 }
+
+// An operand is written before its last reader: where it is read is left as it is.
+// CHECK-LABEL: func.func @written(
+// CHECK: call @aten.mm({{.*}}not computed by chunks{{.*}}an effect stands between its readers
+// CHECK-NOT: row_chunk
+// CHECK: return
+func.func @written(%x: tensor<64x16xf32>, %w: tensor<16x512xf32>, %n: tensor<64x16xf32>) -> (tensor<64xf32>) attributes {bascule.graph, bascule.chunk_rows = 65536 : i64} {
+  %p = call @aten.mm(%x, %w) : (tensor<64x16xf32>, tensor<16x512xf32>) -> tensor<64x512xf32>
+  "bascule.copy_into"(%n, %x) : (tensor<64x16xf32>, tensor<64x16xf32>) -> ()
+  %m = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %r = "bascule.reduce"() ({
+    ^bb0(%j: index):
+      %e = tensor.extract %p[%i, %j] : tensor<64x512xf32>
+      "bascule.yield"(%e) : (f32) -> ()
+    }) {kind = "sum", ranges = affine_map<() -> (512)>} : () -> f32
+    "bascule.yield"(%r) : (f32) -> ()
+  }) {ranges = affine_map<() -> (64)>} : () -> tensor<64xf32>
+  return %m : tensor<64xf32>
+}

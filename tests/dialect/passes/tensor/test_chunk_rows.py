@@ -1,5 +1,6 @@
 """Losses over rows of logits, and their gradients, are those of eager in f64 where logits are made by chunks; what cannot be stays whole."""
 
+import random
 import re
 
 import pytest
@@ -148,3 +149,59 @@ def test_what_stays_whole(program):
         assert told and all("not computed by chunks" in remark for remark in told)
         found = torch.compile(program, backend="bascule", options=options())(*tensors, ids)
     torch.testing.assert_close(found, program(*tensors, ids), rtol=1e-4, atol=1e-5)
+
+
+# Steps of random programs: of rows of logits to such rows, and, last, to something small.
+STEPS = [
+    lambda y, ids, w: y.relu() + 0.1,
+    lambda y, ids, w: y.softmax(-1),
+    lambda y, ids, w: y - y.amax(-1, keepdim=True),
+    lambda y, ids, w: y * w.sum(-1),
+    lambda y, ids, w: y.where(ids[:, None] > 100, 0.5 * y),
+    lambda y, ids, w: y.view(4, -1, VOCABULARY)[:, 1:].flatten(0, 1) if y.shape[0] % 4 == 0 and y.shape[0] > 16 else y,
+    lambda y, ids, w: F.pad(y.view(2, -1, VOCABULARY), (0, 0, 0, 1)).flatten(0, 1) if y.shape[0] % 2 == 0 else y,
+    lambda y, ids, w: y + torch.arange(y.shape[0])[:, None] * 0.01,
+    lambda y, ids, w: y.flip(0),  # the others cannot be by chunks
+    lambda y, ids, w: y.roll(3, 0),
+    lambda y, ids, w: y.cumsum(-1) * 0.1,
+    lambda y, ids, w: y - y.mean(0),
+]
+ENDS = [
+    lambda y, ids, w: y.logsumexp(-1),
+    lambda y, ids, w: y.square().mean(),
+    lambda y, ids, w: y.argmax(-1),
+    lambda y, ids, w: (y @ w, y.sum(0)),
+    lambda y, ids, w: (y.t() @ y[:, :8], y.amax()),
+    lambda y, ids, w: y.gather(1, ids[: y.shape[0], None] if y.shape[0] <= len(ids) else y.argmin(-1, True)),
+]
+
+
+def fitting(step):
+    """A condition of rows fits where there are as many."""
+    return lambda y, ids, w: step(y, ids if len(ids) == len(y) else torch.arange(len(y)) * 7 % 200, w)
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_random_programs(seed):
+    chosen = random.Random(seed)
+    steps = [*chosen.choices(STEPS[:8], k=chosen.randint(1, 3)), *chosen.choices(STEPS, k=chosen.randint(0, 1))]
+    chosen.shuffle(steps)
+    end = chosen.choice(ENDS)
+
+    def program(x, w, b, ids):
+        y = F.linear(x.flatten(0, 1), w, b)
+        for step in steps:
+            y = fitting(step)(y, ids.flatten(), w)
+        found = fitting(end)(y, ids.flatten(), w)
+        return found if isinstance(found, tuple) else (found,)
+
+    tensors, ids = operands(chosen.choice([(4, 16), (8, 9), (2, 36)]), torch.float32)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        found = torch.compile(program, backend="bascule", options=options(chosen.choice([FEW, MANY])))(*tensors, ids)
+    for got, want in zip(found, program(*(x.double() for x in tensors), ids), strict=True):
+        if got.is_floating_point():
+            size = max(1.0, want.abs().max().item())
+            torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-5 * size)
+        else:
+            assert torch.equal(got, want)
