@@ -34,24 +34,28 @@ class NotChunked(Exception):
 @dataclass
 class RowChunks:
     """`ops` in program order. `dims`: of each result that has rows, the dim; `sums`: products that sum over rows; `splits`: reductions over
-    rows, of a compute, that become sums of partial results first. All of `dims` can be cut into `groups` equal parts; they are cut into
-    `count`."""
+    rows, of a compute, that become sums of partial results first. All of `dims` can be cut into `groups` equal parts, and are cut into
+    `count`; but for sizes in `same`: those are cut where `rows`, the first tensor's, is."""
 
     ops: list[ir.Operation] = field(default_factory=list)
     dims: dict[ir.Value, int] = field(default_factory=dict)
     sums: set[ir.Operation] = field(default_factory=set)
     splits: list[tuple[ir.Operation, ir.Operation, Chunks]] = field(default_factory=list)
+    rows: int = 0
     groups: int = 0
     count: int = 0
+    same: set[int] = field(default_factory=set)
 
     def bounds(self, size: int) -> list[int]:
         """Where a dim of `size` is cut."""
-        return cuts(size, self.groups, self.count)
+        return self.cuts(size, size in self.same, self.groups, self.count)
 
-
-def cuts(size: int, groups: int, count: int) -> list[int]:
-    """Where `size`, of so many equal groups, is cut into `count` parts that are about equal: multiples of the groups' size."""
-    return [groups * k // count * (size // groups) for k in range(count + 1)]
+    def cuts(self, size: int, same: bool, groups: int, count: int) -> list[int]:
+        """Where it would be, of so many groups: into parts that are about equal, multiples of a group's size."""
+        ends = [groups * k // count for k in range(count + 1)]
+        if same:  # the last part is longer or shorter
+            return [*(end * (self.rows // groups) for end in ends[:-1]), size]
+        return [end * (size // groups) for end in ends]
 
 
 class RowPlan:
@@ -63,6 +67,7 @@ class RowPlan:
         self.readers = {op: list(dict.fromkeys(self._users(op))) for op in ops}
         self.indexing = Indexing(symbols, Simplifier())
         self.found = RowChunks()
+        self.even: set[int] = set()  # sizes that are cut by groups
 
     def _users(self, op: ir.Operation) -> Iterator[ir.Operation]:
         for result in op.results:
@@ -76,7 +81,7 @@ class RowPlan:
         """Raises `NotChunked`."""
         chosen = {self.seed.owner.operation}
         while True:
-            self.found = RowChunks()
+            self.found, self.even = RowChunks(), set()
             grown = self._inferred(chosen)
             grown |= self._between(grown)
             if grown == chosen:
@@ -135,11 +140,19 @@ class RowPlan:
         else:
             raise NotChunked(f"'{op.name}' needs it whole")
 
-    def _has_rows(self, value: ir.Value, dim: int) -> None:
-        groups = gcd(self.found.groups, sizes_at(value)[dim])
+    def _has_rows(self, value: ir.Value, dim: int, same: bool = False) -> None:
+        found, size = self.found, sizes_at(value)[dim]
+        if value == self.seed:
+            found.rows = size
+        groups = found.groups if same else gcd(found.groups, size)
         if groups < 2:
             raise NotChunked("its rows cannot be cut where what reads them is")
-        self.found.groups, self.found.dims[value] = groups, dim
+        found.groups, found.dims[value] = groups, dim
+        (found.same if same else self.even).add(size)
+
+    def _ways(self, size: int) -> list[bool]:
+        """Whether a dim of `size` may be cut where the first tensor is: one size is cut one way."""
+        return [way for way, others in ((False, self.found.same), (True, self.even)) if size not in others]
 
     @staticmethod
     def factors(call: ir.Operation) -> tuple[int, int] | None:
@@ -179,9 +192,10 @@ class RowPlan:
         sizes = sizes_at(result)
         if dim is None:
             raise NotChunked("a view of something else is among its readers")
-        for k in range(len(sizes)):
-            if self._cuts_alike(map_.results[dim], range(len(sizes)), sizes, k, sizes_at(source)[dim]):
-                return self._has_rows(result, k)
+        for k, size in enumerate(sizes):
+            for same in self._ways(size):
+                if self._cuts_alike(map_.results[dim], sizes, k, sizes_at(source)[dim], size, same):
+                    return self._has_rows(result, k, same)
         raise NotChunked("a view has its rows along no dim")
 
     def _infer_compute(self, op: ir.Operation) -> None:
@@ -190,10 +204,11 @@ class RowPlan:
         if not reads:
             if result != self.seed:
                 raise NotChunked("what is read with it has no rows")
-            return self._has_rows(result, 0)
+            return self._has_rows(result, next((k for k, size in enumerate(sizes) if size > 1), 0))
         for k, argument in enumerate(arguments):
-            if all(self._read_alike(read, argument, sizes[k]) for read in reads):
-                return self._has_rows(result, k)
+            for same in self._ways(sizes[k]):
+                if all(self._read_alike(read, argument, sizes[k], same) for read in reads):
+                    return self._has_rows(result, k, same)
         self._split(op, reads)
 
     def rows_read(self, op: ir.Operation) -> list[Access]:
@@ -203,7 +218,7 @@ class RowPlan:
             self.indexing.enter(loop.op)
         return [read for read in body.reads if read.buffer in self.found.dims]
 
-    def _read_alike(self, read: Access, argument: ir.Value, size: int) -> bool:
+    def _read_alike(self, read: Access, argument: ir.Value, size: int, same: bool) -> bool:
         dim = self.found.dims[read.buffer]
         expression, bases = self.indexing.resolve(read.indices[dim])
         if argument not in bases:
@@ -216,7 +231,7 @@ class RowPlan:
         place = bases.index(argument)
         if argument not in limits:
             extents[place] = size
-        return self._cuts_alike(expression, bases, extents, place, sizes_at(read.buffer)[dim], size)
+        return self._cuts_alike(expression, extents, place, sizes_at(read.buffer)[dim], size, same)
 
     def _extent(self, base: ir.Value, limits: dict[ir.Value, int]) -> int | None:
         extent = self.indexing.extent(base)
@@ -224,22 +239,22 @@ class RowPlan:
         return size if size is None else min(size, limits.get(base, size))
 
     def _cuts_alike(
-        self, expression: ir.AffineExpr, bases: Sequence, extents: Sequence[int], place: int, rows: int, size: int = 0
+        self, expression: ir.AffineExpr, extents: Sequence[int], place: int, rows: int, size: int, same: bool
     ) -> bool:
-        """Whether `expression` over a box stays in each part of `rows` for the same part of the box's dim `place`."""
-        size = size or extents[place]
-        groups = gcd(self.found.groups, gcd(size, rows))
+        """Whether `expression` over a box of `extents` stays in each part of `rows` for the same part of the box's dim `place`, of `size`."""
+        found = self.found
+        groups = found.groups if same or found.count else gcd(found.groups, size)
         if groups < 2:
             return False
-        count = self.found.count or min(groups, TRIED)
-        groups = self.found.groups if self.found.count else groups
-        parts = zip(cuts(size, groups, count), cuts(size, groups, count)[1:])
-        wanted = zip(cuts(rows, groups, count), cuts(rows, groups, count)[1:])
-        for (low, high), (least, most) in zip(parts, wanted):
+        count = found.count or min(groups, self.count if same else TRIED)
+        parts, wanted = found.cuts(size, same, groups, count), found.cuts(rows, rows in found.same, groups, count)
+        if parts[-2] >= parts[-1]:
+            return False
+        for low, high, least, most in zip(parts, parts[1:], wanted, wanted[1:]):
             high = min(high, extents[place])
             if low < high:
                 box = [high - low if k == place else extent for k, extent in enumerate(extents)]
-                first, last = interval(moved(expression, len(bases), place, low), box)
+                first, last = interval(moved(expression, len(extents), place, low), box)
                 if first < least or last >= most:
                     return False
         return True
@@ -270,7 +285,8 @@ class RowPlan:
             if op.name == "bascule.compute" and op.results[0] in self.found.dims:
                 k = self.found.dims[op.results[0]]
                 argument, size = op.regions[0].blocks[0].arguments[k], sizes_at(op.results[0])[k]
-                if not all(self._read_alike(read, argument, size) for read in self.rows_read(op)):
+                same = size in self.found.same
+                if not all(self._read_alike(read, argument, size, same) for read in self.rows_read(op)):
                     raise NotChunked("no cut that all have in common")
 
 

@@ -153,9 +153,8 @@ class Search:
         if self.peak_of(self.usual).bytes <= budget:
             return self._outcome(budget, self.usual)
         found = list[Choice]()
-        for program in (
-            self.programs
-        ):  # by chunks only where nothing else keeps the budget: sums over rows are added up in another order
+        # By chunks only where nothing else keeps the budget: sums over rows are added up in another order.
+        for program in self.programs:
             found = found or [each for each in self._tried(budget, *program) if self.peak_of(each).bytes <= budget]
         best = min(found, key=lambda each: each.time, default=None) or self.least
         if self.peak_of(best).bytes > budget:

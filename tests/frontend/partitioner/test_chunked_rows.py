@@ -53,12 +53,12 @@ def trained(dtype, rows, budget):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("rows", [(8, 64), (3, 200)], ids=str)
-def test_half_of_the_peak(rows, dtype):
+@pytest.mark.parametrize("rows", [(8, 64), (3, 200), (1, 300)], ids=str)
+def test_two_thirds_of_the_peak(rows, dtype):
     """No choice of what is saved has logits that are half as large."""
     without, most = trained(dtype, rows, None)
-    within, peak = trained(dtype, rows, 0.6)
-    assert peak <= 0.6 * most + BESIDE
+    within, peak = trained(dtype, rows, 0.65)
+    assert peak <= 0.65 * most + BESIDE
     for x, y in zip(within, without, strict=True):
         size = y.abs().max().item()
         torch.testing.assert_close(x, y, rtol=0, atol=size * (2e-6 if dtype == torch.float32 else 1e-2))
