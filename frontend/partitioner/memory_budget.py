@@ -232,7 +232,7 @@ class Search:
         kept = list[tuple[Peak, Choice]]()
         for choice in sorted(found, key=lambda each: each.time):
             peak = self.peak_of(choice)
-            if not kept or peak.bytes < kept[-1][0].bytes:
+            if self.peak_of(self.least).bytes <= peak.bytes and (not kept or peak.bytes < kept[-1][0].bytes):
                 kept.append((peak, choice))
         return kept[::-1]
 

@@ -12,6 +12,7 @@ from random import Random
 import torch
 from bascule.runtime import release_arenas
 
+import bascule
 from bascule.errors import UserError
 from benchmarks.memory import peak_bytes
 
@@ -97,7 +98,14 @@ class Step:
         most = budget if isinstance(budget, int) else int(budget * without)
         found = [f"a peak of {peak} bytes with a budget of {most}, {without} without"] if peak > most + BESIDE else []
         wrong = [n for n, (a, b) in enumerate(zip(got, want)) if not torch.equal(a, b)]
+        if wrong and self.by_chunks(budget):  # sums over rows are added up in another order
+            wrong = [n for n in wrong if (got[n] - want[n]).abs().max() > 1e-5 * want[n].abs().max()]
         return found + ([f"other bits in {wrong} of the loss and {len(want) - 1} gradients"] if wrong else [])
+
+    def by_chunks(self, budget: float | int) -> bool:
+        torch._dynamo.reset()
+        told = bascule.explain(self.function(), *self.inputs(), options={"memory_budget": budget}).graphs
+        return any("by chunks of its rows" in str(remark) for graph in told for remark in graph.remarks)
 
     def smaller(self) -> Iterator["Step"]:
         for n in range(len(self.layers)):

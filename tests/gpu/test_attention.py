@@ -18,13 +18,9 @@ from tests.lowering.triton.kernels.test_attention import (
     run,
 )
 from tests.lowering.triton.kernels.test_contractions import matrices
-from tests.lowering.triton.kernels.test_descriptors import of_attention
 
 NARROW = [(300, 300, 64, 32), (64, 300, 64, 16)]  # columns, where tiles of so few went wrong
 LARGE = [(1000, 1000, 64, 64), (513, 2000, 128, 128), (300, 4096, 80, 256)]
-
-
-__all__ = ["of_attention"]
 
 
 def on_gpu(dtype, *sizes):
@@ -40,7 +36,7 @@ def test_sizes(sizes, dtype):
 
 
 @pytest.mark.parametrize("name", test_descriptors.ATTENTIONS)
-def test_keys_and_values_by_tensor_descriptors(name, of_attention):
+def test_keys_and_values_by_tensor_descriptors(name):
     function, sizes, _ = test_descriptors.ATTENTIONS[name]
     found, wanted, _ = run(function, *[x.cuda() for x in matrices(torch.bfloat16, *sizes)])
     check(found, wanted, torch.bfloat16)
@@ -48,7 +44,7 @@ def test_keys_and_values_by_tensor_descriptors(name, of_attention):
 
 @pytest.mark.parametrize("dtype", EPS, ids=str)
 @pytest.mark.parametrize("sizes", NARROW + LARGE, ids=str)
-def test_sizes_by_tensor_descriptors(sizes, dtype, of_attention):
+def test_sizes_by_tensor_descriptors(sizes, dtype):
     found, wanted, _ = run(attention, *on_gpu(dtype, *sizes))
     check(found, wanted, dtype)
 
@@ -105,7 +101,7 @@ def test_training(sizes, dtype):
 
 
 @pytest.mark.parametrize("sizes", [(200, 288, 64, 64), (1000, 1000, 128, 128)], ids=str)
-def test_training_by_tensor_descriptors(sizes, of_attention):
+def test_training_by_tensor_descriptors(sizes):
     assert train(attention, *on_gpu(torch.bfloat16, *sizes)) == training.FORWARD + training.backward(64, 64)
 
 
