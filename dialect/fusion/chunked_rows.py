@@ -8,12 +8,12 @@ from ..analysis.memory.buffers import memref_type, strides
 from ..ir import builders
 from ..ir.attributes import LayoutAttr, OperandAttr, i64
 from ..ir.functions import ARGUMENTS, EFFECTS, EXTERN, OUT, REASON, Externs
-from ..ir.regions import ops_in
+from ..ir.regions import op_in, ops_in
 from ..ir.shapes import callee_of, index_map, layout_of, size_map, tensor_type
 from ..ir.types import byte_width
 from ..mlir import arith, ir, scf
 from .chunk_sizes import ROW_CHUNK
-from .row_chunks import NotChunked, RowChunks, RowPlan
+from .row_chunks import NotChunked, RowChunks, RowPlan, shifted
 
 ALL = -1  # for the number of a chunk: of what puts the chunks together
 
@@ -84,7 +84,7 @@ class ChunkedRows:
         dim, rows = self.found.dims[result], self.found.dims[source]
         (low, high), (first, _) = self._part(result, number), self._part(source, number)
         sizes = self._sizes(result, high - low)
-        moved = self._moved(len(sizes), dim, low)
+        moved = shifted(len(sizes), dim, low)
         map_ = compose(op.attributes["map"].value, index_map(len(sizes), moved))
         indices = [each - first if k == rows else each for k, each in enumerate(map_.results)]
         map_ = self.simplifier(index_map(len(sizes), indices), sizes)
@@ -172,7 +172,7 @@ class ChunkedRows:
         sizes = list(value.type.shape)
         bounds = self.found.bounds(sizes[dim])
         sizes[dim] = bounds[number + 1] - bounds[number]
-        return self._seen(value, index_map(len(sizes), self._moved(len(sizes), dim, bounds[number])), sizes)
+        return self._seen(value, index_map(len(sizes), shifted(len(sizes), dim, bounds[number])), sizes)
 
     def _add(self, call: ir.Operation, number: int) -> None:
         """Adds the sum over the rows of this chunk to that of the chunks before, in f32 at least."""
@@ -209,10 +209,7 @@ class ChunkedRows:
         hash."""
         found = []
         for use in op.results[0].uses:
-            user = use.owner.operation
-            while user not in self.plan.places:
-                user = user.parent.operation
-            if user not in self.found.ops:
+            if op_in(op.block, use.owner.operation) not in self.found.ops:
                 found.append((use.owner.operation, use.operand_number))
         return found
 
@@ -261,10 +258,6 @@ class ChunkedRows:
 
     def _sizes(self, value: ir.Value, rows: int) -> list[int]:
         return [rows if k == self.found.dims[value] else size for k, size in enumerate(value.type.shape)]
-
-    @staticmethod
-    def _moved(rank: int, dim: int, by: int) -> list[ir.AffineExpr]:
-        return [ir.AffineExpr.get_dim(k) + by if k == dim else ir.AffineExpr.get_dim(k) for k in range(rank)]
 
 
 def _marked(value: ir.Value, number: int) -> ir.Value:

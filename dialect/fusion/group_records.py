@@ -58,11 +58,6 @@ class Group:
         """Whether some of its members take what others reduce, which is written for each of them, and is the same."""
         return any(NO_DIM in member.row_dims for member in self.members)
 
-    @property
-    def chunks_of_rows(self) -> set[int]:
-        """Those that its members are of."""
-        return chunks_of_rows(self.members)
-
     def note_reads(self, member: Member) -> None:
         rows = {dim: r for r, dim in enumerate(member.row_dims)}
         for read, pattern in member.patterns:

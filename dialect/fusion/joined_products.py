@@ -7,6 +7,7 @@ from ..analysis.bodies.body_summary import Body
 from ..analysis.memory.buffers import ALIASES
 from ..analysis.memory.matmul_operands import Product
 from ..ir.functions import functions, is_extern
+from ..ir.regions import op_in
 from ..ir.shapes import constant
 from ..mlir import ir
 
@@ -68,10 +69,9 @@ def _end(value: ir.Value) -> ir.Value | None:
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:
     """The ops at the top level that read a value or a view of it."""
+    block = value.owner.block
     for use in value.uses:
-        user = use.owner.operation
-        while user.parent.operation.name != "func.func":
-            user = user.parent.operation
+        user = op_in(block, use.owner.operation)
         if user.name in ALIASES:
             yield from _readers(user.results[0])
         else:

@@ -124,7 +124,7 @@ class Grouping:
     def _merge(self, number: int, other: int, member: Member, fit: Fit) -> None:
         """Takes group `other` into `number`, where `member` runs over the same rows as both."""
         group, guest = self.group(number), self.group(other)
-        if group.shares or guest.shares or len(group.chunks_of_rows | guest.chunks_of_rows) > 1:
+        if group.shares or guest.shares or len(chunks_of_rows([*group.members, *guest.members])) > 1:
             return
         if set(fit.row_dims) != set(member.row_dims) and not (
             set(fit.row_dims) > set(member.row_dims) and not guest.reduces
@@ -259,7 +259,7 @@ class Grouping:
             return refuse(f"reduces to a domain of {here} against {there}")
         if any(self.dependencies.depends(other, number) for other in needed):
             return refuse("another kernel stands between them")
-        if len(group.chunks_of_rows | chunks_of_rows([member])) > 1:
+        if len(chunks_of_rows([*group.members, member])) > 1:
             return refuse("another chunk of rows is let go before")
         if group.ops + member.body.ops > self.max_ops:
             return refuse(f"more than {self.max_ops} operations")

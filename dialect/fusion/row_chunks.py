@@ -16,6 +16,7 @@ from ..analysis.bodies.body_tree import sizes_of
 from ..analysis.bodies.costs import tensor_bytes
 from ..ir.attribute_names import TOGETHER
 from ..ir.functions import ARGUMENTS, EXTERN
+from ..ir.regions import op_in
 from ..ir.shapes import callee_of, constant, constants, expr
 from ..mlir import ir
 from .chunk_sizes import CHUNKS, Chunks
@@ -72,10 +73,7 @@ class RowPlan:
     def _users(self, op: ir.Operation) -> Iterator[ir.Operation]:
         for result in op.results:
             for use in result.uses:
-                user = use.owner.operation
-                while user not in self.places:
-                    user = user.parent.operation
-                yield user
+                yield op_in(op.block, use.owner.operation)
 
     def made(self) -> RowChunks:
         """Raises `NotChunked`."""
@@ -107,9 +105,8 @@ class RowPlan:
                 continue
             grown.add(op)
             self._infer(op)
-            for value in (
-                op.results if CHUNKS not in op.attributes else ()
-            ):  # partial sums are as few as there are chunks
+            # Partial sums are as few as there are chunks.
+            for value in op.results if CHUNKS not in op.attributes else ():
                 if value in self.found.dims and tensor_bytes(value) >= ALIKE * tensor_bytes(self.seed):
                     todo = sorted({*todo, *self.readers[op]}, key=self.places.__getitem__)
         return grown
@@ -292,8 +289,12 @@ class RowPlan:
 
 def moved(expression: ir.AffineExpr, rank: int, place: int, by: int) -> ir.AffineExpr:
     """`expression` of an index that is `by` more along dim `place`."""
-    dims = [ir.AffineExpr.get_dim(k) + (by if k == place else 0) for k in range(rank)]
-    return expression.compose(ir.AffineMap.get(rank, 0, dims)).maybe_downcast()
+    return expression.compose(ir.AffineMap.get(rank, 0, shifted(rank, place, by))).maybe_downcast()
+
+
+def shifted(rank: int, place: int, by: int) -> list[ir.AffineExpr]:
+    """The dims of an index that is `by` more along dim `place`."""
+    return [ir.AffineExpr.get_dim(k) + (by if k == place else 0) for k in range(rank)]
 
 
 def sizes_at(value: ir.Value) -> list[int]:

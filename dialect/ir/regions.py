@@ -38,6 +38,13 @@ def end_of(block: ir.Block) -> ir.Operation:
     return block.operations[len(block.operations) - 1].operation
 
 
+def op_in(block: ir.Block, op: ir.Operation) -> ir.Operation:
+    """The op of `block` that is `op`, or that has it in its regions."""
+    while op.block != block:
+        op = op.parent.operation
+    return op
+
+
 def clone(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
     """A clone of `op` at the insertion point, over what `mapping` has for values that it and its regions use; adds its results there."""
     new = op.clone().operation

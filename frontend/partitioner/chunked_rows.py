@@ -15,14 +15,14 @@ WORTH = 0.05  # of the peak: a smaller product is left whole
 ALIKE = 0.5  # of the product's elements: what is computed of it and has fewer is no part of it
 
 
-def by_chunks(step: Step, peak: int) -> tuple[Step, int] | None:
-    """`step` so, and the bytes from which on tensors are cut; None where its largest product is small beside `peak`."""
+def by_chunks(step: Step, peak: int) -> Step | None:
+    """`step` so; None where its largest product is small beside `peak`."""
     products = [node for node in step.forward if is_matrix_product(node)]
     largest = max(products, key=step.whole, default=None)
     if largest is None or step.whole(largest) < WORTH * peak:
         return None
     least = int(ALIKE * step.whole(largest))
-    return replace(step, chunked=frozenset(_made_of(step, largest))), least
+    return replace(step, chunked=frozenset(_made_of(step, largest)), chunk_bytes=least)
 
 
 def is_matrix_product(node: Node) -> bool:

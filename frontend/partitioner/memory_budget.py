@@ -6,7 +6,7 @@ its choice are compiled as far as their memory plans, which tell the peak; where
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from unittest.mock import patch
@@ -119,17 +119,14 @@ class Search:
         return choice
 
     @cached_property
-    def programs(self) -> list[tuple[SavedProgram, int]]:
-        """The integer programs of the choices, each with its `Choice.chunks`; none where nothing is differentiated: there is no backward to save
-        for."""
+    def programs(self) -> list[SavedProgram]:
+        """The integer programs of the choices; none where nothing is differentiated: there is no backward to save for."""
         _, seen = self.split(None)
         if seen.graph is None:
             return []
         step = Step.of(seen.graph, seen.info)
-        found = [(SavedProgram(step, seen.nodes), 0)]
-        if (other := by_chunks(step, self.usual.predicted)) is not None:
-            found.append((SavedProgram(other[0], seen.nodes), other[1]))
-        return found
+        chunked = by_chunks(step, self.usual.predicted)
+        return [SavedProgram(each, seen.nodes) for each in (step, chunked) if each is not None]
 
     def peak_of(self, choice: Choice) -> Peak:
         """The peak of a choice, by the programs that come of it."""
@@ -155,7 +152,7 @@ class Search:
         found = list[Choice]()
         # By chunks only where nothing else keeps the budget: sums over rows are added up in another order.
         for program in self.programs:
-            found = found or [each for each in self._tried(budget, *program) if self.peak_of(each).bytes <= budget]
+            found = found or [each for each in self._tried(budget, program) if self.peak_of(each).bytes <= budget]
         best = min(found, key=lambda each: each.time, default=None) or self.least
         if self.peak_of(best).bytes > budget:
             least = self.peak_of(best).bytes
@@ -167,12 +164,12 @@ class Search:
             )
         return self._outcome(budget, best)
 
-    def _tried(self, budget: int, program: SavedProgram, chunks: int) -> Iterator[Choice]:
+    def _tried(self, budget: int, program: SavedProgram) -> Iterator[Choice]:
         """Choices around `budget` bytes. What a prediction does not tell of the plans is about the same for choices that are alike."""
         low, high = 0, self.usual.predicted  # targets for which the peak is too low, or too high
         target, seen = budget - (self.peak_of(self.usual).bytes - self.usual.predicted), set[Key]()
         for _ in range(ROUNDS):
-            choice = self.predicted_within(target, program, chunks)
+            choice = self.predicted_within(target, program)
             if choice is None:
                 return
             missing = self.peak_of(choice).bytes - budget
@@ -191,14 +188,14 @@ class Search:
     def _outcome(self, budget: int, choice: Choice) -> Outcome:
         return Outcome(budget, self.peak_of(choice), self.unlimited, choice, len(self.peaks))
 
-    def predicted_within(self, target: int, program: SavedProgram, chunks: int) -> Choice | None:
+    def predicted_within(self, target: int, program: SavedProgram) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
         limit, found = target, list[Choice]()
         for _ in range(TRIES):
             nodes = program.within(limit)
             if nodes is None:
                 break
-            found.append(_choice_of(program, nodes, chunks))
+            found.append(_choice_of(program, nodes))
             if found[-1].predicted <= target:
                 break
             limit -= found[-1].predicted - target
@@ -213,11 +210,11 @@ class Search:
     def least(self) -> Choice:
         """The choice with the lowest peak that is known."""
         found = [self.usual]
-        for program, chunks in self.programs:
+        for program in self.programs:
             # With more stages the program knows lives better, and proves less in the time that it has.
             for each in (program, SavedProgram(program.step, program.choice, 2 * STAGES)):
                 nodes = each.least()
-                found += [_choice_of(program, nodes, chunks)] if nodes is not None else []
+                found += [_choice_of(program, nodes)] if nodes is not None else []
         return min(found, key=lambda each: self.peak_of(each).bytes)
 
     def curve(self, points: int) -> list[tuple[Peak, Choice]]:
@@ -226,7 +223,7 @@ class Search:
         between = list[Choice]()
         for k in range(1, points - 1):
             for program in self.programs:
-                choice = self.predicted_within(low + (high - low) * k // (points - 1), *program)
+                choice = self.predicted_within(low + (high - low) * k // (points - 1), program)
                 between += [] if choice is None else [choice]
         found = {choice.key: choice for choice in (self.least, *between, self.usual)}.values()
         kept = list[tuple[Peak, Choice]]()
@@ -237,12 +234,11 @@ class Search:
         return kept[::-1]
 
 
-def _choice_of(program: SavedProgram, values: Sequence[Node], chunks: int) -> Choice:
+def _choice_of(program: SavedProgram, values: Sequence[Node]) -> Choice:
     """`values`, and what costs nothing: what was given, and the sizes that the backward may need."""
     step = program.step
     given = [node for node in step.graph.nodes if node in step.given]
-    saved = [*given, *values, *filter(is_number, step.forward)]
-    return replace(_choice(step, saved, program.choice), chunks=chunks)
+    return _choice(step, [*given, *values, *filter(is_number, step.forward)], program.choice)
 
 
 def _marked(choice: Choice, pair: Pair) -> Pair:
@@ -260,7 +256,9 @@ def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
     """The choice of `saved`, where min-cut saves `usual`."""
     without = time_again(step, usual)
     time = 1.0 + (time_again(step, saved) - without) / max(1.0, step.least_time + without)
-    return Choice(tuple(node.name for node in saved), peak(step, saved), number_again(step, saved), time)
+    return Choice(
+        tuple(node.name for node in saved), peak(step, saved), number_again(step, saved), time, step.chunk_bytes
+    )
 
 
 @dataclass

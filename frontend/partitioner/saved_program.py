@@ -150,7 +150,7 @@ class SavedProgram:
         time = max(1.0, self.step.least_time)
         for node, value in self.values.items():
             may_save = bool(value.size or self.step.size(node)) and not is_computed_again_for_sure(node)
-            may_save = may_save and node not in self.step.chunked
+            may_save &= node not in self.step.chunked
             may_compute = not is_saved_for_sure(node)
             moved = 0.0 if node in self.usual else (2.0 if value.fuses else 1.0) * value.size
             self.saved[node] = self._variable(may_save, (moved + TIE * self.step.size(node)) / time, integral=True)

@@ -30,7 +30,8 @@ FLOPS_A_BYTE = 50.0  # that a machine computes while it moves a byte: between a 
 @dataclass(frozen=True, eq=False)
 class Step:
     """`forward` and `backward`: the calls that each has to make if all is saved, in order; `given`: inputs of the step, which are there all the
-    time; `forward_outputs`, `backward_outputs`: what leaves each; `fuses`: see above; `chunked`: values that are never whole in memory."""
+    time; `forward_outputs`, `backward_outputs`: what leaves each; `fuses`: see above; `chunked`: values that are never whole in memory, since
+    tensors of `chunk_bytes` or more are made by chunks of rows (0: none is)."""
 
     graph: Graph
     forward: tuple[Node, ...]
@@ -40,6 +41,7 @@ class Step:
     backward_outputs: frozenset[Node]
     fuses: Callable[[Node], bool]
     chunked: frozenset[Node] = frozenset()
+    chunk_bytes: int = 0
 
     @staticmethod
     def of(graph: Graph, info: Any) -> "Step":

@@ -100,20 +100,25 @@ def operand_of(value: ir.Value, loop: Node, accesses: Sequence[Access]) -> Opera
 
 def factors_of(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     """The factors of the products that `reduce` sums, before they are widened to the sum's type; None where it sums something else."""
-    (term, *others) = end_of(reduce.regions[0].blocks[0]).operands
-    if others or isinstance(term.owner, ir.Block) or term.owner.name != "arith.mulf":
+    wide = _multiplied(reduce)
+    if wide is None:
         return None
-    wide = list(term.owner.operands)
     x, y = map(before_widening, wide)
-    return (x, y) if x.type == y.type else (wide[0], wide[1])
+    return (x, y) if x.type == y.type else wide
 
 
 def factor(reduce: ir.Operation, number: int) -> ir.Value | None:
     """Factor 0 or 1 of the products that `reduce` sums, before it is widened; None where it sums something else."""
+    wide = _multiplied(reduce)
+    return None if wide is None else before_widening(wide[number])
+
+
+def _multiplied(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     (term, *others) = end_of(reduce.regions[0].blocks[0]).operands
     if others or isinstance(term.owner, ir.Block) or term.owner.name != "arith.mulf":
         return None
-    return before_widening(term.owner.operands[number])
+    x, y = term.owner.operands
+    return x, y
 
 
 def before_widening(value: ir.Value) -> ir.Value:

@@ -19,7 +19,7 @@ from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 
 FEW = 8  # rows of a product up to which it is told why it is not expanded
-# The compute capability from which on two products that are joined are one kernel: 0.85 to 0.98 of the time of two calls and a kernel (H200,
+# The compute capability from which on two products that are joined are one kernel: 0.83 to 0.96 of the time of two calls and a kernel (H200,
 # 2026-11-26, `python -m benchmarks.products --only joined`), by pointers 1.1.
 JOINED = 90
 LONG = 1 << 13  # elements that are summed, up to which registers hold a row of the matrix for several rows

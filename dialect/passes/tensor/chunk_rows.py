@@ -75,8 +75,7 @@ def _largest(graph: ir.Operation, least: int, without: set[ir.Value]) -> ir.Valu
 
 def _write(graph: ir.Operation, seed: ir.Value, count: int, externs: Externs) -> Remark:
     """Raises `NotChunked` where that cannot be."""
-    op = seed.owner.operation
-    remark = Remark(ChunkRows.name, PASSED, "", "", place(op))
+    where = place(seed.owner.operation)  # the op goes
     plan, found = _planned(graph, seed, count)
     if found.splits:
         for compute, loop, chunks in found.splits:
@@ -86,11 +85,7 @@ def _write(graph: ir.Operation, seed: ir.Value, count: int, externs: Externs) ->
             raise NotChunked("what is summed over its rows is summed again")
     ChunkedRows(plan, found, externs).write()
     return Remark(
-        **{
-            **vars(remark),
-            "decision": f"computed in {found.count} chunks of rows",
-            "reason": "it is never whole in memory",
-        }
+        ChunkRows.name, PASSED, f"computed in {found.count} chunks of rows", "it is never whole in memory", where
     )
 
 
