@@ -69,7 +69,7 @@ def _end(value: ir.Value) -> ir.Value | None:
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:
     """The ops at the top level that read a value or a view of it."""
-    block = value.owner.block
+    block = value.owner.operation.block
     for use in value.uses:
         user = op_in(block, use.owner.operation)
         if user.name in ALIASES:

@@ -14,15 +14,15 @@ from ..analysis.affine.simplification import Simplifier
 from ..analysis.bodies.body_summary import Access, Body
 from ..analysis.bodies.body_tree import sizes_of
 from ..analysis.bodies.costs import tensor_bytes
+from ..analysis.memory.matmul_operands import Product
 from ..ir.attribute_names import TOGETHER
-from ..ir.functions import ARGUMENTS, EXTERN
+from ..ir.functions import EXTERN
 from ..ir.regions import op_in
 from ..ir.shapes import callee_of, constant, constants, expr
 from ..mlir import ir
 from .chunk_sizes import CHUNKS, Chunks
 from .split_reduction import is_splittable
 
-PRODUCTS = {"aten.mm.default": (0, 1), "aten.addmm.default": (1, 2)}  # the arguments that are multiplied
 ALIKE = 0.5  # of the bytes of the tensor that is cut: others that have rows are cut too, if they are no smaller
 SMALL = 64  # times smaller than that tensor: what is summed over rows may be stored element by element
 TRIED = 64  # cuts at which bounds are looked at while dims are chosen
@@ -155,14 +155,15 @@ class RowPlan:
     def factors(call: ir.Operation) -> tuple[int, int] | None:
         """The numbers of the operands that a call of a product multiplies; None for another call, or one that adds something large."""
         function = callee_of(call)
-        known = PRODUCTS.get(function.attributes[EXTERN].value) if EXTERN in function.attributes else None
-        if known is None:
+        product = Product.of(call, function) if EXTERN in function.attributes else None
+        if (
+            product is None
+            or product.result.type.rank != 2
+            or (product.added is not None and product.added.type.rank > 1)
+        ):
             return None
-        listed = [ir.IntegerAttr(each.index).value for each in list(function.attributes[ARGUMENTS])[: known[1] + 1]]
-        added = [call.operands[number] for number in listed[: known[0]]]
-        if any(value.type.rank > 1 for value in added):
-            return None
-        return listed[known[0]], listed[known[1]]
+        operands = list(call.operands)
+        return operands.index(product.x), operands.index(product.y)
 
     def _infer_product(self, call: ir.Operation, factors: tuple[int, int]) -> None:
         dims, (result,) = self.found.dims, call.results
