@@ -119,11 +119,16 @@ def ddp(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
 
 
 def fsdp2(model: nn.Module, mesh: DeviceMesh, compiled: Compile) -> Callable:
-    """`fully_shard` of each block, whose graph is a block; PyTorch gathers and scatters between them."""
+    """`fully_shard` of each block, whose graph is a block, and of both ends; PyTorch gathers and scatters between them.
+
+    The ends are apart, for the embedding's gradient is the last and the head's the first. The head's weights are needed again at once, and stay.
+    """
     from torch.distributed.fsdp import fully_shard
 
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
+    fully_shard(model.tokens, mesh=mesh)
+    fully_shard([model.norm, model.head], mesh=mesh, reshard_after_forward=False)
     fully_shard(model, mesh=mesh)
     for block in model.blocks:
         block.forward = compiled(block.forward)

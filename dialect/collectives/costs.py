@@ -21,7 +21,7 @@ class Costs:
     def __init__(self, machine: str, links: str, bandwidth: float | None = None):
         self.machine = {name: measure.value for name, measure in measures(machine).items()}
         known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
-        self.latency, self.all_reduce = known["latency"], known["all_reduce"]
+        self.latency, self.all_reduce, self.beside = known["latency"], known["all_reduce"], known["beside"]
         self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
         if bandwidth:
             self.rates = {0: bandwidth}

@@ -24,6 +24,8 @@ def overlapped(steps: Sequence[Step], found: Collectives, times: Times, slack: f
 class _Scheduling:
     def __init__(self, steps: Sequence[Step], found: Collectives, times: Times, slack: float, pull: bool):
         self.found, self.times, self.slack, self.pull = found, times, slack, pull
+        # To be overlapped is to run beside what computes.
+        self.seconds = {number: times.beside * alone for number, alone in times.collectives.items()}
         self.sequence = sequence_of(found)
         self.after = [set(step.after) for step in steps]
         for one, next_ in pairwise(self.sequence):
@@ -55,9 +57,9 @@ class _Scheduling:
             gathers = start.sent is not None and start.received is not None and start.received > start.sent
             if gathers:
                 readers = [at[user] for wait in start.waits for user in self.followers[wait]]
-                spare = (self.slack - 1) * self.times.collectives[number]
+                spare = (self.slack - 1) * self.seconds[number]
                 horizon = min([horizon, *(reader - spare for reader in readers)])
-            horizon -= self.times.collectives[number]
+            horizon -= self.seconds[number]
             if gathers:
                 latest[number] = horizon
         return latest
@@ -116,10 +118,10 @@ class _Scheduling:
     def _end(self, wait: int) -> float:
         """When a collective is done, if it takes `slack` times its time."""
         start = self.found.waits[wait]
-        return self.done[start] + (self.slack - 1) * self.times.collectives[start]
+        return self.done[start] + (self.slack - 1) * self.seconds[start]
 
     def _begin(self, number: int) -> None:
-        self.links = self.done[number] = max(self.links, self.clock) + self.times.collectives[number]
+        self.links = self.done[number] = max(self.links, self.clock) + self.seconds[number]
         self._take(number)
 
     def _wait(self, wait: int) -> None:

@@ -30,10 +30,18 @@ def ranks_note(lines: Sequence[str], number: int, namespace: Mapping[str, Any]) 
     name = operator._schema.name.partition("::")[2]
     about = name if group is None else f"{name} of the process group '{group}'"
     tell(f"failed in {about}", waits=True)
-    return f"in the collective {about}{_positions(group)}"
+    return f"in the collective {about}{ranks_of_group(group)}"
 
 
-def _positions(name: str | None) -> str:
+def started_in(line: str, namespace: Mapping[str, Any]) -> str | None:
+    """The name of the group of the collective that a line of a module starts; None where it starts none."""
+    call = _call_in(line, namespace)
+    if call is None or _operator(call, namespace)._schema.name.endswith(f"::{WAIT}"):
+        return None
+    return _group_of(call)
+
+
+def ranks_of_group(name: str | None) -> str:
     """Where the ranks of the group are, a line each."""
     if name is None or not torch.distributed.is_initialized():
         return ""

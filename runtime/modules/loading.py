@@ -14,6 +14,7 @@ from bascule.compat.graphs.profiling import profiler_enabled
 from ..boxed import Boxed, boxed
 from ..kernels.launch_plans import Planner, vocabulary
 from ..memory.placed_constants import placed
+from .first_collectives import watched
 from .profiled import with_ranges
 
 PARAMETERS = 1024  # more ctypes does not pass: they are one array, see `lowering/cpu/kernels/entry.py`
@@ -59,10 +60,16 @@ def load(
             run = _on_device(run, namespace["DEVICE"].index)
 
     plain = namespace["call"]
+    connects = "wait_tensor" in source and "DEVICE" in namespace and namespace["DEVICE"].type == "cuda"
 
     @boxed
     def call(args: list[Any]) -> Sequence[Any]:
+        nonlocal connects
         try:
+            if connects:
+                connects = False
+                with watched(plain.__code__, source.splitlines(), namespace):
+                    return run(args)
             if functions.made and profiler_enabled():
                 return with_ranges(plain, namespace, functions.made)(args)
             return run(args)

@@ -1,16 +1,25 @@
-"""Process groups by name, the store by which their ranks met, and how many collectives each has begun. Checked on torch 2.11 to 2.14."""
+"""Process groups by name: the store by which ranks met, time-outs, collectives begun. Checked on torch 2.11 to 2.14."""
 
+import torch
 from torch.distributed.distributed_c10d import _get_default_store, _resolve_process_group, _world
 
 default_store = _get_default_store
 group_named = _resolve_process_group
 
-__all__ = ["collectives_begun", "default_store", "group_named", "ranks_of"]
+__all__ = ["collectives_begun", "default_store", "group_named", "ranks_of", "timeout_of"]
 
 
 def ranks_of(name: str) -> int | None:
     """How many ranks the group `name` has; None where this process has no such group."""
     return next((group.size() for group, known in _world.pg_names.items() if known == name), None)
+
+
+def timeout_of(name: str) -> float | None:
+    """Seconds that a collective of the group waits for its ranks; None where the group is gone, or nothing of it is on a GPU."""
+    try:
+        return group_named(name)._get_backend(torch.device("cuda")).options._timeout.total_seconds()
+    except (RuntimeError, ValueError, AttributeError):
+        return None
 
 
 def collectives_begun() -> dict[str, int]:

@@ -56,6 +56,7 @@ class OverlapCollectives(Pass):
                             for n, op in enumerate(ops)
                         ],
                         {number: costs.collective(start) for number, start in found.starts.items()},
+                        costs.beside,
                     )
                     steps, sizes, kept = steps_of(ops, end, table, in_order=False)
                     chained(steps, found)
