@@ -27,6 +27,9 @@ STEPS = {"logaddexp": 3 * CALL}
 FREE = ("arith.constant", "affine.apply", "builtin.unrealized_conversion_cast")
 BLOCK = 8192  # points of the blocked group in a tile
 REDUCE_BLOCK = 32768  # the same for a reduction shared among threads
+# Points of a row that a tile takes at each step of serial groups around it: a page of f32. `index_add` of 2048 x 2048 took 0.64 of the time that
+# it takes with 16 (2026-11-27, AVX2, one thread, `benchmarks.cpu_breadth`).
+SERIAL_BLOCK = 1024
 RUN = 64  # points in a row of a tile that walks serial groups around it, one by one: a few cache lines
 ROWS = 32  # of a transposed tile in scratch memory: two cache lines of f32
 SQUARE_OPS = 24  # ops of a body that may be there once for each row of a tile in registers
@@ -138,11 +141,10 @@ class Planner:
         block = self.body.block
         cost, loop = self._loop(block, None, TILES)
         serial = self._serial(block, loop)
-        keeps = bool(serial) or any(node.name in LOOPS for node in block.nodes)
-        size = loop.lanes if keeps else BLOCK
+        size = self._block(block, loop, serial)
         if self._runs(loop, serial):
             return self._with_tasks(loop, cost, len(loop.groups) - 1, RUN, serial)
-        across = -1 if keeps else self._across(block, loop)
+        across = -1 if size != BLOCK else self._across(block, loop)
         side = self._side(block, loop, across)
         if side:
             return self._with_tasks(replace(loop, lanes=side), cost, loop.vector, size, serial, across, side)
@@ -154,9 +156,7 @@ class Planner:
         blocked, serial = loop.vector, () if reduces else self._serial(block, loop)
         if reduces and blocked < 0 and loop.groups:
             blocked = len(loop.groups) - 1
-        size = REDUCE_BLOCK if reduces else BLOCK
-        if not reduces and (serial or any(inner.name in LOOPS for inner in block.nodes)):
-            size = loop.lanes
+        size = REDUCE_BLOCK if reduces else self._block(block, loop, serial)
         if self._runs(loop, serial):
             blocked, size = len(loop.groups) - 1, RUN
         return self._with_tasks(loop, cost, blocked, size, serial)
@@ -181,6 +181,16 @@ class Planner:
         """The groups whose points may store to one place."""
         found = colliding(self.body, block)
         return tuple(g for g, group in enumerate(loop.groups) if found & {block.arguments[i] for i in group})
+
+    def _block(self, block: Block, loop: LoopSchedule, serial: tuple[int, ...]) -> int:
+        """The points of the blocked group in a tile. A tile with loops inside keeps what they accumulate in one vector. One that walks serial
+        groups around it takes a page of each step's row, or less so that there are tiles to share."""
+        if any(node.name in LOOPS for node in block.nodes):
+            return loop.lanes
+        if not serial or loop.vector < 0:
+            return BLOCK if not serial else loop.lanes
+        size = length(self.body, block, loop.groups[loop.vector]) or DYNAMIC
+        return max(loop.lanes, min(SERIAL_BLOCK, size // TILES // loop.lanes * loop.lanes))
 
     @staticmethod
     def _runs(loop: LoopSchedule, serial: tuple[int, ...]) -> bool:

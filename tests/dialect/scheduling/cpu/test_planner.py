@@ -84,6 +84,18 @@ def test_points_that_meet_are_walked_in_order():
     assert own.vector in (-1, 1)
 
 
+@pytest.mark.parametrize("columns, block", [(13, 0), (512, 128), (4096, 1024), (100_000, 1024)])
+def test_a_tile_takes_pages_of_the_rows_that_it_walks(columns, block):
+    """Not a column of memory, one line of each page; and no more than leaves threads a tile each. 0: one vector."""
+    x, y = f"memref<131x{columns}xf32>", f"memref<{columns}xf32>"
+    op = kernel(
+        f"%x: {x}, %y: {y}", "%i, %j", f"131, {columns}", load("%a", "%x", "%i, %j", x), store("%a", "%y", "%j", y)
+    )
+    own = planned(op).domain
+    assert (own.tasks.serial, own.tasks.blocked) == ((0,), 1)
+    assert own.tasks.block == (block or own.lanes)
+
+
 @pytest.mark.parametrize("length, shared", [(16_383, False), (16_384, True)])
 def test_a_long_reduction_of_one_point_is_shared(length, shared):
     x, y = f"memref<{length}xf32>", "memref<f32>"
