@@ -20,6 +20,7 @@ DEFAULT = (
     "prefetch-gathers",
     "expand-convolutions",
     "expand-products",  # while the transposition of a weight is a view that is read through
+    "expand-grouped-products",
     "fold-views",
     "simplify-indexing",
     "inline-producers",

@@ -26,10 +26,10 @@ def joined_products(module: ir.Module, ops: Sequence[ir.Operation], sm_count: in
     alike: dict[tuple, list[Product]] = {}
     for product in products:
         if _is_worth(product, sm_count):
-            alike.setdefault((_seen(product.x), *product.result.type.shape), []).append(product)
+            alike.setdefault((seen(product.x), *product.result.type.shape), []).append(product)
     found = list[ir.Operation]()
     for group in alike.values():
-        ends = [end for product in group if (end := _end(product.result)) is not None]
+        ends = [end for product in group if (end := pointwise_end(product.result)) is not None]
         if len(ends) == len(group) == 2 and ends[0] == ends[1]:
             found += [product.op for product in group]
     return found
@@ -43,7 +43,7 @@ def _is_worth(product: Product, sm_count: int) -> bool:
     return narrow and plain and rows * columns >= TILE * sm_count
 
 
-def _seen(value: ir.Value) -> tuple:
+def seen(value: ir.Value) -> tuple:
     """The tensor that a value is a view of, and by which maps."""
     maps = []
     while not isinstance(value.owner, ir.Block) and value.owner.name == "bascule.view":
@@ -52,11 +52,11 @@ def _seen(value: ir.Value) -> tuple:
     return value, *maps
 
 
-def _end(value: ir.Value) -> ir.Value | None:
+def pointwise_end(value: ir.Value) -> ir.Value | None:
     """The result of the last of the pointwise computes that alone read `value`, one after the other; None where something else does."""
     last = None
     while True:
-        readers = set(_readers(value))
+        readers = set(readers_of(value))
         if last is not None and not any(reader.name == "bascule.compute" for reader in readers):
             return last
         if len(readers) != 1:
@@ -67,12 +67,12 @@ def _end(value: ir.Value) -> ir.Value | None:
         value = last = reader.results[0]
 
 
-def _readers(value: ir.Value) -> Iterator[ir.Operation]:
+def readers_of(value: ir.Value) -> Iterator[ir.Operation]:
     """The ops at the top level that read a value or a view of it."""
     block = value.owner.operation.block
     for use in value.uses:
         user = op_in(block, use.owner.operation)
         if user.name in ALIASES:
-            yield from _readers(user.results[0])
+            yield from readers_of(user.results[0])
         else:
             yield user

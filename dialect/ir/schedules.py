@@ -25,7 +25,7 @@ _CUDA_LOOP: Keys = {
     "step": (INT, False),
     "walk": (INT, False),
     "evict": (TEXT, False),
-    **{key: (FLAG, True) for key in ("held", "dot", "skip")},
+    **{key: (FLAG, True) for key in ("held", "dot", "skip", "segments")},
     **{key: (INT, True) for key in ("along", "fold", "kept", "unroll")},
     "descriptors": (INTS, True),
 }

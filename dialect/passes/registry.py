@@ -17,6 +17,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "prefetch-gathers": ("tensor.prefetch_gathers", "PrefetchGathers"),
     "expand-convolutions": ("products.expand_convolutions", "ExpandConvolutions"),
     "expand-products": ("products.expand_products", "ExpandProducts"),
+    "expand-grouped-products": ("products.expand_grouped_products", "ExpandGroupedProducts"),
     "simplify-indexing": ("tensor.simplify_indexing", "SimplifyIndexing"),
     "fold-views": ("tensor.fold_views", "FoldViews"),
     "fuse-attention": ("products.fuse_attention", "FuseAttention"),

@@ -58,12 +58,14 @@ class ScheduleKernels(Pass):
           held        true, or left out: all its tiles of `step` points are there at once, as one tile would be
           dot         true, or left out: of a sum of products of a factor of the rows (the last axis but one of the tile) and one of the
                       columns (the last): tensor cores multiply pieces of `step` elements of both. Other axes have one point of a program,
-                      and the domain no other loop
+                      and the domain no other loop but `segments`
           descriptors of a loop with `dot`: which of its factors, 0 and 1 in the order of the product, are loaded by tensor descriptors, on
                       sm_90 and later. Each is a matrix in memory, read as it is: its rows or what is summed contiguous, its strides and where
                       it begins multiples of 16 bytes. Left out: none
           skip        true, or left out: of the walk of an attention. It takes no steps before and after those in which the mask leaves
                       some row of the tile a score other than -inf
+          segments    true, or left out: of the count of the segments that end at or before a row (the last axis but one of the tile). No
+                      tile of rows goes beyond the end of one, so that a program has its number once, and finds its rows by the ends
           kept        of a walk: what its first steps, so many, read stays in registers for later walks. Left out: nothing does
           walk        loops of one number are walked together; they have equal ranges and steps, and none needs another's result
           along       of a foreach that is held: the walk, point by point, of an earlier foreach over the ranges of its reductions.

@@ -6,8 +6,11 @@ The sizes of tiles follow Triton's matrix products on sm_80 and later: a warp ha
 
 from collections.abc import Sequence
 
+from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.nested_loops import iterations
+from ...analysis.bodies.structural_equality import form_of
 from ...analysis.products.contractions import Contraction, contraction_of
+from ...analysis.products.segments import Segments, segments_of, with_data
 from ...ir.types import byte_width
 from .descriptors import described
 from .domains import Domain, DomainPlan
@@ -39,9 +42,14 @@ def contraction(domain: Domain) -> DomainPlan | None:
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
-    loops = domain.plan({each.loop: step for each in every})
-    for loop in loops:  # none needs another's result: factors come from memory
-        loop.walk, loop.order, loop.evict, loop.dot = loops[0].walk, loops[0].order, loops[0].evict, True
+    counts = _counts(domain)
+    steps = {loop: power_of_two(segments.count) for loop, segments in counts.items()}
+    loops = domain.plan(steps | {each.loop: step for each in every})
+    for loop in counts:
+        domain.plans[loop].segments = True
+    first, *_ = together = [domain.plans[each.loop] for each in every]
+    for plan_ in together:  # none needs another's result: factors come from memory
+        plan_.walk, plan_.order, plan_.evict, plan_.dot = first.walk, first.order, first.evict, True
     for each in every if DESCRIPTORS else ():
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
     warps = 8 if len(every) * high * wide > 128 * 128 else 4
@@ -52,21 +60,40 @@ def contraction(domain: Domain) -> DomainPlan | None:
 
 
 def found_in(domain: Domain) -> list[Contraction]:
-    """The contractions of the same rows, columns and summed elements that a domain is, its columns those that results are stored along; nothing
-    if it is something else."""
+    """The contractions of the same rows, columns and summed elements that a domain is, its columns those that results are stored along, its rows
+    those that are in segments; nothing if it is something else."""
     if not domain.inner or domain.machine.capability < 80:
         return []
+    counts = _counts(domain)
     stores = [access for access in domain.accesses if access.stores]
+    accesses = with_data(domain.body, domain.accesses)
     found = list[Contraction]()
     for loop in domain.inner:
-        each = contraction_of(loop, domain.indices, domain.sizes, domain.accesses)
+        if loop in counts:
+            continue
+        each = contraction_of(loop, domain.indices, domain.sizes, accesses)
         if each is None or not each.rows or not each.columns or byte_width(each.x.element) not in (2, 4):
             return []
-        if any(a.form.adjacent(domain.indices[row]) for a in stores for row in each.rows):
+        if not counts and any(a.form.adjacent(domain.indices[row]) for a in stores for row in each.rows):
             each = each.swapped()
         found.append(each)
     alike = {(each.batch, each.rows, each.columns, each.x.element, tuple(each.loop.sizes)) for each in found}
-    return found if len(alike) == 1 else []
+    return found if len(alike) == 1 and _are_cut(domain, list(counts.values()), found[0].rows) else []
+
+
+def _counts(domain: Domain) -> dict[Node, Segments]:
+    """The loops that count the segments before a row."""
+    found = {loop: segments_of(loop.op) for loop in domain.inner}
+    return {loop: segments for loop, segments in found.items() if segments is not None}
+
+
+def _are_cut(domain: Domain, segments: Sequence[Segments], rows: Sequence[int]) -> bool:
+    """Whether tiles of `rows` can lie in segments: in the same ones, of rows that are one index."""
+    if not segments:
+        return True
+    forms = [form_of(each.reduce, []) for each in segments]
+    places = [domain.indices[row] for row in rows]
+    return all(form == forms[0] for form in forms) and places == [domain.body.number(segments[0].row)]
 
 
 def _piece(every: list[Contraction], tile: Sequence[int], step: int) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from ...analysis.bodies.body_tree import Node
 from ...analysis.products.contractions import Contraction, Operand, factor
 from ...analysis.products.descriptors import TensorDescriptor, descriptor_of
+from ...analysis.products.segments import segment_numbers
+from ...ir.shapes import expr
 from .domains import Domain
 
 SINCE = 90  # the compute capability that has them
@@ -35,4 +37,6 @@ def descriptor(domain: Domain, loop: Node, operand: Operand, runs: Sequence[Sequ
         return "it is computed, not read"
     (access,) = operand.accesses
     summed = [loop.indices[place] for place in domain.plans[loop].order]
-    return descriptor_of(access.form, [*runs, summed], domain.body.sizes, access.width)
+    numbers = {domain.body.number(n): expr(count) for n, count in segment_numbers(access.indices).items()}
+    runs = [*([number] for number in numbers), *runs, summed]
+    return descriptor_of(access.form, runs, {**domain.body.sizes, **numbers}, access.width)

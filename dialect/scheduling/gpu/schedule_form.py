@@ -23,7 +23,7 @@ class LoopSchedule:
     reductions go along with (-1: none), what is kept in L2, the neighbours that a thread takes into its state together (0: each has one);
     whether all its tiles are held at once; of a walk, the steps whose reads are kept in registers for later walks; whether it is a contraction
     that tensor cores run (`dot`), and which of its factors, by number, tensor descriptors load; whether it takes no steps whose scores a mask
-    makes -inf (`skip`)."""
+    makes -inf (`skip`); whether it counts the segments before a row, of which a program has rows of one (`segments`)."""
 
     order: Sequence[int]
     step: int = 1
@@ -35,6 +35,7 @@ class LoopSchedule:
     kept: int = 0
     dot: bool = False
     skip: bool = False
+    segments: bool = False
     descriptors: Sequence[int] = ()
     loops: Sequence["LoopSchedule"] = ()
 
@@ -114,7 +115,7 @@ def _of_loop(loop: LoopSchedule) -> ir.DictAttr:
     keys["order"] = ir.DenseI64ArrayAttr.get(loop.order)
     keys["evict"] = ir.StringAttr.get(loop.evict)
     keys["loops"] = _of_loops(loop.loops)
-    for name in ("held", "dot", "skip"):
+    for name in ("held", "dot", "skip", "segments"):
         if getattr(loop, name):
             keys[name] = ir.BoolAttr.get(True)
     if loop.kept:
@@ -164,6 +165,7 @@ def _loop(config: Config) -> LoopSchedule:
         held=_flag(config, "held"),
         dot=_flag(config, "dot"),
         skip=_flag(config, "skip"),
+        segments=_flag(config, "segments"),
         kept=config["kept"].value if "kept" in config else 0,
         descriptors=tuple(config["descriptors"]) if "descriptors" in config else (),
         loops=_loops(config),

@@ -109,6 +109,7 @@ class Body:
         self.member: Tile  # which of several this is
         self.met = False  # whether they have exchanged something
         self.asserted: set[ir.Value] = set()
+        self.checks = True  # whether what is marked to be checked is
         # Of conditions that are known in some steps of the loop at hand: how to choose by them.
         self.settled: dict[ir.Value, Callable[[ir.Value, ir.Value, ir.Value], ir.Value]] = {}
 
@@ -183,7 +184,7 @@ class Body:
         values = scalars.emit(self.b, op, types, [spread(self.b, tile, axes) for tile in tiles], exact=exact)
         for result, value in zip(results, values):
             self._define(result, Tile(value, axes))
-        if CHECKED in op.attributes:
+        if CHECKED in op.attributes and self.checks:
             RULES[CHECKED](self, op)
 
     def _converted(self, op: ir.Operation, type_: ir.Type) -> Tile | None:

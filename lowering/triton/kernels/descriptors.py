@@ -9,7 +9,9 @@ from bascule.dialect.analysis.affine.linear_forms import linear
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
 from bascule.dialect.analysis.products.contractions import factor
 from bascule.dialect.analysis.products.descriptors import descriptor_of
+from bascule.dialect.analysis.products.segments import segment_numbers
 from bascule.dialect.errors import UserError
+from bascule.dialect.ir.shapes import expr
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import DomainSchedule, LoopSchedule, refusal
@@ -123,15 +125,17 @@ class DescribedLoads:
         axis = len(axes) - (1 if any(map(form.varies, axes[-1])) else 2)
         rows, extent = (walk, around.step) if around is not None and walks else (axes[axis], self.domain.tile[axis])
         batch = axes[:-2] if walks else [*axes[:-2], walk]
-        runs = [*batch, rows, self._atoms(load.block.owner, loop.order)]
-        tensor = descriptor_of(form, runs, self.expressions.extents, byte_width(buffer.type.element_type))
+        numbers = {self.expressions.of(n).position: expr(m) for n, m in segment_numbers(load.operands[1:]).items()}
+        runs = [*([number] for number in numbers), *batch, rows, self._atoms(load.block.owner, loop.order)]
+        sizes = {**self.expressions.extents, **numbers}
+        tensor = descriptor_of(form, runs, sizes, byte_width(buffer.type.element_type))
         if isinstance(tensor, str):
             raise self._refusal(tensor)
         matrix = (extent, loop.step)
         box = (1,) * len(tensor.batch) + (matrix[::-1] if tensor.is_transposed else matrix)
-        sizes, strides = (tuple(getattr(dim, name) for dim in tensor.dims) for name in ("size", "stride"))
+        extents, strides = (tuple(getattr(dim, name) for dim in tensor.dims) for name in ("size", "stride"))
         places = tuple(dim.place for dim in tensor.batch)
-        descriptor = Descriptor(buffer, tensor.start, sizes, strides, box)
+        descriptor = Descriptor(buffer, tensor.start, extents, strides, box)
         return Described(descriptor, places, None if walks else axis, rows[-1], tensor.is_transposed)
 
     def _axes(self) -> list[list[int]]:

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from bascule.dialect.analysis.bodies.structural_equality import form_of
+from bascule.dialect.analysis.products.segments import Segments
 from bascule.dialect.ir.attribute_names import UNALIGNED
 from bascule.dialect.ir.builders import symbols_of
 from bascule.dialect.ir.functions import kernel_op
@@ -32,6 +33,7 @@ from ..body.indexing import Indexing
 from ..values import clusters, dependent_launch
 from ..values.builder import Builder
 from ..values.tiles import Axis, Tile
+from . import segments
 from .descriptors import Described, DescribedLoads
 from .loops import Emitter
 from .schedule import schedule_of
@@ -63,13 +65,17 @@ class Part:
     op: ir.Operation
     axes: list[list[tuple[list[int], Expr]]]
     schedule: DomainSchedule
+    segments: Sequence[Segments] = ()  # that its rows, the last axis but one, lie in: counts of them, all alike
 
     def counts(self) -> list[Expr]:
-        """Programs along each axis: its tiles."""
-        return [
+        """Programs along each axis: its tiles, at most."""
+        counts = [
             expr(ir.AffineExpr.get_ceil_div(Indexing.product(groups), extent))
             for groups, extent in zip(self.axes, self.schedule.tile)
         ]
+        if self.segments:
+            counts[-2] = expr(counts[-2] + self.segments[0].count)
+        return counts
 
     @property
     def programs(self) -> Expr:
@@ -133,7 +139,7 @@ class KernelFunction:
             dims = domain.order[first : first + count]
             axes.append(list(self.expressions.groups([arguments[d] for d in dims], [sizes[d] for d in dims])))
             first += count
-        return Part(op, axes, domain)
+        return Part(op, axes, domain, segments.counts_of(op, domain))
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -265,21 +271,25 @@ class KernelFunction:
 
     def _emit_part(self, e: Emitter, part: Part, program: Tile) -> None:
         e.enter(part.op, part.schedule.loops)
-        counts, axes, places = part.counts(), [], []
+        counts, axes = part.counts(), list[Axis]()
+        places = list[tuple[list[tuple[list[int], Expr]], Tile, Tile | None]]()
         if part.schedule.group > 1:
             program = _grouped(e.ix, program, counts, part.schedule.group)
-        for number, (groups, extent) in enumerate(zip(part.axes, part.schedule.tile)):
-            at = e.ix.coordinate([([], count) for count in counts], number, program)
-            axis = Axis(number, extent) if extent > 1 else None
-            if axis is not None:
-                at = e.ix.op("arith.muli", at, e.ix.number(extent))
-                axes.append(axis)
-            e.origins.append(at)
-            if axis is not None:
-                at = e.ix.range(axis, at)
-            places.append((groups, at, e.bounded(at, Indexing.product(groups), extent)))
-        e.axes = tuple(axes)
         with ExitStack() as conditions:
+            for number, (groups, extent) in enumerate(zip(part.axes, part.schedule.tile)):
+                at = e.ix.coordinate([([], count) for count in counts], number, program)
+                axis = Axis(number, extent) if extent > 1 else None
+                if axis is not None:
+                    axes.append(axis)
+                    if part.segments and number == len(counts) - 2:
+                        places.append((groups, *segments.enter(e, part.segments, at, axis, conditions)))
+                        continue
+                    at = e.ix.op("arith.muli", at, e.ix.number(extent))
+                e.origins.append(at)
+                if axis is not None:
+                    at = e.ix.range(axis, at)
+                places.append((groups, at, e.bounded(at, Indexing.product(groups), extent)))
+            e.axes = tuple(axes)
             for groups, at, bound in places:
                 e.ix.bind(groups, at)
                 conditions.enter_context(e.under(bound, False))

@@ -106,8 +106,9 @@ class _Check:
 
     def _dot(self, domain: DomainSchedule) -> None:
         matrix, batch = domain.tile[-2:], domain.tile[:-2]
-        least = min(*matrix, domain.loops[0].step)
-        walks = {(loop.dot, loop.walk) for loop in domain.loops}
+        loops = [loop for loop in domain.loops if not loop.segments]
+        least = min(*matrix, loops[0].step)
+        walks = {(loop.dot, loop.walk) for loop in loops}
         if len(walks) != 1 or len(matrix) < 2 or max(batch, default=1) > 1 or least < LEAST_DOT:
             what = f"tensor cores for a tile of {list(domain.tile)}, steps of {[loop.step for loop in domain.loops]}"
             raise refusal(self.kernel, f"the schedule has {what}")
@@ -129,6 +130,8 @@ class _Check:
             self._loop(loop, inside)
             if loop.descriptors:
                 self._descriptors(loop, inside)
+            if loop.segments and (loop.dot or not any(each.dot for each in loops)):
+                raise refusal(self.kernel, "the schedule has segments of rows beside no product on tensor cores")
             self._loops(loop.loops, inside)
 
     def _loop(self, loop: LoopSchedule, op: ir.Operation) -> None:

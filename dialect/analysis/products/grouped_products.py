@@ -1,0 +1,52 @@
+"""Grouped products, as of a mixture of experts: rows of a matrix by one of several matrices, the rows of each one after the other."""
+
+from dataclasses import dataclass
+
+from ...ir.functions import ARGUMENTS, EXTERN
+from ...ir.shapes import constant, shape_of
+from ...mlir import ir
+
+GROUPED = "aten._grouped_mm.default"
+OPERANDS = 3  # of its arguments: two matrices, and where the groups end; then a bias and a dtype
+
+
+@dataclass(frozen=True)
+class GroupedProduct:
+    """Row m of `x` (M, K) by matrix g of `w` (G, K, N), where g is how many of the `offsets` (G) are at most m; in the call `op`."""
+
+    op: ir.Operation
+    x: ir.Value
+    w: ir.Value
+    offsets: ir.Value
+
+    @property
+    def result(self) -> ir.Value:
+        return self.op.results[0]
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """M, K, N, G."""
+        (rows, inner), (groups, _, columns) = (map(constant, shape_of(value)) for value in (self.x, self.w))
+        assert rows is not None and inner is not None and columns is not None and groups is not None
+        return rows, inner, columns, groups
+
+
+def grouped_product(op: ir.Operation, function: ir.Operation) -> GroupedProduct | str | None:
+    """The grouped product that `op`, a call of the ATen function `function`, is; why it is none of rows in f16 or bf16; or None for another
+    operator's."""
+    if function.attributes[EXTERN].value != GROUPED:
+        return None
+    arguments, none = list(function.attributes[ARGUMENTS]), ir.UnitAttr.get()
+    if arguments[OPERANDS - 1] == none or any(argument != none for argument in arguments[OPERANDS:]):
+        return "it has no offsets, a bias or another dtype"
+    given = [op.operands[ir.IntegerAttr(argument.index).value] for argument in arguments[:OPERANDS]]
+    x, w, offsets = given
+    if (x.type.rank, w.type.rank) != (2, 3):
+        return f"its matrices have {x.type.rank} and {w.type.rank} dims: rows of one that are in groups have 2 and 3"
+    element = x.type.element_type
+    narrow = isinstance(element, ir.FloatType) and element.width == 16
+    if not narrow or {w.type.element_type, op.results[0].type.element_type} != {element}:
+        return f"it is of {element}"
+    if any(constant(size) is None for value in given for size in shape_of(value)):
+        return "its sizes are not known"
+    return GroupedProduct(op, x, w, offsets)

@@ -1,0 +1,107 @@
+"""Which grouped products are kernels with what reads them, and which stay calls: by who reads them, and by what that saves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...analysis.products.grouped_products import GroupedProduct, grouped_product
+from ...fusion.joined_products import TILE, pointwise_end, seen
+from ...ir.functions import functions, is_extern
+from ...ir.shapes import constant, shape_of
+from ...machines.measures import value
+from ...mlir import ir
+
+OPERATIONS, BYTES = value("h200", "product_rate"), value("h200", "memory_rate")  # a second
+SLOWER = value("h200", "grouped_product")
+ALIGNED = 8  # elements of 16 bits: rows are multiples of 16 bytes, so that tensor descriptors load them
+ROWS = (
+    256  # of a group on average: of two tiles, so that less than a fifth of what is multiplied is beyond a group's end
+)
+WIDTH = 2  # bytes of an element
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Of a product's columns `count` from `first` on, which are `value`: the result, or a view of it."""
+
+    value: ir.Value
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class GroupedUse:
+    """A grouped product that is a kernel, as computes of these columns each; and why."""
+
+    product: GroupedProduct
+    columns: Sequence[Columns]
+    reason: str
+
+
+def joined_grouped(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Operation]:
+    """The calls among `ops`, those of a graph's block, of grouped products of one matrix, offsets and sizes, two by two, which the same
+    pointwise computes alone read, as `joined_products`."""
+    externs = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
+    calls = [op for op in ops if op.name == "func.call" and op.attributes["callee"].value in externs]
+    alike: dict[tuple, list[GroupedProduct]] = {}
+    for call in calls:
+        product = grouped_product(call, externs[call.attributes["callee"].value])
+        if isinstance(product, GroupedProduct):
+            key = seen(product.x), seen(product.offsets), product.sizes, str(product.result.type.element_type)
+            alike.setdefault(key, []).append(product)
+    found = list[ir.Operation]()
+    for group in alike.values():
+        ends = [end for product in group if (end := pointwise_end(product.result)) is not None]
+        if len(ends) == len(group) == 2 and ends[0] == ends[1]:
+            found += [product.op for product in group]
+    return found
+
+
+def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUse | str:
+    """How a grouped product is a kernel on a GPU of `sm_count` multiprocessors with tensor descriptors; or why it stays a call."""
+    rows, inner, columns, groups = product.sizes
+    if inner % ALIGNED or columns % ALIGNED:
+        return f"its rows of {inner} and {columns} elements are no multiples of {WIDTH * ALIGNED} bytes"
+    if rows < ROWS * groups:
+        return f"its groups have {rows // groups} rows on average, fewer than {ROWS}"
+    halves = halves_of(product)
+    if rows * columns < (TILE if joined else 2 * TILE) * sm_count:
+        return f"its {rows}x{columns} elements have no tile for each of {sm_count} multiprocessors"
+    if joined:
+        return GroupedUse(product, whole_of(product), "pointwise computes join it with another of the same matrix")
+    if halves:
+        return GroupedUse(product, halves, "pointwise computes join the halves of its columns")
+    if pointwise_end(product.result) is None:
+        return "something else than pointwise computes alone reads it"
+    saved = 2 * WIDTH * rows * columns / BYTES
+    lost = 2 * rows * inner * columns / OPERATIONS * (SLOWER - 1)
+    told = f"{1e6 * saved:.0f} us of writing and reading it, against {1e6 * lost:.0f} us that a kernel loses by the product"
+    return GroupedUse(product, whole_of(product), told) if saved > lost else told
+
+
+def whole_of(product: GroupedProduct) -> list[Columns]:
+    return [Columns(product.result, 0, product.sizes[2])]
+
+
+def halves_of(product: GroupedProduct) -> list[Columns]:
+    """The two views that are the halves of a product's columns, where nothing else reads it and one pointwise compute is made of both."""
+    rows, _, columns, _ = product.sizes
+    users = [use.owner.operation for use in product.result.uses]
+    found = sorted(filter(None, map(_slice, users)), key=lambda each: each.first)
+    if columns % (2 * ALIGNED) or [(each.first, each.count) for each in found] != [
+        (first, columns // 2) for first in (0, columns // 2)
+    ]:
+        return []
+    whole = all(constant(shape_of(each.value)[0]) == rows for each in found)
+    ends = [pointwise_end(each.value) for each in found]
+    return found if whole and len(users) == 2 and ends[0] is not None and ends[0] == ends[1] else []
+
+
+def _slice(op: ir.Operation) -> Columns | None:
+    """The columns that a view of a matrix has, of all rows; None for another op or view."""
+    if op.name != "bascule.view":
+        return None
+    (result,), (row, *places) = op.results, op.attributes["map"].value.results
+    if len(places) != 1 or result.type.rank != 2 or row != ir.AffineExpr.get_dim(0):
+        return None
+    first, count = constant(places[0] - ir.AffineExpr.get_dim(1)), constant(shape_of(result)[1])
+    return None if first is None or count is None else Columns(result, first, count)

@@ -1,0 +1,163 @@
+"""Grouped products on tensor cores, in the interpreter: with what is fused to them, against a loop over the groups in f64."""
+
+import pytest
+import torch
+from bascule.dialect.interpreter.errors import InterpreterError
+from torch.nn import functional as F
+
+import bascule
+from bascule.pipelines import DEFAULT
+from tests.lowering.triton.kernels.test_contractions import EPS, matrices
+from tests.lowering.triton.kernels.test_descriptors import descriptors  # noqa: F401  (a fixture)
+
+PASS = "expand-grouped-products"
+PIPELINE = ",".join(f"{PASS}{{always=true}}" if name == PASS else name for name in DEFAULT)
+
+
+def offsets(*ends):
+    return torch.tensor(ends, dtype=torch.int32)
+
+
+def looped(x, w, offs):
+    """The product, in f64 where the matrices are; rows after the last group are zeros."""
+    result = x.new_zeros(x.shape[0], w.shape[2])
+    first = 0
+    for group, end in enumerate(offs.tolist()):
+        result[first:end] = x[first:end] @ w[group]
+        first = end
+    return result
+
+
+def product(x, w, offs):
+    return torch._grouped_mm(x, w, offs=offs) if x.dtype != torch.float64 else looped(x, w, offs)
+
+
+def run(function, *inputs, **options):
+    """The results of `function` by tensor cores, in the interpreter where the inputs are on a CPU, and in f64 of the same numbers."""
+    torch._dynamo.reset()
+    target = "auto" if inputs[0].is_cuda else "interpret"
+    given = {"on_error": "raise", "target": target, "pipeline": PIPELINE, **options}
+    before = dict(bascule.counters().get("kernels", {}))
+    found = torch.compile(function, backend="bascule", options=given)(*inputs)
+    if not inputs[0].is_cuda:
+        assert bascule.counters()["kernels"]["launches"] - before.get("launches", 0) == 1
+    return found, function(*(x.double() if x.is_floating_point() else x for x in inputs))
+
+
+def check(found, wanted, dtype, summed, scale=1.0):
+    assert found.dtype == dtype and found.shape == wanted.shape
+    error = (found.double() - wanted).abs()
+    allowed = EPS[dtype] * wanted.abs() + scale * 2.0**-21 * summed + 1e-6
+    assert (error <= allowed).all(), float((error - allowed).max())
+
+
+ENDS = {
+    "even": (20, 40, 60, 80),
+    "ragged": (3, 40, 41, 80),
+    "empty ones": (0, 0, 50, 50, 80, 80),
+    "of one row": (1, 2, 3, 80),
+    "all in the first": (80, 80, 80),
+    "all in the last": (0, 0, 80),
+    "one group": (80,),
+    "none to some": (10, 30, 70),
+    "no rows": (0, 0, 0),
+    "many": tuple(range(0, 66, 2)),
+}
+
+
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_groups(ends):
+    x, w = matrices(torch.bfloat16, (80, 40), (len(ends), 40, 56))
+    check(*run(product, x, w, offsets(*ends)), torch.bfloat16, 40)
+
+
+@pytest.mark.parametrize("sizes", [(300, 64, 264), (700, 136, 72), (130, 16, 24)], ids=str)
+def test_sizes(sizes):
+    m, k, n = sizes
+    x, w = matrices(torch.bfloat16, (m, k), (5, k, n))
+    check(*run(product, x, w, offsets(7, m // 3, m // 3, m - 1, m)), torch.bfloat16, k)
+
+
+LAYOUTS = {
+    "w transposed": lambda x, w, o: product(x, w.transpose(1, 2).contiguous().transpose(1, 2), o),
+    "x transposed": lambda x, w, o: product(x.t().contiguous().t(), w, o),
+    "slices": lambda x, w, o: product(x[:, 8:48], w[:, 8:48, 8:], o),
+    "every second matrix": lambda x, w, o: product(x, w[::2], o[:2]),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_matrices_that_lie_otherwise(layout):
+    x, w = matrices(torch.bfloat16, (72, 64), (3, 64, 56))
+    torch._dynamo.reset()
+    given = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE}
+    offs = offsets(20, 50, 72)
+    found = torch.compile(LAYOUTS[layout], backend="bascule", options=given)(x, w, offs)
+    check(found, LAYOUTS[layout](x.double(), w.double(), offs), torch.bfloat16, 64)
+
+
+FUSED = {
+    "silu": lambda x, w, v, b, s, o, e: F.silu(product(x, w, o)),
+    "silu by a product": lambda x, w, v, b, s, o, e: F.silu(product(x, w, o)) * product(x, v, o),
+    "silu by the half": lambda x, w, v, b, s, o, e: (lambda p: F.silu(p[:, :32]) * p[:, 32:])(product(x, w, o)),
+    "chunks, gelu": lambda x, w, v, b, s, o, e: (lambda p: F.gelu(p[0]) * p[1])(product(x, w, o).chunk(2, -1)),
+    "a bias of each group": lambda x, w, v, b, s, o, e: F.silu(product(x, w, o) + b[e]),
+    "weights of rows": lambda x, w, v, b, s, o, e: product(x, w, o) * s[:, None],
+    "a factor that is computed": lambda x, w, v, b, s, o, e: product(F.relu(x), w, o),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_what_is_fused_is_one_kernel(name):
+    x, w, v, b, s = matrices(torch.bfloat16, (96, 72), (4, 72, 64), (4, 72, 64), (4, 64), (96,))
+    groups = torch.tensor([0] * 10 + [2] * 60 + [3] * 26)
+    found, wanted = run(FUSED[name], x, w, v, b, s, offsets(10, 10, 70, 96), groups)
+    check(found, wanted, torch.bfloat16, 72, scale=64)
+
+
+def test_numbers_of_other_groups_stay_out():
+    x, w = matrices(torch.bfloat16, (80, 40), (3, 40, 56))
+    x[20:30], w[1] = float("nan"), float("inf")
+    found, wanted = run(product, x, w, offsets(20, 30, 80))
+    assert torch.equal(found.isnan(), wanted.isnan())
+    assert found[20:30].isnan().all() and not found[:20].isnan().any() and not found[30:].isnan().any()
+
+
+def test_what_is_beyond_the_matrices_stays_out():
+    large = torch.full((100, 96), float("nan"), dtype=torch.bfloat16)
+    x, w = matrices(torch.bfloat16, (50, 72), (2, 72, 40))
+    large[:50, :72] = x
+    found, wanted = run(lambda large, w, o: product(large[:50, :72], w, o), large, w, offsets(31, 50))
+    check(found, wanted, torch.bfloat16, 72)
+
+
+@pytest.mark.parametrize(
+    "ends, told",
+    [((20, 10, 80), "decrease"), ((20, 81, 81), "out of bounds"), ((-1, 10, 80), "out of bounds")],
+)
+def test_offsets_that_are_no_rows(ends, told):
+    x, w = matrices(torch.bfloat16, (80, 40), (3, 40, 56))
+    with pytest.raises(Exception, match=rf"_grouped_mm.*{told}"):
+        run(product, x, w, offsets(*ends), index_asserts=True)
+
+
+@pytest.mark.parametrize("ends", [(20, 10, 80), (20, 200, 80), (-7, 10, 80), (90, 5, -3), (-9, -8, -7)], ids=str)
+def test_without_assertions_nothing_is_read_or_written_beyond(ends):
+    """What is in two groups is written twice, as one of both or the other."""
+    x, w = matrices(torch.bfloat16, (80, 40), (3, 40, 56))
+    torch._dynamo.reset()
+    given = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE, "index_asserts": False}
+    compiled = torch.compile(product, backend="bascule", options=given)
+    try:
+        compiled(x, w, offsets(*ends))
+    except InterpreterError as error:
+        assert "writes a place" in str(error) and list(ends) != sorted(ends)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_tensor_descriptors(transposed, descriptors):  # noqa: F811
+    x, w = matrices(torch.bfloat16, (64, 72), (3, 56, 72) if transposed else (3, 72, 56))
+    run((lambda x, w, o: product(x, w.transpose(1, 2), o)) if transposed else product, x, w, offsets(10, 40, 64))
+    ((one, other),) = descriptors
+    assert one["sizes"] == [64, 72] and other["sizes"] == ([3, 56, 72] if transposed else [3, 72, 56])
+    assert other["box"][0] == 1
