@@ -1,4 +1,5 @@
-"""Products in bf16 on a GPU, of rows that are not aligned, and joined ones: eager, Inductor, Bascule, and Bascule that pads, or joins, none.
+"""Products in bf16 on a GPU, of rows that are not aligned, joined ones, and those of eight experts (grouped): eager, Inductor, Bascule, and
+Bascule that pads, joins or expands none; grouped ones beside Inductor's max-autotune too.
 
     python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments]
 
@@ -26,8 +27,17 @@ from .kernels import FLUSH, gpu_ms
 from .measure import geometric_mean, is_asked_for, print_table, save
 
 Make = Callable[[int, int, int], tuple[Callable[..., Tensor], list[Tensor]]]
-BACKENDS = ("eager", "inductor", "bascule", "without")  # without: what the row is about, padding or joining
-APART = ",".join("expand-products{capability=80}" if name == "expand-products" else name for name in DEFAULT)
+Found = Tensor | tuple[Tensor, ...]
+BACKENDS = (
+    "eager",
+    "inductor",
+    "max-autotune",
+    "bascule",
+    "without",
+)  # without: what the row is about, padding or joining
+AUTOTUNED = "max-autotune"  # of grouped products alone: the others' are matmul templates, and take minutes
+INSTEAD = {"expand-products": "expand-products{capability=80}", "expand-grouped-products": "fold-views"}
+APART = ",".join(INSTEAD.get(name, name) for name in DEFAULT)
 SIZES = (  # rows, length of the sums, columns
     (16384, 768, 30522),
     (16384, 768, 30528),
@@ -40,11 +50,39 @@ SIZES = (  # rows, length of the sums, columns
     (4096, 1025, 1026),
     (65536, 260, 516),
 )
+GROUPED = ((8192, 2048, 5632), (8192, 512, 1792), (32768, 4096, 1024))
+TRAINED = ("grouped, trained",)  # of which forward and backward are timed
+SHARES = (3, 0, 1, 7, 2, 9, 4, 6)  # of the rows, that each of the experts has
 JOINED = ((8192, 4096, 16384), (4096, 4096, 4096), (2048, 1024, 1024), (8192, 768, 3072), (4096, 2048, 5632))
 
 
 def matrix(*sizes: int) -> Tensor:
     return torch.randn(*sizes, device="cuda", dtype=torch.bfloat16) / 8
+
+
+def offsets(rows: int) -> Tensor:
+    """Where the rows of each expert end."""
+    ends = torch.tensor(SHARES).cumsum(0) * rows // sum(SHARES)
+    return ends.int().cuda()
+
+
+def grouped(x: Tensor, w: Tensor, ends: Tensor) -> Tensor:
+    """Rows of x by the matrices of their groups (columns, sums), in f32 by a loop."""
+    if x.dtype == torch.bfloat16:
+        return torch._grouped_mm(x, w.transpose(1, 2), offs=ends)
+    starts = [0, *ends.tolist()]
+    return torch.cat([x[first:last] @ part.t() for first, last, part in zip(starts, starts[1:], w)])
+
+
+def halves(x: Tensor, w: Tensor, ends: Tensor) -> Tensor:
+    gate, up = grouped(x, w, ends).chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def gradients(layer: Callable[..., Tensor], inputs: list[Tensor]) -> tuple[Tensor, ...]:
+    """Those of all inputs that are floats, of a sum of what a layer gives, which is as large as its first input."""
+    given = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+    return torch.autograd.grad(layer(*given), [x for x in given if x.requires_grad], inputs[0])
 
 
 CASES: dict[str, Make] = {
@@ -59,6 +97,20 @@ CASES: dict[str, Make] = {
         lambda x, w, v: F.silu(F.linear(x, w)) * F.linear(x, v),
         [matrix(m, k), matrix(n, k), matrix(n, k)],
     ),
+    "grouped": lambda m, k, n: (grouped, [matrix(m, k), matrix(8, n, k), offsets(m)]),
+    "grouped + silu": lambda m, k, n: (
+        lambda x, w, ends: F.silu(grouped(x, w, ends)),
+        [matrix(m, k), matrix(8, n, k), offsets(m)],
+    ),
+    "grouped, two joined": lambda m, k, n: (
+        lambda x, w, v, ends: F.silu(grouped(x, w, ends)) * grouped(x, v, ends),
+        [matrix(m, k), matrix(8, n, k), matrix(8, n, k), offsets(m)],
+    ),
+    "grouped, halves joined": lambda m, k, n: (halves, [matrix(m, k), matrix(8, 2 * n, k), offsets(m)]),
+    "grouped, trained": lambda m, k, n: (
+        lambda x, w, v, ends: grouped(halves(x, w, ends), v, ends),
+        [matrix(m, k), matrix(8, 2 * n, k), matrix(8, k, n), offsets(m)],
+    ),
     "two products": lambda m, k, n: (lambda x, w, v: (x @ w) @ v, [matrix(m, k), matrix(k, n), matrix(n, 256)]),
 }
 
@@ -72,39 +124,51 @@ def nothing_padded() -> Iterator[None]:
         pad_mm.WORK = work
 
 
-def first_call(run: Callable[..., Tensor], inputs: list[Tensor], backend: str) -> tuple[Callable[[], Tensor], Tensor]:
-    """The timed function, and the result of its first call, in which it is compiled."""
+def first_call(
+    run: Callable[..., Tensor], inputs: list[Tensor], backend: str, trained: bool
+) -> tuple[Callable[[], Found], Found]:
+    """The timed function, and the result of its first call, in which it is compiled; gradients, of what is `trained`."""
     torch._dynamo.reset()
     if backend == "eager":
         call = run
-    elif backend == "inductor":
-        call = torch.compile(run, dynamic=False)
+    elif backend in ("inductor", AUTOTUNED):
+        call = torch.compile(run, dynamic=False, mode="max-autotune-no-cudagraphs" if backend == AUTOTUNED else None)
     else:
         options = {"on_error": "raise"} | ({"pipeline": APART} if backend == "without" else {})
         call = torch.compile(run, backend="bascule", dynamic=False, options=options)
+
+    def timed() -> Found:
+        return gradients(call, inputs) if trained else call(*inputs)
+
     if backend != "without":
-        return lambda: call(*inputs), call(*inputs)
+        return timed, timed()
     with nothing_padded():
-        return lambda: call(*inputs), call(*inputs)
+        return timed, timed()
 
 
-def agree(got: Tensor, exact: Tensor) -> None:
+def agree(got: Found, exact: Found, slack: float) -> None:
     """Fails where an element is off by more than roundings to bf16, of an intermediate result and of the last, and sums in another order
-    explain."""
-    assert got.shape == exact.shape
-    torch.testing.assert_close(got.float(), exact, rtol=2e-2, atol=3e-2 * exact.abs().mean().item())
+    explain; `slack`: of the mean of an element."""
+    both = [(got, exact)] if isinstance(got, Tensor) else zip(got, exact)
+    for one, other in both:
+        assert one.shape == other.shape
+        torch.testing.assert_close(one.float(), other, rtol=2e-2, atol=slack * other.abs().mean().item())
 
 
 def measure(name: str, sizes: tuple[int, int, int], scratch: Tensor) -> dict:
     """One row: milliseconds of each backend."""
     torch.manual_seed(0)
     run, inputs = CASES[name](*sizes)
-    exact = run(*(x.float() for x in inputs))
+    trained, wide = name in TRAINED, [x.float() if x.is_floating_point() else x for x in inputs]
+    exact = gradients(run, wide) if trained else run(*wide)
     row: dict = {"case": name, "sizes": " x ".join(map(str, sizes))}
     for backend in BACKENDS:
-        call, found = first_call(run, inputs, backend)
-        agree(found, exact)
-        row[f"{backend} strides"] = str(found.stride())
+        if backend == AUTOTUNED and not name.startswith("grouped"):
+            row[backend] = None
+            continue
+        call, found = first_call(run, inputs, backend, trained)
+        agree(found, exact, 0.2 if trained else 3e-2)
+        row[f"{backend} strides"] = str(found.stride()) if isinstance(found, Tensor) else ""
         del found
         row[backend] = gpu_ms(
             call, scratch
@@ -128,6 +192,14 @@ def alignments(scratch: Tensor) -> list[dict]:
     return rows
 
 
+def _ratio(row: dict, backend: str) -> float | None:
+    return None if row[backend] is None else row[backend] / row["bascule"]
+
+
+def _told(number: float | None, digits: int) -> str:
+    return "" if number is None else f"{number:.{digits}f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="parts of cases' names, parted by commas")
@@ -144,17 +216,18 @@ def main() -> None:
         measure(name, sizes, scratch)
         for name in CASES
         if is_asked_for(name, args.only)
-        for sizes in (JOINED if name == "joined" else SIZES)
+        for sizes in (JOINED if name == "joined" else GROUPED if name.startswith("grouped") else SIZES)
     ]
     others = [backend for backend in BACKENDS if backend != "bascule"]
     table = [
-        [r["case"], r["sizes"], *(f"{r[b]:.3f}" for b in BACKENDS), *(f"{r[b] / r['bascule']:.2f}" for b in others)]
+        [r["case"], r["sizes"], *(_told(r[b], 3) for b in BACKENDS), *(_told(_ratio(r, b), 2) for b in others)]
         for r in rows
     ]
-    means = [f"{geometric_mean([r[b] / r['bascule'] for r in rows]):.2f}" for b in others]
+    ratios = [[ratio for r in rows if (ratio := _ratio(r, b)) is not None] for b in others]
+    means = [f"{geometric_mean(each):.2f}" if each else "" for each in ratios]
     table.append(["geometric mean", "", *[""] * len(BACKENDS), *means])
     print_table(["case", "sizes", *(f"{b} ms" for b in BACKENDS), *(f"{b} / bascule" for b in others)], table)
-    save("products with unaligned rows, and joined ones, milliseconds", rows, args.json)
+    save("products with unaligned rows, joined and grouped ones, milliseconds", rows, args.json)
 
 
 if __name__ == "__main__":

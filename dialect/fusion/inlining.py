@@ -73,16 +73,28 @@ class Inliner:
         self, producer: ir.Operation, indices: list[ir.Value], before: ir.Operation
     ) -> tuple[ir.Value, list[ir.Operation]]:
         """The body of `producer` at `indices`, copied before the op `before`: its value, and the reads in it."""
+        inside, (value,), reads = self._copied(producer, indices, before)
+        return inside.get(value, value), reads
+
+    def stores(self, scatter: ir.Operation, indices: list[ir.Value], dest: ir.Value, before: ir.Operation) -> None:
+        """Builds what a scatter does at the point `indices`, into `dest`, before the op `before`."""
+        _, _, reads = self._copied(scatter, [*indices, dest], before)
+        self.inline(reads)
+
+    def _copied(
+        self, producer: ir.Operation, arguments: list[ir.Value], before: ir.Operation
+    ) -> tuple[dict[ir.Value, ir.Value], list[ir.Value], list[ir.Operation]]:
+        """The region of `producer` for `arguments`, copied before the op `before`: the values there for those in it, what it yields, and the
+        reads in the copy."""
         block = producer.regions[0].blocks[0]
-        inside: dict[ir.Value, ir.Value] = dict(zip(block.arguments, indices))
+        inside: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))
         reads: list[ir.Operation] = []
         point = ir.InsertionPoint(before)
         for view in block.operations:
             op = view.operation
             name = op.name
             if name == YieldOp.OPERATION_NAME:
-                value = op.operands[0]
-                return inside.get(value, value), reads
+                return inside, list(op.operands), reads
             with point:
                 new = clone_composed(op, inside, self.indexing)
             if new is None:

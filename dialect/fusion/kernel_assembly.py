@@ -82,8 +82,7 @@ class _Writer:
         later: dict[tuple, list[Member]] = {}
         for member in self.group.members:
             if not member.inner_dims:
-                value = self._value(member, self.point, [])
-                self._store(member, value, self.point, [])
+                self._write(member, self.point, [])
                 continue
             if self._keeps(member):
                 self._tile(member)
@@ -94,13 +93,21 @@ class _Writer:
             _, block = self.assembler.loop(ForeachOp, sizes, ir.InsertionPoint(end_of(self.point)))
             inner = list(block.arguments)
             for member in members:
-                self._store(member, self._value(member, block, inner), block, inner)
+                self._write(member, block, inner)
         self.inliner.finish()
         for view in list(self.point.operations):
             if view.operation.name in INNER_LOOPS:
                 if self.group.shares:
                     _hoist_within(view.operation)
                 _hoist(view.operation)
+
+    def _write(self, member: Member, block: ir.Block, inner: Sequence[ir.Value]) -> None:
+        """What the member does at this point, before the end of `block`."""
+        if not member.lays:
+            self._store(member, self._value(member, block, inner), block, inner)
+        elif (out := self.destinations.get(member.result)) is not None:
+            with member.body.op.location:
+                self.inliner.stores(member.body.op, self._indices(member, inner), out, end_of(block))
 
     def _indices(self, member: Member, inner: Sequence[ir.Value]) -> list[ir.Value]:
         """The index of the member's domain at this point, and `inner` along its inner dims."""
@@ -131,7 +138,7 @@ class _Writer:
 
     def _keeps(self, member: Member) -> bool:
         """Whether the member is worth a tile: costly, read by two loops at least, and a row of it is small."""
-        if self.group.columns or not self.group.reduces:
+        if self.group.columns or not self.group.reduces or member.lays:
             return False
         element = member.result.type.element_type
         size = 4 if isinstance(element, ir.F16Type | ir.BF16Type) else byte_width(element)

@@ -134,6 +134,8 @@ class Grouping:
             return
         if group.ops + guest.ops > self.max_ops or len({*group.reads, *guest.reads}) > self.max_reads:
             return
+        if any(m.lays and m.result in {*group.reads, *guest.reads} for m in (*group.members, *guest.members)):
+            return
         # The guest's row for each of the group's.
         order = [fit.kept[fit.row_dims.index(dim)] for dim in member.row_dims]
         if self.dependencies.between(number, other) or self._reduced_at_other_rows(group, guest, order):
@@ -259,6 +261,8 @@ class Grouping:
             return refuse(f"reduces to a domain of {here} against {there}")
         if any(self.dependencies.depends(other, number) for other in needed):
             return refuse("another kernel stands between them")
+        if any(self.members[source].lays for source in member.operands if self.of.get(source) == number):
+            return refuse("pieces of what it reads are laid beside each other there")
         if len(chunks_of_rows([*group.members, member])) > 1:
             return refuse("another chunk of rows is let go before")
         if group.ops + member.body.ops > self.max_ops:

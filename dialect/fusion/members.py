@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 
 from ..analysis.affine.fastest_dim import fastest_dim
 from ..analysis.affine.indexing import Indexing, digits_of
 from ..analysis.bodies.body_summary import Access, Body
 from ..analysis.bodies.body_tree import sizes_of
+from ..ir.memory_ops import WHOLE, StoreOp
 from ..ir.shapes import constant, expr
 from ..mlir import ir
 from .chunk_sizes import Chunks
@@ -68,8 +70,15 @@ class Member:
 
     @property
     def fuses(self) -> bool:
-        """Whether it can share a kernel: a compute can; a scan or scatter stands alone."""
-        return self.body.op.name == "bascule.compute"
+        """Whether it can share a kernel: a compute can, and what lays pieces beside each other; another scatter, or a scan, stands alone."""
+        return self.body.op.name == "bascule.compute" or self.lays
+
+    @property
+    def lays(self) -> bool:
+        """Whether each of its points has places of its own, known without data, in a tensor that all of them write: a scatter that lays pieces
+        beside each other."""
+        op = self.body.op
+        return op.name == "bascule.scatter" and is_laid(op)
 
     @property
     def reduces(self) -> bool:
@@ -95,6 +104,26 @@ class Member:
             if found[at + 1] is None and size is not None and constant(expr(size)) == self.chunks.size:
                 del found[at + 1]
         return tuple(found) or OTHER
+
+
+def is_laid(scatter: ir.Operation) -> bool:
+    """Whether a scatter stores each element once, at places that come from no data: it has as many stores as there are elements, and all have
+    one."""
+    (block,), sizes = scatter.regions[0].blocks, [constant(size) for size in sizes_of(scatter)]
+    stores = [view.operation for view in block.operations if view.operation.name == StoreOp.OPERATION_NAME]
+    nested = any(len(view.operation.regions) for view in block.operations)
+    if WHOLE not in scatter.attributes or nested or None in sizes or not scatter.results[0].type.has_static_shape:
+        return False
+    once = prod(filter(None, sizes)) * len(stores) == prod(scatter.results[0].type.shape)
+    return once and all("mode" not in op.attributes and all(map(_is_affine, op.operands[2:])) for op in stores)
+
+
+def _is_affine(index: ir.Value) -> bool:
+    """Whether an index is computed of indices of loops and constants alone."""
+    if isinstance(index.owner, ir.Block):
+        return True
+    op = index.owner.operation
+    return op.name == "arith.constant" or (op.name == "affine.apply" and all(map(_is_affine, op.operands)))
 
 
 def _runs_with(domain: dict[ir.Value, int], digits: tuple[ir.Value, ...], index: ir.Value, indexing: Indexing) -> bool:

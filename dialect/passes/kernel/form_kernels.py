@@ -38,7 +38,8 @@ class FormKernels(Pass):
     Computes share a kernel where that saves memory traffic:
     - a consumer joins the kernel of what it reads, at the same rows: pointwise over one domain, a reduction with what is computed from
       it over the rows that it reduced (softmax, layer_norm and their backwards are one kernel each);
-    - computes that read the same tensor over one domain join without depending on each other (two sums of the same columns).
+    - computes that read the same tensor over one domain join without depending on each other (two sums of the same columns);
+    - a scatter that lays pieces beside each other (`bascule.whole`, each element once, at no index from data) joins what makes the pieces.
     Values that only the kernel's own members read never reach memory: they are recomputed where they are read, or, if costly and a
     row of them is small, kept as a row (`bascule.compute` in the kernel). Equal kernels share one function. Why a producer is not in the
     kernel of its consumer is a remark of the call. Up to `max-parts` small kernels of which nothing in the graph
@@ -173,7 +174,7 @@ def _write(launch: list[Group], kernels: KernelFunctions, assembler: Assembler) 
     members = [member for group in launched for member in group.members]
     last = max(members, key=lambda m: m.number).body.op
     function = kernels.begin(ir.Location.fused([m.body.op.location for m in members]))
-    if last.name in ALONE:
+    if last.name in ALONE and not members[0].fuses:
         keeps = last.name == "bascule.scatter" and WHOLE not in last.attributes
         init = last.operands[0] if keeps else None
         out = function.destination(last.results[0], init)

@@ -1,13 +1,14 @@
 """The pass `expand-grouped-products`: grouped products, as of a mixture of experts, become computes with what reads them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...analysis.products.grouped_products import GroupedProduct, grouped_product
+from ...fusion.joined_products import seen
 from ...ir import builders
 from ...ir.attribute_names import FUSED
-from ...ir.functions import CHECKED, graph_functions, replace_extern_calls
+from ...ir.functions import CHECKED, STORED, graph_functions, replace_extern_calls
 from ...ir.shapes import expr, shape_of, tensor_type
 from ...ir.types import to_nearest_even
 from ...mlir import arith, ir
@@ -16,7 +17,8 @@ from ...remarks.record import MISSED, PASSED, Remark
 from ...scheduling.gpu.machine import H200
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
-from .grouped_uses import Columns, GroupedUse, halves_of, joined_grouped, use_of, whole_of
+from .grouped_uses import Columns, GroupedUse, joined_grouped, use_of, whole_use
+from .pointwise_tails import laid
 
 SINCE, DESCRIBED = 80, 90  # the compute capabilities of tensor cores that multiply bf16, and of tensor descriptors
 
@@ -62,7 +64,7 @@ class ExpandGroupedProducts(Pass):
     def _use(self, product: GroupedProduct, joined: bool) -> GroupedUse | str:
         """How a product becomes computes; or why it stays a call."""
         if self.always:
-            return GroupedUse(product, halves_of(product) or whole_of(product), "all are asked for")
+            return replace(whole_use(product), reason="all are asked for")
         if self.numerics == "eager":
             return "products and what reads them round as in eager"
         if self.capability < DESCRIBED:
@@ -79,9 +81,20 @@ class ExpandGroupedProducts(Pass):
                 del op.attributes[FUSED]
             add_remark(op, Remark(self.name, MISSED, "grouped product stays a call", use, place(op)))
             return False
+        self._replace(use)
+        return True
+
+    def _replace(self, use: GroupedUse) -> None:
+        """Puts computes in the place of a call, and lays beside each other at once what its kernel has pieces of."""
+        product, whole = use.product, use.whole
+        op, result = product.op, product.result
+        _store(product.x)
         with ir.InsertionPoint(op), op.location:
-            made = [self._compute(use.product, columns) for columns in use.columns]
-        told = "x".join(map(str, use.product.sizes)) + " (rows, summed, columns, groups)"
+            made = [self._compute(product, columns) for columns in use.columns]
+            if whole:
+                result.replace_all_uses_with(laid(result.type, made))
+        instead = dict(zip([columns.value for columns in use.columns], made))
+        told = "x".join(map(str, product.sizes)) + " (rows, summed, columns, groups)"
         for columns, value in zip(use.columns, made):
             add_remark(value.owner.operation, Remark(self.name, PASSED, "expanded", f"{told}: {use.reason}", place(op)))
             columns.value.replace_all_uses_with(value)
@@ -89,7 +102,11 @@ class ExpandGroupedProducts(Pass):
             if columns.value.owner.operation != op:
                 columns.value.owner.erase()
         op.erase()
-        return True
+        for pieces in use.tail.pieces:
+            cat, sources = pieces.op, [instead.get(source, source) for source in pieces.sources]
+            with ir.InsertionPoint(cat), cat.location:
+                cat.results[0].replace_all_uses_with(laid(cat.results[0].type, sources))
+            cat.erase()
 
     def _compute(self, product: GroupedProduct, columns: Columns) -> ir.Value:
         """The product's `columns`, made at the insertion point."""
@@ -131,6 +148,14 @@ class ExpandGroupedProducts(Pass):
             return arith.extui(i32, arith.cmpi(arith.CmpIPredicate.sle, end, row))
 
         return builders.reduce("sum", [expr(product.sizes[3])], i32, is_before)[0]
+
+
+def _store(x: ir.Value) -> None:
+    """Has the rows of a product read from memory where they are for others: tensor descriptors load what is stored, and not what is computed."""
+    source, *_ = seen(x)
+    made = None if isinstance(source.owner, ir.Block) else source.owner.operation
+    if made is not None and made.name == "bascule.compute" and len(list(source.uses)) > 1:
+        made.attributes[STORED] = ir.UnitAttr.get()
 
 
 def _from(first: int) -> ir.AffineMap:

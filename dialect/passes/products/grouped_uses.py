@@ -1,14 +1,17 @@
 """Which grouped products are kernels with what reads them, and which stay calls: by who reads them, and by what that saves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ...analysis.memory.buffers import ALIASES
 from ...analysis.products.grouped_products import GroupedProduct, grouped_product
-from ...fusion.joined_products import TILE, pointwise_end, seen
+from ...fusion.joined_products import TILE, pointwise_end, readers_of, seen
 from ...ir.functions import functions, is_extern
+from ...ir.regions import op_in
 from ...ir.shapes import constant, shape_of
 from ...machines.measures import value
 from ...mlir import ir
+from .pointwise_tails import Tail, tail_of
 
 OPERATIONS, BYTES = value("h200", "product_rate"), value("h200", "memory_rate")  # a second
 SLOWER = value("h200", "grouped_product")
@@ -30,11 +33,19 @@ class Columns:
 
 @dataclass(frozen=True)
 class GroupedUse:
-    """A grouped product that is a kernel, as computes of these columns each; and why."""
+    """A grouped product that is a kernel, as computes of these columns each, with what stands in its kernel; and why."""
 
     product: GroupedProduct
     columns: Sequence[Columns]
+    tail: Tail
     reason: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether the product is in memory as a whole, though it is several computes."""
+        halves = [columns.value.owner.operation for columns in self.columns]
+        users = [use.owner.operation for use in self.product.result.uses]
+        return len(halves) > 1 and any(user not in halves for user in users)
 
 
 def joined_grouped(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Operation]:
@@ -63,37 +74,56 @@ def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUs
         return f"its rows of {inner} and {columns} elements are no multiples of {WIDTH * ALIGNED} bytes"
     if rows < ROWS * groups:
         return f"its groups have {rows // groups} rows on average, fewer than {ROWS}"
-    halves = halves_of(product)
+    use = whole_use(product)
     if rows * columns < (TILE if joined else 2 * TILE) * sm_count:
         return f"its {rows}x{columns} elements have no tile for each of {sm_count} multiprocessors"
     if joined:
-        return GroupedUse(product, whole_of(product), "pointwise computes join it with another of the same matrix")
-    if halves:
-        return GroupedUse(product, halves, "pointwise computes join the halves of its columns")
-    if pointwise_end(product.result) is None:
-        return "something else than pointwise computes alone reads it"
-    saved = 2 * WIDTH * rows * columns / BYTES
+        return replace(use, reason="pointwise computes join it with another of the same matrix")
+    if not use.tail.computes:
+        return "no pointwise computes read it, or others do too"
+    written = product.result in use.tail.stored or use.whole
+    saved = (1 if written else 2) * WIDTH * rows * columns / BYTES
     lost = 2 * rows * inner * columns / OPERATIONS * (SLOWER - 1)
-    told = f"{1e6 * saved:.0f} us of writing and reading it, against {1e6 * lost:.0f} us that a kernel loses by the product"
-    return GroupedUse(product, whole_of(product), told) if saved > lost else told
+    what = "reading" if written else "writing and reading"
+    told = f"{1e6 * saved:.0f} us of {what} it, against {1e6 * lost:.0f} us that a kernel loses by the product"
+    return replace(use, reason=told) if saved > lost else told
 
 
-def whole_of(product: GroupedProduct) -> list[Columns]:
-    return [Columns(product.result, 0, product.sizes[2])]
+def whole_use(product: GroupedProduct) -> GroupedUse:
+    """The product as two computes, of halves of its columns, where one pointwise compute is made of both, else as one."""
+    halves = halves_of(product)
+    tail = tail_of([columns.value for columns in halves]) if halves else None
+    if tail is not None and tail.computes:
+        return GroupedUse(product, halves, tail, "")
+    return GroupedUse(product, [Columns(product.result, 0, product.sizes[2])], tail_of([product.result]) or Tail(), "")
 
 
 def halves_of(product: GroupedProduct) -> list[Columns]:
-    """The two views that are the halves of a product's columns, where nothing else reads it and one pointwise compute is made of both."""
+    """The two views that are the halves of a product's columns, where no compute reads it otherwise, and pointwise ones read both."""
     rows, _, columns, _ = product.sizes
     users = [use.owner.operation for use in product.result.uses]
     found = sorted(filter(None, map(_slice, users)), key=lambda each: each.first)
-    if columns % (2 * ALIGNED) or [(each.first, each.count) for each in found] != [
-        (first, columns // 2) for first in (0, columns // 2)
-    ]:
+    places = [(each.first, each.count) for each in found]
+    if columns % (2 * ALIGNED) or places != [(first, columns // 2) for first in (0, columns // 2)]:
         return []
+    others = [user for user in users if user not in [each.value.owner.operation for each in found]]
+    read = any(user.name == "bascule.compute" for other in others for user in _at_last(product, other))
     whole = all(constant(shape_of(each.value)[0]) == rows for each in found)
-    ends = [pointwise_end(each.value) for each in found]
-    return found if whole and len(users) == 2 and ends[0] is not None and ends[0] == ends[1] else []
+    return found if whole and not read and _meet(found) else []
+
+
+def _at_last(product: GroupedProduct, user: ir.Operation) -> list[ir.Operation]:
+    """What reads a product by way of `user`: what is at the top level around it, or reads it where it is a view."""
+    if user.name in ALIASES:
+        return list(readers_of(user.results[0]))
+    return [op_in(product.op.block, user)]
+
+
+def _meet(halves: Sequence[Columns]) -> bool:
+    """Whether a pointwise compute is made of both."""
+    tails = [tail_of([each.value]) for each in halves]
+    first, second = (tail.computes if tail is not None else [] for tail in tails)
+    return any(compute in second for compute in first)
 
 
 def _slice(op: ir.Operation) -> Columns | None:

@@ -38,7 +38,8 @@ def contraction(domain: Domain) -> DomainPlan | None:
         return None
     width = byte_width(found.x.element)
     step = IEEE_STEP if width == 4 else min(PIECE // width, max(LEAST, power_of_two(summed)))
-    high, wide = _tile(domain, found, rows, columns, len(every))
+    tiles = len(every) + _beside(domain, found)
+    high, wide = _tile(domain, found, rows, columns, tiles)
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
@@ -52,7 +53,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
         plan_.walk, plan_.order, plan_.evict, plan_.dot = first.walk, first.order, first.evict, True
     for each in every if DESCRIPTORS else ():
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
-    warps = 8 if len(every) * high * wide > 128 * 128 else 4
+    warps = 8 if tiles * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
     plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group = TOGETHER
@@ -94,6 +95,17 @@ def _are_cut(domain: Domain, segments: Sequence[Segments], rows: Sequence[int]) 
     forms = [form_of(each.reduce, []) for each in segments]
     places = [domain.indices[row] for row in rows]
     return all(form == forms[0] for form in forms) and places == [domain.body.number(segments[0].row)]
+
+
+def _beside(domain: Domain, found: Contraction) -> int:
+    """Tiles that registers hold beside the sums: 1 where several matrices are read at the point of the result, as a gradient's, else 0."""
+    sides = [[domain.indices[place] for place in places] for places in (found.rows, found.columns)]
+    read = {
+        domain.place(access)
+        for access in domain.accesses
+        if len(access.loops) == 1 and not access.stores and all(any(map(access.form.varies, side)) for side in sides)
+    }
+    return 1 if len(read) > 1 else 0
 
 
 def _piece(every: list[Contraction], tile: Sequence[int], step: int) -> int:

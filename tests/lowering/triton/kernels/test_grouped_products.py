@@ -161,3 +161,31 @@ def test_tensor_descriptors(transposed, descriptors):  # noqa: F811
     ((one, other),) = descriptors
     assert one["sizes"] == [64, 72] and other["sizes"] == ([3, 56, 72] if transposed else [3, 72, 56])
     assert other["box"][0] == 1
+
+
+def trained(function, *inputs):
+    """The result of `function`, and the gradients of the inputs that are floats, of a fixed sum of it."""
+    inputs = [x.detach().clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
+    found = function(*inputs)
+    weights = torch.linspace(-1, 1, found.numel(), dtype=torch.float64).reshape(found.shape).to(found.dtype)
+    found.backward(weights)
+    return [found.detach(), *(x.grad for x in inputs if x.is_floating_point())]
+
+
+def experts(x, w, v, o):
+    gate, up = product(x, w.transpose(1, 2), o).chunk(2, -1)
+    return product(F.silu(gate) * up, v.transpose(1, 2), o)
+
+
+def test_training():
+    """The forward stores what the backward needs, and both have their pointwise work in the kernels of products."""
+    torch._dynamo.reset()
+    inputs = *matrices(torch.bfloat16, (96, 64), (3, 2 * 48, 64), (3, 64, 48)), offsets(10, 11, 96)
+    options = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE}
+    found = trained(torch.compile(experts, backend="bascule", options=options), *inputs)
+    exact = trained(experts, *(x.double() if x.is_floating_point() else x for x in inputs))
+    eager = trained(experts, *inputs)
+    for one, other, wanted in zip(found, eager, exact):
+        assert one.dtype == other.dtype and one.stride() == other.stride()
+        error, eagers = (one.double() - wanted).abs(), (other.double() - wanted).abs()
+        assert error.mean() <= 1.05 * eagers.mean() and error.max() <= 1.5 * eagers.max()
