@@ -14,6 +14,7 @@ from ...ir.types import to_nearest_even
 from ...mlir import arith, ir
 from ...remarks.attribute import add_remark, place
 from ...remarks.record import MISSED, PASSED, Remark
+from ...scheduling.gpu.contractions import LEAST
 from ...scheduling.gpu.machine import H200
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
@@ -63,6 +64,9 @@ class ExpandGroupedProducts(Pass):
 
     def _use(self, product: GroupedProduct, joined: bool) -> GroupedUse | str:
         """How a product becomes computes; or why it stays a call."""
+        rows, inner, columns, _ = product.sizes
+        if min(rows, inner, columns) < LEAST:
+            return f"{rows}x{inner}x{columns} (rows, summed, columns) are too few for tensor cores"
         if self.always:
             return replace(whole_use(product), reason="all are asked for")
         if self.numerics == "eager":

@@ -11,6 +11,7 @@ from ...ir.regions import op_in
 from ...ir.shapes import constant, shape_of
 from ...machines.measures import value
 from ...mlir import ir
+from ...scheduling.gpu.contractions import LEAST
 from .pointwise_tails import Tail, tail_of
 
 OPERATIONS, BYTES = value("h200", "product_rate"), value("h200", "memory_rate")  # a second
@@ -104,7 +105,11 @@ def halves_of(product: GroupedProduct) -> list[Columns]:
     users = [use.owner.operation for use in product.result.uses]
     found = sorted(filter(None, map(_slice, users)), key=lambda each: each.first)
     places = [(each.first, each.count) for each in found]
-    if columns % (2 * ALIGNED) or places != [(first, columns // 2) for first in (0, columns // 2)]:
+    if (
+        columns % (2 * ALIGNED)
+        or columns < 2 * LEAST
+        or places != [(first, columns // 2) for first in (0, columns // 2)]
+    ):
         return []
     others = [user for user in users if user not in [each.value.owner.operation for each in found]]
     read = any(user.name == "bascule.compute" for other in others for user in _at_last(product, other))

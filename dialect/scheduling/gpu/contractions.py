@@ -39,11 +39,11 @@ def contraction(domain: Domain) -> DomainPlan | None:
     width = byte_width(found.x.element)
     step = IEEE_STEP if width == 4 else min(PIECE // width, max(LEAST, power_of_two(summed)))
     tiles = len(every) + _beside(domain, found)
+    counts = _counts(domain)
     high, wide = _tile(domain, found, rows, columns, tiles)
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
-    counts = _counts(domain)
     steps = {loop: power_of_two(segments.count) for loop, segments in counts.items()}
     loops = domain.plan(steps | {each.loop: step for each in every})
     for loop in counts:
@@ -126,6 +126,8 @@ def _tile(domain: Domain, found: Contraction, rows: int, columns: int, together:
     batch = _size(domain, found.batch) or 1
     highest, widest = (HIGHEST, WIDEST) if byte_width(found.x.element) == 2 else (IEEE_SIDE, IEEE_SIDE)
     widest = max(LEAST, widest // power_of_two(together))
+    segments = max((each.count for each in _counts(domain).values()), default=1)
+    highest = min(highest, max(LEAST, power_of_two(rows // segments)))
     high, wide = (max(LEAST, min(most, power_of_two(n))) for most, n in ((highest, rows), (widest, columns)))
     while high * wide > 64 * 64 and batch * -(-rows // high) * -(-columns // wide) < domain.machine.sm_count:
         high, wide = (high, wide // 2) if wide > high else (high // 2, wide)

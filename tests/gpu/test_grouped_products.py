@@ -1,0 +1,96 @@
+"""Grouped products on the tensor cores of a GPU: what the interpreter's tests ask, of larger matrices and more groups too."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.lowering.triton.kernels.test_contractions import matrices
+from tests.lowering.triton.kernels.test_grouped_products import (
+    ENDS,
+    FUSED,
+    PIPELINE,
+    check,
+    experts,
+    offsets,
+    product,
+    run,
+    trained,
+)
+
+
+def on_gpu(*sizes):
+    return [x.cuda() for x in matrices(torch.bfloat16, *sizes)]
+
+
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_groups(ends):
+    x, w = on_gpu((80, 40), (len(ends), 40, 56))
+    check(*run(product, x, w, offsets(*ends).cuda()), torch.bfloat16, 40)
+
+
+@pytest.mark.parametrize("sizes", [(2048, 512, 1792, 8), (3000, 136, 264, 64), (1000, 1024, 128, 130)], ids=str)
+def test_sizes(sizes):
+    rows, summed, columns, groups = sizes
+    x, w = on_gpu((rows, summed), (groups, columns, summed))
+    ends = torch.randint(0, rows + 1, (groups,), generator=torch.Generator().manual_seed(0)).sort()[0].int().cuda()
+    check(*run(lambda x, w, o: product(x, w.transpose(1, 2), o), x, w, ends), torch.bfloat16, summed)
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_what_is_fused(name):
+    x, w, v, b, s = on_gpu((96, 72), (4, 72, 64), (4, 72, 64), (4, 64), (96,))
+    groups = torch.tensor([0] * 10 + [2] * 60 + [3] * 26).cuda()
+    found, wanted = run(FUSED[name], x, w, v, b, s, offsets(10, 10, 70, 96).cuda(), groups)
+    check(found, wanted, torch.bfloat16, 72, scale=64)
+
+
+def test_numbers_of_other_groups_stay_out():
+    x, w = on_gpu((300, 72), (3, 72, 136))
+    x[100:150], w[1] = float("nan"), float("inf")
+    found, wanted = run(product, x, w, offsets(100, 150, 300).cuda())
+    assert torch.equal(found.isnan(), wanted.isnan())
+    assert found[100:150].isnan().all() and not found[:100].isnan().any() and not found[150:].isnan().any()
+
+
+def test_calls_with_other_offsets():
+    """A compiled product is called with other ends, and other tensors, than it was compiled with."""
+    compiled = torch.compile(product, backend="bascule", options={"pipeline": PIPELINE})
+    for number in range(6):
+        x, w = on_gpu((400, 64), (4, 64, 128))
+        ends = offsets(0, 10 * number, 60 * number, 400).cuda()
+        wanted = product(x.double(), w.double(), ends)
+        check(compiled(x, w, ends), wanted, torch.bfloat16, 64)
+
+
+def test_training():
+    torch._dynamo.reset()
+    inputs = *on_gpu((960, 64), (3, 2 * 48, 64), (3, 64, 48)), offsets(100, 101, 960).cuda()
+    found = trained(torch.compile(experts, backend="bascule", options={"pipeline": PIPELINE}), *inputs)
+    exact = trained(experts, *(x.double() if x.is_floating_point() else x for x in inputs))
+    eager = trained(experts, *inputs)
+    for one, other, wanted in zip(found, eager, exact):
+        error, eagers = (one.double() - wanted).abs(), (other.double() - wanted).abs()
+        assert error.mean() <= 1.1 * eagers.mean() and error.max() <= 1.5 * eagers.max()
+
+
+RUN = """
+import torch
+from bascule.pipelines import DEFAULT
+
+x, w = (torch.ones(*sizes, device="cuda", dtype=torch.bfloat16) for sizes in ((80, 64), (3, 64, 64)))
+ends = torch.tensor({ends}, device="cuda", dtype=torch.int32)
+name = "expand-grouped-products"
+options = {{"on_error": "raise", "pipeline": ",".join(f"{{each}}{{{{always=true}}}}" if each == name else each for each in DEFAULT)}}
+torch.compile(lambda x, w, o: torch._grouped_mm(x, w, offs=o), backend="bascule", options=options)(x, w, ends)
+torch.cuda.synchronize()
+print("it went on")
+"""
+
+
+@pytest.mark.parametrize("ends, right", [([20, 30, 80], True), ([20, 81, 81], False), ([20, 10, 80], False)], ids=str)
+def test_offsets_that_are_no_rows_end_the_program(ends, right):
+    text = RUN.format(ends=ends)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert ("it went on" in done.stdout) == right == ("device-side assert" not in done.stderr), done.stderr
