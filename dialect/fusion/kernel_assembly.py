@@ -102,7 +102,7 @@ class _Writer:
                 _hoist(view.operation)
 
     def _write(self, member: Member, block: ir.Block, inner: Sequence[ir.Value]) -> None:
-        """What the member does at this point, before the end of `block`."""
+        """Writes the member at this point, before the end of `block`."""
         if not member.lays:
             self._store(member, self._value(member, block, inner), block, inner)
         elif (out := self.destinations.get(member.result)) is not None:

@@ -118,7 +118,7 @@ def halves_of(product: GroupedProduct) -> list[Columns]:
 
 
 def _at_last(product: GroupedProduct, user: ir.Operation) -> list[ir.Operation]:
-    """What reads a product by way of `user`: what is at the top level around it, or reads it where it is a view."""
+    """The readers of a product by way of `user`: the op at the top level around it, or those of it where it is a view."""
     if user.name in ALIASES:
         return list(readers_of(user.results[0]))
     return [op_in(product.op.block, user)]

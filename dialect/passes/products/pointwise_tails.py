@@ -1,4 +1,4 @@
-"""What is computed pointwise from a product's elements, until it is in memory: it can stand in the product's kernel."""
+"""Tails of products: computes that are pointwise in their elements, until these are in memory. They can stand in the kernel of the product."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -143,7 +143,7 @@ def test_offsets_that_are_no_rows(ends, told):
 
 @pytest.mark.parametrize("ends", [(20, 10, 80), (20, 200, 80), (-7, 10, 80), (90, 5, -3), (-9, -8, -7)], ids=str)
 def test_without_assertions_nothing_is_read_or_written_beyond(ends):
-    """What is in two groups is written twice, as one of both or the other."""
+    """Rows in two groups are written twice, as one of both or the other."""
     x, w = matrices(torch.bfloat16, (80, 40), (3, 40, 56))
     torch._dynamo.reset()
     given = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE, "index_asserts": False}
