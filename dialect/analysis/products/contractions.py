@@ -67,13 +67,17 @@ class Contraction:
 
 
 def contraction_of(
-    loop: Node, indices: Sequence[int], sizes: Sequence[ir.AffineExpr], accesses: Sequence[Access]
+    loop: Node,
+    indices: Sequence[int],
+    sizes: Sequence[ir.AffineExpr],
+    accesses: Sequence[Access],
+    factors: tuple[ir.Value, ir.Value] | None = None,
 ) -> Contraction | None:
     """The contraction that `loop`, at the points of `indices` of `sizes`, is; None if it is something else. `accesses`: those of the domain,
-    with their forms."""
+    with their forms; `factors`: of what it sums, where it is cut."""
     if loop.name != "bascule.reduce" or loop.kinds != ["sum"] or loop.inner_loops():
         return None
-    factors = factors_of(loop.op)
+    factors = factors or factors_of(loop.op)
     if factors is None:
         return None
     x, y = (operand_of(value, loop, accesses) for value in factors)

@@ -31,9 +31,33 @@ class GroupedProduct:
         return rows, inner, columns, groups
 
 
-def grouped_product(op: ir.Operation, function: ir.Operation) -> GroupedProduct | str | None:
-    """The grouped product that `op`, a call of the ATen function `function`, is; why it is none of rows in f16 or bf16; or None for another
-    operator's."""
+@dataclass(frozen=True)
+class GroupedSums:
+    """Matrix g of the result (G, M, N) is the product of columns of `x` (M, K) and rows of `y` (K, N), those from offset g - 1 (of the first 0)
+    to offset g of the `offsets` (G); in the call `op`."""
+
+    op: ir.Operation
+    x: ir.Value
+    y: ir.Value
+    offsets: ir.Value
+
+    @property
+    def result(self) -> ir.Value:
+        return self.op.results[0]
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """M, K, N, G."""
+        (rows, inner), (_, columns), (groups,) = (
+            map(constant, shape_of(value)) for value in (self.x, self.y, self.offsets)
+        )
+        assert rows is not None and inner is not None and columns is not None and groups is not None
+        return rows, inner, columns, groups
+
+
+def grouped_product(op: ir.Operation, function: ir.Operation) -> GroupedProduct | GroupedSums | str | None:
+    """The grouped product that `op`, a call of the ATen function `function`, is; why it is none of static sizes in f16 or bf16; or None for
+    another operator's."""
     if function.attributes[EXTERN].value != GROUPED:
         return None
     arguments, none = list(function.attributes[ARGUMENTS]), ir.UnitAttr.get()
@@ -41,12 +65,13 @@ def grouped_product(op: ir.Operation, function: ir.Operation) -> GroupedProduct 
         return "it has no offsets, a bias or another dtype"
     given = [op.operands[ir.IntegerAttr(argument.index).value] for argument in arguments[:OPERANDS]]
     x, w, offsets = given
-    if (x.type.rank, w.type.rank) != (2, 3):
-        return f"its matrices have {x.type.rank} and {w.type.rank} dims: rows of one that are in groups have 2 and 3"
+    ranks = x.type.rank, w.type.rank
+    if ranks not in ((2, 3), (2, 2)):
+        return f"its matrices have {ranks[0]} and {ranks[1]} dims: where rows, or sums, are in groups these are 2 and 3, or 2 and 2"
     element = x.type.element_type
     narrow = isinstance(element, ir.FloatType) and element.width == 16
     if not narrow or {w.type.element_type, op.results[0].type.element_type} != {element}:
         return f"it is of {element}"
     if any(constant(size) is None for value in given for size in shape_of(value)):
         return "its sizes are not known"
-    return GroupedProduct(op, x, w, offsets)
+    return GroupedProduct(op, x, w, offsets) if ranks == (2, 3) else GroupedSums(op, x, w, offsets)

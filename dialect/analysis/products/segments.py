@@ -12,6 +12,7 @@ from ..affine.linear_forms import Form
 from ..bodies.backward_slice import needed
 from ..bodies.body_summary import Access, Body
 from ..bodies.body_tree import sizes_of
+from .cut_sums import made
 
 AT_OR_BEFORE, AT_OR_AFTER = 3, 5  # MLIR's numbers of the predicates sle and sge
 
@@ -45,12 +46,12 @@ def segments_of(reduce: ir.Operation) -> Segments | None:
 
 def segment_number(index: ir.Value) -> tuple[Segments, int] | None:
     """The segments, and how many numbers there are, where `index` is the number of a row's segment, or of the last one."""
-    last = _made(index, "arith.minsi")
-    cast = None if last is None else _made(last[0], "arith.index_cast")
+    last = made(index, "arith.minsi")
+    cast = None if last is None else made(last[0], "arith.index_cast")
     if last is None or cast is None or isinstance(cast[0].owner, ir.Block):
         return None
     segments = segments_of(cast[0].owner.operation)
-    if segments is None or _made(last[1], "arith.constant") is None:
+    if segments is None or made(last[1], "arith.constant") is None:
         return None
     return segments, last[1].owner.attributes["value"].value + 1
 
@@ -63,7 +64,7 @@ def segment_numbers(indices: Sequence[ir.Value]) -> dict[ir.Value, int]:
         number = segment_number(index)
         if number is not None:
             found[index] = number[1]
-        elif (operands := _made(index, "affine.apply")) is not None:
+        elif (operands := made(index, "affine.apply")) is not None:
             todo += operands
     return found
 
@@ -90,8 +91,8 @@ def _with_data(body: Body, access: Access) -> Access:
 
 def _compared(term: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     """The two indices of which `term` is 1 where the first is at or before the second, else 0."""
-    widened = _made(term, "arith.extui")
-    sides = None if widened is None else _made(widened[0], "arith.cmpi")
+    widened = made(term, "arith.extui")
+    sides = None if widened is None else made(widened[0], "arith.cmpi")
     if widened is None or sides is None or not isinstance(sides[0].type, ir.IndexType):
         return None
     predicate = widened[0].owner.attributes["predicate"].value
@@ -110,10 +111,3 @@ def _of_number(ops: Sequence[ir.Operation], block: ir.Block) -> bool:
 def _is_given(value: ir.Value) -> bool:
     buffer = isinstance(value.type, ir.RankedTensorType | ir.MemRefType)
     return buffer or (not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant")
-
-
-def _made(value: ir.Value, name: str) -> list[ir.Value] | None:
-    """The operands of the op `name` that makes `value`; None where another does."""
-    if isinstance(value.owner, ir.Block) or value.owner.name != name:
-        return None
-    return list(value.owner.operands)

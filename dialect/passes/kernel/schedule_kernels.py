@@ -63,7 +63,7 @@ class ScheduleKernels(Pass):
                       sm_90 and later. Each is a matrix in memory, read as it is: its rows or what is summed contiguous, its strides and where
                       it begins multiples of 16 bytes. Left out: none
           skip        true, or left out: of the walk of an attention. It takes no steps before and after those in which the mask leaves
-                      some row of the tile a score other than -inf
+                      some row of the tile a score other than -inf; or of a sum that is cut, which goes from its first index to its end
           segments    true, or left out: of the count of the segments that end at or before a row (the last axis but one of the tile). No
                       tile of rows goes beyond the end of one, so that a program has its number once, and finds its rows by the ends
           kept        of a walk: what its first steps, so many, read stays in registers for later walks. Left out: nothing does

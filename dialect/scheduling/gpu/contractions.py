@@ -10,6 +10,7 @@ from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.bodies.structural_equality import form_of
 from ...analysis.products.contractions import Contraction, contraction_of
+from ...analysis.products.cut_sums import CutSum, cut_sum
 from ...analysis.products.segments import Segments, segments_of, with_data
 from ...ir.types import byte_width
 from .descriptors import described
@@ -51,6 +52,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
     first, *_ = together = [domain.plans[each.loop] for each in every]
     for plan_ in together:  # none needs another's result: factors come from memory
         plan_.walk, plan_.order, plan_.evict, plan_.dot = first.walk, first.order, first.evict, True
+    first.skip = cut_sum(found.loop.op) is not None
     for each in every if DESCRIPTORS else ():
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
     warps = 8 if tiles * high * wide > 128 * 128 else 4
@@ -72,7 +74,10 @@ def found_in(domain: Domain) -> list[Contraction]:
     for loop in domain.inner:
         if loop in counts:
             continue
-        each = contraction_of(loop, domain.indices, domain.sizes, accesses)
+        cut = cut_sum(loop.op) if loop.name == "bascule.reduce" else None
+        each = contraction_of(loop, domain.indices, domain.sizes, accesses, None if cut is None else cut.factors)
+        if cut is not None and (each is None or len(domain.inner) > 1 or not _is_of_batch(domain, each, cut)):
+            return []
         if each is None or not each.rows or not each.columns or byte_width(each.x.element) not in (2, 4):
             return []
         if not counts and any(a.form.adjacent(domain.indices[row]) for a in stores for row in each.rows):
@@ -80,6 +85,17 @@ def found_in(domain: Domain) -> list[Contraction]:
         found.append(each)
     alike = {(each.batch, each.rows, each.columns, each.x.element, tuple(each.loop.sizes)) for each in found}
     return found if len(alike) == 1 and _are_cut(domain, list(counts.values()), found[0].rows) else []
+
+
+def _is_of_batch(domain: Domain, found: Contraction, cut: CutSum) -> bool:
+    """Whether a sum is cut alike for all rows and columns, and is longer than a step."""
+    if not domain.body.dependence:
+        domain.body.depend()
+    sides = {domain.indices[place] for place in (*found.rows, *found.columns)}
+    depends = {
+        index for end in (cut.first, cut.end) for index in domain.body.dependence.get(domain.body.number(end), {})
+    }
+    return not depends & sides and (iterations(found.loop.sizes) or 0) > PIECE
 
 
 def _counts(domain: Domain) -> dict[Node, Segments]:

@@ -4,7 +4,8 @@ of each thread and hold its registers meanwhile."""
 from collections.abc import Sequence
 
 from ...analysis.bodies.body_tree import Node
-from ...analysis.products.contractions import Contraction, Operand, factor
+from ...analysis.products.contractions import Contraction, Operand
+from ...analysis.products.cut_sums import read_factor
 from ...analysis.products.descriptors import TensorDescriptor, descriptor_of
 from ...analysis.products.segments import segment_numbers
 from ...ir.shapes import expr
@@ -23,7 +24,7 @@ def described(domain: Domain, found: Contraction) -> list[int]:
 
 def numbers(domain: Domain, loop: Node, operand: Operand, runs: Sequence[Sequence[int]]) -> list[int]:
     """The number of a factor of what `loop` sums, if it is; `runs`: see `descriptor`."""
-    found = [number for number in (0, 1) if factor(loop.op, number) == operand.value]
+    found = [number for number in (0, 1) if read_factor(loop.op, number) == operand.value]
     return [] if isinstance(descriptor(domain, loop, operand, runs), str) else found
 
 

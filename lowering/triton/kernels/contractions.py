@@ -1,6 +1,10 @@
 """A contraction in a walk: pieces of both operands, multiplied and added up by tensor cores (`tt.dot`)."""
 
+from collections.abc import Mapping
+
+from bascule.dialect.analysis.bodies.backward_slice import needed
 from bascule.dialect.analysis.products.contractions import factors_of
+from bascule.dialect.analysis.products.cut_sums import cut_sum
 from bascule.dialect.ir.regions import end_of
 from bascule.dialect.mlir import ir
 
@@ -20,7 +24,10 @@ class ContractionWalker(Walker):
 
     def __init__(self, emitter: LoopBody, op: ir.Operation, loop: Loop):
         super().__init__(emitter, op, loop)
-        factors = factors_of(op)
+        self.cut = cut_sum(op)
+        if self.cut is not None and not emitter.plan[op].skip:
+            raise unsupported(op, "a schedule that goes beyond the end of a sum that is cut, on tensor cores")
+        factors = factors_of(op) if self.cut is None else self.cut.factors
         if factors is None or loop.axis is None or len(self.outside) < 2 or op.attributes["kind"].value != "sum":
             raise unsupported(op, "a schedule for tensor cores of what is no sum of products of rows and columns")
         # Rows and columns: of the domain, or in a walk the domain's rows and the points of the walk.
@@ -47,15 +54,14 @@ class ContractionWalker(Walker):
     def _operands(self, position: Tile, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
         e, tiles = self.e, []
-        term = end_of(self.block).operands[0].owner
-        skipped = {term.operation, *self._widenings(term.operation), *self.loads.values()}
-        for view in self.block.operations:
-            if view.operation not in skipped and view.operation.name != "bascule.yield":
-                e._op(view.operation)
+        # What is beyond the end of a sum that is cut is there: no descriptor leaves it out.
+        loads = {} if self.cut is not None and bound is not None else self.loads
+        for op in self._computed(loads):
+            e._op(op)
         axis = self.loop.axis
         assert axis is not None
         for factor in self.factors:
-            if factor in self.loads:
+            if factor in loads:
                 tiles.append(self._described(self.loads[factor], position))
                 continue
             tile = e.tile(factor)
@@ -67,6 +73,15 @@ class ContractionWalker(Walker):
         if first == second:
             raise unsupported(self.op, "two factors of rows, or of columns, on tensor cores")
         return [value for _, value in sorted(tiles, key=lambda pair: pair[0])]
+
+    def _computed(self, loads: Mapping[ir.Value, ir.Operation]) -> list[ir.Operation]:
+        """The ops of the loop that the factors without a descriptor's load are computed by."""
+        if self.cut is not None:
+            return needed([factor for factor in self.factors if factor not in loads], self.block).ops
+        term = end_of(self.block).operands[0].owner
+        skipped = {term.operation, *self._widenings(term.operation), *loads.values()}
+        ops = [view.operation for view in self.block.operations]
+        return [op for op in ops if op not in skipped and op.name != "bascule.yield"]
 
     def _described(self, load: ir.Operation, position: Tile) -> tuple[Axis, ir.Value]:
         """The side that a factor varies along, and its piece, by a tensor descriptor: 0 beyond what is summed, and beyond the side."""

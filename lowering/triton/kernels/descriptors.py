@@ -7,7 +7,7 @@ from typing import Protocol
 
 from bascule.dialect.analysis.affine.linear_forms import linear
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
-from bascule.dialect.analysis.products.contractions import factor
+from bascule.dialect.analysis.products.cut_sums import read_factor
 from bascule.dialect.analysis.products.descriptors import descriptor_of
 from bascule.dialect.analysis.products.segments import segment_numbers
 from bascule.dialect.errors import UserError
@@ -110,7 +110,7 @@ class DescribedLoads:
     ) -> Iterator[tuple[ir.Operation, Described]]:
         for loop, inner in zip(loops, inner_loops(op)):
             for number in loop.descriptors:
-                value = factor(inner, number)
+                value = read_factor(inner, number)
                 load = None if value is None else load_of(value, inner)
                 if load is None:
                     raise self._refusal("it is computed, not read")

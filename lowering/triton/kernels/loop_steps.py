@@ -10,7 +10,7 @@ from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
 from ..body.emitter import Loop
 from ..values.reduction_kinds import Values
-from ..values.tiles import Tile
+from ..values.tiles import Tile, elementwise
 from .loop_body import LoopBody
 from .loop_kinds import Walker, join_states
 from .walked_keys import WalkedKeys
@@ -18,7 +18,8 @@ from .walked_keys import WalkedKeys
 
 @dataclass(eq=False)
 class Walk:
-    """Loops over the same ranges, `size` points, at the same time. `groups`: of each walker, the indices that a position binds."""
+    """Loops over the same ranges, `size` points, at the same time. `groups`: of each walker, the indices that a position binds; `part`: from
+    which point on and before which, of a sum that is cut."""
 
     e: LoopBody
     loop: Loop
@@ -27,6 +28,7 @@ class Walk:
     walkers: Sequence[Walker]
     groups: Sequence[list[tuple[list[int], ir.AffineExpr]]]
     keys: WalkedKeys | None = None  # what of the points has to be walked
+    part: tuple[Tile, Tile] | None = None
 
     def __post_init__(self) -> None:
         self.known = constant(self.size)
@@ -78,6 +80,8 @@ class Walk:
         padded = all(walker.pads for walker in self.walkers)
         last = -(-known // stride) if padded else known // stride
         carried = self._start()
+        if self.part is not None:
+            return self._parted(*self.part, carried)
         if self.keys is not None:
             return self._between(self.keys, last, carried)
         for number in range(first):
@@ -89,6 +93,21 @@ class Walk:
         if known % stride and not padded:
             carried = self._apart(last, carried)
         return carried
+
+    def _parted(self, first: Tile, end: Tile, carried: Values) -> Values:
+        """The steps from `first` on that are whole, then the rest before `end`, which is masked."""
+        ix, step = self.e.ix, self.e.ix.number(self.schedule.step)
+        steps = ix.op("arith.divui", ix.op("arith.maxsi", ix.op("arith.subi", end, first), ix.number(0)), step)
+        whole = ix.op("arith.addi", first, ix.op("arith.muli", steps, step))
+        carried = self.e.b.loop((first.value, whole.value, step.value), carried, self._step, self.e.stages)
+
+        def rest(start: ir.Value, values: Values) -> Values:
+            self.loop.start = start
+            position = self._positions(Tile(start))
+            bound = elementwise(self.e.b, lambda p, n: self.e.b.compare("slt", p, n), [position, end])
+            return self._masked(position, values, bound)
+
+        return self.e.b.loop((whole.value, end.value, step.value), carried, rest)
 
     def _between(self, keys: WalkedKeys, last: int, carried: Values) -> Values:
         """The steps of the walk; step `last`, which is not whole, in a loop that takes it or not. What does not vary in a loop is made before
@@ -139,8 +158,11 @@ class Walk:
 
     def _at(self, position: Tile, values: Values, number: int | None = None) -> Values:
         """The loops' bodies at `position`, that of tile or step `number` (None: of any); what they carry on."""
-        e, bound = self.e, self._bound(position, number)
-        carried: Values = []
+        return self._masked(position, values, self._bound(position, number))
+
+    def _masked(self, position: Tile, values: Values, bound: Tile | None) -> Values:
+        """The loops' bodies at `position` where `bound` holds; what they carry on."""
+        e, carried = self.e, list[ir.Value]()
         with e.under(bound, False):
             for walker, groups in zip(self.walkers, self.groups):
                 own, values = values[: walker.width], values[walker.width :]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bascule.dialect.analysis.products.cut_sums import cut_sum
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
@@ -50,8 +51,10 @@ class Emitter(LoopBody):
                 groups.append([])
         self.loop = loop
         self.axes = self.axes if loop.axis is None else union(self.axes, (loop.axis,))
-        keys = walked_keys(self, ops, loop) if schedule.skip else None
-        Walk(self, loop, schedule, size, walkers, groups, keys).run()
+        cut = cut_sum(ops[0]) if schedule.skip and ops[0].name == "bascule.reduce" else None
+        keys = walked_keys(self, ops, loop) if schedule.skip and cut is None else None
+        part = None if cut is None else (self.tile(cut.first), self.tile(cut.end))
+        Walk(self, loop, schedule, size, walkers, groups, keys, part).run()
         if self.cluster > 1 and loop.whole:
             self._exchange([walker for walker in walkers if isinstance(walker, ReduceWalker)])
         self.axes, self.loop = before

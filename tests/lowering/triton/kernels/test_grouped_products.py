@@ -1,5 +1,7 @@
 """Grouped products on tensor cores, in the interpreter: with what is fused to them, against a loop over the groups in f64."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from bascule.dialect.interpreter.errors import InterpreterError
@@ -189,3 +191,53 @@ def test_training():
         assert one.dtype == other.dtype and one.stride() == other.stride()
         error, eagers = (one.double() - wanted).abs(), (other.double() - wanted).abs()
         assert error.mean() <= 1.05 * eagers.mean() and error.max() <= 1.5 * eagers.max()
+
+
+def sums(x, y, offs):
+    """The products of the columns of x and y that a group's rows have, as of a gradient."""
+    if x.dtype != torch.float64:
+        return torch._grouped_mm(x.t(), y, offs=offs)
+    starts = [0, *offs.tolist()]
+    return torch.stack([x[first:end].t() @ y[first:end] for first, end in pairwise(starts)])
+
+
+SUMS = {
+    "ragged": (3, 130, 131, 300),
+    "empty ones": (0, 0, 150, 150, 300, 300),
+    "whole steps": (64, 128, 256),
+    "all in the last": (0, 0, 300),
+    "none to some": (10, 30, 170),
+    "no rows": (0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("ends", SUMS.values(), ids=SUMS)
+def test_sums_in_groups(ends, descriptors):  # noqa: F811
+    x, y = matrices(torch.bfloat16, (300, 40), (300, 56))
+    found, wanted = run(sums, x, y, offsets(*ends))
+    check(found, wanted, torch.bfloat16, 300)
+    assert [each["sizes"] for each in descriptors[0]] == [[300, 40], [300, 56]]
+
+
+def test_sums_in_groups_of_numbers_that_are_none():
+    """Steps end where groups do: NaN and infinity on the other side are in no sum."""
+    x, y = matrices(torch.bfloat16, (300, 40), (300, 56))
+    x[100:150, 3], y[100:150, 5] = float("nan"), float("inf")
+    found, wanted = run(sums, x, y, offsets(100, 150, 300))
+    assert torch.equal(found.isfinite(), wanted.isfinite()) and found[0].isfinite().all() and found[2].isfinite().all()
+
+
+def test_sums_in_groups_with_what_reads_them():
+    x, y = matrices(torch.bfloat16, (300, 40), (300, 56))
+    found, wanted = run(lambda x, y, o: sums(x, y, o) * 2 + 1, x, y, offsets(70, 71, 300))
+    check(found, wanted, torch.bfloat16, 600)
+
+
+@pytest.mark.parametrize("ends", [(20, 10, 300), (20, 301, 301), (-1, 10, 300)], ids=str)
+def test_offsets_of_sums_that_are_none(ends):
+    x, y = matrices(torch.bfloat16, (300, 40), (300, 56))
+    with pytest.raises(Exception, match=r"_grouped_mm.*out of bounds"):
+        run(sums, x, y, offsets(*ends), index_asserts=True)
+    torch._dynamo.reset()
+    given = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE, "index_asserts": False}
+    torch.compile(sums, backend="bascule", options=given)(x, y, offsets(*ends))
