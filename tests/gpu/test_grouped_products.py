@@ -11,11 +11,13 @@ from tests.lowering.triton.kernels.test_grouped_products import (
     ENDS,
     FUSED,
     PIPELINE,
+    SUMS,
     check,
     experts,
     offsets,
     product,
     run,
+    sums,
     trained,
 )
 
@@ -62,6 +64,23 @@ def test_calls_with_other_offsets():
         ends = offsets(0, 10 * number, 60 * number, 400).cuda()
         wanted = product(x.double(), w.double(), ends)
         check(compiled(x, w, ends), wanted, torch.bfloat16, 64)
+
+
+@pytest.mark.parametrize("ends", SUMS.values(), ids=SUMS)
+def test_sums_in_groups(ends):
+    x, y = on_gpu((300, 40), (300, 56))
+    check(*run(sums, x, y, offsets(*ends).cuda()), torch.bfloat16, 300)
+
+
+@pytest.mark.parametrize("sizes", [(512, 4096, 1792, 8), (136, 3000, 264, 30)], ids=str)
+def test_sizes_of_sums(sizes):
+    rows, summed, columns, groups = sizes
+    x, y = on_gpu((summed, rows), (summed, columns))
+    x[summed // 2], y[summed // 3] = float("nan"), float("inf")
+    ends = torch.randint(0, summed + 1, (groups,), generator=torch.Generator().manual_seed(1)).sort()[0].int().cuda()
+    found, wanted = run(sums, x, y, ends)
+    assert torch.equal(found.isfinite(), wanted.isfinite())
+    check(found.nan_to_num(0, 0, 0), wanted.nan_to_num(0, 0, 0), torch.bfloat16, summed)
 
 
 def test_training():

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from ...ir.regions import end_of
 from ...ir.shapes import constant, layout_of
-from ...mlir import ir
+from ...mlir import arith, ir
 from ..affine.linear_forms import Form
 from ..bodies.backward_slice import needed
 from ..bodies.body_summary import Access, Body
 from ..bodies.body_tree import sizes_of
 from .cut_sums import made
 
-AT_OR_BEFORE, AT_OR_AFTER = 3, 5  # MLIR's numbers of the predicates sle and sge
+AT_OR_BEFORE, AT_OR_AFTER = arith.CmpIPredicate.sle, arith.CmpIPredicate.sge
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,22 @@ def segment_numbers(indices: Sequence[ir.Value]) -> dict[ir.Value, int]:
     return found
 
 
+def is_asked_inside(value: ir.Value, segments: Sequence[Segments]) -> bool:
+    """Whether `value` is used for rows of some segment alone: all take 0 instead where the count is that of all segments."""
+    return all(_is_choice(use.owner.operation, value, segments) for use in value.uses)
+
+
+def _is_choice(op: ir.Operation, value: ir.Value, segments: Sequence[Segments]) -> bool:
+    if op.name != "arith.select" or op.operands[1] != value or made(op.operands[2], "arith.constant") is None:
+        return False
+    compared = made(op.operands[0], "arith.cmpi")
+    if compared is None or made(compared[1], "arith.constant") is None:
+        return False
+    below = op.operands[0].owner.attributes["predicate"].value == arith.CmpIPredicate.slt
+    count, number = compared[0], compared[1].owner.attributes["value"].value
+    return below and any(count == each.reduce.results[0] and number == each.count for each in segments)
+
+
 def with_data(body: Body, accesses: Sequence[Access]) -> list[Access]:
     """`accesses` whose forms vary with what the indices from data in them are computed from, too; a segment's number counts as one that does not
     vary."""
@@ -97,7 +113,7 @@ def _compared(term: ir.Value) -> tuple[ir.Value, ir.Value] | None:
         return None
     predicate = widened[0].owner.attributes["predicate"].value
     orders = {AT_OR_BEFORE: (sides[0], sides[1]), AT_OR_AFTER: (sides[1], sides[0])}
-    return orders.get(predicate)
+    return orders.get(arith.CmpIPredicate(predicate))
 
 
 def _of_number(ops: Sequence[ir.Operation], block: ir.Block) -> bool:

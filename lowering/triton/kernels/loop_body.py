@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.analysis.bodies.body_tree import LOOPS
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
+from bascule.dialect.analysis.products.segments import Segments
 from bascule.dialect.ir.memory_ops import StoreOp
 from bascule.dialect.ir.regions import ops_in
 from bascule.dialect.ir.shapes import constant, expr
@@ -23,11 +24,14 @@ class LoopBody(Body):
     """A body with the schedules of its loops, and what its walkers ask of it; `loops.py` runs the loops.
 
     `plan`: of each loop of the domain at hand; `done`: loops that ran together with an earlier one; `origins`: where the program's tile begins
-    along each axis; `described`: the loads that tensor descriptors do; `descriptors`: the parameters that these are.
+    along each axis; `described`: the loads that tensor descriptors do; `descriptors`: the parameters that these are; `segments`: what counts
+    those that the program's rows are in one of, if `inside` holds.
     """
 
     described: Mapping[ir.Operation, Described] = {}
     descriptors: Mapping[Descriptor, ir.Value] = {}
+    segments: Sequence[Segments] = ()
+    inside: ir.Value
 
     def enter(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
         """Begins the region of the parallel domain `op`."""
@@ -35,6 +39,7 @@ class LoopBody(Body):
         self._learn(op, loops)
         self.done: set[ir.Operation] = set()
         self.origins: list[Tile] = []
+        self.segments = ()
         self.guards = not loops and any(inner.name == "scf.if" for inner in ops_in(op))
         self.domain = {self.expressions.of(index).position for index in op.regions[0].blocks[0].arguments}
 

@@ -19,7 +19,7 @@ from .walked_keys import WalkedKeys
 @dataclass(eq=False)
 class Walk:
     """Loops over the same ranges, `size` points, at the same time. `groups`: of each walker, the indices that a position binds; `part`: from
-    which point on and before which, of a sum that is cut."""
+    which point on and before which, of a sum that is cut; `wanted`: whether the program needs any of the whole steps."""
 
     e: LoopBody
     loop: Loop
@@ -29,6 +29,7 @@ class Walk:
     groups: Sequence[list[tuple[list[int], ir.AffineExpr]]]
     keys: WalkedKeys | None = None  # what of the points has to be walked
     part: tuple[Tile, Tile] | None = None
+    wanted: ir.Value | None = None
 
     def __post_init__(self) -> None:
         self.known = constant(self.size)
@@ -88,6 +89,8 @@ class Walk:
             carried = self._apart(number, carried)
         if not known or last > first:
             end = e.ix.number(last * stride) if known else e.ix.evaluate(self.size)
+            if self.wanted is not None:
+                end = Tile(e.b.select(self.wanted, end.value, e.ix.number(0).value))
             bounds = e.ix.number(first * stride).value, end.value, e.ix.number(stride).value
             carried = e.b.loop(bounds, carried, self._step, e.stages, runs=bool(known))
         if known % stride and not padded:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bascule.dialect.analysis.products.cut_sums import cut_sum
+from bascule.dialect.analysis.products.segments import is_asked_inside
 from bascule.dialect.ir.shapes import constant, expr
 from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
@@ -54,7 +55,8 @@ class Emitter(LoopBody):
         cut = cut_sum(ops[0]) if schedule.skip and ops[0].name == "bascule.reduce" else None
         keys = walked_keys(self, ops, loop) if schedule.skip and cut is None else None
         part = None if cut is None else (self.tile(cut.first), self.tile(cut.end))
-        Walk(self, loop, schedule, size, walkers, groups, keys, part).run()
+        idle = schedule.dot and bool(self.segments) and all(is_asked_inside(op.results[0], self.segments) for op in ops)
+        Walk(self, loop, schedule, size, walkers, groups, keys, part, self.inside if idle else None).run()
         if self.cluster > 1 and loop.whole:
             self._exchange([walker for walker in walkers if isinstance(walker, ReduceWalker)])
         self.axes, self.loop = before

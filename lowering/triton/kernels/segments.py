@@ -56,6 +56,7 @@ def enter(e: LoopBody, counts: Sequence[Segments], tile: Tile, axis: Axis, condi
         (result,) = each.reduce.results
         e.env[result] = Tile(_converted(e, own.number.value, result.type))
         e.done.add(each.reduce)
+    e.segments, e.inside = counts, b.compare("slt", own.number.value, ix.number(first.count).value)
     e.origins.append(own.first)
     conditions.enter_context(_where(e, own.any))
     at = ix.op("arith.addi", own.first, ix.steps(axis))
