@@ -25,7 +25,7 @@ from ..dialect.ir.builders import symbols_of
 from ..dialect.ir.functions import functions, kernel_op
 from ..dialect.ir.shapes import constant
 from ..dialect.mlir import ir
-from ..dialect.scheduling.gpu.autotune_candidates import Neighbour, neighbours
+from ..dialect.scheduling.gpu.autotune_candidates import Neighbour, is_in_segments, neighbours
 from ..reporting.compile_record import Record, log
 from ..reporting.module_summary import TUNED
 from ..targets.kernel_images import image_of, kernel_cache
@@ -100,6 +100,11 @@ class _Tuning:
                 continue
             if symbols_of(function):
                 function.attributes[TUNED] = ir.StringAttr.get("not measured: its sizes are dynamic")
+                continue
+            if is_in_segments(kernel):
+                function.attributes[TUNED] = ir.StringAttr.get(
+                    "not measured: numbers that it is given say what there is to do"
+                )
                 continue
             text = own.kernels[function.attributes["sym_name"].value].ttir
             schedule = str(kernel.attributes["schedule"])

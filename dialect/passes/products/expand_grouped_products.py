@@ -16,7 +16,7 @@ from ...scheduling.gpu.machine import H200
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 from .grouped_bodies import GroupedBodies
-from .grouped_uses import GroupedUse, joined_grouped, use_of, whole_use
+from .grouped_uses import SLOWER, GroupedUse, joined_grouped, use_of, whole_use
 from .pointwise_tails import laid
 
 SINCE, DESCRIBED = 80, 90  # the compute capabilities of tensor cores that multiply bf16, and of tensor descriptors
@@ -79,7 +79,7 @@ class ExpandGroupedProducts(Pass):
         rows, inner, columns, _ = product.sizes
         if min(rows, columns) < LEAST or inner <= LONG:
             return f"{rows}x{inner}x{columns} (rows, summed, columns) are too few for tensor cores"
-        return "" if self.always else "its sums are in groups: a kernel would save nothing beside ATen's"
+        return "" if self.always or SLOWER < 1 else "its sums are in groups: a kernel would save nothing beside ATen's"
 
     @property
     def _bodies(self) -> GroupedBodies:

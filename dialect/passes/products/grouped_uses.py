@@ -80,10 +80,11 @@ def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUs
         return f"its {rows}x{columns} elements have no tile for each of {sm_count} multiprocessors"
     if joined:
         return replace(use, reason="pointwise computes join it with another of the same matrix")
-    if not use.tail.computes:
+    if not use.tail.computes and SLOWER >= 1:
         return "no pointwise computes read it, or others do too"
     written = product.result in use.tail.stored or use.whole
-    saved = (1 if written else 2) * WIDTH * rows * columns / BYTES
+    moved = 0 if not use.tail.computes else 1 if written else 2
+    saved = moved * WIDTH * rows * columns / BYTES
     lost = 2 * rows * inner * columns / OPERATIONS * (SLOWER - 1)
     what = "reading" if written else "writing and reading"
     told = f"{1e6 * saved:.0f} us of {what} it, against {1e6 * lost:.0f} us that a kernel loses by the product"

@@ -37,6 +37,15 @@ def neighbours(kernel: ir.Operation) -> list[Neighbour]:
     return [Neighbour(change, ScheduleAttr.get(to_attribute(near))) for change, near in found]
 
 
+def is_in_segments(kernel: ir.Operation) -> bool:
+    """Whether numbers in memory say which rows, or sums, the programs of `kernel` have: with any other numbers they take another time, or end by
+    an assertion."""
+    own = from_attribute(kernel)
+    ops = inner_loops(kernel) if own.group else [kernel]
+    loops = [pair for domain, op in zip(own.domains, ops) for pair in zip(domain.loops, inner_loops(op))]
+    return any(loop.segments or (loop.skip and op.name == "bascule.reduce") for loop, op in loops)
+
+
 def _near(kernel: ir.Operation, own: KernelSchedule) -> Iterator[tuple[str, KernelSchedule]]:
     warps, stages, programs = own.warps, own.stages, own.cluster
     most = max(map(_elements, own.domains))

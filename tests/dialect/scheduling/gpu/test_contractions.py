@@ -1,10 +1,23 @@
 """Contractions for tensor cores: the tiles of programs, on three cards."""
 
 import pytest
+from bascule.dialect.scheduling.gpu.autotune_candidates import is_in_segments
 from bascule.dialect.scheduling.gpu.contractions import contraction
 from bascule.dialect.scheduling.gpu.machine import H200, CudaMachine
+from bascule.dialect.scheduling.gpu.planner import cuda_schedule
 
-from tests.dialect.small_kernels import domain_of, kernel, load, mlir, product, reduce, row_sums, store
+from tests.dialect.small_kernels import (
+    domain_of,
+    indexing_of,
+    kernel,
+    load,
+    mlir,
+    product,
+    reduce,
+    row_sums,
+    schedule,
+    store,
+)
 
 __all__ = ["mlir"]
 
@@ -101,3 +114,47 @@ def test_two_share_registers_and_what_both_read(sizes, same, wanted):
     plan = contraction(domain_of(two(*sizes, same), H200))
     assert (plan.tile, plan.warps, plan.stages) == wanted
     assert {(loop.dot, loop.walk, loop.step) for loop in plan.loops} == {(True, 0, 64)}
+
+
+def grouped(rows, summed, columns, groups):
+    """A kernel of rows by the matrices of the segments that they are in."""
+    x, w, z = (
+        f"memref<{rows}x{summed}xbf16>",
+        f"memref<{groups}x{summed}x{columns}xbf16>",
+        f"memref<{rows}x{columns}xf32>",
+    )
+    ends = f"memref<{groups}xi32>"
+    before = [load("%e", "%o", "%g", ends), "%i = arith.index_cast %e : i32 to index"]
+    before += ["%b = arith.cmpi sle, %i, %m : index", "%u = arith.extui %b : i1 to i32"]
+    number = [
+        reduce("%count", "%g", f"{groups}", "\n".join(before), "%u", "i32"),
+        f"%l = arith.constant {groups - 1} : index",
+    ]
+    number += ["%c = arith.index_cast %count : i32 to index", "%s = arith.minsi %c, %l : index"]
+    terms = [load("%x0", "%x", "%m, %k", x), load("%w0", "%w", "%s, %k, %n", w)]
+    terms += [f"%{name}1 = arith.extf %{name}0 : bf16 to f32" for name in "xw"] + ["%p = arith.mulf %x1, %w1 : f32"]
+    total = reduce("%t", "%k", f"{summed}", "\n".join(terms), "%p")
+    arguments = f"%x: {x}, %w: {w}, %o: {ends}, %z: {z}"
+    return kernel(arguments, "%m, %n", f"{rows}, {columns}", *number, total, store("%t", "%z", "%m, %n", z))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "machine", "tile", "described"),
+    [
+        ((8192, 2048, 5632, 8), H200, [128, 256], [0, 1]),
+        ((8192, 2048, 5632, 8), A100, [128, 256], []),
+        ((8192, 2048, 5632, 128), H200, [64, 256], [0, 1]),  # rows that a segment has on average
+        ((8192, 2048, 5632, 1024), H200, [16, 256], [0, 1]),
+        ((8192, 2044, 5632, 8), H200, [128, 256], [1]),
+    ],
+)
+def test_a_tile_of_rows_is_in_a_segment(sizes, machine, tile, described):
+    plan = contraction(domain_of(grouped(*sizes), machine))
+    count, product_ = plan.loops
+    assert (plan.tile, count.segments, product_.dot, product_.descriptors) == (tile, True, True, described)
+
+
+def test_what_data_says_is_not_measured():
+    """With other numbers than its own a kernel of rows in segments has other things to do."""
+    for op, wanted in ((grouped(8192, 512, 512, 8), True), (linear(8192, 512, 512), False)):
+        assert is_in_segments(schedule(op, cuda_schedule(op, H200, indexing_of(op)))) == wanted
