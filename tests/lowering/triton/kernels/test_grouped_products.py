@@ -5,6 +5,9 @@ from itertools import pairwise
 import pytest
 import torch
 from bascule.dialect.interpreter.errors import InterpreterError
+from bascule.lowering.triton import compile_kernel
+from bascule.lowering.triton.compile import ptxas
+from bascule.lowering.triton.interpreter import plans
 from torch.nn import functional as F
 
 import bascule
@@ -241,3 +244,44 @@ def test_offsets_of_sums_that_are_none(ends):
     torch._dynamo.reset()
     given = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE, "index_asserts": False}
     torch.compile(sums, backend="bascule", options=given)(x, y, offsets(*ends))
+
+
+# Inputs at which a kernel has whole tiles, and the product of them.
+CODE = {
+    "silu": ([(512, 128), (4, 128, 512)], lambda x, w, o: F.silu(product(x, w, o))),
+    "halves": (
+        [(512, 128), (4, 128, 512)],
+        lambda x, w, o: (lambda p: F.silu(p[0]) * p[1])(product(x, w, o).chunk(2, -1)),
+    ),
+    "sums": ([(512, 128), (512, 512)], sums),
+}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_machine_code(name, monkeypatch):
+    """Tensor cores multiply what descriptors load, and registers hold the sums."""
+    kernels, real = [], plans.run_kernel
+    monkeypatch.setattr(
+        plans, "run_kernel", lambda kernel, arguments: (kernels.append(kernel), real(kernel, arguments))
+    )
+    sizes, function = CODE[name]
+    run(function, *matrices(torch.bfloat16, *sizes), offsets(100, 100, 300, 512))
+    (kernel,) = kernels
+    code = compile_kernel(kernel, 90)
+    assert "wgmma.mma_async" in code.asm["ptx"] and "cp.async.bulk.tensor" in code.asm["ptx"]
+    assert " 0 bytes spill stores" in ptxas.log(code.asm["ptx"], 90)
+
+
+def test_by_default():
+    """With as many tiles as there are multiprocessors, and so short sums that writing and reading the result takes longer."""
+    torch._dynamo.reset()
+    x, w = matrices(torch.bfloat16, (2048, 16), (8, 1064, 16))
+    ends = offsets(100, 300, 300, 1000, 1100, 1700, 1900, 2048)
+
+    def layer(x, w, o):
+        return F.silu(product(x, w.transpose(1, 2), o))
+
+    before = dict(bascule.counters().get("aten", {}))
+    found = torch.compile(layer, backend="bascule", options={"on_error": "raise", "target": "interpret"})(x, w, ends)
+    assert bascule.counters()["aten"] == before
+    check(found, layer(x.double(), w.double(), ends), torch.bfloat16, 16, scale=8)
