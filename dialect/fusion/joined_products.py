@@ -29,7 +29,7 @@ def joined_products(module: ir.Module, ops: Sequence[ir.Operation], sm_count: in
             alike.setdefault((seen(product.x), *product.result.type.shape), []).append(product)
     found = list[ir.Operation]()
     for group in alike.values():
-        ends = [end for product in group if (end := pointwise_end(product.result)) is not None]
+        ends = [end for product in group if (end := _end(product.result)) is not None]
         if len(ends) == len(group) == 2 and ends[0] == ends[1]:
             found += [product.op for product in group]
     return found
@@ -52,7 +52,7 @@ def seen(value: ir.Value) -> tuple:
     return value, *maps
 
 
-def pointwise_end(value: ir.Value) -> ir.Value | None:
+def _end(value: ir.Value) -> ir.Value | None:
     """The result of the last of the pointwise computes that alone read `value`, one after the other; None where something else does."""
     last = None
     while True:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ...analysis.memory.buffers import ALIASES
 from ...analysis.products.grouped_products import GroupedProduct, grouped_product
-from ...fusion.joined_products import TILE, pointwise_end, readers_of, seen
+from ...fusion.joined_products import TILE, readers_of, seen
 from ...ir.functions import functions, is_extern
 from ...ir.regions import op_in
 from ...ir.shapes import constant, shape_of
@@ -50,8 +50,8 @@ class GroupedUse:
 
 
 def joined_grouped(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Operation]:
-    """The calls among `ops`, those of a graph's block, of grouped products of one matrix, offsets and sizes, two by two, which the same
-    pointwise computes alone read, as `joined_products`."""
+    """The calls among `ops`, those of a graph's block, of grouped products of one matrix, offsets and sizes, two by two, of both of which a
+    pointwise compute is made, and no compute reads them otherwise."""
     externs = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
     calls = [op for op in ops if op.name == "func.call" and op.attributes["callee"].value in externs]
     alike: dict[tuple, list[GroupedProduct]] = {}
@@ -62,8 +62,7 @@ def joined_grouped(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Op
             alike.setdefault(key, []).append(product)
     found = list[ir.Operation]()
     for group in alike.values():
-        ends = [end for product in group if (end := pointwise_end(product.result)) is not None]
-        if len(ends) == len(group) == 2 and ends[0] == ends[1]:
+        if len(group) == 2 and _meet([product.result for product in group]):
             found += [product.op for product in group]
     return found
 
@@ -78,7 +77,7 @@ def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUs
     use = whole_use(product)
     if rows * columns < (TILE if joined else 2 * TILE) * sm_count:
         return f"its {rows}x{columns} elements have no tile for each of {sm_count} multiprocessors"
-    if joined:
+    if joined and product.result not in use.tail.stored:
         return replace(use, reason="pointwise computes join it with another of the same matrix")
     if not use.tail.computes and SLOWER >= 1:
         return "no pointwise computes read it, or others do too"
@@ -95,7 +94,7 @@ def whole_use(product: GroupedProduct) -> GroupedUse:
     """The product as two computes, of halves of its columns, where one pointwise compute is made of both, else as one."""
     halves = halves_of(product)
     tail = tail_of([columns.value for columns in halves]) if halves else None
-    if tail is not None and tail.computes:
+    if tail is not None and tail.computes and not any(half.value in tail.stored for half in halves):
         return GroupedUse(product, halves, tail, "")
     return GroupedUse(product, [Columns(product.result, 0, product.sizes[2])], tail_of([product.result]) or Tail(), "")
 
@@ -115,7 +114,7 @@ def halves_of(product: GroupedProduct) -> list[Columns]:
     others = [user for user in users if user not in [each.value.owner.operation for each in found]]
     read = any(user.name == "bascule.compute" for other in others for user in _at_last(product, other))
     whole = all(constant(shape_of(each.value)[0]) == rows for each in found)
-    return found if whole and not read and _meet(found) else []
+    return found if whole and not read and _meet([each.value for each in found]) else []
 
 
 def _at_last(product: GroupedProduct, user: ir.Operation) -> list[ir.Operation]:
@@ -125,9 +124,9 @@ def _at_last(product: GroupedProduct, user: ir.Operation) -> list[ir.Operation]:
     return [op_in(product.op.block, user)]
 
 
-def _meet(halves: Sequence[Columns]) -> bool:
+def _meet(values: Sequence[ir.Value]) -> bool:
     """Whether a pointwise compute is made of both."""
-    tails = [tail_of([each.value]) for each in halves]
+    tails = [tail_of([value]) for value in values]
     first, second = (tail.computes if tail is not None else [] for tail in tails)
     return any(compute in second for compute in first)
 

@@ -182,14 +182,42 @@ def experts(x, w, v, o):
     return product(F.silu(gate) * up, v.transpose(1, 2), o)
 
 
-def test_training():
-    """The forward stores what the backward needs, and both have their pointwise work in the kernels of products."""
+def test_what_is_returned_in_parts_too():
+    """A half that is returned lies in the memory of the product, as in eager."""
     torch._dynamo.reset()
-    inputs = *matrices(torch.bfloat16, (96, 64), (3, 2 * 48, 64), (3, 64, 48)), offsets(10, 11, 96)
+    x, w = matrices(torch.bfloat16, (96, 64), (3, 64, 96))
+
+    def both(x, w, o):
+        whole = product(x, w, o)
+        gate, up = whole.chunk(2, -1)
+        return whole, gate, F.silu(gate) * up
+
     options = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE}
-    found = trained(torch.compile(experts, backend="bascule", options=options), *inputs)
-    exact = trained(experts, *(x.double() if x.is_floating_point() else x for x in inputs))
-    eager = trained(experts, *inputs)
+    whole, gate, found = torch.compile(both, backend="bascule", options=options)(x, w, offsets(10, 11, 96))
+    wanted = both(x.double(), w.double(), offsets(10, 11, 96))
+    for one, other in zip((whole, gate), wanted):
+        check(one, other, torch.bfloat16, 64)
+    torch.testing.assert_close(found.double(), wanted[2], rtol=2.0**-6, atol=2.0**-6)
+    assert gate.data_ptr() == whole.data_ptr() and gate.stride() == (96, 1)
+
+
+def experts_apart(x, w, v, o):
+    gate, up = (product(x, part.transpose(1, 2), o) for part in (w[:, :48], w[:, 48:]))
+    return product(F.silu(gate) * up, v.transpose(1, 2), o)
+
+
+@pytest.mark.parametrize("layer, launches", [(experts, 6), (experts_apart, 7)])
+def test_training(layer, launches):
+    """The forward stores what the backward needs, and both have their pointwise work in the kernels of products, two and
+    four, or five where the matrices of the first are apart."""
+    torch._dynamo.reset()
+    inputs = *matrices(torch.bfloat16, (160, 64), (3, 2 * 48, 64), (3, 64, 48)), offsets(10, 11, 160)
+    options = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE}
+    before = bascule.counters().get("kernels", {}).get("launches", 0)
+    found = trained(torch.compile(layer, backend="bascule", options=options), *inputs)
+    assert bascule.counters()["kernels"]["launches"] - before == launches and not bascule.counters()["aten"]
+    exact = trained(layer, *(x.double() if x.is_floating_point() else x for x in inputs))
+    eager = trained(layer, *inputs)
     for one, other, wanted in zip(found, eager, exact):
         assert one.dtype == other.dtype and one.stride() == other.stride()
         error, eagers = (one.double() - wanted).abs(), (other.double() - wanted).abs()
