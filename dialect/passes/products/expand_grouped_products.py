@@ -31,9 +31,9 @@ class ExpandGroupedProducts(Pass):
 
     They do from `capability` 90 on, where pointwise computes alone read the result, and
 
-    - two of one matrix and the same offsets, or the two halves of the columns of one, meet in one of these computes, as in
-      `silu(x @ w[g]) * (x @ v[g])`; or
-    - writing and reading the result is estimated to take longer than a kernel loses by the product, beside ATen's;
+    - two of one matrix and the same offsets meet in one of these computes, as in `silu(x @ w[g]) * (x @ v[g])`, and are not in memory; or
+    - writing and reading the result, or reading it where it is in memory for something else, is estimated to take longer than a kernel loses by
+      the product, beside ATen's. The halves of its columns that meet are two computes; they are laid beside each other where it is in memory;
 
     with a tile for each of `sm-count` multiprocessors and, of each group, rows for several tiles on average. With `always` all do, from 80 on,
     and so do those whose sums are in groups (2 dims by 2), as the gradients of the matrices.

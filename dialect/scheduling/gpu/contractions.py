@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.bodies.structural_equality import form_of
-from ...analysis.products.contractions import Contraction, contraction_of
+from ...analysis.products.contractions import Contraction, contraction_of, factors_of
 from ...analysis.products.cut_sums import CutSum, cut_sum
 from ...analysis.products.segments import Segments, segments_of, with_data
 from ...ir.types import byte_width
@@ -69,12 +69,13 @@ def found_in(domain: Domain) -> list[Contraction]:
         return []
     counts = _counts(domain)
     stores = [access for access in domain.accesses if access.stores]
+    loops = [loop for loop in domain.inner if loop not in counts]
+    if any(loop.name != "bascule.reduce" or loop.kinds != ["sum"] or factors_of(loop.op) is None for loop in loops):
+        return []
     accesses = with_data(domain.body, domain.accesses)
     found = list[Contraction]()
-    for loop in domain.inner:
-        if loop in counts:
-            continue
-        cut = cut_sum(loop.op) if loop.name == "bascule.reduce" else None
+    for loop in loops:
+        cut = cut_sum(loop.op)
         each = contraction_of(loop, domain.indices, domain.sizes, accesses, None if cut is None else cut.factors)
         if cut is not None and (each is None or len(domain.inner) > 1 or not _is_of_batch(domain, each, cut)):
             return []
