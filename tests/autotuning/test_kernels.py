@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from bascule.dialect.ir.functions import functions, kernel_op
-from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
+from bascule.dialect.scheduling.tuning.neighbours import neighbours
 from bascule.lowering.triton.compile import programs
 from bascule.lowering.triton.kernels.schedule import schedule_of
 from bascule.runtime.kernels import benchmarking, cuda_driver
 
 import bascule
-from bascule.compiler import autotune
-from bascule.compiler.autotune import tune
+from bascule.autotuning import kernels as autotune
+from bascule.autotuning.kernels import tune
 from bascule.targets.interpret import Interpret
 from tests.targets.target_cases import CASES, results, tolerance
 

@@ -13,9 +13,9 @@ from ...analysis.bodies.body_tree import sizes_of
 from ...analysis.bodies.nested_loops import inner_loops
 from ...ir.attributes import ScheduleAttr
 from ...mlir import ir
-from .clusters import MOST as MOST_PROGRAMS
-from .machine import WARP
-from .schedule_form import MOST_KEPT, DomainSchedule, KernelSchedule, LoopSchedule, from_attribute, to_attribute
+from ..gpu.clusters import MOST as MOST_PROGRAMS
+from ..gpu.machine import WARP
+from ..gpu.schedule_form import MOST_KEPT, DomainSchedule, KernelSchedule, LoopSchedule, from_attribute, to_attribute
 
 MOST_WARPS, MOST_STAGES = 32, 4
 MOST_ELEMENTS = 1 << 15  # of a program's tile at a step of its loops: 32 a thread of 32 warps

@@ -1,7 +1,7 @@
 """Schedules near a kernel's own: each differs in one decision, within what a program can hold."""
 
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
+from bascule.dialect.scheduling.tuning.neighbours import neighbours
 from bascule.dialect.scheduling.gpu.machine import H200
 from bascule.dialect.scheduling.gpu.planner import cuda_schedule
 from bascule.dialect.scheduling.gpu.schedule_form import KernelSchedule, from_attribute

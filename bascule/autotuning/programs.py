@@ -1,0 +1,123 @@
+"""How long programs that compute the same take on a GPU: each is compiled, run once and compared with the first, then timed in turns."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from bascule.lowering.program import Plans, to_python
+from bascule.lowering.triton.compile.compilation import start_compiling
+from bascule.lowering.triton.compile.programs import lower_kernels
+from bascule.runtime import load
+from bascule.runtime.memory.extents import extent
+
+from ..dialect.interpreter.launch import parameters_of
+from ..dialect.interrupts import pass_on
+from ..dialect.ir.functions import graph_functions
+from ..dialect.ir.shapes import constant
+from ..dialect.mlir import ir
+from ..targets.kernel_images import image_of, kernel_cache
+
+# Name of a program -> milliseconds, or why it has none.
+Times = dict[str, float | str]
+APART = 2.0**-5  # of the mean element, the mean difference of two programs' results from which on one of them is wrong
+
+
+def begin(programs: Mapping[str, ir.Module], device: int, cached: bool) -> Callable[[], Times]:
+    """Begins to compile `programs`, modules of the program stage with one graph; what is returned waits, and measures.
+
+    `cached`: whether the disk cache of kernels is used. What is refused, raises, or computes something else than the first has a reason for a
+    time; where the first is such a one, so are all. Much slower ones have none of both.
+    """
+    compiling = {name: _Compiling(module, device, cached) for name, module in programs.items()}
+    return lambda: _times(compiling, device)
+
+
+class _Compiling:
+    """One program at whose kernels other threads are at work."""
+
+    def __init__(self, module: ir.Module, device: int, cached: bool):
+        from bascule.runtime.kernels.cuda_driver import capability
+
+        self.module, self.device = module, device
+        self.refused: dict[str, Exception] = {}
+        self.lowered = lower_kernels(module, self.refused.__setitem__)
+        kernels = list(self.lowered.kernels.values())
+        self.compiling = start_compiling(kernels, capability(device), kernel_cache(cached))
+
+    def call(self) -> Callable[..., Any]:
+        """The program as a function of its tensors in a list. Raises what refuses one of its kernels."""
+        from bascule.runtime.kernels.cuda_kernels import PlannedKernels
+
+        codes = self.compiling.result(self.refused.__setitem__)
+        images = {name: image_of(code) for name, code in codes.items()}
+        kernels = PlannedKernels(images, self.device, refuse=self.refused.__setitem__)
+        for error in self.refused.values():
+            raise error
+        plans = Plans(f"cuda:{self.device}", self.lowered.launches, "autotune")
+        return load(to_python(self.module, plans), kernels)
+
+
+def _times(compiling: Mapping[str, _Compiling], device: int) -> Times:
+    from bascule.runtime.kernels import benchmarking
+
+    told: Times = {}
+    calls: dict[str, Callable[[], Any]] = {}
+    wanted: list[torch.Tensor] | None = None
+    given: list[torch.Tensor] = []
+    with torch.no_grad(), torch.cuda.device(device):
+        for name, each in compiling.items():
+            try:
+                call = each.call()
+                given = given or inputs_of(each.module, torch.device("cuda", device))
+                found = _results(call, given)
+                if wanted is None:
+                    wanted = found
+                if all(map(_alike, found, wanted)):
+                    calls[name] = lambda call=call: call(list(given))
+                else:
+                    told[name] = "it computes something else than the calls"
+            except Exception as error:  # of one program: it is not chosen
+                pass_on(error)
+                told[name] = reason_of(error)
+                if wanted is None:
+                    return dict.fromkeys(compiling, told[name])
+        del wanted, found
+        return told | benchmarking.times_in_turns(calls, device)
+
+
+def inputs_of(module: ir.Module, device: torch.device) -> list[torch.Tensor]:
+    """Tensors for the graph of a module of the program stage: random numbers; integers are 0, which as a place is in range."""
+    with module.context:
+        (graph,) = graph_functions(module)
+        parameters = [
+            (p.dtype, [*map(constant, p.sizes)], [*map(constant, p.strides)])
+            for p in parameters_of(graph, ir.SymbolTable(module.operation))
+        ]
+    generator = torch.Generator(device).manual_seed(0)
+    made = []
+    for dtype, sizes, strides in parameters:
+        flat = torch.zeros(extent(sizes, strides), dtype=dtype, device=device)
+        if dtype.is_floating_point and dtype.itemsize > 1:
+            flat.normal_(generator=generator)
+        made.append(flat.as_strided(sizes, strides))
+    return made
+
+
+def _results(call: Callable[..., Any], given: list[torch.Tensor]) -> list[torch.Tensor]:
+    found = call(list(given))
+    torch.cuda.synchronize()
+    return [x for x in found if isinstance(x, torch.Tensor)]
+
+
+def _alike(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether floats differ by no more than roundings, on the mean; others may turn at a rounding."""
+    if not wanted.is_floating_point() or not wanted.numel():
+        return True
+    difference, size = (found.float() - wanted.float()).abs().mean(), wanted.float().abs().mean()
+    return not bool(difference > APART * size + 1e-6)
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of what an error says."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]
