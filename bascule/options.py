@@ -148,7 +148,7 @@ class Options:
     )
     max_autotune_seconds: int | float = _option(
         60,
-        "how long 'max_autotune' compiles and measures for one graph; what is not measured by then is chosen as without it, and a remark says so",
+        "how long 'max_autotune' compiles and measures for a graph; what is not measured by then is chosen as without it, which a remark says",
         least=0,
     )
     memory_budget: int | float | None = _option(

@@ -1,14 +1,14 @@
 """`max_autotune` of products: kernels of tensor cores beside ATen's call, each with what is computed from the result, measured on the GPU.
 
-A product is measured with its followers, the computes that wait for nothing else that depends on it: once as a call and the kernels behind it, and
-with a kernel in the call's place, of at most `MOST` schedules, into which the pipeline fuses what it fuses. So the memory that an epilogue saves, and
-what it costs on a tile, are in the times. A kernel is chosen where it takes less than `GAIN` of what the calls take.
+A product is measured with its followers, the computes that wait for nothing else that depends on it: once as a call and the kernels behind it,
+and with a kernel in the call's place, of at most `MOST` schedules, into which the pipeline fuses what it fuses. So the memory that an epilogue
+saves, and what it costs on a tile, are in the times. A kernel is chosen where it takes less than `GAIN` of what the calls take.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bascule.lowering.triton.compile.kernel_cache import key_of
 
@@ -90,8 +90,8 @@ class _Case:
 def tune_products(
     module: ir.Module, expand: ExpandProducts, target: Target, session: Session, measure: Measure = programs.begin
 ) -> None:
-    """Marks the calls of `module` (tensor stage, in its context) that are to be kernels with their schedules, and remarks every choice. `expand` runs
-    next."""
+    """Marks the calls of `module` (tensor stage, in its context) that are to be kernels with their schedules, and remarks every choice. `expand`
+    runs next."""
     options = replace(session.record.options, pipeline=None, hooks=None)
     stages = pipeline_for(options, target.machine).stages
     first = next(number for number, stage in enumerate(stages) if isinstance(stage, ExpandProducts))

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from bascule.runtime.kernels import cuda_driver
 
 import bascule
 from bascule.autotuning import session

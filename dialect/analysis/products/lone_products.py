@@ -15,8 +15,8 @@ FOLLOWS = ("bascule.compute", *ALIASES)
 
 @dataclass(frozen=True)
 class LoneProduct:
-    """`call`, of the ATen function `callee`, is at `place` among the ops of its graph; `followers` are the places of the computes and views that are
-    computed from it, and from nothing else that depends on it."""
+    """`call`, of the ATen function `callee`, is at `place` among the ops of its graph; `followers` are the places of the computes and views that
+    are computed from it, and from nothing else that depends on it."""
 
     call: ir.Operation
     callee: ir.Operation

@@ -52,7 +52,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
     plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group = TOGETHER
     if measured is not None:
-        measured.changed(plan, loops[0])
+        measured.changed(plan, loops[0], loops[0].descriptors)
         plan.warps, plan.stages = measured.warps, measured.stages
     return plan
 

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ...errors import UserError
 from ...ir.attribute_names import TUNED_PRODUCT
 from ...ir.attributes import i64
+from ...ir.locations import source_of
 from ...mlir import ir
 from .schedule_form import DomainSchedule, KernelSchedule, LoopSchedule
 
@@ -48,15 +50,16 @@ class ProductSchedule:
         """`schedule`, of a kernel which is one contraction, with its numbers."""
         (domain,) = schedule.domains
         (loop,) = domain.loops
-        self.changed(domain := replace(domain), loop := replace(loop))
+        self.changed(domain := replace(domain), loop := replace(loop), self.descriptors)
         return replace(schedule, domains=[replace(domain, loops=[loop])], warps=self.warps, stages=self.stages)
 
-    def changed(self, domain: DomainSchedule, loop: LoopSchedule) -> None:
-        """Writes its numbers, but those of the program, into the schedule of a domain and that of the one loop in it."""
+    def changed(self, domain: DomainSchedule, loop: LoopSchedule, possible: Sequence[int]) -> None:
+        """Writes its numbers, but those of the program, into the schedule of a domain and that of the one loop in it, of whose factors
+        descriptors can load those that are `possible`."""
         domain.tile = [*domain.tile[:-2], *self.tile]
         domain.group = self.group
         loop.step = self.step
-        loop.descriptors = self.descriptors
+        loop.descriptors = [number for number in self.descriptors if number in possible]
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -79,8 +82,15 @@ def tuned_product(op: ir.Operation) -> ProductSchedule | None:
     if TUNED_PRODUCT not in op.attributes or not isinstance(op.attributes[TUNED_PRODUCT], ir.DictAttr):
         return None
     keys = {entry.name: entry.attr for entry in ir.DictAttr(op.attributes[TUNED_PRODUCT])}
-    numbers = {name: keys[name].value for name in NUMBERS}
-    return ProductSchedule(_two(keys["tile"]), descriptors=tuple(keys["descriptors"]), **numbers)
+    try:
+        numbers = {name: keys[name].value for name in NUMBERS}
+        return ProductSchedule(_two(keys["tile"]), descriptors=tuple(keys["descriptors"]), **numbers)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"'{TUNED_PRODUCT}' is no schedule of a product: {type(error).__name__}: {error}",
+            location=source_of(op.location),
+            hint="a unit asks for the schedule that the model chooses",
+        ) from None
 
 
 def _two(numbers: Sequence[int]) -> tuple[int, int]:

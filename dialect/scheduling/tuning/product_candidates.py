@@ -1,7 +1,7 @@
 """Schedules of a product on tensor cores that are worth measuring: those that a model of the machine does not rule out, the likeliest first.
 
-The model is a bound by each of what a program waits for: tensor cores, what L2 gives a multiprocessor, whole waves of programs. It ranks; it does
-not tell times.
+The model is a bound by each of what a program waits for: tensor cores, what L2 gives a multiprocessor, whole waves of programs. It ranks, and
+tells no times.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def product_candidates(shape: ProductShape, own: ProductSchedule, machine: CudaM
 
 
 def hopeless(shape: ProductShape, saved: int, machine: CudaMachine) -> str | None:
-    """Why no kernel is measured beside ATen's call; None if some are. `saved`: bytes that what is computed from the result need not move then."""
+    """Why no kernel is measured beside ATen's call; None if some are. `saved`: bytes that what is computed from the result need not move."""
     if shape.width == 2:
         return None
     work = shape.batch * shape.rows * shape.summed * shape.columns
@@ -60,7 +60,8 @@ def hopeless(shape: ProductShape, saved: int, machine: CudaMachine) -> str | Non
     moving = saved / value("h200", "memory_rate")
     if moving > library:  # a kernel takes about twice as long as the library
         return None
-    return f"in f32, without tensor cores, a kernel takes about {1e6 * library:.1f} us longer than a call, and saves {1e6 * moving:.1f} us of memory"
+    slower, saved_us = f"{1e6 * library:.1f} us longer", f"{1e6 * moving:.1f} us"
+    return f"in f32, without tensor cores, a kernel takes about {slower} than a call, and saves {saved_us} of memory traffic"
 
 
 def near_schedules(shape: ProductShape, own: ProductSchedule, machine: CudaMachine) -> Iterator[ProductSchedule]:

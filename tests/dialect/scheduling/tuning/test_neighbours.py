@@ -1,10 +1,10 @@
 """Schedules near a kernel's own: each differs in one decision, within what a program can hold."""
 
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.tuning.neighbours import neighbours
 from bascule.dialect.scheduling.gpu.machine import H200
 from bascule.dialect.scheduling.gpu.planner import cuda_schedule
 from bascule.dialect.scheduling.gpu.schedule_form import KernelSchedule, from_attribute
+from bascule.dialect.scheduling.tuning.neighbours import neighbours
 
 from tests.dialect.small_kernels import copied, indexing_of, mlir, row_sums, scaled_rows, schedule
 
