@@ -131,6 +131,30 @@ def test_what_follows_two_products_is_computed_with_one(gpu):
     assert any("what follows is computed with another product" in told for told in remarks_of(graph))
 
 
+PARTS = {
+    "a part": lambda x, w: (x @ w)[:, :75].clone(),
+    "a part, gelu": lambda x, w: F.gelu((x @ w)[3:, :75]),
+    "every other row": lambda x, w: F.silu((x @ w)[::2]) + 1,
+    "heads": lambda x, w: (x @ w).view(4, 16, 5, 16).transpose(1, 2).contiguous(),
+    "transposed": lambda x, w: (x @ w).t().exp(),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_kernel_stores_what_one_compute_reads_of_it(gpu, name):
+    """Nothing is copied: a vocabulary that was padded is cut, heads lie as they are read."""
+    asked = gpu(kernel_is("kernel 0"))
+    graph = explained(PARTS[name], *matrices((64, 48), (48, 80)))
+    assert asked and not graph.aten and sum(kernel.calls for kernel in graph.kernels) == 1
+    assert len(remarks_of(graph)) == 1
+
+
+def test_a_part_that_is_reduced_is_a_kernel_behind_it(gpu):
+    gpu(kernel_is("kernel 0"))
+    graph = explained(lambda x, w: (x @ w)[:, :75].float().softmax(-1).to(x.dtype), *matrices((64, 48), (48, 80)))
+    assert not graph.aten and sum(kernel.calls for kernel in graph.kernels) == 2
+
+
 def test_a_result_that_is_returned_too(gpu):
     asked = gpu(kernel_is("kernel 0"))
     graph = explained(lambda x, w: ((h := x @ w), F.silu(h)), *matrices((64, 48), (48, 80)))
