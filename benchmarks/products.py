@@ -9,9 +9,7 @@ gelu, and the seconds of the first call of each, without anything on disk.
 """
 
 import argparse
-import atexit
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -19,9 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 os.environ["BASCULE_CACHE_DIR"] = ""  # what was compiled with padding is not to be found without
-FRESH = tempfile.mkdtemp()  # nor is what others compiled before
-os.environ |= {name: f"{FRESH}/{name}" for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
-atexit.register(shutil.rmtree, FRESH, ignore_errors=True)
 
 import torch
 from bascule.frontend.fx_passes import pad_mm
@@ -198,7 +193,9 @@ def main() -> None:
         save("products by the alignment of their rows, on a GPU", rows, args.json)
         return
     if args.max_autotune:
-        rows = main_of_autotuning(args.only, scratch)
+        with tempfile.TemporaryDirectory() as fresh:
+            os.environ |= {name: f"{fresh}/{name}" for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+            rows = main_of_autotuning(args.only, scratch)
         save("products beside Inductor's max-autotune, milliseconds, and seconds of the first call", rows, args.json)
         return
     rows = [
