@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from ..dialect.analysis.memory.lone_products import LoneProduct
 from ..dialect.analysis.memory.matmul_operands import Product
-from ..dialect.analysis.products.lone_products import LoneProduct
 from ..dialect.ir.attribute_names import TUNED_PRODUCT
 from ..dialect.ir.attributes import ScheduleAttr
 from ..dialect.ir.functions import functions, graph_functions, kernel_op

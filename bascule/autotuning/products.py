@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from bascule.lowering.triton.compile.kernel_cache import key_of
 
+from ..dialect.analysis.memory.lone_products import LoneProduct
 from ..dialect.analysis.memory.matmul_operands import Product
-from ..dialect.analysis.products.lone_products import LoneProduct
 from ..dialect.fusion.joined_products import joined_products
 from ..dialect.interrupts import pass_on
 from ..dialect.ir.attribute_names import FUSED, TUNED_PRODUCT
@@ -62,7 +62,7 @@ def product_tuner(target: Target, record: Record, measure: Measure = programs.be
 
 @dataclass(frozen=True)
 class _Found:
-    """What was measured: the schedule of the fastest kernel, None where the call stays; milliseconds that it saves; the times in words."""
+    """The outcome of measuring: the schedule of the fastest kernel, None where the call stays; milliseconds that it saves; times in words."""
 
     schedule: ProductSchedule | None
     saved: float
@@ -266,7 +266,7 @@ def _written(found: _Found) -> bytes:
 
 
 def _read(content: bytes | None) -> _Found | None:
-    """What was kept; None for nothing of ours."""
+    """The outcome that was kept; None for nothing of ours."""
     try:
         told = None if content is None else json.loads(content)
         if told is None:

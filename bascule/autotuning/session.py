@@ -1,4 +1,4 @@
-"""What the measuring of one graph shares: the device, the store of what was found, the conditions it holds under, the seconds left."""
+"""The conditions of measuring for one graph: the device, the store of what was found, under which versions, the seconds left."""
 
 from collections.abc import Mapping
 from time import perf_counter

@@ -37,7 +37,7 @@ def tuners(record, begin):
 
 
 def explained(function, *inputs, **options):
-    """What is told of the only graph, whose results are compared with those in f64."""
+    """Explanation of the only graph, whose results are compared with those in f64."""
     torch._dynamo.reset()
     given = {"target": "interpret", "on_error": "raise", "max_autotune": True, **options}
     found = torch.compile(function, backend="bascule", options=given)(*inputs)

@@ -78,7 +78,8 @@ class ProductSchedule:
 
 
 def tuned_product(op: ir.Operation) -> ProductSchedule | None:
-    """What was measured for a product, of its call or its sum; None where nothing was, and where its own plan is to be taken (a unit)."""
+    """The schedule that was measured for a product, of its call or its sum; None where nothing was, or where the plan of the model is asked for
+    (a unit). Raises `UserError` for what is no schedule."""
     if TUNED_PRODUCT not in op.attributes or not isinstance(op.attributes[TUNED_PRODUCT], ir.DictAttr):
         return None
     keys = {entry.name: entry.attr for entry in ir.DictAttr(op.attributes[TUNED_PRODUCT])}

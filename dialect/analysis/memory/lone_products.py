@@ -7,7 +7,7 @@ from ...ir.functions import GRAPH, REMARKS, STORAGES
 from ...ir.regions import clone, op_in, ops_in
 from ...mlir import func, ir
 from ..bodies.backward_slice import captured
-from ..memory.buffers import ALIASES
+from .buffers import ALIASES
 
 MOST = 24  # computes and views that are measured with a product
 FOLLOWS = ("bascule.compute", *ALIASES)
@@ -84,7 +84,7 @@ class LoneProduct:
         return [op for op in self.ops if op in found]
 
     def _results(self, inner: Sequence[ir.Operation]) -> list[ir.Value]:
-        """What others read, of views what they are of."""
+        """The values that others read, of views what they are of."""
         own, found = set(inner), dict[ir.Value, None]()
         for op in inner:
             for result in op.results:
