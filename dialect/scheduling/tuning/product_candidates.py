@@ -6,6 +6,7 @@ tells no times.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import ceil
 
 from ...machines.measures import value
@@ -19,11 +20,11 @@ SIDES = (32, 64, 128, 256)  # rows, and columns, of a tile
 MOST_TILE = 128 * 256  # elements of a tile: sums in f32 take half of the registers of eight warps
 MOST_STAGES = 5
 LINE = 128  # bytes of a piece's row
-# A multiprocessor in a cycle, at least on sm_80 and sm_90: products that tensor cores add up, of 16 bits; of f32, which they do not take; bytes
-# that it gets from L2.
-RATE, IEEE_RATE, L2_RATE = 1024, 128, 40
+# A multiprocessor in a cycle: products of 16 bits that tensor cores add up, by the least compute capability; those of f32, which tensor cores
+# do not take; bytes that it gets from L2.
+RATES, IEEE_RATE, L2_RATE = {80: 1024, 90: 2048}, 128, 64
 CLOCK = 1.7e9  # cycles in a second
-BEGIN = 1500  # cycles of a program beside its steps: the first loads, and the stores of the tile
+BEGIN = 1000  # cycles of a program beside its steps and the stores of its tile: the first loads
 HALF = 64  # rows and columns below which tensor cores wait for shared memory, which has to give both sides anew
 
 
@@ -45,10 +46,10 @@ def product_candidates(shape: ProductShape, own: ProductSchedule, machine: CudaM
     costs = {tile: predicted(shape, tiles[tile], machine) for tile in tiles if _waste(shape, tile) <= RAGGED * least}
     best = min(costs.values(), default=0.0)
     ranked = [tiles[tile] for tile in sorted(costs, key=costs.__getitem__) if costs[tile] <= WORTH * best]
-    varied = [near for each in [own, *ranked[:2]] for near in near_schedules(shape, each, machine)]
-    half = MOST // 2
-    order = [own, *ranked[:half], *varied, *ranked[half:]]
-    return list(dict.fromkeys(order))[:MOST]
+    near = [near_schedules(shape, each, machine) for each in dict.fromkeys([*ranked[:2], own])]
+    varied = [each for turn in zip_longest(*near) for each in turn if each is not None]  # one of each in turn
+    tried = [own, *ranked[: MOST // 2], *varied, *ranked[MOST // 2 :]]
+    return list(dict.fromkeys(tried))[:MOST]
 
 
 def hopeless(shape: ProductShape, saved: int, machine: CudaMachine) -> str | None:
@@ -73,13 +74,13 @@ def near_schedules(shape: ProductShape, own: ProductSchedule, machine: CudaMachi
     for stages in (own.stages - 1, own.stages + 1):
         if 2 <= stages <= MOST_STAGES and stages * _piece(shape, own) <= machine.shared:
             yield replace(own, stages=stages)
+    if shape.width == 2 and own.step == LINE // shape.width and own.step > 32:
+        stages = min(MOST_STAGES, 2 * own.stages)
+        yield replace(own, step=own.step // 2, stages=stages)
     if shape.rows > 2 * high * own.group or own.group > 8:
         yield replace(own, group=16 if own.group == 8 else 8)
     if own.descriptors:
         yield replace(own, descriptors=())
-    if shape.width == 2 and own.step == LINE // shape.width and own.step > 32:
-        stages = min(MOST_STAGES, 2 * own.stages)
-        yield replace(own, step=own.step // 2, stages=stages)
 
 
 def predicted(shape: ProductShape, schedule: ProductSchedule, machine: CudaMachine) -> float:
@@ -87,17 +88,16 @@ def predicted(shape: ProductShape, schedule: ProductSchedule, machine: CudaMachi
     high, wide = schedule.tile
     programs = shape.batch * ceil(shape.rows / high) * ceil(shape.columns / wide)
     steps = ceil(shape.summed / schedule.step)
-    rate = RATE if shape.width == 2 else IEEE_RATE
+    rate = RATES[90 if machine.capability >= 90 else 80] if shape.width == 2 else IEEE_RATE
     slowed = (1 + HALF / (2 * high)) * (1 + HALF / (4 * wide))
     computing = high * wide * schedule.step / rate * slowed
     loading = (high + wide) * schedule.step * shape.width / L2_RATE
     resident = _resident(shape, schedule, machine)
-    alone = steps * max(computing, loading) + BEGIN
     # Programs of one multiprocessor share its tensor cores: they hide what each spends beside its steps.
-    turn = resident * steps * max(computing, loading) + BEGIN
+    beside = BEGIN + high * wide * shape.width / L2_RATE
     waves, rest = divmod(programs, machine.sm_count * resident)
     last = ceil(rest / machine.sm_count)
-    return waves * turn + (last * steps * max(computing, loading) + BEGIN if last > 1 else alone * last)
+    return (waves * resident + last) * steps * max(computing, loading) + (waves + bool(rest)) * beside
 
 
 def _tiles(shape: ProductShape) -> Iterator[tuple[int, int]]:
@@ -118,8 +118,9 @@ def _fitted(
     made = replace(own, tile=tile, warps=8 if high * wide > 128 * 128 else 4)
     room = machine.shared // _piece(shape, made)
     steps = ceil(shape.summed / own.step)
-    small = high * wide <= 64 * 128  # whose steps are short
-    stages = min(MOST_STAGES if small else 4, room, max(1, steps))
+    # Two programs of a multiprocessor hide the ends of each other, where registers and three stages of both have room.
+    stages = room // 2 if high * wide <= 128 * 128 and room >= 6 else room
+    stages = min(MOST_STAGES if high * wide <= 64 * 128 else 4, stages, max(1, steps))
     return None if stages < min(2, steps) else replace(made, stages=stages)
 
 
