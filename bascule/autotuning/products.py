@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from bascule.lowering.triton.compile.kernel_cache import key_of
 
-from ..dialect.analysis.memory.lone_products import LoneProduct
+from ..dialect.analysis.memory.lone_products import LoneProduct, Reads
 from ..dialect.analysis.memory.matmul_operands import Product
 from ..dialect.fusion.joined_products import joined_products
 from ..dialect.interrupts import pass_on
@@ -169,13 +169,14 @@ def _products(module: ir.Module, expand: ExpandProducts) -> Iterator[tuple[LoneP
     externs = {f.attributes["sym_name"].value: f for f in functions(module) if is_extern(f)}
     for graph in graph_functions(module):
         ops = GraphWalk(graph).ops
+        reads = Reads(ops)
         joins = expand.capability >= JOINED and expand.numerics != "eager"
         joined = joined_products(module, ops, expand.sm_count) if joins else []
-        for op in ops:
+        for number, op in enumerate(ops):
             callee = externs.get(op.attributes["callee"].value) if op.name == "func.call" else None
             product = None if callee is None else Product.of(op, callee)
             if callee is not None and product is not None and op not in joined and _may_be_a_kernel(product):
-                yield LoneProduct.of(op, callee, ops), product
+                yield LoneProduct.of(number, callee, reads), product
 
 
 def _may_be_a_kernel(product: Product) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from bascule.compat.operators.dispatch import without_dispatch_modes
 from bascule.lowering.program import Plans, to_python
 from bascule.lowering.triton.compile.compilation import start_compiling
 from bascule.lowering.triton.compile.programs import lower_kernels
@@ -66,7 +67,9 @@ def _times(compiling: Mapping[str, _Compiling], device: int) -> Times:
     calls: dict[str, Callable[[], Any]] = {}
     wanted: list[torch.Tensor] | None = None
     given: list[torch.Tensor] = []
-    with torch.no_grad(), torch.cuda.device(device):
+    # A trace is under way: what is called here is none of its operators, and is called as the program will be.
+    plain = torch.autocast("cuda", enabled=False)
+    with without_dispatch_modes(), torch.no_grad(), plain, torch.cuda.device(device):
         for name, each in compiling.items():
             try:
                 call = each.call()

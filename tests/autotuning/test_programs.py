@@ -10,6 +10,7 @@ from bascule.dialect.mlir import ir
 from bascule.runtime.kernels import benchmarking, cuda_driver
 
 from bascule.autotuning import programs
+from bascule.compat.tensors.fake_tensors import FakeTensorMode
 from tests.autotuning.products import explained, gpu, matrices
 
 __all__ = ["gpu"]
@@ -78,6 +79,18 @@ def test_each_is_run_and_timed(times):
 @pytest.mark.parametrize("other", [lambda x: [x[0] * 2.5], lambda x: [x[0] * torch.nan], lambda x: [torch.zeros(2, 3)]])
 def test_what_computes_something_else_is_not_chosen(times, other):
     assert times({"calls": doubled, "kernel 0": other})["kernel 0"] == "it computes something else than the calls"
+
+
+def test_a_trace_sees_nothing_of_it(times):
+    """Graphs are compiled while they are traced, over fake tensors."""
+
+    def product(given):
+        found = given[0] @ given[0].t()
+        assert type(found) is torch.Tensor and found.dtype == torch.float32
+        return [found]
+
+    with FakeTensorMode():
+        assert times({"calls": product}) == {"calls": 1.0}
 
 
 def test_roundings_are_no_difference(times):

@@ -13,32 +13,39 @@ MOST = 24  # computes and views that are measured with a product
 FOLLOWS = ("bascule.compute", *ALIASES)
 
 
+class Reads:
+    """The ops of a graph's block, in order, and for each the numbers of those whose results it uses."""
+
+    def __init__(self, ops: Sequence[ir.Operation]):
+        self.ops = ops
+        made = {result: number for number, op in enumerate(ops) for result in op.results}
+        self.of = [{made[value] for value in captured(op) if value in made} for op in ops]
+
+
 @dataclass(frozen=True)
 class LoneProduct:
-    """`call`, of the ATen function `callee`, is at `place` among the ops of its graph; `followers` are the places of the computes and views that
-    are computed from it, and from nothing else that depends on it."""
+    """The call number `place` of a graph's block, of the ATen function `callee`; `followers` are the numbers of the computes and views that are
+    computed from it, and from nothing else that depends on it."""
 
-    call: ir.Operation
     callee: ir.Operation
     ops: Sequence[ir.Operation]
     place: int
     followers: tuple[int, ...]
 
     @staticmethod
-    def of(call: ir.Operation, callee: ir.Operation, ops: Sequence[ir.Operation]) -> "LoneProduct":
-        """`ops`: those of the call's block, in order."""
-        place = next(number for number, op in enumerate(ops) if op == call)
-        inside, depends = set(call.results), set(call.results)
-        followers = list[int]()
-        for number, op in enumerate(ops[place + 1 :], place + 1):
-            used = [value for value in captured(op) if value in depends]
-            if not used:
-                continue
-            depends.update(op.results)
-            if len(followers) < MOST and inside.issuperset(used) and _is_plain(op):
-                followers.append(number)
-                inside.update(op.results)
-        return LoneProduct(call, callee, ops, place, tuple(followers))
+    def of(place: int, callee: ir.Operation, reads: Reads) -> "LoneProduct":
+        inside, depends = {place}, {place}
+        for number in range(place + 1, len(reads.ops)):
+            used = reads.of[number] & depends
+            if used:
+                depends.add(number)
+                if len(inside) <= MOST and used <= inside and _is_plain(reads.ops[number]):
+                    inside.add(number)
+        return LoneProduct(callee, reads.ops, place, tuple(sorted(inside - {place})))
+
+    @property
+    def call(self) -> ir.Operation:
+        return self.ops[self.place]
 
     @property
     def graph(self) -> str:
