@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -211,6 +212,35 @@ def test_f32_of_short_sums_with_what_follows(gpu):
     asked = gpu(kernel_is("kernel 0"))
     graph = explained(lambda x, w: F.silu(x @ w), *matrices((64, 20), (20, 80), dtype=torch.float32))
     assert asked and not graph.aten and len(graph.kernels) == 1
+
+
+def test_roundings_of_eager_are_kept(gpu):
+    asked = gpu(kernel_is("kernel 0"))
+    graph = explained(layer, *matrices(*SIZES), numerics="eager")
+    assert asked and not graph.aten and len(graph.kernels) == 1
+    assert "roundingmode" in str(asked[0]["kernel 0"]) or "arith.truncf" in str(asked[0]["kernel 0"])
+
+
+def test_a_gpu_without_such_tensor_cores(gpu, monkeypatch):
+    from tests.autotuning import products
+
+    old = SimpleNamespace(name="cuda", index=0, machine={"target": "cuda", "capability": 75})
+    monkeypatch.setattr(products, "GPU", old)
+    asked = gpu(kernel_is("kernel 0"))
+    (told,) = remarks_of(graph := explained(layer, *matrices(*SIZES)))
+    assert not asked and len(graph.aten) == 1
+    assert told.endswith("not measured: no kernel of tensor cores can take it, with what is computed from it")
+
+
+def test_dropout_and_masks_go_along(gpu):
+    """Seeds and masks are tensors of integers and truth values that a program is given."""
+    asked = gpu(kernel_is("kernel 0"))
+    graph = explained(lambda x, w, r: torch.where(r > 0, F.gelu(x @ w), r), *matrices((64, 48), (48, 80), (64, 80)))
+    assert asked and not graph.aten and len(graph.kernels) == 1
+    torch._dynamo.reset()
+    options = {"target": "interpret", "on_error": "raise", "max_autotune": True}
+    dropped = bascule.explain(lambda x, w: F.dropout(x @ w, 0.5), *matrices((64, 48), (48, 80)), options=options)
+    assert (len(asked) == 2 and not dropped.graphs[0].aten) or "as measured" in str(dropped)
 
 
 def test_batches(gpu):
