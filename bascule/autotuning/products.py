@@ -17,7 +17,7 @@ from ..dialect.analysis.memory.matmul_operands import Product
 from ..dialect.fusion.joined_products import joined_products
 from ..dialect.interrupts import pass_on
 from ..dialect.ir.attribute_names import FUSED, TUNED_PRODUCT
-from ..dialect.ir.functions import functions, graph_functions, is_extern
+from ..dialect.ir.functions import CHUNK_ROWS, functions, graph_functions, is_extern
 from ..dialect.ir.shapes import constant
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
@@ -175,8 +175,19 @@ def _products(module: ir.Module, expand: ExpandProducts) -> Iterator[tuple[LoneP
         for number, op in enumerate(ops):
             callee = externs.get(op.attributes["callee"].value) if op.name == "func.call" else None
             product = None if callee is None else Product.of(op, callee)
-            if callee is not None and product is not None and op not in joined and _may_be_a_kernel(product):
-                yield LoneProduct.of(number, callee, reads), product
+            if callee is None or product is None or op in joined or not _may_be_a_kernel(product):
+                continue
+            lone = LoneProduct.of(number, callee, reads)
+            if CHUNK_ROWS in graph.attributes:
+                _tell(
+                    lone,
+                    product,
+                    MISSED,
+                    "stays a call",
+                    "not measured: the graph is made by chunks of rows, to which products are cut",
+                )
+            else:
+                yield lone, product
 
 
 def _may_be_a_kernel(product: Product) -> bool:

@@ -7,12 +7,18 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from bascule.dialect.ir import context
+from bascule.dialect.mlir import ir
+from bascule.dialect.passes.products.expand_products import ExpandProducts
 from bascule.dialect.scheduling.gpu.tuned_products import ProductSchedule
 from torch.nn import functional as F
 
 import bascule
 from bascule.autotuning.product_programs import CALLS, ProductPrograms
 from bascule.autotuning.products import _judged, _read, _written
+from bascule.compiler import compile_graph
+from bascule.options import make_options
+from bascule.reporting.compile_record import Record
 from tests.autotuning.products import explained, gpu, matrices, remarks_of
 
 __all__ = ["gpu"]
@@ -325,3 +331,27 @@ def test_products_on_a_cpu_stay_calls():
         torch.matmul, *matrices((64, 48), (48, 80)), options={"max_autotune": True, "cache": False}
     ).graphs[0]
     assert len(graph.aten) == 1 and graph.untuned
+
+
+def test_a_graph_by_chunks_of_rows_is_not_measured(gpu):
+    asked = gpu(kernel_is("kernel 0"))
+    text = """
+      func.func private @aten.mm(tensor<64x48xbf16>, tensor<48x80xbf16>) -> tensor<64x80xbf16> attributes {bascule.extern = "aten.mm.default",
+        bascule.arguments = [#bascule.operand<0>, #bascule.operand<1>], bascule.results = array<i64: 0>, bascule.out = "aten.mm.out"}
+      func.func @main(%x: tensor<64x48xbf16>, %w: tensor<48x80xbf16>) -> tensor<64x80xbf16> attributes {
+          bascule.graph, bascule.chunk_rows = 1 : i64} {
+        %0 = call @aten.mm(%x, %w) : (tensor<64x48xbf16>, tensor<48x80xbf16>) -> tensor<64x80xbf16>
+        return %0 : tensor<64x80xbf16>
+      }
+    """
+    module = ir.Module.parse(text, context())
+    (observe,) = compile_graph._tuners(None, Record("graph", make_options("max-autotune"), 1))
+    with module.context:
+        observe("before", ExpandProducts(target="cuda"), module)
+    assert not asked and "chunks of rows" in str(module) and "tuned_product" not in str(module)
+    with module.context:
+        del module.body.operations[1].operation.attributes["bascule.chunk_rows"]
+        observe("before", ExpandProducts(target="cuda", contractions=True), module)
+        assert not asked, "all products are kernels, and none is a choice"
+        observe("before", ExpandProducts(target="cuda"), module)
+    assert len(asked) == 1 and "bascule.tuned_product = {" in str(module)
