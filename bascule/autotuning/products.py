@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bascule.lowering.triton.compile.kernel_cache import key_of
+from bascule.runtime.kernels.benchmarking import HOPELESS
 
 from ..dialect.analysis.memory.lone_products import LoneProduct, Reads
 from ..dialect.analysis.memory.matmul_operands import Product
@@ -41,6 +42,7 @@ from .session import PRODUCTS, Session
 GAIN = 0.98  # of the time of the calls: what a kernel has to beat, for measurements vary
 TOLD = 3  # kernels, the fastest ones, whose times a remark has
 FORMAT = 1  # of what is kept
+CHUNKED = "not measured: the graph is made by chunks of rows, to which products are cut"
 
 # Begins to compile programs, by name, for a GPU; what is returned gives their times, or why they have none: `programs.begin`.
 Measure = Callable[[Mapping[str, ir.Module], int, bool], Callable[[], programs.Times]]
@@ -54,8 +56,13 @@ def product_tuner(target: Target, record: Record, measure: Measure = programs.be
 
     def observe(when: str, stage: object, module: ir.Module) -> None:
         if when == "before" and isinstance(stage, ExpandProducts) and not stage.contractions:
-            with record.stage(PRODUCTS), ir.Location.unknown(module.context):
-                tune_products(module, stage, target, Session(device, record), measure)
+            try:
+                with record.stage(PRODUCTS), ir.Location.unknown(module.context):
+                    tune_products(module, stage, target, Session(device, record), measure)
+            except Exception as error:  # products that are not marked by now stay calls
+                pass_on(error)
+                record.untuned = f"of products: {programs.reason_of(error)}"
+                log.info("%s: max_autotune %s", record.name, record.untuned, exc_info=error)
 
     return [observe]
 
@@ -179,13 +186,7 @@ def _products(module: ir.Module, expand: ExpandProducts) -> Iterator[tuple[LoneP
                 continue
             lone = LoneProduct.of(number, callee, reads)
             if CHUNK_ROWS in graph.attributes:
-                _tell(
-                    lone,
-                    product,
-                    MISSED,
-                    "stays a call",
-                    "not measured: the graph is made by chunks of rows, to which products are cut",
-                )
+                _tell(lone, product, MISSED, "stays a call", CHUNKED)
             else:
                 yield lone, product
 
@@ -227,7 +228,7 @@ def _judged(times: programs.Times, made: ProductPrograms, followed: bool) -> _Fo
     best = fastest[0] if fastest else None
     if best is None or (calls is not None and measured[best] >= GAIN * calls):
         return _Found(None, 0.0, "; ".join(told))
-    saved = (measured[best] * 2 if calls is None else calls) - measured[best]
+    saved = (HOPELESS * measured[best] if calls is None else calls) - measured[best]
     return _Found(made.schedules[best], saved, "; ".join(told))
 
 

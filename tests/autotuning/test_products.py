@@ -355,3 +355,20 @@ def test_a_graph_by_chunks_of_rows_is_not_measured(gpu):
         assert not asked, "all products are kernels, and none is a choice"
         observe("before", ExpandProducts(target="cuda"), module)
     assert len(asked) == 1 and "bascule.tuned_product = {" in str(module)
+
+
+def test_an_error_before_anything_is_measured_is_told(gpu, monkeypatch):
+    from bascule.autotuning import products
+
+    gpu(kernel_is("kernel 0"))
+
+    def failing(*_):
+        raise ValueError("no versions")
+
+    monkeypatch.setattr(products, "Session", failing)
+    record = Record("graph", make_options("max-autotune"), 1)
+    (observe,) = compile_graph._tuners(None, record)
+    module = ir.Module.parse("func.func private @nothing()", context())
+    with module.context:
+        observe("before", ExpandProducts(target="cuda"), module)
+    assert record.untuned == "of products: ValueError: no versions"
