@@ -11,8 +11,6 @@ gelu, and the seconds of the first call of each, without anything on disk.
 import argparse
 import os
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -44,14 +42,6 @@ SIZES = (  # rows, length of the sums, columns
     (65536, 260, 516),
 )
 JOINED = ((8192, 4096, 16384), (4096, 4096, 4096), (2048, 1024, 1024), (8192, 768, 3072), (4096, 2048, 5632))
-
-# Of --max-autotune.
-TUNED = ((8192, 4096, 16384), (4096, 4096, 4096), (2048, 1024, 1024), (8192, 768, 3072), (16384, 768, 30522))
-MEASURING: dict[str, dict] = {
-    "inductor": {"backend": "inductor", "mode": "max-autotune-no-cudagraphs"},
-    "bascule": {"backend": "bascule", "options": {"on_error": "raise", "max_autotune": True}},
-    "default": {"backend": "bascule", "options": {"on_error": "raise"}},
-}
 
 
 def matrix(*sizes: int) -> Tensor:
@@ -139,46 +129,6 @@ def alignments(scratch: Tensor) -> list[dict]:
     return rows
 
 
-def autotuned(name: str, sizes: tuple[int, int, int], scratch: Tensor) -> dict:
-    """One row of --max-autotune: milliseconds of a call, and seconds of the first one, of what measures and of what does not."""
-    torch.manual_seed(0)
-    run, inputs = CASES[name](*sizes)
-    exact = run(*(x.float() for x in inputs))
-    row: dict = {"case": name, "sizes": " x ".join(map(str, sizes)), "eager": gpu_ms(lambda: run(*inputs), scratch)}
-    for label, how in MEASURING.items():
-        torch._dynamo.reset()
-        call = torch.compile(run, dynamic=False, **how)
-        start = time.perf_counter()
-        found = call(*inputs)
-        torch.cuda.synchronize()
-        row[f"{label} first s"] = time.perf_counter() - start
-        agree(found, exact)
-        del found
-        row[label] = gpu_ms(lambda call=call: call(*inputs), scratch)
-    print("  " + ", ".join(f"{key} {value}" for key, value in row.items()), file=sys.stderr)
-    return row
-
-
-def main_of_autotuning(only: str | None, scratch: Tensor) -> list[dict]:
-    """The rows of --max-autotune, as a table too. What each backend starts with its first compile is not counted."""
-    for how in MEASURING.values():
-        torch.compile(lambda x, w: (x @ w).relu(), dynamic=False, **how)(matrix(512, 512), matrix(512, 512))
-    cases = [name for name in ("product", "gelu", "layer + gelu") if is_asked_for(name, only)]
-    rows = [autotuned(name, sizes, scratch) for name in cases for sizes in TUNED]
-    times = ["eager", *MEASURING]
-    seconds = [f"{label} first s" for label in MEASURING]
-    ratios = [("inductor", "bascule"), ("default", "bascule"), ("inductor first s", "bascule first s")]
-    table = [
-        [r["case"], r["sizes"], *(f"{r[t]:.4f}" for t in times), *(f"{r[s]:.1f}" for s in seconds)]
-        + [f"{r[a] / r[b]:.2f}" for a, b in ratios]
-        for r in rows
-    ]
-    means = [f"{geometric_mean([r[a] / r[b] for r in rows]):.2f}" for a, b in ratios]
-    table.append(["geometric mean", "", *[""] * (len(times) + len(seconds)), *means])
-    print_table(["case", "sizes", *(f"{t} ms" for t in times), *seconds, *(f"{a} / {b}" for a, b in ratios)], table)
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="parts of cases' names, parted by commas")
@@ -193,10 +143,9 @@ def main() -> None:
         save("products by the alignment of their rows, on a GPU", rows, args.json)
         return
     if args.max_autotune:
-        with tempfile.TemporaryDirectory() as fresh:
-            os.environ |= {name: f"{fresh}/{name}" for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
-            rows = main_of_autotuning(args.only, scratch)
-        save("products beside Inductor's max-autotune, milliseconds, and seconds of the first call", rows, args.json)
+        from .tuned_products import run
+
+        run(args.only, args.json, scratch)
         return
     rows = [
         measure(name, sizes, scratch)

@@ -12,7 +12,7 @@ from ...ir.types import byte_width
 from .descriptors import described
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
-from .tuned_products import KIND, tuned_product
+from .tuned_products import tuned_product
 
 LEAST = 16  # rows, columns and elements summed of a tile, for an instruction of tensor cores
 FEW_ROWS = 9  # rows or columns up to which a product is a sum of few rows' products, as fast as the matrix is read
@@ -36,8 +36,6 @@ def contraction(domain: Domain) -> DomainPlan | None:
         return None
     width = byte_width(found.x.element)
     step = IEEE_STEP if width == 4 else min(PIECE // width, max(LEAST, power_of_two(summed)))
-    measured = tuned_product(found.loop.op) if len(every) == 1 else None
-    step = step if measured is None else measured.step
     high, wide = _tile(domain, found, rows, columns, len(every))
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
@@ -48,9 +46,10 @@ def contraction(domain: Domain) -> DomainPlan | None:
     for each in every if DESCRIPTORS else ():
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
     warps = 8 if len(every) * high * wide > 128 * 128 else 4
-    plan = DomainPlan(KIND, order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
+    plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
     plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group = TOGETHER
+    measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
         plan.warps, plan.stages = measured.warps, measured.stages
