@@ -20,12 +20,13 @@ from ..dialect.interrupts import pass_on
 from ..dialect.ir.attribute_names import FUSED, TUNED_PRODUCT
 from ..dialect.ir.functions import CHUNK_ROWS, functions, graph_functions, is_extern
 from ..dialect.ir.shapes import constant
+from ..dialect.ir.types import byte_width
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
 from ..dialect.passes.graph_walk import GraphWalk
 from ..dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from ..dialect.passes.pipeline import Observer
-from ..dialect.passes.products.expand_products import FEW, JOINED, ExpandProducts
+from ..dialect.passes.products.expand_products import FEW, JOINED, ExpandProducts, unwidened
 from ..dialect.remarks.attribute import add_remark, place
 from ..dialect.remarks.record import MISSED, PASSED, Remark
 from ..dialect.scheduling.gpu.contractions import LEAST
@@ -182,9 +183,11 @@ def _products(module: ir.Module, expand: ExpandProducts) -> Iterator[tuple[LoneP
         for number, op in enumerate(ops):
             callee = externs.get(op.attributes["callee"].value) if op.name == "func.call" else None
             product = None if callee is None else Product.of(op, callee)
-            if callee is None or product is None or op in joined or not _may_be_a_kernel(product):
+            if callee is None or product is None or op in joined or not _may_be_a_kernel(unwidened(product)):
                 continue
-            lone = LoneProduct.of(number, callee, reads)
+            wide, product = product, unwidened(product)
+            widenings = [] if product is wide else [x.owner.operation for x in (wide.x, wide.y)]
+            lone = LoneProduct.of(number, callee, reads, list(dict.fromkeys(widenings)))
             if CHUNK_ROWS in graph.attributes:
                 _tell(lone, product, MISSED, "stays a call", CHUNKED)
             else:
@@ -192,19 +195,19 @@ def _products(module: ir.Module, expand: ExpandProducts) -> Iterator[tuple[LoneP
 
 
 def _may_be_a_kernel(product: Product) -> bool:
-    elements = {value.type.element_type for value in (product.x, product.y, product.result)}
+    element, result = product.x.type.element_type, product.result.type.element_type
     sizes = [*map(constant, product.sizes), *product.result.type.shape]
-    if FUSED in product.op.attributes or len(elements) != 1 or any(size is None or size <= 0 for size in sizes):
+    same = element == product.y.type.element_type and result in (element, ir.F32Type.get())
+    if FUSED in product.op.attributes or not same or any(size is None or size <= 0 for size in sizes):
         return False
     rows, summed, columns = (constant(size) or 0 for size in product.sizes)
-    narrow = isinstance(next(iter(elements)), ir.BF16Type | ir.F16Type | ir.F32Type)
-    return narrow and min(rows, columns) > FEW and summed >= LEAST
+    return isinstance(element, ir.BF16Type | ir.F16Type | ir.F32Type) and min(rows, columns) > FEW and summed >= LEAST
 
 
 def product_bytes(product: Product) -> int:
     """Of the result."""
     shape = shape_of(product)
-    return shape.batch * shape.rows * shape.columns * shape.width
+    return shape.batch * shape.rows * shape.columns * byte_width(product.result.type.element_type)
 
 
 def _judged(times: programs.Times, made: ProductPrograms, followed: bool) -> _Found:

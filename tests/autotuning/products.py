@@ -43,7 +43,7 @@ def explained(function, *inputs, **options):
     found = torch.compile(function, backend="bascule", options=given)(*inputs)
     wanted = function(*(x.double() for x in inputs))
     for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, wanted)), strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=2e-2, atol=2e-2)
+        torch.testing.assert_close(one.double(), other.double(), rtol=2e-2, atol=2e-2)
     torch._dynamo.reset()
     (graph,) = bascule.explain(function, *inputs, options=given).graphs
     return graph

@@ -249,6 +249,17 @@ def test_dropout_and_masks_go_along(gpu):
     assert (len(asked) == 2 and not dropped.graphs[0].aten) or "as measured" in str(dropped)
 
 
+def test_a_product_of_widened_matrices_is_one_of_16_bits(gpu):
+    """The call multiplies f32, and what widens is measured with it; the kernel reads 16 bits, whose products it sums unrounded."""
+    asked = gpu(kernel_is("kernel 0"))
+    x, w = matrices((64, 48), (48, 64))
+    graph = explained(lambda x, w: x.float() @ w.float(), x, w)
+    (made,) = asked
+    assert not graph.aten and len(graph.kernels) == 1
+    assert "call @aten.mm(%" in str(made[CALLS]) and "memref<64x48xf32>" in str(made[CALLS])
+    assert "memref<64x48xbf16>" in str(made["kernel 0"]) and "memref<64x48xf32>" not in str(made["kernel 0"])
+
+
 def test_batches(gpu):
     gpu(kernel_is("kernel 1"))
     graph = explained(lambda x, w: torch.bmm(x, w).relu(), *matrices((3, 40, 48), (3, 48, 56)))

@@ -25,15 +25,16 @@ class Reads:
 @dataclass(frozen=True)
 class LoneProduct:
     """The call number `place` of a graph's block, of the ATen function `callee`; `followers` are the numbers of the computes and views that are
-    computed from it, and from nothing else that depends on it."""
+    computed from it, and from nothing else that depends on it; `widenings` are computes that widen its factors."""
 
     callee: ir.Operation
     ops: Sequence[ir.Operation]
     place: int
     followers: tuple[int, ...]
+    widenings: tuple[ir.Operation, ...]
 
     @staticmethod
-    def of(place: int, callee: ir.Operation, reads: Reads) -> "LoneProduct":
+    def of(place: int, callee: ir.Operation, reads: Reads, widenings: Sequence[ir.Operation] = ()) -> "LoneProduct":
         inside, depends = {place}, {place}
         for number in range(place + 1, len(reads.ops)):
             used = reads.of[number] & depends
@@ -41,7 +42,7 @@ class LoneProduct:
                 depends.add(number)
                 if len(inside) <= MOST and used <= inside and _is_plain(reads.ops[number]):
                     inside.add(number)
-        return LoneProduct(callee, reads.ops, place, tuple(sorted(inside - {place})))
+        return LoneProduct(callee, reads.ops, place, tuple(sorted(inside - {place})), tuple(widenings))
 
     @property
     def call(self) -> ir.Operation:
@@ -80,9 +81,10 @@ class LoneProduct:
         return module
 
     def _sources(self, inner: Sequence[ir.Operation], made: set[ir.Value]) -> list[ir.Operation]:
-        """The views through which they read what others make, in order: strides are as they are."""
-        found = set[ir.Operation]()
-        todo = [value for op in inner for value in _given(op) if value not in made]
+        """The views through which they read what others make, in order, so that strides are as they are; and what widens factors."""
+        found = set(self.widenings)
+        todo = [value for op in found for value in _given(op)]
+        todo += [value for op in inner for value in _given(op) if value not in made]
         while todo:
             owner = todo.pop().owner
             if not isinstance(owner, ir.Block) and owner.name in ALIASES and owner.operation not in found:

@@ -69,7 +69,7 @@ class ExpandProducts(Pass):
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
         product = Product.of(op, function)
-        product = None if product is None else _unwidened(product)
+        product = None if product is None else unwidened(product)
         tuned = TUNED_PRODUCT in op.attributes
         whole = product is not None and (tuned or self._is_contraction(product, FUSED in op.attributes))
         refusal = "" if product is None or whole else self._refusal(product)
@@ -141,7 +141,7 @@ def _as_measured(product: Product, compute: ir.Operation) -> None:
             value.owner.operation.attributes[STORED] = ir.UnitAttr.get()
 
 
-def _unwidened(product: Product) -> Product:
+def unwidened(product: Product) -> Product:
     """`product` of the matrices that both of its operands are widened from: their elements are the same numbers."""
     x, y = (_before_widening(value) for value in (product.x, product.y))
     if x is None or y is None or x.type.element_type != y.type.element_type:
