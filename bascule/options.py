@@ -143,7 +143,13 @@ class Options:
     )
     max_autotune: bool = _option(
         False,
-        "measure a few neighbours of the schedule of each GPU kernel of static sizes, and take the fastest; nothing to do on a CPU",
+        "measure, on a GPU and for static sizes, a few neighbours of the schedule of each kernel, and kernels for each matrix product beside "
+        "ATen's call, and take the fastest; nothing to do on a CPU",
+    )
+    max_autotune_seconds: int | float = _option(
+        60,
+        "how long 'max_autotune' compiles and measures for a graph; what is not measured by then is chosen as without it, which a remark says",
+        least=0,
     )
     memory_budget: int | float | None = _option(
         None,

@@ -1,11 +1,12 @@
 """Products in bf16 on a GPU, of rows that are not aligned, joined ones, and those of eight experts (grouped): eager, Inductor, Bascule, and
 Bascule that pads, joins or expands none; grouped ones beside Inductor's max-autotune too.
 
-    python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments]
+    python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments] [--max-autotune]
 
 Each result is compared with eager's in f32, element by element, before anything is timed. With --alignments the table is of eager's products
 alone, by the bytes that their rows are multiples of, over the time where they are multiples of 16: `unaligned_products` of
-`dialect/machines/h200.toml`.
+`dialect/machines/h200.toml`. With --max-autotune Bascule's and Inductor's `max-autotune` stand beside eager and Bascule, products alone and with
+gelu, and the seconds of the first call of each, without anything on disk.
 """
 
 import argparse
@@ -204,6 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="parts of cases' names, parted by commas")
     parser.add_argument("--alignments", action="store_true")
+    parser.add_argument("--max-autotune", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()
     scratch = torch.empty(FLUSH, dtype=torch.uint8, device="cuda")
@@ -211,6 +213,11 @@ def main() -> None:
         rows = alignments(scratch)
         print_table(list(rows[0]), [[x if isinstance(x, str) else f"{x:.2f}" for x in row.values()] for row in rows])
         save("products by the alignment of their rows, on a GPU", rows, args.json)
+        return
+    if args.max_autotune:
+        from .tuned_products import run
+
+        run(args.only, args.json, scratch)
         return
     rows = [
         measure(name, sizes, scratch)

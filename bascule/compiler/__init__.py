@@ -1,1 +1,1 @@
-"""One traced graph to a function: prepared, whole or split, frozen, tuned; what runs it where it does not compile."""
+"""One traced graph to a function: prepared, whole or split, frozen; what runs it where it does not compile."""

@@ -27,6 +27,7 @@ from ..dialect.ir import context
 from ..dialect.last_words import speak
 from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
+from ..dialect.passes.pipeline import Observer
 from ..dialect.passes.stages import require_program
 from ..dialect.steering.asking import steered_by
 from ..errors import CompilerError, UnsupportedError, UserError
@@ -244,11 +245,11 @@ def _lowered(
     wait for. `constants`: the tensors `held` by the graph, where they lie."""
     options, record = way.options, way.record
     with steered_by(options.hooks):
-        record.module = module = _passed(way)
+        record.module = module = _passed(way, target)
     way.keep = partial(keeping_inputs, module=module, constants=held, record=record)
     record.lowering = True
     if options.max_autotune and way.edited is None:
-        from .autotune import tune
+        from ..autotuning.kernels import tune
 
         tune(module, target, record)
     if options.dump is not None:
@@ -266,7 +267,7 @@ def _lowered(
     return partial(_finished, way, kernels, slot, constants, file), kernels.pending is not None
 
 
-def _passed(way: _Way) -> ir.Module:
+def _passed(way: _Way, target: Target) -> ir.Module:
     """Result of the passes for an imported graph, or for the file of a dump that was edited."""
     record, options, module = way.record, way.options, way.record.module
     assert module is not None
@@ -274,7 +275,7 @@ def _passed(way: _Way) -> ir.Module:
     identify(module, record.name, record.direction, record.compile_id)
     if options.replay is None:
         record.dump_import(module, source)
-        observers = [record.observe, lambda *_: checkpoint()]
+        observers = [*_tuners(target, record), record.observe, lambda *_: checkpoint()]
         way.pipeline.run(module, verify=options.verify or None, observers=observers, subject=record.name)
     else:
         edits = edits_of(options.replay, record.name, source)
@@ -283,6 +284,15 @@ def _passed(way: _Way) -> ir.Module:
     if options.pipeline is not None or way.edited is not None:  # the default one ends there
         require_program(module)
     return module
+
+
+def _tuners(target: Target, record: Record) -> list[Observer]:
+    """The observers that choose products by measuring, if that is asked for."""
+    if not record.options.max_autotune:
+        return []
+    from ..autotuning.products import product_tuner
+
+    return product_tuner(target, record)
 
 
 def _with_operators(graph: CompiledGraph, way: _Way, device: torch.device) -> CompiledGraph:

@@ -9,6 +9,7 @@ from ..analysis.bodies.value_equality import equal
 from ..analysis.products.attention import is_zero, owner_of, scaled, yielded
 from ..analysis.products.contractions import NARROW, factors_of
 from ..ir import builders
+from ..ir.attribute_names import TUNED_PRODUCT
 from ..ir.regions import clone
 from ..ir.shapes import shape_of
 from ..ir.types import to_nearest_even
@@ -97,9 +98,10 @@ def addends_read(compute: ir.Operation) -> list[ir.Operation]:
 
 
 def is_contraction(compute: ir.Operation) -> bool:
-    """Whether an element of `compute` is made of one sum of products of what is read at some of its indices, and at some others."""
+    """Whether an element of `compute` is made of one sum of products of what is read at some of its indices, and at some others. One that was
+    measured beside ATen's call is none: it was measured as a kernel of its own."""
     reduce = sum_of(compute)
-    factors = None if reduce is None else factors_of(reduce)
+    factors = None if reduce is None or TUNED_PRODUCT in reduce.attributes else factors_of(reduce)
     if reduce is None or factors is None:
         return False
     if not all(owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)):

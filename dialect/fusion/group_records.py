@@ -54,6 +54,11 @@ class Group:
         return any(member.reduces for member in self.members)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether one of its members is a product that was measured as a kernel, alone but for what is computed from it."""
+        return any(member.is_measured for member in self.members)
+
+    @property
     def shares(self) -> bool:
         """Whether some of its members take what others reduce, which is written for each of them, and is the same."""
         return any(NO_DIM in member.row_dims for member in self.members)

@@ -132,6 +132,8 @@ class Grouping:
             return
         if group.columns != guest.columns and group.reduces and guest.reduces:
             return
+        if group.is_measured and guest.is_measured:
+            return
         if group.ops + guest.ops > self.max_ops or len({*group.reads, *guest.reads}) > self.max_reads:
             return
         if any(m.lays and m.result in {*group.reads, *guest.reads} for m in (*group.members, *guest.members)):
@@ -265,6 +267,8 @@ class Grouping:
             return refuse("pieces of what it reads are laid beside each other there")
         if len(chunks_of_rows([*group.members, member])) > 1:
             return refuse("another chunk of rows is let go before")
+        if member.is_measured and group.is_measured:
+            return refuse("each was measured as a kernel of its own")
         if group.ops + member.body.ops > self.max_ops:
             return refuse(f"more than {self.max_ops} operations")
         if len({*group.reads, *member.operands}) > self.max_reads:

@@ -8,6 +8,7 @@ from ..analysis.affine.fastest_dim import fastest_dim
 from ..analysis.affine.indexing import Indexing, digits_of
 from ..analysis.bodies.body_summary import Access, Body
 from ..analysis.bodies.body_tree import sizes_of
+from ..ir.attribute_names import TUNED_PRODUCT
 from ..ir.memory_ops import WHOLE, StoreOp
 from ..ir.shapes import constant, expr
 from ..mlir import ir
@@ -83,6 +84,11 @@ class Member:
     @property
     def reduces(self) -> bool:
         return bool(self.body.loops)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is a product that was measured as a kernel: two of these share none."""
+        return any(TUNED_PRODUCT in loop.op.attributes for loop in self.body.loops)
 
     def reduces_columns(self) -> bool:
         """Whether its largest reads run along memory with the domain, not with the reduction."""

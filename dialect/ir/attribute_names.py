@@ -12,6 +12,9 @@ LAYOUT = "bascule.layout"  # of a tensor at the torch stage, if it is not row-ma
 UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any
 # Of the calls of products.
 FUSED = "bascule.fused"  # it is to be computed with others: a compute
+TUNED_PRODUCT = (
+    "bascule.tuned_product"  # it is a kernel of this schedule, which was measured; then on the sum of that compute
+)
 # Of computes.
 TOGETHER = "bascule.together"  # a number: those that have it share a kernel, at the indices of the first one
 TOGETHER_DIMS = (

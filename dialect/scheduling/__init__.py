@@ -1,1 +1,1 @@
-"""The choice behind `#bascule.schedule`: one folder for CPUs, one for GPUs; neither knows the other."""
+"""The choice behind `#bascule.schedule`: one folder for CPUs, one for GPUs; neither knows the other. One more for what is measured."""

@@ -1,8 +1,9 @@
 """How long compiled kernels take on a device, over a cold L2 cache and on memory of their own. Synchronises with the device."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -47,25 +48,35 @@ def times_of(
     with without_dispatch_modes(), torch.no_grad(), torch.cuda.device(device):
         generator = torch.Generator(torch.device("cuda", device)).manual_seed(0)
         buffers = [argument.tensor(generator) for argument in arguments]
-        flush = torch.empty(FLUSH, dtype=torch.uint8, device=generator.device)
         slots = [buffer.data_ptr() for buffer in buffers]
         places = [("slot", number, 0, "ptr") for number in range(len(slots))]
         plans = {name: Plan([(function, programs, places)]) for name, (function, programs) in kernels.items()}
-        times: dict[str, list[float]] = {name: [] for name in plans}
         for plan in plans.values():
             plan(current_stream(device), *slots)
+        return times_in_turns(
+            {name: partial(plan, current_stream(device), *slots) for name, plan in plans.items()}, device
+        )
+
+
+def times_in_turns(calls: Mapping[str, Callable[[], object]], device: int) -> dict[str, float]:
+    """Median milliseconds that the device takes for each of `calls`, over a cold L2; without those much slower than one. Each was called before.
+    Raises what they raise."""
+    with without_dispatch_modes(), torch.no_grad(), torch.cuda.device(device):
+        flush = torch.empty(FLUSH, dtype=torch.uint8, device=torch.device("cuda", device))
+        times: dict[str, list[float]] = {name: [] for name in calls}
+        running = dict(calls)
         for number in range(ROUNDS):
-            for name, plan in plans.items():
+            for name, call in running.items():
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 flush.zero_()  # takes the device longer than the host takes to issue what follows
                 start.record()
-                plan(current_stream(device), *slots)
+                call()
                 end.record()
                 end.synchronize()
                 times[name].append(start.elapsed_time(end))
             if number + 1 == FIRST_ROUNDS:
                 best = min(map(statistics.median, times.values()))
-                plans = {
-                    name: plan for name, plan in plans.items() if statistics.median(times[name]) <= HOPELESS * best
+                running = {
+                    name: call for name, call in running.items() if statistics.median(times[name]) <= HOPELESS * best
                 }
-        return {name: statistics.median(times[name]) for name in plans}
+        return {name: statistics.median(times[name]) for name in running}

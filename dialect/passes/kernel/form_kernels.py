@@ -104,7 +104,7 @@ def _launches(options: FormKernels, groups: list[Group | None]) -> list[list[Gro
     for group in groups:
         if group is None:
             continue
-        alone = not group.members[0].fuses or group.beside is not None
+        alone = not group.members[0].fuses or group.beside is not None or group.is_measured
         if options.max_parts > 1 and not alone and _is_last(group) and _bytes(group) <= SMALL:
             small.append(group)
         else:

@@ -11,6 +11,7 @@ from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.costs import tensor_bytes
 from ...errors import UserError
 from ...fusion.horizontal import joined, joining
+from ...ir.attribute_names import TUNED_PRODUCT
 from ...ir.functions import graph_functions, kernel_op
 from ...ir.memory_ops import CopyIntoOp
 from ...mlir import func, ir
@@ -135,6 +136,8 @@ class _Graph(GraphWalk):
         kernel = kernel_op(self.kernels[op.attributes["callee"].value])
         assert kernel is not None  # `kernels` holds nothing else
         block = kernel.regions[0].blocks[0]
+        if any(TUNED_PRODUCT in view.operation.attributes for view in block.operations):
+            return False  # it was measured alone
         if not len(block.arguments) and any(view.operation.name == "bascule.foreach" for view in block.operations):
             return False  # a group already, or one point with loops
         types = [value.type for value in (*op.operands, *op.results)]

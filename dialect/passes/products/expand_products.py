@@ -3,16 +3,17 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ...analysis.memory.buffers import ALIASES
 from ...analysis.memory.matmul_operands import Product, runs_along
 from ...analysis.products.contractions import before_widening
 from ...fusion.joined_products import joined_products
 from ...ir import builders
-from ...ir.attribute_names import FUSED
-from ...ir.functions import graph_functions, replace_extern_calls
+from ...ir.attribute_names import FUSED, TUNED_PRODUCT
+from ...ir.functions import STORED, graph_functions, replace_extern_calls
 from ...ir.shapes import constant, expr, shape_of, tensor_type
 from ...ir.types import to_nearest_even
 from ...mlir import arith, ir
-from ...remarks.attribute import add_remark, place
+from ...remarks.attribute import add_remark, keep_remarks, place
 from ...remarks.record import MISSED, PASSED, Place, Remark
 from ...scheduling.gpu.machine import H200, LARGE
 from ..base import VALUES, Pass, check_target
@@ -38,7 +39,7 @@ class ExpandProducts(Pass):
     - with `contractions`, any other product of f16 or bf16 of static sizes, for tensor cores: what is computed from its elements can go along.
       Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`; and, from
       `capability` 90 on, two of one matrix that a pointwise op joins, as `silu(x @ w) * (x @ v)`, with enough tiles for `sm-count`
-      multiprocessors.
+      multiprocessors; and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels. The mark goes to the sum.
 
     Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, whatever PyTorch allows
     cuBLAS (TF32, sums in f16). A product in f32 of matrices that are widened from f16 or bf16 is one of these matrices, unrounded. With
@@ -68,8 +69,9 @@ class ExpandProducts(Pass):
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
         product = Product.of(op, function)
-        product = None if product is None else _unwidened(product)
-        whole = product is not None and self._is_contraction(product, FUSED in op.attributes)
+        product = None if product is None else unwidened(product)
+        tuned = TUNED_PRODUCT in op.attributes
+        whole = product is not None and (tuned or self._is_contraction(product, FUSED in op.attributes))
         refusal = "" if product is None or whole else self._refusal(product)
         if product is None or refusal is None:
             return False
@@ -80,7 +82,10 @@ class ExpandProducts(Pass):
             rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
             value = _Expansion(product, rounding, whole).build()
         sizes = "x".join("?" if (size := constant(s)) is None else str(size) for s in product.sizes)
-        _note(value.owner.operation, place(op), PASSED, "expanded", f"{sizes} (rows, summed, columns)")
+        if tuned:
+            _as_measured(product, value.owner.operation)
+        else:
+            _note(value.owner.operation, place(op), PASSED, "expanded", f"{sizes} (rows, summed, columns)")
         op.results[0].replace_all_uses_with(value)
         operands = dict.fromkeys(op.operands)
         op.erase()
@@ -122,7 +127,21 @@ class ExpandProducts(Pass):
         return (self.contractions or fused) and narrow and enough
 
 
-def _unwidened(product: Product) -> Product:
+def _as_measured(product: Product, compute: ir.Operation) -> None:
+    """Has the sum in `compute`, which `product` becomes, tell the schedule that was measured for the call; its factors are read from memory, as
+    they were then."""
+    keep_remarks(compute, [product.op])
+    for view in compute.regions[0].blocks[0].operations:
+        if view.operation.name == "bascule.reduce":
+            view.operation.attributes[TUNED_PRODUCT] = product.op.attributes[TUNED_PRODUCT]
+    for value in (product.x, product.y):
+        while not isinstance(value.owner, ir.Block) and value.owner.name in ALIASES:
+            value = value.owner.operands[0]
+        if not isinstance(value.owner, ir.Block) and value.owner.name == "bascule.compute":
+            value.owner.operation.attributes[STORED] = ir.UnitAttr.get()
+
+
+def unwidened(product: Product) -> Product:
     """`product` of the matrices that both of its operands are widened from: their elements are the same numbers."""
     x, y = (_before_widening(value) for value in (product.x, product.y))
     if x is None or y is None or x.type.element_type != y.type.element_type:

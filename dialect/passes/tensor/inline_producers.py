@@ -7,15 +7,17 @@ from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
-from ...analysis.bodies.body_summary import PRODUCERS, Body, readers_of
+from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, readers_of
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.bodies.gather_reads import gathers
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
 from ...fusion.own_work import own_work
+from ...ir.attribute_names import TUNED_PRODUCT
 from ...ir.functions import STORED, graph_functions
 from ...ir.types import byte_width
 from ...mlir import ir
+from ...remarks.attribute import keep_remarks
 from ...steering.asking import is_steered, may_fuse
 from ...steering.hooks import Fusion
 from ..base import VALUES, Pass, check_target
@@ -41,9 +43,10 @@ class InlineProducers(Pass):
     - it is cheap to repeat, and reads no more bytes than its result has.
 
     A result that is needed in memory anyway (by a call, a view, the return) is inlined only where its readers then read no more bytes. A
-    compute with a reduction is left to `form-kernels`, unless it is a window of up to `max-window` elements that is read once. A scan on a GPU
-    takes no such window: its steps hold no loops. On `target` cpu a gather is not repeated: vectors gather element by element. No body grows
-    beyond `max-ops` ops or reads more than `max-reads` tensors.
+    compute with a reduction is left to `form-kernels`, unless it is a window of up to `max-window` elements that is read once, or a product
+    that was measured as a kernel (`bascule.tuned_product`), which goes along with the one pointwise compute that reads it, or part of it.
+    A scan on a GPU takes no such window: its steps hold no loops. On `target` cpu a gather is not repeated: vectors gather element by element.
+    No body grows beyond `max-ops` ops or reads more than `max-reads` tensors.
 
     On `target` cuda a cheap function of indices alone (a causal mask) is repeated wherever it is read: that takes no longer than reading it. And
     three kinds of cheap computes are repeated instead of stored, where that moves no more bytes:
@@ -81,6 +84,9 @@ class _Graph(GraphWalk):
         self.uses = readers_of(self.bodies.values())
         self.inlined: dict[ir.Value, ir.Operation] = {}
         self.looping: set[ir.Value] = set()  # results whose bodies hold reductions, inlined ones included
+        self.measured: set[ir.Value] = (
+            set()
+        )  # results that hold a product which was measured as a kernel, inlined ones included
         self.kept: set[ir.Value] = set()  # results needed in memory: not every use reads elements in a body
         # Result -> tensor -> reads of it a point, inlined ones included.
         self.reads: dict[ir.Value, Counter[ir.Value]] = {}
@@ -98,6 +104,8 @@ class _Graph(GraphWalk):
             reads = self.reads[body.result] = Counter()
             if body.loops:
                 self.looping.add(body.result)
+            if any(TUNED_PRODUCT in loop.op.attributes for loop in body.loops):
+                self.measured.add(body.result)
             for read in body.reads:
                 inner = self.bodies[read.buffer] if read.buffer in self.inlined else None
                 if inner is None:
@@ -107,6 +115,8 @@ class _Graph(GraphWalk):
                     body.ops += inner.ops
                     if read.buffer in self.looping:
                         self.looping.add(body.result)
+                    if read.buffer in self.measured:
+                        self.measured.add(body.result)
                     for source, times in self.reads[read.buffer].items():
                         reads[source] += read.times * times
             if sum(1 for _ in body.result.uses) > len(self.uses.get(body.result, ())):
@@ -123,6 +133,10 @@ class _Graph(GraphWalk):
             if stays and any(read.buffer in self.inlined for read in body.reads):
                 inliner.inline([read.op for read in body.reads])
         inliner.finish()
+        for body in self.bodies.values():  # producers first: remarks go on from reader to reader
+            if body.result in self.measured and body.result in self.inlined:
+                ((consumer, _),) = self.uses[body.result]
+                keep_remarks(consumer.op, [body.op])
         for body in reversed(self.bodies.values()):
             if body.result in self.inlined and body.result not in self.kept:
                 body.op.erase()
@@ -154,7 +168,10 @@ class _Graph(GraphWalk):
         reads = self.reads[body.result]
         if body.ops > self.options.max_ops // 2 or len(reads) > self.options.max_reads // 2:
             return None
-        if body.loops and (body.steps > self.options.max_window or len(uses) > 1):
+        if body.result in self.measured:
+            if not self._follows(body, uses):
+                return None
+        elif body.loops and (body.steps > self.options.max_window or len(uses) > 1):
             return None
         scanned = any(consumer.op.name == "bascule.scan" for consumer, _ in uses)
         if scanned and self.options.target != "cpu" and body.result in self.looping:
@@ -168,6 +185,13 @@ class _Graph(GraphWalk):
                 points = min(points, body.points)
             asked[(consumer.result, *list(read.op.operands)[1:])] = points
         return asked
+
+    def _follows(self, body: Body, uses: list[tuple[Body, Access]]) -> bool:
+        """Whether one pointwise compute, and nothing else, reads a measured product: each element, or part of them, once."""
+        ((consumer, read), *others) = uses
+        alone = not others and body.result not in self.kept and read.times == 1
+        once = consumer.points <= (1 + BESIDE) * body.points
+        return alone and once and not consumer.loops and consumer.op.name == "bascule.compute"
 
     def _pays(self, body: Body, asked: dict[tuple, int]) -> bool:
         uses, reads = self.uses[body.result], self.reads[body.result]

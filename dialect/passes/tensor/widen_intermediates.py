@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, readers_of
 from ...analysis.bodies.costs import tensor_bytes
+from ...ir.attribute_names import TUNED_PRODUCT
 from ...ir.functions import graph_functions
 from ...ir.regions import end_of
 from ...ir.types import is_undone
@@ -51,6 +52,8 @@ def _widen(body: Body, uses: list[tuple[Body, Access]]) -> None:
         repeated = reader.is_pointwise and reader.points * read.times >= FEW * body.points
         if not repeated and any(tensor_bytes(other.buffer) > SMALL for other in reader.reads):
             return
+        if TUNED_PRODUCT in read.op.parent.attributes:
+            return  # it was measured with factors of 16 bits
         users = [use.owner.operation for use in read.op.results[0].uses]
         if not all(user.name == "arith.extf" and is_undone(rounding, user) for user in users):
             return

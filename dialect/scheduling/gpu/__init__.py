@@ -1,1 +1,1 @@
-"""Schedules of kernels on a GPU: the machine, domains and loop walks, rows, columns, clusters, candidates to tune."""
+"""Schedules of kernels on a GPU: the machine, domains and loop walks, rows, columns, clusters, products."""

@@ -16,6 +16,7 @@ from ...ir.types import byte_width
 from .descriptors import described
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
+from .tuned_products import tuned_product
 
 LEAST = 16  # rows, columns and elements summed of a tile, for an instruction of tensor cores
 FEW_ROWS = 9  # rows or columns up to which a product is a sum of few rows' products, as fast as the matrix is read
@@ -59,6 +60,10 @@ def contraction(domain: Domain) -> DomainPlan | None:
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
     plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group = TOGETHER
+    measured = tuned_product(found.loop.op) if len(every) == 1 else None
+    if measured is not None:
+        measured.changed(plan, loops[0], loops[0].descriptors)
+        plan.warps, plan.stages = measured.warps, measured.stages
     return plan
 
 

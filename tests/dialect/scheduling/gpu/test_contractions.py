@@ -1,10 +1,10 @@
 """Contractions for tensor cores: the tiles of programs, on three cards."""
 
 import pytest
-from bascule.dialect.scheduling.gpu.autotune_candidates import is_in_segments
 from bascule.dialect.scheduling.gpu.contractions import contraction
 from bascule.dialect.scheduling.gpu.machine import H200, CudaMachine
 from bascule.dialect.scheduling.gpu.planner import cuda_schedule
+from bascule.dialect.scheduling.tuning.neighbours import is_in_segments
 
 from tests.dialect.small_kernels import (
     domain_of,

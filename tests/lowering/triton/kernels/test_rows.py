@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from bascule.dialect.ir import context
 from bascule.dialect.ir.functions import functions, kernel_op
-from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
 from bascule.dialect.scheduling.gpu.machine import SHARED
+from bascule.dialect.scheduling.tuning.neighbours import neighbours
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import import_graph
 from bascule.lowering.triton import TritonKernel, compile_kernel, compile_kernels

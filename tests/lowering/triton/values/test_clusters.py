@@ -10,7 +10,7 @@ from bascule.dialect.errors import UserError
 from bascule.dialect.ir.attributes import ScheduleAttr
 from bascule.dialect.ir.functions import functions, kernel_op
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
+from bascule.dialect.scheduling.tuning.neighbours import neighbours
 from bascule.lowering.triton import TritonKernel, compile_kernel
 
 from tests.lowering.triton.check import TOLERANCE, edit, lowered, program, run

@@ -4,32 +4,29 @@ What was found is kept on disk, by the kernel's text, the device and the version
 """
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bascule.frontend.aot.graph_key import NotKeyed
 from bascule.lowering.triton.compile.compilation import compile_kernels
 from bascule.lowering.triton.compile.kernel_cache import key_of
 from bascule.lowering.triton.compile.programs import lower_kernels
 from bascule.lowering.triton.kernels.triton_kernel import LoweredKernels
 from bascule.runtime.memory.extents import extent
 
-from ..cache.disk.entry_paths import SCHEDULES
-from ..cache.stores.backed_store import store_of
-from ..cache.versions import versions
 from ..dialect.interpreter.launch import parameters_of
 from ..dialect.interrupts import pass_on
+from ..dialect.ir.attribute_names import TUNED_PRODUCT
 from ..dialect.ir.builders import symbols_of
 from ..dialect.ir.functions import functions, kernel_op
 from ..dialect.ir.shapes import constant
 from ..dialect.mlir import ir
-from ..dialect.scheduling.gpu.autotune_candidates import Neighbour, is_in_segments, neighbours
+from ..dialect.scheduling.tuning.neighbours import Neighbour, is_in_segments, neighbours
 from ..reporting.compile_record import Record, log
 from ..reporting.module_summary import TUNED
 from ..targets.kernel_images import image_of, kernel_cache
+from .session import KERNELS, Session
 
+TOGETHER = 16  # kernels whose schedules are compiled at once
 GAIN = 0.98  # of the time of the schedule as decided: what a neighbour has to beat, for measurements vary
 
 
@@ -43,8 +40,8 @@ def tune(module: ir.Module, target: Any, record: Record) -> None:
         record.untuned = f"its kernels {reason}; schedules are measured on a GPU"
     else:
         try:
-            with record.stage("autotune"):
-                _Tuning(module, target.index, record).run()
+            with record.stage(KERNELS):
+                _Tuning(module, Session(target.index, record)).run()
         except RuntimeError as error:  # the driver's, or of a device that is out of memory
             pass_on(error)
             record.untuned = f"measuring failed: {error}"
@@ -77,47 +74,38 @@ class _Candidate:
 class _Tuning:
     """One module."""
 
-    def __init__(self, module: ir.Module, device: int, record: Record):
-        self.module, self.device, self.record = module, device, record
-        self.store = store_of(SCHEDULES) if record.options.cache else None
+    def __init__(self, module: ir.Module, session: Session):
+        self.module, self.session, self.record = module, session, session.record
 
     def run(self) -> None:
         with self.module.context, ir.Location.unknown():
             # What is refused here is refused again, and told, later.
             own = lower_kernels(self.module, lambda name, error: None)
             candidates = self._candidates(own)
-            known = self.store.find({candidate.key for candidate in candidates}) if self.store is not None else {}
+            known = self.session.known({candidate.key for candidate in candidates})
             missing = [candidate for candidate in candidates if not _taken(candidate, known.get(candidate.key))]
-            if missing:
-                self._measure(missing)
+            for first in range(0, len(missing), TOGETHER):
+                if self.session.is_over:
+                    for candidate in missing[first:]:
+                        candidate.choose(None, self.session.spent)
+                    break
+                self._measure(missing[first : first + TOGETHER])
 
     def _candidates(self, own: LoweredKernels) -> list[_Candidate]:
-        conditions = self._conditions()
         found = []
         for function in functions(self.module):
             kernel = kernel_op(function)
             if kernel is None or function.attributes["sym_name"].value not in own.kernels:
                 continue
-            if symbols_of(function):
-                function.attributes[TUNED] = ir.StringAttr.get("not measured: its sizes are dynamic")
-                continue
-            if is_in_segments(kernel):
-                function.attributes[TUNED] = ir.StringAttr.get(
-                    "not measured: numbers that it is given say what there is to do"
-                )
+            refusal = _refusal(function, kernel)
+            if refusal is not None:
+                function.attributes[TUNED] = ir.StringAttr.get(refusal)
                 continue
             text = own.kernels[function.attributes["sym_name"].value].ttir
             schedule = str(kernel.attributes["schedule"])
-            found.append(_Candidate(function, key_of(text, schedule=schedule, **conditions), neighbours(kernel)))
+            key = key_of(text, schedule=schedule, **self.session.conditions)
+            found.append(_Candidate(function, key, neighbours(kernel)))
         return found
-
-    def _conditions(self) -> Mapping[str, Any]:
-        from bascule.runtime.kernels.cuda_driver import device_name
-
-        with suppress(NotKeyed):
-            return {"device": device_name(self.device), **versions()}
-        self.store = None  # our own source changes while it runs
-        return {}
 
     def _measure(self, candidates: list[_Candidate]) -> None:
         from bascule.runtime.kernels import benchmarking
@@ -135,8 +123,9 @@ class _Tuning:
         refuse = failed.__setitem__
         lowered = lower_kernels(scratch, refuse)
         cache = kernel_cache(self.record.options.cache)
-        codes = compile_kernels(list(lowered.kernels.values()), capability(self.device), cache, refuse)
-        loaded = load_kernels({name: image_of(code) for name, code in codes.items()}, self.device, refuse)
+        device = self.session.device
+        codes = compile_kernels(list(lowered.kernels.values()), capability(device), cache, refuse)
+        loaded = load_kernels({name: image_of(code) for name, code in codes.items()}, device, refuse)
         table = ir.SymbolTable(self.module.operation)
         for candidate in candidates:
             names = [candidate.variant(number) for number in range(len(candidate.near) + 1)]
@@ -152,7 +141,7 @@ class _Tuning:
             ]
             below = max([1, *(constant(sizes[0]) for _, _, sizes in parameters if sizes)])
             arguments = [benchmarking.Scratch(dtype, elements, below) for dtype, elements, _ in parameters]
-            self._decide(candidate, names, benchmarking.times_of(ready, arguments, self.device))
+            self._decide(candidate, names, benchmarking.times_of(ready, arguments, device))
 
     def _decide(self, candidate: _Candidate, names: list[str], times: dict[str, float]) -> None:
         """Takes the fastest. `times`: of those among `names`, the first of which is the schedule as it is, that were not much slower."""
@@ -167,8 +156,18 @@ class _Tuning:
         told = f"{told} (of {len(names)} schedules)"
         candidate.choose(schedule, told)
         log.info("%s: %s takes %s", self.record.name, candidate.name, told)
-        if self.store is not None:
-            self.store.put(candidate.key, json.dumps({"change": change, "told": told}).encode())
+        self.session.keep(candidate.key, json.dumps({"change": change, "told": told}).encode())
+
+
+def _refusal(function: ir.Operation, kernel: ir.Operation) -> str | None:
+    """Why a kernel is not measured; None for one that is."""
+    if symbols_of(function):
+        return "not measured: its sizes are dynamic"
+    if is_in_segments(kernel):
+        return "not measured: numbers that it is given say what there is to do"
+    if any(TUNED_PRODUCT in view.operation.attributes for view in kernel.regions[0].blocks[0].operations):
+        return "as its product was beside ATen's call, see the remark"
+    return None
 
 
 def _taken(candidate: _Candidate, content: bytes | None) -> bool:

@@ -13,14 +13,17 @@ from ...analysis.bodies.body_tree import sizes_of
 from ...analysis.bodies.nested_loops import inner_loops
 from ...ir.attributes import ScheduleAttr
 from ...mlir import ir
-from .clusters import MOST as MOST_PROGRAMS
-from .machine import WARP
-from .schedule_form import MOST_KEPT, DomainSchedule, KernelSchedule, LoopSchedule, from_attribute, to_attribute
+from ..gpu.clusters import MOST as MOST_PROGRAMS
+from ..gpu.machine import WARP
+from ..gpu.schedule_form import MOST_KEPT, DomainSchedule, KernelSchedule, LoopSchedule, from_attribute, to_attribute
+from ..gpu.tuned_products import KIND
+from .product_candidates import MOST_TILE
 
 MOST_WARPS, MOST_STAGES = 32, 4
 MOST_ELEMENTS = 1 << 15  # of a program's tile at a step of its loops: 32 a thread of 32 warps
 MOST_HELD = 128  # of them, that a thread has: more are spilled, and assembling takes minutes
 LEAST_STEP = 32  # points of a loop at once: a warp's
+LEAST_SIDE, MOST_SIDE = 16, 256  # rows, and columns, of a tile of a contraction
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,9 @@ def is_in_segments(kernel: ir.Operation) -> bool:
 
 
 def _near(kernel: ir.Operation, own: KernelSchedule) -> Iterator[tuple[str, KernelSchedule]]:
+    if is_contraction(own):
+        yield from _near_contraction(own)
+        return
     warps, stages, programs = own.warps, own.stages, own.cluster
     most = max(map(_elements, own.domains))
     for other in (2 * warps, warps // 2):
@@ -70,6 +76,37 @@ def _near(kernel: ir.Operation, own: KernelSchedule) -> Iterator[tuple[str, Kern
         for other in (stages + 1, stages - 1):
             if 1 <= other <= MOST_STAGES:
                 yield f"stages {stages} -> {other}", replace(own, stages=other)
+
+
+def is_contraction(schedule: KernelSchedule) -> bool:
+    """Whether a kernel is one contraction, or several of the same sizes that walk together."""
+    return not schedule.group and schedule.domains[0].kind == KIND
+
+
+def _near_contraction(own: KernelSchedule) -> Iterator[tuple[str, KernelSchedule]]:
+    """Schedules of a tile of other rows or columns, of other warps, stages, groups, and one without descriptors."""
+    (domain,) = own.domains
+    *batch, high, wide = domain.tile
+    most = MOST_TILE // len(domain.loops)
+    for name, tile in (
+        ("columns x 2", (high, 2 * wide)),
+        ("columns / 2", (high, wide // 2)),
+        ("rows x 2", (2 * high, wide)),
+        ("rows / 2", (high // 2, wide)),
+    ):
+        if prod(tile) <= most and min(tile) >= LEAST_SIDE and max(tile) <= MOST_SIDE:
+            yield name, replace(own, domains=[replace(domain, tile=(*batch, *tile))])
+    other = 4 if own.warps == 8 else 8
+    if high * wide * len(domain.loops) <= MOST_TILE // 8 * other:
+        yield f"warps {own.warps} -> {other}", replace(own, warps=other)
+    for stages in (own.stages + 1, own.stages - 1):
+        if 1 <= stages <= MOST_STAGES + 1:
+            yield f"stages {own.stages} -> {stages}", replace(own, stages=stages)
+    group = 16 if domain.group == 8 else 8
+    yield f"group {domain.group} -> {group}", replace(own, domains=[replace(domain, group=group)])
+    if any(loop.descriptors for loop in domain.loops):
+        loops = [replace(loop, descriptors=()) for loop in domain.loops]
+        yield "descriptors -> pointers", replace(own, domains=[replace(domain, loops=loops)])
 
 
 def _with_warps(schedule: KernelSchedule, warps: int) -> KernelSchedule:

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from bascule.dialect.ir.functions import functions, kernel_op
-from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
+from bascule.dialect.scheduling.tuning.neighbours import neighbours
 from bascule.lowering.triton.compile import programs
 from bascule.lowering.triton.kernels.schedule import schedule_of
 from bascule.runtime.kernels import benchmarking, cuda_driver
 
 import bascule
-from bascule.compiler import autotune
-from bascule.compiler.autotune import tune
+from bascule.autotuning import session
+from bascule.autotuning.kernels import tune
 from bascule.targets.interpret import Interpret
 from tests.targets.target_cases import CASES, results, tolerance
 
@@ -51,9 +51,9 @@ def gpu(monkeypatch, tmp_path):
     """A device on which every kernel loads; `gpu(times)` says how long the variants of each take."""
     monkeypatch.setenv("BASCULE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cuda_driver, "capability", lambda device: 90)
-    monkeypatch.setattr(cuda_driver, "device_name", lambda device: "a device")
+    monkeypatch.setattr(session, "device_name", lambda device: "a device")
     monkeypatch.setattr(cuda_driver, "load_kernels", lambda images, device, refuse: dict.fromkeys(images))
-    monkeypatch.setattr(autotune, "versions", lambda: {"all": "1"})
+    monkeypatch.setattr(session, "versions", lambda: {"all": "1"})
     asked = []
 
     def measured(times):

@@ -1,11 +1,12 @@
 """Schedules near a kernel's own: each differs in one decision, within what a program can hold."""
 
 from bascule.dialect.mlir import ir
-from bascule.dialect.scheduling.gpu.autotune_candidates import neighbours
 from bascule.dialect.scheduling.gpu.machine import H200
 from bascule.dialect.scheduling.gpu.planner import cuda_schedule
 from bascule.dialect.scheduling.gpu.schedule_form import KernelSchedule, from_attribute
+from bascule.dialect.scheduling.tuning.neighbours import neighbours
 
+from tests.dialect.scheduling.gpu.test_contractions import linear, two
 from tests.dialect.small_kernels import copied, indexing_of, mlir, row_sums, scaled_rows, schedule
 
 __all__ = ["mlir"]
@@ -50,3 +51,21 @@ def test_a_cluster_is_halved_and_its_rooms_kept():
     own = found["cluster 8 -> 4"]
     fewer = found[f"warps {own.warps} -> {own.warps // 2}"]
     assert fewer.resident == 2 * own.resident
+
+
+def test_a_contraction_has_other_tiles_groups_and_pointers():
+    found = near(linear(4096, 4096, 4096))  # 128 x 256, 8 warps, 4 stages
+    changes = ["columns / 2", "rows / 2", "stages 4 -> 5", "stages 4 -> 3", "group 8 -> 16", "descriptors -> pointers"]
+    assert list(found) == changes
+    tiles = [tuple(one.domains[0].tile) for one in found.values()]
+    assert tiles == [(128, 128), (64, 256), *[(128, 256)] * 4]
+    assert found["group 8 -> 16"].domains[0].group == 16
+    assert not found["descriptors -> pointers"].domains[0].loops[0].descriptors
+    small = near(linear(512, 1024, 512))
+    assert {"rows x 2", "columns x 2", "warps 4 -> 8"} <= small.keys()
+
+
+def test_contractions_that_walk_together_change_together():
+    found = near(two(4096, 1024, 4096, same=True))
+    assert all(one.domains[0].loops[0].descriptors == one.domains[0].loops[1].descriptors for one in found.values())
+    assert all(2 * one.domains[0].tile[-2] * one.domains[0].tile[-1] <= 128 * 256 for one in found.values())

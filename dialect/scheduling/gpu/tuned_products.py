@@ -1,0 +1,99 @@
+"""A product's schedule that was measured: the attribute that leads from ATen's call through a compute's sum to the kernel's schedule."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ...errors import UserError
+from ...ir.attribute_names import TUNED_PRODUCT
+from ...ir.attributes import i64
+from ...ir.locations import source_of
+from ...mlir import ir
+from .schedule_form import DomainSchedule, KernelSchedule, LoopSchedule
+
+KIND = "contraction"  # of a domain whose loops tensor cores run, and nothing else
+NUMBERS = ("step", "warps", "stages", "group")
+
+
+@dataclass(frozen=True)
+class ProductSchedule:
+    """The numbers of a contraction's schedule that its own plan leaves free: rows and columns of a tile, elements summed in a step, warps of a
+    program, steps under way, tiles of rows whose programs follow each other, the factors that tensor descriptors load."""
+
+    tile: tuple[int, int]
+    step: int
+    warps: int
+    stages: int
+    group: int
+    descriptors: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        high, wide = self.tile
+        loads = "descriptors" if len(self.descriptors) == 2 else "one descriptor" if self.descriptors else "pointers"
+        return (
+            f"{high} x {wide} x {self.step}, {self.warps} warps, {self.stages} stages, groups of {self.group}, {loads}"
+        )
+
+    @staticmethod
+    def of(schedule: KernelSchedule) -> "ProductSchedule | None":
+        """That of a kernel which is one contraction; None for another."""
+        if schedule.group or schedule.domains[0].kind != KIND or len(schedule.domains[0].loops) != 1:
+            return None
+        (domain,) = schedule.domains
+        (loop,) = domain.loops
+        high, wide = domain.tile[-2:]
+        return ProductSchedule(
+            (high, wide), loop.step, schedule.warps, schedule.stages, domain.group, tuple(loop.descriptors)
+        )
+
+    def applied(self, schedule: KernelSchedule) -> KernelSchedule:
+        """`schedule`, of a kernel which is one contraction, with its numbers."""
+        (domain,) = schedule.domains
+        (loop,) = domain.loops
+        self.changed(domain := replace(domain), loop := replace(loop), self.descriptors)
+        return replace(schedule, domains=[replace(domain, loops=[loop])], warps=self.warps, stages=self.stages)
+
+    def changed(self, domain: DomainSchedule, loop: LoopSchedule, possible: Sequence[int]) -> None:
+        """Writes its numbers, but those of the program, into the schedule of a domain and that of the one loop in it, of whose factors
+        descriptors can load those that are `possible`."""
+        domain.tile = [*domain.tile[:-2], *self.tile]
+        domain.group = self.group
+        loop.step = self.step
+        loop.descriptors = [number for number in self.descriptors if number in possible]
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(told: Mapping[str, Any]) -> "ProductSchedule":
+        """Raises KeyError, TypeError or ValueError for what is none."""
+        numbers = {name: int(told[name]) for name in NUMBERS}
+        return ProductSchedule(_two(told["tile"]), descriptors=tuple(map(int, told["descriptors"])), **numbers)
+
+    def attribute(self) -> ir.DictAttr:
+        keys: dict[str, ir.Attribute] = {name: i64(getattr(self, name)) for name in NUMBERS}
+        for name in ("tile", "descriptors"):
+            keys[name] = ir.DenseI64ArrayAttr.get(getattr(self, name))
+        return ir.DictAttr.get(keys)
+
+
+def tuned_product(op: ir.Operation) -> ProductSchedule | None:
+    """The schedule that was measured for a product, of its call or its sum; None where nothing was, or where the plan of the model is asked for
+    (a unit). Raises `UserError` for what is no schedule."""
+    if TUNED_PRODUCT not in op.attributes or not isinstance(op.attributes[TUNED_PRODUCT], ir.DictAttr):
+        return None
+    keys = {entry.name: entry.attr for entry in ir.DictAttr(op.attributes[TUNED_PRODUCT])}
+    try:
+        numbers = {name: keys[name].value for name in NUMBERS}
+        return ProductSchedule(_two(keys["tile"]), descriptors=tuple(keys["descriptors"]), **numbers)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"'{TUNED_PRODUCT}' is no schedule of a product: {type(error).__name__}: {error}",
+            location=source_of(op.location),
+            hint="a unit asks for the schedule that the model chooses",
+        ) from None
+
+
+def _two(numbers: Sequence[int]) -> tuple[int, int]:
+    high, wide = map(int, numbers)
+    return high, wide
