@@ -100,7 +100,7 @@ def is_contraction(compute: ir.Operation) -> bool:
     """Whether an element of `compute` is made of one sum of products of what is read at some of its indices, and at some others."""
     reduce = sum_of(compute)
     factors = None if reduce is None else factors_of(reduce)
-    if reduce is None or factors is None:
+    if reduce is None or factors is None or not isinstance(factors[0].type, (*NARROW, ir.F32Type, ir.F64Type)):
         return False
     if not all(owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)):
         return False

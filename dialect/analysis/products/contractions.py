@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...ir.attribute_names import PARTIAL_SUMS
 from ...ir.regions import end_of
 from ...ir.shapes import constant
 from ...mlir import ir
@@ -11,6 +12,8 @@ from ..bodies.body_summary import Access
 from ..bodies.body_tree import ACCESSES, Node
 
 NARROW = (ir.BF16Type, ir.F16Type)
+FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
+WIDENINGS = ("arith.extf", "arith.extsi")
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def contraction_of(
     if factors is None:
         return None
     x, y = (operand_of(value, loop, accesses) for value in factors)
-    if x is None or y is None or x.element != y.element or not isinstance(x.element, ir.FloatType):
+    if x is None or y is None or not are_multiplied(x.element, y.element):
         return None
     if not all(any(map(operand.varies, loop.indices)) for operand in (x, y)):
         return None
@@ -98,36 +101,50 @@ def operand_of(value: ir.Value, loop: Node, accesses: Sequence[Access]) -> Opera
     return Operand(value, _accesses(value, loop, accesses)) if _comes_from_memory(value, loop.op) else None
 
 
+def are_multiplied(x: ir.Type, y: ir.Type) -> bool:
+    """Whether there is a product of elements of these types: floats of one type, or two of 8 bits; integers of 8 bits, summed in 32."""
+    if isinstance(x, FLOAT8) and isinstance(y, FLOAT8):
+        return True
+    return x == y and (isinstance(x, ir.FloatType) or _is_byte(x))
+
+
 def factors_of(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     """The factors of the products that `reduce` sums, before they are widened to the sum's type; None where it sums something else."""
     wide = _multiplied(reduce)
     if wide is None:
         return None
-    x, y = map(before_widening, wide)
-    return (x, y) if x.type == y.type else wide
+    x, y = (before_widening(value, PARTIAL_SUMS in reduce.attributes) for value in wide)
+    return (x, y) if are_multiplied(x.type, y.type) else wide
 
 
 def factor(reduce: ir.Operation, number: int) -> ir.Value | None:
     """Factor 0 or 1 of the products that `reduce` sums, before it is widened; None where it sums something else."""
     wide = _multiplied(reduce)
-    return None if wide is None else before_widening(wide[number])
+    return None if wide is None else before_widening(wide[number], PARTIAL_SUMS in reduce.attributes)
 
 
 def _multiplied(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     (term, *others) = end_of(reduce.regions[0].blocks[0]).operands
-    if others or isinstance(term.owner, ir.Block) or term.owner.name != "arith.mulf":
+    if others or isinstance(term.owner, ir.Block) or term.owner.name not in ("arith.mulf", "arith.muli"):
         return None
     x, y = term.owner.operands
     return x, y
 
 
-def before_widening(value: ir.Value) -> ir.Value:
-    """A value of 16 bits that `value` is the same number as; else `value`."""
+def before_widening(value: ir.Value, partial: bool = False) -> ir.Value:
+    """A value of 16 bits, or an integer of 8, that `value` is the same number as; else `value`. A float of 8 bits too where sums may be
+    `partial`: tensor cores keep sums of their products in fewer bits than f32 has."""
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.extf":
+    if isinstance(owner, ir.Block) or owner.name not in WIDENINGS:
         return value
     (source,) = owner.operands
-    return source if isinstance(source.type, NARROW) else value
+    wide = isinstance(value.type, ir.IntegerType) and value.type.width == 32
+    narrow = (*NARROW, *FLOAT8) if partial else NARROW
+    return source if isinstance(source.type, narrow) or (wide and _is_byte(source.type)) else value
+
+
+def _is_byte(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.IntegerType) and type_.width == 8
 
 
 def _comes_from_memory(value: ir.Value, reduce: ir.Operation) -> bool:

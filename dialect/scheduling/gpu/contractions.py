@@ -9,15 +9,18 @@ from collections.abc import Sequence
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.products.contractions import Contraction, contraction_of
 from ...ir.types import byte_width
+from ...mlir import ir
 from .descriptors import described
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
 
 LEAST = 16  # rows, columns and elements summed of a tile, for an instruction of tensor cores
+LEAST_BYTES = 32  # of what is summed
 FEW_ROWS = 9  # rows or columns up to which a product is a sum of few rows' products, as fast as the matrix is read
 PIECE = 128  # bytes of a row of a piece: a line
 WIDEST, HIGHEST = 256, 128  # columns and rows of a tile, at most: f32 sums of two warp groups fill their registers
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
+FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
 STAGES = 4  # pieces under way, at most
 DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
 TOGETHER = 8  # tiles of rows whose programs follow each other over the columns: what they read stays in L2
@@ -34,7 +37,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
     if rows is None or columns is None or summed is None or min(rows, columns) < FEW_ROWS or summed < LEAST:
         return None
     width = byte_width(found.x.element)
-    step = IEEE_STEP if width == 4 else min(PIECE // width, max(LEAST, power_of_two(summed)))
+    step = IEEE_STEP if width == 4 else min(PIECE, max(LEAST_BYTES, power_of_two(width * summed))) // width
     high, wide = _tile(domain, found, rows, columns, len(every))
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
@@ -60,13 +63,19 @@ def found_in(domain: Domain) -> list[Contraction]:
     found = list[Contraction]()
     for loop in domain.inner:
         each = contraction_of(loop, domain.indices, domain.sizes, domain.accesses)
-        if each is None or not each.rows or not each.columns or byte_width(each.x.element) not in (2, 4):
+        if each is None or not each.rows or not each.columns or not _has_instructions(each, domain.machine.capability):
             return []
         if any(a.form.adjacent(domain.indices[row]) for a in stores for row in each.rows):
             each = each.swapped()
         found.append(each)
     alike = {(each.batch, each.rows, each.columns, each.x.element, tuple(each.loop.sizes)) for each in found}
     return found if len(alike) == 1 else []
+
+
+def _has_instructions(found: Contraction, capability: int) -> bool:
+    """Whether a GPU multiplies such elements: those of f32 without tensor cores."""
+    element = found.x.element
+    return byte_width(element) in (2, 4) or capability >= (FLOAT8_SINCE if isinstance(element, ir.FloatType) else 80)
 
 
 def _piece(every: list[Contraction], tile: Sequence[int], step: int) -> int:
@@ -85,7 +94,7 @@ def _size(domain: Domain, dims: Sequence[int]) -> int | None:
 def _tile(domain: Domain, found: Contraction, rows: int, columns: int, together: int) -> tuple[int, int]:
     """Rows and columns of a tile: the largest whose sums of so many contractions registers hold, unless multiprocessors would have none."""
     batch = _size(domain, found.batch) or 1
-    highest, widest = (HIGHEST, WIDEST) if byte_width(found.x.element) == 2 else (IEEE_SIDE, IEEE_SIDE)
+    highest, widest = (HIGHEST, WIDEST) if byte_width(found.x.element) < 4 else (IEEE_SIDE, IEEE_SIDE)
     widest = max(LEAST, widest // power_of_two(together))
     high, wide = (max(LEAST, min(most, power_of_two(n))) for most, n in ((highest, rows), (widest, columns)))
     while high * wide > 64 * 64 and batch * -(-rows // high) * -(-columns // wide) < domain.machine.sm_count:

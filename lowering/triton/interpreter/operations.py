@@ -59,7 +59,8 @@ def _load(machine, op, pointer, mask=None, other=None):
 
 
 def _descriptor_load(machine, op, boxes, *places):
-    return [boxes.load(op, places, machine.active).reshape(_shape(machine, op.results[0].type))]
+    value = boxes.load(op, places, machine.active).reshape(_shape(machine, op.results[0].type))
+    return [value.view(dtype_of(element(op.results[0].type)))]  # of floats of 8 bits memory has bytes
 
 
 def _store(machine, op, pointer, value, mask=None):
@@ -183,7 +184,9 @@ def _transpose(machine, op, x):
 
 
 def _dot(machine, op, x, y, total):
-    """Sums in f64, rounded once: tensor cores round more often, in no order that is told."""
+    """Sums in f64, rounded once: tensor cores round more often, in no order that is told. Those of integers wrap."""
+    if not total.is_floating_point():
+        return [(total.long() + (x.double() @ y.double()).long()).to(total.dtype)]
     return [(total.double() + x.double() @ y.double()).to(total.dtype)]
 
 

@@ -1,6 +1,7 @@
 """A contraction in a walk: pieces of both operands, multiplied and added up by tensor cores (`tt.dot`)."""
 
-from bascule.dialect.analysis.products.contractions import factors_of
+from bascule.dialect.analysis.products.contractions import WIDENINGS, factors_of
+from bascule.dialect.ir.attribute_names import PARTIAL_SUMS
 from bascule.dialect.ir.regions import end_of
 from bascule.dialect.mlir import ir
 
@@ -26,6 +27,7 @@ class ContractionWalker(Walker):
         # Rows and columns: of the domain, or in a walk the domain's rows and the points of the walk.
         self.sides = (self.outside[-3], self.outside[-1]) if len(self.outside) > 2 else self.outside
         self.factors, self.total = factors, emitter._checked(op, op.results[0].type)
+        self.partial = op.attributes[PARTIAL_SUMS].value if PARTIAL_SUMS in op.attributes else 0
         self.state: Values = []
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
@@ -36,13 +38,13 @@ class ContractionWalker(Walker):
         return 1
 
     def start(self) -> Values:
-        return [self.e.b.constant(shaped(self.total, self.sides), 0.0)]
+        return [_zeros(self.e.b, shaped(self.total, self.sides))]
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b = self.e.b
         x, y = self._operands(position, bound)
         (total,) = values or self.start()
-        return [product_of(b, x, y, total)]
+        return [product_of(b, x, y, total, self.partial)]
 
     def _operands(self, position: Tile, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
@@ -78,14 +80,14 @@ class ContractionWalker(Walker):
     def _widenings(self, term: ir.Operation) -> set[ir.Operation]:
         """The ops that widen factors for the product alone."""
         made = {operand.owner.operation for operand in term.operands if not isinstance(operand.owner, ir.Block)}
-        return {op for op in made if op.name == "arith.extf" and op.operands[0] in self.factors}
+        return {op for op in made if op.name in WIDENINGS and op.operands[0] in self.factors}
 
     def _inside(self, tile: Tile, axes: Axes, bound: Tile | None) -> ir.Value:
         b, axes = self.e.b, union(axes)
         value = spread(b, tile, axes)
         if bound is None:
             return value
-        return b.select(spread(b, bound, axes), value, b.constant(value.type, 0.0))
+        return b.select(spread(b, bound, axes), value, _zeros(b, value.type))
 
     def finish(self, states: list[Values]) -> None:
         self.state = states[0]
@@ -96,14 +98,18 @@ class ContractionWalker(Walker):
         self.e.env[self.op.results[0]] = Tile(self.state[0], self.sides)
 
 
-def product_of(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+def _zeros(b: Builder, type_: ir.Type) -> ir.Value:
+    return b.constant(type_, 0 if isinstance(element(type_), ir.IntegerType) else 0.0)
+
+
+def product_of(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0) -> ir.Value:
     """total + x @ y.T, rows x summed by columns x summed."""
-    return dot(b, x, transposed(b, y), total)
+    return dot(b, x, transposed(b, y), total, partial)
 
 
-def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
-    """total + x @ y."""
-    attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, 0)}
+def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0) -> ir.Value:
+    """total + x @ y. `partial`: elements whose sum may have fewer bits before it is added to `total`."""
+    attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, partial)}
     return b.value("tt.dot", total.type, [x, y, total], attributes)
 
 

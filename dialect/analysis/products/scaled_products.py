@@ -1,0 +1,82 @@
+"""Calls of products whose operands have 8 bits: what they multiply, what the sums are multiplied by, and what is added."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.functions import ARGUMENTS, EXTERN
+from ...ir.shapes import constant, shape_of
+from ...mlir import ir
+from .contractions import FLOAT8
+
+WHOLE = 1 << 30  # elements, of sums that are partial as a whole
+STEP = 128  # elements whose sum is partial, where the sums of these are exact: as cuBLAS has it without `use_fast_accum`
+
+
+@dataclass(frozen=True)
+class ScaledProduct:
+    """`x @ y`, (M, K) by (K, N), each element multiplied by those of `scales` and with that of `added`, in the call `op`. These broadcast to
+    (M, N). `is_transposed`: y has its dims in the other order, (N, K); `partial`: elements whose sums may have fewer bits than f32, 0: none."""
+
+    op: ir.Operation
+    x: ir.Value
+    y: ir.Value
+    scales: Sequence[ir.Value] = ()
+    added: ir.Value | None = None
+    is_transposed: bool = False
+    partial: int = 0
+
+    @staticmethod
+    def of(op: ir.Operation, function: ir.Operation) -> "ScaledProduct | None":
+        """The product that `op`, a call of the ATen function `function`, computes; None for another operator, and for scales of blocks."""
+        read = _FORMS.get(function.attributes[EXTERN].value)
+        if read is None or len(op.results) != 1:
+            return None
+        arguments = [_argument(op, attribute) for attribute in function.attributes[ARGUMENTS]]
+        found = read(op, arguments)
+        return found if found is not None and all(map(found.broadcasts, found.scales)) else None
+
+    @property
+    def result(self) -> ir.Value:
+        return self.op.results[0]
+
+    @property
+    def sizes(self) -> list[int | None]:
+        """M, K, N; None for one that is not known."""
+        rows, columns = map(constant, shape_of(self.result))
+        return [rows, constant(shape_of(self.x)[1]), columns]
+
+    def broadcasts(self, value: ir.Value) -> bool:
+        """Whether there is an element of `value` for each of the result's."""
+        sizes, own = shape_of(self.result), shape_of(value)
+        if len(own) > len(sizes):
+            return False
+        return all(constant(n) == 1 or n == size for n, size in zip(own, sizes[len(sizes) - len(own) :]))
+
+
+def _argument(op: ir.Operation, attribute: ir.Attribute):
+    """An operand, or the number, truth or None that an argument is."""
+    if isinstance(attribute, ir.UnitAttr):
+        return None
+    if isinstance(attribute, ir.IntegerAttr | ir.BoolAttr | ir.FloatAttr):
+        return attribute.value
+    number = getattr(attribute, "index", None)
+    return attribute if number is None else op.operands[ir.IntegerAttr(number).value]
+
+
+def _scaled_mm(op: ir.Operation, arguments: Sequence) -> ScaledProduct | None:
+    x, y, first, second, added, of_result, _, fast = arguments
+    element = op.results[0].type.element_type
+    if of_result is not None or not isinstance(element, ir.BF16Type | ir.F16Type | ir.F32Type):
+        return None
+    if not all(isinstance(value.type.element_type, FLOAT8) for value in (x, y)):
+        return None
+    if not all(isinstance(value.type.element_type, ir.F32Type) for value in (first, second)):
+        return None
+    return ScaledProduct(op, x, y, (first, second), added, partial=WHOLE if fast else STEP)
+
+
+def _int_mm(op: ir.Operation, arguments: Sequence) -> ScaledProduct:
+    return ScaledProduct(op, *arguments)
+
+
+_FORMS = {"aten._scaled_mm.default": _scaled_mm, "aten._int_mm.default": _int_mm}
