@@ -19,5 +19,6 @@ TOGETHER = "bascule.together"  # a number: those that have it share a kernel, at
 TOGETHER_DIMS = (
     "bascule.together_dims"  # of one of them: its dim for each of the first one's, where they are in another order
 )
+INLINED = "bascule.inlined"  # its elements are computed where they are read
 # Of a `memref.alloc`.
 ARENA = "bascule.arena"  # it is where intermediates lie

@@ -14,6 +14,7 @@ from ..bodies.body_tree import ACCESSES, Node
 NARROW = (ir.BF16Type, ir.F16Type)
 FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
 WIDENINGS = ("arith.extf", "arith.extsi")
+WHOLE = 1 << 30  # elements of sums that are partial from end to end
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class Operand:
     @property
     def element(self) -> ir.Type:
         return self.value.type
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether it is no element as it is in memory."""
+        return len(self.accesses) != 1 or self.value.owner != self.accesses[0].op
 
     def varies(self, index: int) -> bool:
         return any(access.form.varies(index) for access in self.accesses)
@@ -63,6 +69,11 @@ class Contraction:
         own = {**indices, **dict(zip(self.loop.indices, other.loop.indices))}
         sides = [(self.x, other.x), (self.y, other.y)]
         return all(one.element == two.element and one.reads(own) == two.reads({}) for one, two in sides)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether sums of some elements are added up apart."""
+        return PARTIAL_SUMS in self.loop.op.attributes and self.loop.op.attributes[PARTIAL_SUMS].value < WHOLE
 
     def swapped(self) -> "Contraction":
         """The same, with the operands exchanged."""

@@ -1,4 +1,4 @@
-"""Calls of products whose operands have 8 bits: what they multiply, what the sums are multiplied by, and what is added."""
+"""Calls of products with what their sums are multiplied by, and what is added: those of operands of 8 bits have scales."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from ...ir.functions import ARGUMENTS, EXTERN
 from ...ir.shapes import constant, shape_of
 from ...mlir import ir
-from .contractions import FLOAT8
+from ..memory.matmul_operands import Product
+from .contractions import FLOAT8, WHOLE
 
-WHOLE = 1 << 30  # elements, of sums that are partial as a whole
-STEP = 128  # elements whose sum is partial, where the sums of these are exact: as cuBLAS has it without `use_fast_accum`
+STEP = 128  # elements whose sum may have fewer bits than f32 where `use_fast_accum` is not asked for: about as many as in cuBLAS
 
 
 @dataclass(frozen=True)
 class ScaledProduct:
-    """`x @ y`, (M, K) by (K, N), each element multiplied by those of `scales` and with that of `added`, in the call `op`. These broadcast to
-    (M, N). `is_transposed`: y has its dims in the other order, (N, K); `partial`: elements whose sums may have fewer bits than f32, 0: none."""
+    """`factor * (x @ y)`, (.., M, K) by (.., K, N), each element multiplied by those of `scales`, plus `added_factor * added`, in the call `op`.
+    `scales` and `added` broadcast to (.., M, N). `is_transposed`: y has its last dims in the other order; `partial`: elements whose sum
+    may have fewer bits than f32, 0: none."""
 
     op: ir.Operation
     x: ir.Value
@@ -24,15 +25,20 @@ class ScaledProduct:
     added: ir.Value | None = None
     is_transposed: bool = False
     partial: int = 0
+    added_factor: int | float = 1
+    factor: int | float = 1
 
     @staticmethod
     def of(op: ir.Operation, function: ir.Operation) -> "ScaledProduct | None":
         """The product that `op`, a call of the ATen function `function`, computes; None for another operator, and for scales of blocks."""
+        plain = Product.of(op, function)
+        if plain is not None:
+            added, factors = plain.added, (plain.added_factor, plain.factor)
+            return ScaledProduct(op, plain.x, plain.y, (), added, False, 0, *factors)
         read = _FORMS.get(function.attributes[EXTERN].value)
         if read is None or len(op.results) != 1:
             return None
-        arguments = [_argument(op, attribute) for attribute in function.attributes[ARGUMENTS]]
-        found = read(op, arguments)
+        found = read(op, [_argument(op, attribute) for attribute in function.attributes[ARGUMENTS]])
         return found if found is not None and all(map(found.broadcasts, found.scales)) else None
 
     @property
@@ -41,9 +47,11 @@ class ScaledProduct:
 
     @property
     def sizes(self) -> list[int | None]:
-        """M, K, N; None for one that is not known."""
-        rows, columns = map(constant, shape_of(self.result))
-        return [rows, constant(shape_of(self.x)[1]), columns]
+        """Of all batches, M, K, N; None for one that is not known."""
+        *batch, rows, columns = map(constant, shape_of(self.result))
+        known = [size for size in batch if size is not None]
+        count = None if len(known) < len(batch) else known[0] if known else 1
+        return [count, rows, constant(shape_of(self.x)[-1]), columns]
 
     def broadcasts(self, value: ir.Value) -> bool:
         """Whether there is an element of `value` for each of the result's."""
@@ -77,6 +85,8 @@ def _scaled_mm(op: ir.Operation, arguments: Sequence) -> ScaledProduct | None:
 
 def _int_mm(op: ir.Operation, arguments: Sequence) -> ScaledProduct:
     return ScaledProduct(op, *arguments)
+
+
 
 
 _FORMS = {"aten._scaled_mm.default": _scaled_mm, "aten._int_mm.default": _int_mm}

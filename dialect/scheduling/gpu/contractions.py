@@ -16,7 +16,8 @@ from .machine import power_of_two
 
 LEAST = 16  # rows, columns and elements summed of a tile, for an instruction of tensor cores
 LEAST_BYTES = 32  # of what is summed
-FEW_ROWS = 9  # rows or columns up to which a product is a sum of few rows' products, as fast as the matrix is read
+FEW_ROWS = 9  # rows or columns from which on a product is none of few rows, which is as fast as the matrix is read
+FEW_NARROW = 2  # the same where a factor has 8 bits, or is computed
 PIECE = 128  # bytes of a row of a piece: a line
 WIDEST, HIGHEST = 256, 128  # columns and rows of a tile, at most: f32 sums of two warp groups fill their registers
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
@@ -34,11 +35,17 @@ def contraction(domain: Domain) -> DomainPlan | None:
     found = every[0]
     rows, columns = (_size(domain, dims) for dims in (found.rows, found.columns))
     summed = iterations(found.loop.sizes)
-    if rows is None or columns is None or summed is None or min(rows, columns) < FEW_ROWS or summed < LEAST:
+    if rows is None or columns is None or summed is None or summed < LEAST:
         return None
     width = byte_width(found.x.element)
+    if min(rows, columns) < (FEW_NARROW if width == 1 or found.x.is_computed or found.y.is_computed else FEW_ROWS):
+        return None
     step = IEEE_STEP if width == 4 else min(PIECE, max(LEAST_BYTES, power_of_two(width * summed))) // width
-    high, wide = _tile(domain, found, rows, columns, len(every))
+    sums = sum(2 if each.is_partial else 1 for each in every)  # that a thread has of each element
+    swapped = found.y.is_computed and not found.x.is_computed
+    sides = (columns, rows) if swapped else (rows, columns)  # what is computed is the factor that registers hold
+    batch_size, sm_count = _size(domain, found.batch) or 1, domain.machine.sm_count
+    high, wide = tile_of(*sides, batch_size, width, sums, sm_count)[:: -1 if swapped else 1]
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
@@ -47,7 +54,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
         loop.walk, loop.order, loop.evict, loop.dot = loops[0].walk, loops[0].order, loops[0].evict, True
     for each in every if DESCRIPTORS else ():
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
-    warps = 8 if len(every) * high * wide > 128 * 128 else 4
+    warps = 8 if sums * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
     plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group = TOGETHER
@@ -91,12 +98,12 @@ def _size(domain: Domain, dims: Sequence[int]) -> int | None:
     return iterations([domain.sizes[dim] for dim in dims])
 
 
-def _tile(domain: Domain, found: Contraction, rows: int, columns: int, together: int) -> tuple[int, int]:
-    """Rows and columns of a tile: the largest whose sums of so many contractions registers hold, unless multiprocessors would have none."""
-    batch = _size(domain, found.batch) or 1
-    highest, widest = (HIGHEST, WIDEST) if byte_width(found.x.element) < 4 else (IEEE_SIDE, IEEE_SIDE)
-    widest = max(LEAST, widest // power_of_two(together))
+def tile_of(rows: int, columns: int, batch: int, width: int, sums: int, sm_count: int) -> tuple[int, int]:
+    """Rows and columns of a tile, of factors of `width` bytes: the largest whose sums, so many for each element, registers hold, unless
+    multiprocessors would have none."""
+    highest, widest = (HIGHEST, WIDEST) if width < 4 else (IEEE_SIDE, IEEE_SIDE)
+    widest = max(LEAST, widest // power_of_two(sums))
     high, wide = (max(LEAST, min(most, power_of_two(n))) for most, n in ((highest, rows), (widest, columns)))
-    while high * wide > 64 * 64 and batch * -(-rows // high) * -(-columns // wide) < domain.machine.sm_count:
+    while high * wide > 64 * 64 and batch * -(-rows // high) * -(-columns // wide) < sm_count:
         high, wide = (high, wide // 2) if wide > high else (high // 2, wide)
     return high, wide

@@ -1,8 +1,11 @@
 """A contraction in a walk: pieces of both operands, multiplied and added up by tensor cores (`tt.dot`)."""
 
+from bascule.dialect.analysis.affine.linear_forms import dims_of
+from bascule.dialect.analysis.bodies.backward_slice import needed
 from bascule.dialect.analysis.products.contractions import WIDENINGS, factors_of
 from bascule.dialect.ir.attribute_names import PARTIAL_SUMS
 from bascule.dialect.ir.regions import end_of
+from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, unsupported
@@ -13,6 +16,7 @@ from .descriptors import load_of
 from .loop_body import LoopBody
 from .loop_kinds import Walker
 
+NARROW = 2  # bytes of factors that tensor cores multiply, at most
 IEEE = 2  # Triton's number for products of f32 as they are
 
 
@@ -32,19 +36,31 @@ class ContractionWalker(Walker):
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
         self.pads = len(self.loads) == len(factors)
+        self.turned = self._computes_columns()
+
+    def _computes_columns(self) -> bool:
+        """Whether the factor of columns alone is computed: registers hold the first factor of an instruction, and have it then."""
+        computed = [factor for factor in self.factors if load_of(factor, self.op) is None]
+        if len(computed) != 1 or len(self.outside) > 2 or byte_width(computed[0].type) > NARROW:
+            return False
+        e, loads = self.e, [op for op in needed(computed, self.block).ops if op.name == "memref.load"]
+        atoms = e.domain.intersection(*[dims_of(e.expressions.address(load)) for load in loads]) if loads else set()
+        return any(self.sides[1] in e.ix.at[atom]().axes for atom in atoms)
 
     @property
     def whole_width(self) -> int:
         return 1
 
     def start(self) -> Values:
-        return [_zeros(self.e.b, shaped(self.total, self.sides))]
+        rows, columns = self.sides
+        sizes = [columns.extent, rows.extent] if self.turned else [rows.extent, columns.extent]
+        return [_zeros(self.e.b, ir.RankedTensorType.get(sizes, self.total))]
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b = self.e.b
         x, y = self._operands(position, bound)
         (total,) = values or self.start()
-        return [product_of(b, x, y, total, self.partial)]
+        return [product_of(b, y, x, total, self.partial) if self.turned else product_of(b, x, y, total, self.partial)]
 
     def _operands(self, position: Tile, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
@@ -95,7 +111,8 @@ class ContractionWalker(Walker):
             raise unsupported(self.op, "a contraction of several tiles that are held")
 
     def leave(self) -> None:
-        self.e.env[self.op.results[0]] = Tile(self.state[0], self.sides)
+        total = self.state[0]
+        self.e.env[self.op.results[0]] = Tile(transposed(self.e.b, total) if self.turned else total, self.sides)
 
 
 def _zeros(b: Builder, type_: ir.Type) -> ir.Value:

@@ -1,0 +1,129 @@
+"""What becomes of a product whose operands have few bits, by what is known of an NVIDIA GPU: a call, or one of two kinds of kernels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...analysis.bodies.body_summary import Body
+from ...analysis.bodies.costs import tensor_bytes
+from ...analysis.memory.matmul_operands import runs_along
+from ...analysis.products.contractions import FLOAT8, NARROW, WHOLE, are_multiplied
+from ...analysis.products.narrow_sources import NarrowSource, narrow_source, users_of
+from ...analysis.products.scaled_products import ScaledProduct
+from ...ir.types import byte_width
+from ...mlir import ir
+from ...scheduling.gpu import product_costs
+from ...scheduling.gpu.contractions import FEW_ROWS, FLOAT8_SINCE, LEAST
+
+FEW = 2  # rows of a product of 16 bits up to which `expand-products` makes sums of rows of it, which read few bits too
+SINCE = 90  # the compute capability from which on contractions are about as fast as calls
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`refusal`: why the product stays a call; empty: it is expanded, for `reason`. `inside`: operands, 0 and 1, that are computed in the
+    product, by `computes`."""
+
+    refusal: str = ""
+    reason: str = ""
+    inside: Sequence[int] = ()
+    computes: Sequence[ir.Operation] = field(default=())
+
+
+def chosen(product: ScaledProduct, always: bool, capability: int, sm_count: int) -> Choice | None:
+    """The choice for `product`; None where it is no product of few bits, or another pass has it. `always`: a kernel, where there is one."""
+    sources = [narrow_source(value, product.op) for value in (product.x, product.y)]
+    elements = [value.type.element_type for value in (product.x, product.y)]
+    bytes_only = all(byte_width(element) == 1 for element in elements)
+    if not are_multiplied(*elements) or not (bytes_only or isinstance(elements[0], NARROW)):
+        return None
+    if not bytes_only and (product.result.type.element_type != elements[0] or not any(sources)):
+        return None
+    sizes = [size for size in product.sizes if size is not None]
+    if 0 in sizes:
+        return None
+    if len(sizes) < len(product.sizes):
+        return Choice("its sizes are not known")
+    case = _Case(product, sizes, sm_count)
+    if not bytes_only:
+        return None if min(case.rows, case.columns) <= FEW else _widened(case, sources, always, capability)
+    least = FLOAT8_SINCE if isinstance(elements[0], FLOAT8) else 80
+    return _of_8_bits(case, always, capability >= least and (always or capability >= SINCE), capability)
+
+
+class _Case:
+    """A product of sizes that are known. `before`, `after`: bytes that it reads, and that a kernel of what alone reads the result moves."""
+
+    def __init__(self, product: ScaledProduct, sizes: Sequence[int], sm_count: int):
+        self.product, self.sm_count = product, sm_count
+        self.batch, self.rows, self.summed, self.columns = sizes
+        width = byte_width(product.x.type.element_type)
+        apart = 0 < product.partial < WHOLE
+        self.cost = product_costs.Product(self.batch, self.rows, self.summed, self.columns, width, 2 if apart else 1)
+        self.read = tensor_bytes(product.x) + tensor_bytes(product.y)
+        self.result = tensor_bytes(product.result)
+        self.last = _last(product.result)
+
+    def called(self) -> float:
+        """Seconds of a call, and of the kernel after it."""
+        after = 0.0 if self.last is None else product_costs.kernel(self.result + tensor_bytes(self.last))
+        return self.cost.called(self.read + self.result) + after
+
+    def fused(self, saved: int = 0, ops: int = 0, of_columns: bool = True) -> float:
+        """Seconds of a kernel that reads so many bytes less, and computes elements of an operand by `ops`."""
+        stored = self.result if self.last is None else tensor_bytes(self.last)
+        return self.cost.fused(self.read - saved + stored, self.sm_count, ops, of_columns)
+
+
+def _of_8_bits(case: _Case, always: bool, multiplied: bool, capability: int) -> Choice:
+    """One sums rows of the matrix as fast as it is read; tensor cores take more."""
+    product, rank = case.product, case.product.result.type.rank
+    if not runs_along(product.x, rank - 1) or not runs_along(product.y, rank - 2 + product.is_transposed):
+        return Choice("memory does not run along what is summed in both operands")
+    if min(case.rows, case.columns) == 1:
+        return Choice(reason="of one row, which is as fast as the matrix is read")
+    if case.summed < LEAST:
+        return Choice(f"it sums {case.summed} elements, less than {LEAST}")
+    if not multiplied:
+        return Choice(f"it runs on sm_{capability}, where a kernel is no faster than a call")
+    return _faster(always, case.called(), [("a kernel", case.fused(), Choice())])
+
+
+def _widened(case: _Case, sources: Sequence[NarrowSource | None], always: bool, capability: int) -> Choice:
+    """Computed inside of the product, or once before that; of two such operands the one that saves more bytes inside."""
+    operands = (case.product.x, case.product.y)
+    saved = [0 if source is None else tensor_bytes(value) - source.bytes for value, source in zip(operands, sources)]
+    number = max((0, 1), key=lambda n: saved[n])
+    source = sources[number]
+    assert source is not None
+    if capability < SINCE:
+        return Choice(f"it runs on sm_{capability}, where a kernel is no faster than a call")
+    if case.summed < LEAST:
+        return Choice(f"it sums {case.summed} elements, less than {LEAST}")
+    once = product_costs.kernel(source.bytes + tensor_bytes(operands[number]))
+    inside = Choice(inside=(number,), computes=source.computes)
+    kernels = [("widened inside", case.fused(saved[number], source.ops, number == 1), inside)]
+    if min(case.rows, case.columns) >= FEW_ROWS:
+        kernels.append(("widened once", once + case.fused(), Choice()))
+    return _faster(always, once + case.called(), kernels)
+
+
+def _faster(always: bool, called: float, kernels: Sequence[tuple[str, float, Choice]]) -> Choice:
+    """The fastest of the kernels (name, seconds, choice), unless a call is."""
+    name, least, choice = min(kernels, key=lambda kernel: kernel[1])
+    told = ", ".join(f"{name} {_microseconds(time)}" for name, time, _ in kernels)
+    if least > called and not always:
+        return Choice(f"it takes about {_microseconds(called)}: {told}")
+    return Choice("", f"{told}; a call {_microseconds(called)}", choice.inside, choice.computes)
+
+
+def _microseconds(time: float) -> str:
+    return f"{time * 1e6:.3g} us"
+
+
+def _last(value: ir.Value) -> ir.Value | None:
+    """The result of the pointwise compute that alone reads `value`; None where something else does."""
+    readers = {*users_of(value)}
+    if len(readers) != 1:
+        return None
+    (reader,) = readers
+    return reader.results[0] if reader.name == "bascule.compute" and Body(reader).is_pointwise else None
