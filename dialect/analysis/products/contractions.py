@@ -7,7 +7,6 @@ from ...ir.attribute_names import PARTIAL_SUMS
 from ...ir.regions import end_of
 from ...ir.shapes import constant
 from ...mlir import ir
-from ..bodies.backward_slice import needed
 from ..bodies.body_summary import Access
 from ..bodies.body_tree import ACCESSES, Node
 
@@ -108,8 +107,9 @@ def contraction_of(
 
 
 def operand_of(value: ir.Value, loop: Node, accesses: Sequence[Access]) -> Operand | None:
-    """The factor `value` of what `loop` sums; None where it is computed of something else than reads in the loop."""
-    return Operand(value, _accesses(value, loop, accesses)) if _comes_from_memory(value, loop.op) else None
+    """The factor `value` of what `loop` sums; None where it is computed of something else than reads in the loop and before it."""
+    ops = _made_of_reads(value, loop.op)
+    return Operand(value, tuple(a for a in accesses if a.op in ops and a.node.name in ACCESSES)) if ops else None
 
 
 def are_multiplied(x: ir.Type, y: ir.Type) -> bool:
@@ -158,32 +158,28 @@ def _is_byte(type_: ir.Type) -> bool:
     return isinstance(type_, ir.IntegerType) and type_.width == 8
 
 
-def _comes_from_memory(value: ir.Value, reduce: ir.Operation) -> bool:
-    """Whether a factor is computed of what is read in the loop and of constants alone: so its reads tell what it depends on."""
-    block = reduce.regions[0].blocks[0]
-    slice_ = needed([value], block).ops
-    for op in slice_:
-        if len(op.regions):
-            return False
-        indexes = op.name in ACCESSES or op.name == "affine.apply"
+def _made_of_reads(value: ir.Value, reduce: ir.Operation) -> set[ir.Operation]:
+    """The ops that a factor is computed by, from what is read in the loop or before it, and from constants: so its reads tell what it depends
+    on. No op where it is computed from something else, or before the loop."""
+    block, ops, todo = reduce.regions[0].blocks[0], set[ir.Operation](), [value]
+    while todo:
+        owner = todo.pop().owner
+        if isinstance(owner, ir.Block) or len(owner.operation.regions):
+            return set()
+        op = owner.operation
+        if op in ops:
+            continue
+        ops.add(op)
         for operand in op.operands:
-            is_index = isinstance(operand.type, ir.IndexType)
-            if is_index and not indexes:
-                return False
-            inside = not isinstance(operand.owner, ir.Block) and operand.owner.operation in slice_
-            if not (inside or is_index or _is_buffer(operand) or _is_constant(operand)):
-                return False
-    return bool(slice_)
+            inside = not isinstance(operand.owner, ir.Block) and operand.owner.operation.block == block
+            if isinstance(operand.type, ir.IndexType):
+                if op.name not in ACCESSES and op.name != "affine.apply":
+                    return set()
+                todo += [operand] if inside else []
+            elif not _is_buffer(operand):
+                todo.append(operand)
+    return ops if any(op.block == block for op in ops) else set()
 
 
 def _is_buffer(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType | ir.MemRefType)
-
-
-def _is_constant(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
-
-
-def _accesses(value: ir.Value, loop: Node, accesses: Sequence[Access]) -> tuple[Access, ...]:
-    ops = set(needed([value], loop.op.regions[0].blocks[0]).ops)
-    return tuple(a for a in accesses if a.op in ops and a.node.name in ACCESSES)

@@ -13,12 +13,13 @@ from ..bodies.costs import tensor_bytes
 from ..memory.buffers import ALIASES, root_of
 
 STRUCTURE = ("tensor.extract", "affine.apply", "arith.constant", "bascule.yield", "bascule.compute")
+FREE = (*STRUCTURE, "arith.extf", "arith.truncf", "builtin.unrealized_conversion_cast")
 
 
 @dataclass(frozen=True)
 class NarrowSource:
     """`computes`: what makes an operand, pointwise, first things first; `bytes`: of the tensors that these read; `ops`: what they do for an
-    element."""
+    element, with the last of its roundings."""
 
     computes: list[ir.Operation]
     bytes: int
@@ -44,7 +45,7 @@ def narrow_source(operand: ir.Value, reader: ir.Operation) -> NarrowSource | Non
     if not computes or any(constant(size) is None for value in sources for size in shape_of(value)):
         return None
     count = sum(tensor_bytes(value) for value in sources)
-    ops = sum(op.name not in STRUCTURE for compute in computes for op in ops_in(compute))
+    ops = 1 + sum(op.name not in FREE for compute in computes for op in ops_in(compute))
     whole = tensor_bytes(operand) > count and all(byte_width(value.type.element_type) for value in sources)
     return NarrowSource(list(computes)[::-1], count, ops) if whole else None
 

@@ -30,7 +30,7 @@ class ExpandQuantizedProducts(Pass):
       bits, widened and scaled), and that nothing else reads. It is computed inside of the product, so that it is in no memory, or, where that
       would be done again for too many rows, once before it.
 
-    With `always` wherever there is a kernel, which is for measuring. A product that stays a call has a remark that says why. Products of 16
+    `form` "inside", "once" or "call" says which of these, wherever there is such a kernel: for measuring. A product that stays a call has a remark that says why. Products of 16
     bits of up to two rows are left to `expand-products`: those are sums that read few bits too.
     """
 
@@ -38,7 +38,7 @@ class ExpandQuantizedProducts(Pass):
     takes: ClassVar[str] = VALUES
     target: str = "cpu"
     numerics: str = "f32"
-    always: bool = False
+    form: str = ""
     sm_count: int = H200.sm_count
     capability: int = H200.capability
 
@@ -51,7 +51,7 @@ class ExpandQuantizedProducts(Pass):
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
         product = None if FUSED in op.attributes else ScaledProduct.of(op, function)
-        choice = None if product is None else chosen(product, self.always, self.capability, self.sm_count)
+        choice = None if product is None else chosen(product, self.form, self.capability, self.sm_count)
         if product is None or choice is None:
             return False
         if choice.refusal:

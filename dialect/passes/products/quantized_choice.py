@@ -15,6 +15,7 @@ from ...scheduling.gpu import product_costs
 from ...scheduling.gpu.contractions import FEW_ROWS, FLOAT8_SINCE, LEAST
 
 FEW = 2  # rows of a product of 16 bits up to which `expand-products` makes sums of rows of it, which read few bits too
+FORMS = INSIDE, ONCE, CALL = "inside", "once", "call"  # where operands are widened; a call takes those that are widened once
 SINCE = 90  # the compute capability from which on contractions are about as fast as calls
 
 
@@ -29,8 +30,9 @@ class Choice:
     computes: Sequence[ir.Operation] = field(default=())
 
 
-def chosen(product: ScaledProduct, always: bool, capability: int, sm_count: int) -> Choice | None:
-    """The choice for `product`; None where it is no product of few bits, or another pass has it. `always`: a kernel, where there is one."""
+def chosen(product: ScaledProduct, form: str, capability: int, sm_count: int) -> Choice | None:
+    """The choice for `product`; None where it is no product of few bits, or another pass has it. `form`: one of `FORMS`, where there is such
+    a kernel; empty: the fastest."""
     sources = [narrow_source(value, product.op) for value in (product.x, product.y)]
     elements = [value.type.element_type for value in (product.x, product.y)]
     bytes_only = all(byte_width(element) == 1 for element in elements)
@@ -45,9 +47,9 @@ def chosen(product: ScaledProduct, always: bool, capability: int, sm_count: int)
         return Choice("its sizes are not known")
     case = _Case(product, sizes, sm_count)
     if not bytes_only:
-        return None if min(case.rows, case.columns) <= FEW else _widened(case, sources, always, capability)
+        return None if min(case.rows, case.columns) <= FEW else _widened(case, sources, form, capability)
     least = FLOAT8_SINCE if isinstance(elements[0], FLOAT8) else 80
-    return _of_8_bits(case, always, capability >= least and (always or capability >= SINCE), capability)
+    return _of_8_bits(case, form, capability >= least and (bool(form) or capability >= SINCE), capability)
 
 
 class _Case:
@@ -74,7 +76,7 @@ class _Case:
         return self.cost.fused(self.read - saved + stored, self.sm_count, ops, of_columns)
 
 
-def _of_8_bits(case: _Case, always: bool, multiplied: bool, capability: int) -> Choice:
+def _of_8_bits(case: _Case, form: str, multiplied: bool, capability: int) -> Choice:
     """One sums rows of the matrix as fast as it is read; tensor cores take more."""
     product, rank = case.product, case.product.result.type.rank
     if not runs_along(product.x, rank - 1) or not runs_along(product.y, rank - 2 + product.is_transposed):
@@ -85,10 +87,10 @@ def _of_8_bits(case: _Case, always: bool, multiplied: bool, capability: int) -> 
         return Choice(f"it sums {case.summed} elements, less than {LEAST}")
     if not multiplied:
         return Choice(f"it runs on sm_{capability}, where a kernel is no faster than a call")
-    return _faster(always, case.called(), [("a kernel", case.fused(), Choice())])
+    return _faster(form, case.called(), {INSIDE: (case.fused(), Choice())})
 
 
-def _widened(case: _Case, sources: Sequence[NarrowSource | None], always: bool, capability: int) -> Choice:
+def _widened(case: _Case, sources: Sequence[NarrowSource | None], form: str, capability: int) -> Choice:
     """Computed inside of the product, or once before that; of two such operands the one that saves more bytes inside."""
     operands = (case.product.x, case.product.y)
     saved = [0 if source is None else tensor_bytes(value) - source.bytes for value, source in zip(operands, sources)]
@@ -101,19 +103,20 @@ def _widened(case: _Case, sources: Sequence[NarrowSource | None], always: bool, 
         return Choice(f"it sums {case.summed} elements, less than {LEAST}")
     once = product_costs.kernel(source.bytes + tensor_bytes(operands[number]))
     inside = Choice(inside=(number,), computes=source.computes)
-    kernels = [("widened inside", case.fused(saved[number], source.ops, number == 1), inside)]
+    kernels = {INSIDE: (case.fused(saved[number], source.ops, number == 1), inside)}
     if min(case.rows, case.columns) >= FEW_ROWS:
-        kernels.append(("widened once", once + case.fused(), Choice()))
-    return _faster(always, once + case.called(), kernels)
+        kernels[ONCE] = (once + case.fused(), Choice())
+    return _faster(form, once + case.called(), kernels)
 
 
-def _faster(always: bool, called: float, kernels: Sequence[tuple[str, float, Choice]]) -> Choice:
-    """The fastest of the kernels (name, seconds, choice), unless a call is."""
-    name, least, choice = min(kernels, key=lambda kernel: kernel[1])
-    told = ", ".join(f"{name} {_microseconds(time)}" for name, time, _ in kernels)
-    if least > called and not always:
-        return Choice(f"it takes about {_microseconds(called)}: {told}")
-    return Choice("", f"{told}; a call {_microseconds(called)}", choice.inside, choice.computes)
+def _faster(form: str, called: float, kernels: dict[str, tuple[float, Choice]]) -> Choice:
+    """The kernel of that form, or the fastest (seconds, choice), unless a call is."""
+    name = form if form in kernels else min(kernels, key=lambda each: kernels[each][0])
+    least, choice = kernels[name]
+    told = ", ".join(f"{each} {_microseconds(time)}" for each, (time, _) in kernels.items())
+    if form == CALL or (least > called and form != name):
+        return Choice(f"it takes about {_microseconds(called)}, a kernel {told}")
+    return Choice("", f"{name}, of {told}, a call {_microseconds(called)}", choice.inside, choice.computes)
 
 
 def _microseconds(time: float) -> str:

@@ -38,6 +38,7 @@ def _filling(op: ir.Operation) -> int | float | None:
 
 
 WHOLE = 1 << 24  # integers up to which f32 has all
+WIDENINGS = ("arith.extf", "arith.sitofp", "arith.uitofp")
 SUMS = {"arith.addi": "arith.addf", "arith.subi": "arith.subf"}
 
 
@@ -205,8 +206,8 @@ class Body:
         """The f32 that `op` gives, in a cheaper form that is as near or nearly so; None where there is none, or its last bits are seen."""
         if type_ != self.b.f32:
             return None
-        if self.loop is not None and op.name == "arith.extf" and self._widens(tiles[0].value, type_):
-            return Tile(widened(self.b, tiles[0].value), axes)
+        if self.loop is not None and op.name in WIDENINGS and self._widens(tiles[0].value, type_):
+            return Tile(widened(self.b, tiles[0].value, op.name != "arith.uitofp"), axes)
         twice = scaled_twice(op)
         if (op.name != "arith.divf" and twice is None) or self.precision.exact(op.results[0]):
             return None
@@ -218,7 +219,10 @@ class Body:
         return elementwise(self.b, partial(over_one_and_more, self.b), tiles) if is_logistic(op) else None
 
     def _widens(self, x: ir.Value, to: ir.Type) -> bool:
-        return isinstance(x.type, ir.RankedTensorType) and isinstance(element(x.type), ir.BF16Type) and to == self.b.f32
+        if not isinstance(x.type, ir.RankedTensorType) or to != self.b.f32:
+            return False
+        byte = element(x.type) == self.b.i8 and self.loop is not None and not self.loop.multiplies
+        return byte or isinstance(element(x.type), ir.BF16Type)
 
     def _multiplied(self, x: Tile, y: Tile) -> Tile:
         """About x / y, where y is one for many x: its reciprocal is taken once."""

@@ -13,7 +13,7 @@ from ..values.builder import element
 from ..values.clusters import ARRIVE, gathering
 from ..values.dependent_launch import WAIT
 from ..values.libdevice import LIBDEVICE
-from ..values.packed_values import PACKED
+from ..values.packed_values import PACKED, UNSIGNED
 from .machine import Machine, Rule
 from .memory import Either, Pointer, atomic, compare_and_swap, load, store
 from .scalars import scalar
@@ -100,6 +100,8 @@ def _instruction(machine, op, *operands):
         rows = [x.expand(machine.programs).reshape(-1, cluster) for x in operands]
         return [x[:, k].repeat_interleave(cluster) for k in range(cluster) for x in rows]
     (x,) = operands
+    if text == UNSIGNED:
+        x = x.view(torch.uint8)
     if text.startswith(PACKED):
         return [x.to(dtype_of(element(op.results[0].type)))]
     if text not in INSTRUCTIONS:

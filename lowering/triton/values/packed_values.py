@@ -6,7 +6,14 @@ from .builder import Builder, asm, element, like
 
 AGAIN = "mov.b32 $0, $1;"
 WIDENED = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"  # LLVM takes three instructions for two numbers
-PACKED = (AGAIN, WIDENED)  # what begins the texts of instructions that leave numbers as they are
+# A byte with 0x4b0000 above it is the f32 2**23 + byte. Conversions take four times as long.
+BYTES = "{{ .reg .b32 x; xor.b32 x, $4, {flip}; {parts} }}"
+BYTE = "prmt.b32 ${n}, x, 0x4b000000, 0x754{n}; sub.f32 ${n}, ${n}, {zero};"
+SIGNED, UNSIGNED = (
+    BYTES.format(flip=flip, parts=" ".join(BYTE.format(n=n, zero=zero) for n in range(4)))
+    for flip, zero in (("0x80808080", "0f4b000080"), ("0", "0f4b000000"))
+)
+PACKED = (AGAIN, WIDENED, SIGNED, UNSIGNED)  # what begins the texts of instructions that leave numbers as they are
 
 
 def _instruction(b: Builder, text: str, constraints: str, x: ir.Value, to: ir.Type) -> ir.Value:
@@ -22,7 +29,9 @@ def again(b: Builder, x: ir.Value, walk: int) -> ir.Value:
     return _instruction(b, f"{AGAIN} // {walk}", "=f,f" if scalar == b.f32 else "=r,r", x, scalar)
 
 
-def widened(b: Builder, x: ir.Value) -> ir.Value:
-    """A tensor of bf16 as f32, in an instruction a number. Triton does not move conversions of layouts before it, as it does before
-    `arith.extf`."""
+def widened(b: Builder, x: ir.Value, signed: bool = True) -> ir.Value:
+    """A tensor of bf16 as f32, in an instruction a number; of integers of 8 bits, in a little more than two. Triton does not move conversions
+    of layouts before it, as it does before `arith.extf` and `arith.sitofp`."""
+    if element(x.type) == b.i8:
+        return _instruction(b, SIGNED if signed else UNSIGNED, "=f,=f,=f,=f,r", x, b.f32)
     return _instruction(b, WIDENED, "=f,=f,r", x, b.f32)
