@@ -27,7 +27,7 @@ class NarrowSource:
 
 
 def narrow_source(operand: ir.Value, reader: ir.Operation) -> NarrowSource | None:
-    """Where `operand`, which only the call `reader` reads, comes from, if it is computed from fewer bytes than it has."""
+    """Where `operand`, which only the call `reader` reads, comes from, if it is computed from fewer bytes than it has, of narrower elements."""
     computes, sources, todo, users = dict[ir.Operation, None](), set[ir.Value](), [operand], {reader}
     while todo:
         value = root_of(todo.pop())
@@ -42,12 +42,13 @@ def narrow_source(operand: ir.Value, reader: ir.Operation) -> NarrowSource | Non
         computes[made] = None
         users.add(made)
         todo += {op.operands[0] for op in ops_in(made) if op.name == "tensor.extract"}
-    if not computes or any(constant(size) is None for value in sources for size in shape_of(value)):
+    if not computes or not sources or any(constant(size) is None for value in sources for size in shape_of(value)):
         return None
     count = sum(tensor_bytes(value) for value in sources)
     ops = 1 + sum(op.name not in FREE for compute in computes for op in ops_in(compute))
-    whole = tensor_bytes(operand) > count and all(byte_width(value.type.element_type) for value in sources)
-    return NarrowSource(list(computes)[::-1], count, ops) if whole else None
+    largest = max(sources, key=tensor_bytes)
+    narrower = byte_width(largest.type.element_type) < byte_width(operand.type.element_type)
+    return NarrowSource(list(computes)[::-1], count, ops) if narrower and tensor_bytes(operand) > count else None
 
 
 def _is_plain(compute: ir.Operation) -> bool:

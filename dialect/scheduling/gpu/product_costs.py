@@ -9,7 +9,7 @@ from .machine import power_of_two
 MACHINE = "h200"
 # Steps that a program takes longer than those of its loop: until the first piece is there, and for what follows the sums.
 AROUND = 1.5
-LANES = 128  # instructions of one element that a multiprocessor issues in a clock
+LANES = 32  # operations on one element in a clock: nothing is multiplied meanwhile, for registers are free when products before are done
 CLOCK = 1.7e9  # of a multiprocessor
 APART = 1.25  # the time of sums some of which are added up apart, over that of others
 
@@ -36,7 +36,8 @@ class Product:
 
     def called(self, moved: int) -> float:
         """Seconds of a call that reads and writes `moved` bytes."""
-        return max(self.operations / self.rate, seconds(moved)) + value(MACHINE, "launch")
+        apart = value(MACHINE, "partial_sums") if self.sums > 1 else 1
+        return max(self.operations / self.rate * apart, seconds(moved)) + value(MACHINE, "launch")
 
     def fused(self, moved: int, sm_count: int, ops: int = 0, of_columns: bool = True) -> float:
         """Seconds of a contraction that reads and writes `moved` bytes. `ops`: what is computed for each element of the factor of columns, or of
@@ -46,7 +47,7 @@ class Product:
         step = min(PIECE, max(LEAST_BYTES, power_of_two(self.width * self.summed))) // self.width
         programs = self.batch * -(-sides[0] // high) * -(-sides[1] // wide)
         steps = -(-self.summed // step) + AROUND
-        multiplied = 2 * max(64, high) * wide * step * sm_count / self.rate * (APART if self.sums > 1 else 1)
+        multiplied = 2 * high * wide * step * sm_count / self.rate * (APART if self.sums > 1 else 1)
         computed = ops * high * step / (LANES * CLOCK)
         busy = min(1.0, programs / sm_count)
         return max(-(-programs // sm_count) * steps * (multiplied + computed), seconds(moved) / busy) + value(

@@ -17,6 +17,7 @@ from .loop_body import LoopBody
 from .loop_kinds import Walker
 
 NARROW = 2  # bytes of factors that tensor cores multiply, at most
+FIRST = 64  # rows of the first factor of an instruction on sm_90
 IEEE = 2  # Triton's number for products of f32 as they are
 
 
@@ -36,16 +37,20 @@ class ContractionWalker(Walker):
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
         self.pads = len(self.loads) == len(factors)
-        self.turned = self._computes_columns()
+        self.turned = self._is_turned()
 
-    def _computes_columns(self) -> bool:
-        """Whether the factor of columns alone is computed: registers hold the first factor of an instruction, and have it then."""
-        computed = [factor for factor in self.factors if load_of(factor, self.op) is None]
-        if len(computed) != 1 or len(self.outside) > 2 or byte_width(computed[0].type) > NARROW:
+    def _is_turned(self) -> bool:
+        """Whether the factor of columns is the first of an instruction: where it alone is computed, for registers hold the first; and where there
+        are too few rows for one."""
+        rows, columns = self.sides
+        if len(self.outside) > 2 or any(byte_width(factor.type) > NARROW for factor in self.factors):
             return False
+        computed = [factor for factor in self.factors if load_of(factor, self.op) is None]
+        if len(computed) != 1:
+            return rows.extent < FIRST <= columns.extent
         e, loads = self.e, [op for op in needed(computed, self.block).ops if op.name == "memref.load"]
-        atoms = e.domain.intersection(*[dims_of(e.expressions.address(load)) for load in loads]) if loads else set()
-        return any(self.sides[1] in e.ix.at[atom]().axes for atom in atoms)
+        atoms = e.domain.intersection(*[dims_of(e.expressions.address(load)) for load in loads])
+        return any(columns in e.ix.at[atom]().axes for atom in atoms)
 
     @property
     def whole_width(self) -> int:
