@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ...analysis.products.scaled_products import ScaledProduct
 from ...ir import builders
-from ...ir.attribute_names import FUSED, INLINED, PARTIAL_SUMS
+from ...ir.attribute_names import FUSED, PARTIAL_SUMS
 from ...ir.attributes import i64
 from ...ir.functions import replace_extern_calls
 from ...ir.shapes import constant, shape_of
@@ -60,8 +60,8 @@ class ExpandQuantizedProducts(Pass):
         with ir.InsertionPoint(op), op.location:
             rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
             value = _Expansion(product, rounding, choice.inside).build()
-        for compute in choice.computes:
-            compute.attributes[INLINED] = ir.UnitAttr.get()
+        for compute, mark in choice.marks:
+            compute.attributes[mark] = ir.UnitAttr.get()
         add_remark(value.owner.operation, Remark(self.name, PASSED, "expanded", choice.reason, place(op)))
         op.results[0].replace_all_uses_with(value)
         op.erase()

@@ -1,14 +1,17 @@
 """What becomes of a product whose operands have few bits, by what is known of an NVIDIA GPU: a call, or one of two kinds of kernels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.costs import tensor_bytes
+from ...analysis.memory.buffers import root_of
 from ...analysis.memory.matmul_operands import runs_along
 from ...analysis.products.contractions import FLOAT8, NARROW, WHOLE, are_multiplied
 from ...analysis.products.narrow_sources import NarrowSource, narrow_source, users_of
 from ...analysis.products.scaled_products import ScaledProduct
+from ...ir.attribute_names import INLINED
+from ...ir.functions import STORED
 from ...ir.types import byte_width
 from ...mlir import ir
 from ...scheduling.gpu import product_costs
@@ -22,12 +25,12 @@ SINCE = 90  # the compute capability from which on contractions are about as fas
 @dataclass(frozen=True)
 class Choice:
     """`refusal`: why the product stays a call; empty: it is expanded, for `reason`. `inside`: operands, 0 and 1, that are computed in the
-    product, by `computes`."""
+    product, by computes that `marks` say so of; they have a mark too where they are computed once."""
 
     refusal: str = ""
     reason: str = ""
     inside: Sequence[int] = ()
-    computes: Sequence[ir.Operation] = field(default=())
+    marks: Sequence[tuple[ir.Operation, str]] = ()
 
 
 def chosen(product: ScaledProduct, form: str, capability: int, sm_count: int) -> Choice | None:
@@ -102,10 +105,10 @@ def _widened(case: _Case, sources: Sequence[NarrowSource | None], form: str, cap
     if case.summed < LEAST:
         return Choice(f"it sums {case.summed} elements, less than {LEAST}")
     once = product_costs.kernel(source.bytes + tensor_bytes(operands[number]))
-    inside = Choice(inside=(number,), computes=source.computes)
+    inside = Choice(inside=(number,), marks=[(compute, INLINED) for compute in source.computes])
     kernels = {INSIDE: (case.fused(saved[number], source.ops, number == 1), inside)}
     if min(case.rows, case.columns) >= FEW_ROWS:
-        kernels[ONCE] = (once + case.fused(), Choice())
+        kernels[ONCE] = (once + case.fused(), Choice(marks=[(root_of(operands[number]).owner.operation, STORED)]))
     return _faster(form, once + case.called(), kernels)
 
 
@@ -116,7 +119,7 @@ def _faster(form: str, called: float, kernels: dict[str, tuple[float, Choice]]) 
     told = ", ".join(f"{each} {_microseconds(time)}" for each, (time, _) in kernels.items())
     if form == CALL or (least > called and form != name):
         return Choice(f"it takes about {_microseconds(called)}, a kernel {told}")
-    return Choice("", f"{name}, of {told}, a call {_microseconds(called)}", choice.inside, choice.computes)
+    return Choice("", f"{name}, of {told}, a call {_microseconds(called)}", choice.inside, choice.marks)
 
 
 def _microseconds(time: float) -> str:
