@@ -1,4 +1,5 @@
-"""Products in bf16 on a GPU, of rows that are not aligned, and joined ones: eager, Inductor, Bascule, and Bascule that pads, or joins, none.
+"""Products on a GPU, in bf16 of rows that are not aligned, joined ones, and those of operands of few bits: eager, Inductor, Bascule, and Bascule
+that pads none, joins none, or leaves all to calls. Of few bits Inductor runs with max-autotune.
 
     python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments]
 
@@ -22,12 +23,17 @@ from torch.nn import functional as F
 
 from bascule.pipelines import DEFAULT
 
+from . import quantized_products as quantized
 from .kernels import FLUSH, gpu_ms
 from .measure import geometric_mean, is_asked_for, print_table, save
 
 Make = Callable[[int, int, int], tuple[Callable[..., Tensor], list[Tensor]]]
-BACKENDS = ("eager", "inductor", "bascule", "without")  # without: what the row is about, padding or joining
-APART = ",".join("expand-products{capability=80}" if name == "expand-products" else name for name in DEFAULT)
+BACKENDS = ("eager", "inductor", "bascule", "without")  # without: what the row is about, padding, joining, or kernels of few bits
+OTHERWISE = {
+    "expand-products": "expand-products{capability=80}",
+    "expand-quantized-products": "expand-quantized-products{form=call}",
+}
+APART = ",".join(OTHERWISE.get(name, name) for name in DEFAULT)
 SIZES = (  # rows, length of the sums, columns
     (16384, 768, 30522),
     (16384, 768, 30528),
@@ -59,6 +65,7 @@ CASES: dict[str, Make] = {
         lambda x, w, v: F.silu(F.linear(x, w)) * F.linear(x, v),
         [matrix(m, k), matrix(n, k), matrix(n, k)],
     ),
+    **quantized.CASES,
     "two products": lambda m, k, n: (lambda x, w, v: (x @ w) @ v, [matrix(m, k), matrix(k, n), matrix(n, 256)]),
 }
 
@@ -72,13 +79,15 @@ def nothing_padded() -> Iterator[None]:
         pad_mm.WORK = work
 
 
-def first_call(run: Callable[..., Tensor], inputs: list[Tensor], backend: str) -> tuple[Callable[[], Tensor], Tensor]:
-    """The timed function, and the result of its first call, in which it is compiled."""
+def first_call(
+    run: Callable[..., Tensor], inputs: list[Tensor], backend: str, mode: str | None = None
+) -> tuple[Callable[[], Tensor], Tensor]:
+    """The timed function, and the result of its first call, in which it is compiled. `mode`: Inductor's."""
     torch._dynamo.reset()
     if backend == "eager":
         call = run
     elif backend == "inductor":
-        call = torch.compile(run, dynamic=False)
+        call = torch.compile(run, dynamic=False, mode=mode)
     else:
         options = {"on_error": "raise"} | ({"pipeline": APART} if backend == "without" else {})
         call = torch.compile(run, backend="bascule", dynamic=False, options=options)
@@ -99,10 +108,11 @@ def measure(name: str, sizes: tuple[int, int, int], scratch: Tensor) -> dict:
     """One row: milliseconds of each backend."""
     torch.manual_seed(0)
     run, inputs = CASES[name](*sizes)
-    exact = run(*(x.float() for x in inputs))
+    exact = quantized.EXACT.get(name, run)(*(x.float() for x in inputs))
+    mode = "max-autotune-no-cudagraphs" if name in quantized.CASES else None
     row: dict = {"case": name, "sizes": " x ".join(map(str, sizes))}
     for backend in BACKENDS:
-        call, found = first_call(run, inputs, backend)
+        call, found = first_call(run, inputs, backend, mode)
         agree(found, exact)
         row[f"{backend} strides"] = str(found.stride())
         del found
@@ -144,7 +154,7 @@ def main() -> None:
         measure(name, sizes, scratch)
         for name in CASES
         if is_asked_for(name, args.only)
-        for sizes in (JOINED if name == "joined" else SIZES)
+        for sizes in {"joined": JOINED, **quantized.SIZES}.get(name, SIZES)
     ]
     others = [backend for backend in BACKENDS if backend != "bascule"]
     table = [

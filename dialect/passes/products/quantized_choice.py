@@ -19,6 +19,7 @@ from ...scheduling.gpu.contractions import FEW_ROWS, FLOAT8_SINCE, LEAST
 
 FEW = 2  # rows of a product of 16 bits up to which `expand-products` makes sums of rows of it, which read few bits too
 FORMS = INSIDE, ONCE, CALL = "inside", "once", "call"  # where operands are widened; a call takes those that are widened once
+KERNEL = "in a kernel"  # of operands that are multiplied as they are
 SINCE = 90  # the compute capability from which on contractions are about as fast as calls
 
 
@@ -90,7 +91,7 @@ def _of_8_bits(case: _Case, form: str, multiplied: bool, capability: int) -> Cho
         return Choice(f"it sums {case.summed} elements, less than {LEAST}")
     if not multiplied:
         return Choice(f"it runs on sm_{capability}, where a kernel is no faster than a call")
-    return _faster(form, case.called(), {INSIDE: (case.fused(), Choice())})
+    return _faster(KERNEL if form in (INSIDE, ONCE) else form, case.called(), {KERNEL: (case.fused(), Choice())})
 
 
 def _widened(case: _Case, sources: Sequence[NarrowSource | None], form: str, capability: int) -> Choice:
@@ -118,7 +119,7 @@ def _faster(form: str, called: float, kernels: dict[str, tuple[float, Choice]]) 
     least, choice = kernels[name]
     told = ", ".join(f"{each} {_microseconds(time)}" for each, (time, _) in kernels.items())
     if form == CALL or (least > called and form != name):
-        return Choice(f"it takes about {_microseconds(called)}, a kernel {told}")
+        return Choice(f"it takes about {_microseconds(called)}, {told}")
     return Choice("", f"{name}, of {told}, a call {_microseconds(called)}", choice.inside, choice.marks)
 
 
