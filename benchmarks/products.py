@@ -28,7 +28,12 @@ from .kernels import FLUSH, gpu_ms
 from .measure import geometric_mean, is_asked_for, print_table, save
 
 Make = Callable[[int, int, int], tuple[Callable[..., Tensor], list[Tensor]]]
-BACKENDS = ("eager", "inductor", "bascule", "without")  # without: what the row is about, padding, joining, or kernels of few bits
+BACKENDS = (
+    "eager",
+    "inductor",
+    "bascule",
+    "without",
+)  # without: what the row is about, padding, joining, or kernels of few bits
 OTHERWISE = {
     "expand-products": "expand-products{capability=80}",
     "expand-quantized-products": "expand-quantized-products{form=call}",

@@ -41,7 +41,14 @@ def weights(m: int, k: int, n: int) -> list[Tensor]:
     return [floats(m, k), integers(n, k), scales(n).to(BF16)]
 
 
-WEIGHTS = ((8192, 4096, 16384), (8192, 4096, 4096), (256, 4096, 16384), (16, 4096, 16384), (1, 4096, 16384), (1, 4096, 4096))
+WEIGHTS = (
+    (8192, 4096, 16384),
+    (8192, 4096, 4096),
+    (256, 4096, 16384),
+    (16, 4096, 16384),
+    (1, 4096, 16384),
+    (1, 4096, 4096),
+)
 LARGE = ((8192, 4096, 16384), (8192, 4096, 4096))
 CASES: dict[str, Make] = {
     "int8 weight": lambda m, k, n: (lambda x, w, s: F.linear(x, w.to(BF16)) * s, weights(m, k, n)),

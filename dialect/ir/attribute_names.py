@@ -13,7 +13,9 @@ UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any
 # Of the calls of products.
 FUSED = "bascule.fused"  # it is to be computed with others: a compute
 # Of reductions.
-PARTIAL_SUMS = "bascule.partial_sums"  # elements whose sum may have fewer bits than its type, before it is added up in that
+PARTIAL_SUMS = (
+    "bascule.partial_sums"  # elements whose sum may have fewer bits than its type, before it is added up in that
+)
 # Of computes.
 TOGETHER = "bascule.together"  # a number: those that have it share a kernel, at the indices of the first one
 TOGETHER_DIMS = (

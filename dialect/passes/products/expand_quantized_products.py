@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.products.scaled_products import ScaledProduct
+from ...analysis.memory.scaled_products import ScaledProduct
 from ...ir import builders
 from ...ir.attribute_names import FUSED, PARTIAL_SUMS
 from ...ir.attributes import i64
@@ -30,8 +30,8 @@ class ExpandQuantizedProducts(Pass):
       bits, widened and scaled), and that nothing else reads. It is computed inside of the product, so that it is in no memory, or, where that
       would be done again for too many rows, once before it.
 
-    `form` "inside", "once" or "call" says which of these, wherever there is such a kernel: for measuring. A product that stays a call has a remark that says why. Products of 16
-    bits of up to two rows are left to `expand-products`: those are sums that read few bits too.
+    `form` "inside", "once" or "call" says which of these, wherever there is such a kernel: for measuring. A product that stays a call has a
+    remark that says why. Products of 16 bits of up to two rows are left to `expand-products`: those are sums that read few bits too.
     """
 
     name: ClassVar[str] = "expand-quantized-products"
@@ -99,9 +99,7 @@ class _Expansion:
         for scale in product.scales:
             value = _multiplied(value, self._wide(_broadcast(scale, at)))
         if product.added is not None and product.added_factor != 0:
-            value = arith.addf(
-                value, self._scaled(self._wide(_broadcast(product.added, at)), product.added_factor)
-            )
+            value = arith.addf(value, self._scaled(self._wide(_broadcast(product.added, at)), product.added_factor))
         return value if self.element == self.wide else arith.truncf(self.element, value, **self.rounding)
 
     def _term(self, at: list[ir.Value], k: ir.Value) -> ir.Value:

@@ -1,4 +1,4 @@
-"""What becomes of a product whose operands have few bits, by what is known of an NVIDIA GPU: a call, or one of two kinds of kernels."""
+"""The choice for a product whose operands have few bits, by what is known of an NVIDIA GPU: a call, or one of two kinds of kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from ...analysis.bodies.body_summary import Body
 from ...analysis.bodies.costs import tensor_bytes
 from ...analysis.memory.buffers import root_of
 from ...analysis.memory.matmul_operands import runs_along
+from ...analysis.memory.narrow_sources import NarrowSource, narrow_source, users_of
+from ...analysis.memory.scaled_products import ScaledProduct
 from ...analysis.products.contractions import FLOAT8, NARROW, WHOLE, are_multiplied
-from ...analysis.products.narrow_sources import NarrowSource, narrow_source, users_of
-from ...analysis.products.scaled_products import ScaledProduct
 from ...ir.attribute_names import INLINED
 from ...ir.functions import STORED
 from ...ir.types import byte_width
@@ -18,7 +18,11 @@ from ...scheduling.gpu import product_costs
 from ...scheduling.gpu.contractions import FEW_ROWS, FLOAT8_SINCE, LEAST
 
 FEW = 2  # rows of a product of 16 bits up to which `expand-products` makes sums of rows of it, which read few bits too
-FORMS = INSIDE, ONCE, CALL = "inside", "once", "call"  # where operands are widened; a call takes those that are widened once
+FORMS = INSIDE, ONCE, CALL = (
+    "inside",
+    "once",
+    "call",
+)  # where operands are widened; a call takes those that are widened once
 KERNEL = "in a kernel"  # of operands that are multiplied as they are
 SINCE = 90  # the compute capability from which on contractions are about as fast as calls
 

@@ -1,4 +1,4 @@
-"""How long products of static sizes take on an NVIDIA GPU: as calls of a library, with the kernels before and after them, and as contractions."""
+"""How long products of static sizes take on an NVIDIA GPU: as calls of a library, with the kernels before and after, and as contractions."""
 
 from dataclasses import dataclass
 

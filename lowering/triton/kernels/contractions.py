@@ -11,7 +11,7 @@ from bascule.dialect.mlir import ir
 from ..body.emitter import Loop, unsupported
 from ..values.builder import Builder, element
 from ..values.reduction_kinds import Values
-from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
+from ..values.tiles import Axes, Axis, Tile, spread, union
 from .descriptors import load_of
 from .loop_body import LoopBody
 from .loop_kinds import Walker
@@ -40,8 +40,8 @@ class ContractionWalker(Walker):
         self.turned = self._is_turned()
 
     def _is_turned(self) -> bool:
-        """Whether the factor of columns is the first of an instruction: where it alone is computed, for registers hold the first; and where there
-        are too few rows for one."""
+        """Whether the factor of columns is the first of an instruction: where it alone is computed, for registers hold the first; and where
+        there are too few rows for one."""
         rows, columns = self.sides
         if len(self.outside) > 2 or any(byte_width(factor.type) > NARROW for factor in self.factors):
             return False

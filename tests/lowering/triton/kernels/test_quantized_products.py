@@ -20,7 +20,7 @@ EPS = {BF16: 2.0**-8, F16: 2.0**-11, torch.float32: 2.0**-22}
 
 
 def compiled(function, inputs, form="inside"):
-    """What `function` gives, compiled with kernels of that form, empty: the fastest; and the number of its launches."""
+    """The result of `function`, compiled with kernels of that form, empty: the fastest; and the number of its launches."""
     torch._dynamo.reset()
     pipeline = ",".join(f"{NAME}{{form={form}}}" if form and name == NAME else name for name in DEFAULT)
     options = {"on_error": "raise", "target": "auto" if inputs[0].is_cuda else "interpret", "pipeline": pipeline}
@@ -30,7 +30,8 @@ def compiled(function, inputs, form="inside"):
 
 
 def close(found, wanted, dtype, summed):
-    """One rounding to the dtype, and those of sums: `summed` is the sum of the terms' sizes. Tensor cores have 13 bits of a sum of 8-bit floats."""
+    """One rounding to the dtype, and those of sums: `summed` is the sum of the terms' sizes. Tensor cores have 13 bits of sums of 8-bit
+    floats."""
     assert found.dtype == dtype and found.shape == wanted.shape
     partial = 2.0**-12 if found.is_cuda else 2.0**-20
     error, allowed = (found.double() - wanted).abs(), EPS[dtype] * wanted.abs() + partial * summed + 1e-30

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ...ir.functions import ARGUMENTS, EXTERN
 from ...ir.shapes import constant, shape_of
 from ...mlir import ir
-from ..memory.matmul_operands import Product
-from .contractions import FLOAT8, WHOLE
+from ..products.contractions import FLOAT8, WHOLE
+from .matmul_operands import Product
 
 STEP = 128  # elements whose sum may have fewer bits than f32 where `use_fast_accum` is not asked for: about as many as in cuBLAS
 
@@ -85,8 +85,6 @@ def _scaled_mm(op: ir.Operation, arguments: Sequence) -> ScaledProduct | None:
 
 def _int_mm(op: ir.Operation, arguments: Sequence) -> ScaledProduct:
     return ScaledProduct(op, *arguments)
-
-
 
 
 _FORMS = {"aten._scaled_mm.default": _scaled_mm, "aten._int_mm.default": _int_mm}

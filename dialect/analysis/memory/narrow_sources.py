@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...ir.functions import STORED
-from ...ir.regions import ops_in, op_in
+from ...ir.regions import op_in, ops_in
 from ...ir.shapes import constant, shape_of
 from ...ir.types import byte_width
 from ...mlir import ir
 from ..bodies.body_summary import Body
 from ..bodies.costs import tensor_bytes
-from ..memory.buffers import ALIASES, root_of
+from .buffers import ALIASES, root_of
 
 STRUCTURE = ("tensor.extract", "affine.apply", "arith.constant", "bascule.yield", "bascule.compute")
 FREE = (*STRUCTURE, "arith.extf", "arith.truncf", "builtin.unrealized_conversion_cast")
