@@ -13,17 +13,21 @@ from ..bodies.costs import tensor_bytes
 from .buffers import ALIASES, root_of
 
 STRUCTURE = ("tensor.extract", "affine.apply", "arith.constant", "bascule.yield", "bascule.compute")
+MOST = 8  # pieces of an element
 FREE = (*STRUCTURE, "arith.extf", "arith.truncf", "builtin.unrealized_conversion_cast")
 
 
 @dataclass(frozen=True)
 class NarrowSource:
     """`computes`: what makes an operand, pointwise, first things first; `bytes`: of the tensors that these read; `ops`: what they do for an
-    element, with the last of its roundings."""
+    element, with the last of its roundings. `is_plain`: without conditions on indices; `period`: of those that there are, if it is short: the
+    pieces that an element of what is read is taken apart to."""
 
     computes: list[ir.Operation]
     bytes: int
     ops: int
+    is_plain: bool
+    period: int
 
 
 def narrow_source(operand: ir.Value, reader: ir.Operation) -> NarrowSource | None:
@@ -37,7 +41,7 @@ def narrow_source(operand: ir.Value, reader: ir.Operation) -> NarrowSource | Non
             continue
         if made in computes:
             continue
-        if not _is_plain(made) or not {*users_of(value)} <= users:
+        if STORED in made.attributes or not Body(made).is_pointwise or not {*users_of(value)} <= users:
             return None
         computes[made] = None
         users.add(made)
@@ -48,13 +52,13 @@ def narrow_source(operand: ir.Value, reader: ir.Operation) -> NarrowSource | Non
     ops = 1 + sum(op.name not in FREE for compute in computes for op in ops_in(compute))
     largest = max(sources, key=tensor_bytes)
     narrower = byte_width(largest.type.element_type) < byte_width(operand.type.element_type)
-    return NarrowSource(list(computes)[::-1], count, ops) if narrower and tensor_bytes(operand) > count else None
+    if not narrower or tensor_bytes(operand) <= count:
+        return None
+    return NarrowSource(list(computes)[::-1], count, ops, all(map(_is_plain, computes)), max(map(_period, computes)))
 
 
 def _is_plain(compute: ir.Operation) -> bool:
     """Whether an element is computed without conditions or loops, from elements at places that come from no data."""
-    if STORED in compute.attributes or not Body(compute).is_pointwise:
-        return False
     for op in ops_in(compute):
         if op != compute and len(op.regions):
             return False
@@ -64,6 +68,14 @@ def _is_plain(compute: ir.Operation) -> bool:
         if any(isinstance(result.type, ir.IndexType) for result in op.results) and op.name not in STRUCTURE:
             return False
     return True
+
+
+def _period(compute: ir.Operation) -> int:
+    """The size of a dim by whose index it is chosen what an element is, if that is short; else 1."""
+    arguments, sizes = list(compute.regions[0].blocks[0].arguments), shape_of(compute.results[0])
+    compared = {value for op in ops_in(compute) if op.name == "arith.cmpi" for value in op.operands}
+    short = [n for index, size in zip(arguments, sizes) if index in compared and (n := constant(size) or 0) <= MOST]
+    return max([1, *short])
 
 
 def users_of(value: ir.Value) -> Iterable[ir.Operation]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 from ...analysis.memory.scaled_products import ScaledProduct
@@ -9,9 +10,9 @@ from ...ir import builders
 from ...ir.attribute_names import FUSED, PARTIAL_SUMS
 from ...ir.attributes import i64
 from ...ir.functions import replace_extern_calls
-from ...ir.shapes import constant, shape_of
+from ...ir.shapes import constant, expr, index_map, shape_of
 from ...ir.types import to_nearest_even
-from ...mlir import arith, ir
+from ...mlir import affine, arith, ir
 from ...remarks.attribute import add_remark, place
 from ...remarks.record import MISSED, PASSED, Remark
 from ...scheduling.gpu.machine import H200
@@ -59,7 +60,7 @@ class ExpandQuantizedProducts(Pass):
             return False
         with ir.InsertionPoint(op), op.location:
             rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
-            value = _Expansion(product, rounding, choice.inside).build()
+            value = _Expansion(product, rounding, choice.inside, choice.period).build()
         for compute, mark in choice.marks:
             compute.attributes[mark] = ir.UnitAttr.get()
         add_remark(value.owner.operation, Remark(self.name, PASSED, "expanded", choice.reason, place(op)))
@@ -71,11 +72,12 @@ class ExpandQuantizedProducts(Pass):
 @dataclass(frozen=True)
 class _Expansion:
     """The compute that a product is. `rounding`: attributes of the roundings of its elements; `inside`: the operands, 0 and 1, that are
-    rounded to their type where they are read, since they are computed there."""
+    rounded to their type where they are read, since they are computed there; `period`: neighbours whose products a point of the sum adds."""
 
     product: ScaledProduct
     rounding: dict[str, ir.Attribute]
     inside: Collection[int]
+    period: int
 
     @property
     def element(self) -> ir.Type:
@@ -92,7 +94,8 @@ class _Expansion:
 
     def _element(self, at: list[ir.Value]) -> ir.Value:
         product = self.product
-        value = builders.reduce("sum", [shape_of(product.x)[-1]], self.wide, lambda k: self._term(at, *k))[0]
+        summed = expr(ir.AffineExpr.get_floor_div(shape_of(product.x)[-1], expr(self.period)))
+        value = builders.reduce("sum", [summed], self.wide, lambda k: self._terms(at, *k))[0]
         if product.partial:
             value.owner.attributes[PARTIAL_SUMS] = i64(product.partial)
         value = self._scaled(value, product.factor)
@@ -101,6 +104,13 @@ class _Expansion:
         if product.added is not None and product.added_factor != 0:
             value = arith.addf(value, self._scaled(self._wide(_broadcast(product.added, at)), product.added_factor))
         return value if self.element == self.wide else arith.truncf(self.element, value, **self.rounding)
+
+    def _terms(self, at: list[ir.Value], k: ir.Value) -> ir.Value:
+        if self.period == 1:
+            return self._term(at, k)
+        d0 = ir.AffineExpr.get_dim(0)
+        places = [affine.apply(index_map(1, [d0 * self.period + number]), [k]) for number in range(self.period)]
+        return reduce(arith.addf, [self._term(at, place) for place in places])
 
     def _term(self, at: list[ir.Value], k: ir.Value) -> ir.Value:
         *batch, row, column = at

@@ -29,13 +29,14 @@ SINCE = 90  # the compute capability from which on contractions are about as fas
 
 @dataclass(frozen=True)
 class Choice:
-    """`refusal`: why the product stays a call; empty: it is expanded, for `reason`. `inside`: operands, 0 and 1, that are computed in the
+    """`refusal`: why the product stays a call; empty: it is expanded, for `reason`. `period`: neighbours that a point sums. `inside`: operands, 0 and 1, that are computed in the
     product, by computes that `marks` say so of; they have a mark too where they are computed once."""
 
     refusal: str = ""
     reason: str = ""
     inside: Sequence[int] = ()
     marks: Sequence[tuple[ir.Operation, str]] = ()
+    period: int = 1
 
 
 def chosen(product: ScaledProduct, form: str, capability: int, sm_count: int) -> Choice | None:
@@ -55,7 +56,8 @@ def chosen(product: ScaledProduct, form: str, capability: int, sm_count: int) ->
         return Choice("its sizes are not known")
     case = _Case(product, sizes, sm_count)
     if not bytes_only:
-        return None if min(case.rows, case.columns) <= FEW else _widened(case, sources, form, capability)
+        few = min(case.rows, case.columns) <= FEW
+        return _taken_apart(case, sources) if few else _widened(case, sources, form, capability)
     least = FLOAT8_SINCE if isinstance(elements[0], FLOAT8) else 80
     return _of_8_bits(case, form, capability >= least and (bool(form) or capability >= SINCE), capability)
 
@@ -98,6 +100,15 @@ def _of_8_bits(case: _Case, form: str, multiplied: bool, capability: int) -> Cho
     return _faster(KERNEL if form in (INSIDE, ONCE) else form, case.called(), {KERNEL: (case.fused(), Choice())})
 
 
+def _taken_apart(case: _Case, sources: Sequence[NarrowSource | None]) -> Choice | None:
+    """One row of elements several of which are in one of memory: a point sums the products of them all. None of other rows."""
+    for source, side in zip(sources, (case.columns, case.rows)):
+        if source is not None and side == 1 and source.period > 1 and case.summed % source.period == 0:
+            told = f"of one row, {source.period} elements of what is read at a time"
+            return Choice(reason=told, marks=[(each, INLINED) for each in source.computes], period=source.period)
+    return None
+
+
 def _widened(case: _Case, sources: Sequence[NarrowSource | None], form: str, capability: int) -> Choice:
     """Computed inside of the product, or once before that; of two such operands the one that saves more bytes inside."""
     operands = (case.product.x, case.product.y)
@@ -111,10 +122,10 @@ def _widened(case: _Case, sources: Sequence[NarrowSource | None], form: str, cap
         return Choice(f"it sums {case.summed} elements, less than {LEAST}")
     once = product_costs.kernel(source.bytes + tensor_bytes(operands[number]))
     inside = Choice(inside=(number,), marks=[(compute, INLINED) for compute in source.computes])
-    kernels = {INSIDE: (case.fused(saved[number], source.ops, number == 1), inside)}
+    kernels = {INSIDE: (case.fused(saved[number], source.ops, number == 1), inside)} if source.is_plain else {}
     if min(case.rows, case.columns) >= FEW_ROWS:
         kernels[ONCE] = (once + case.fused(), Choice(marks=[(root_of(operands[number]).owner.operation, STORED)]))
-    return _faster(form, once + case.called(), kernels)
+    return _faster(form, once + case.called(), kernels) if kernels else Choice("its operand is chosen by conditions")
 
 
 def _faster(form: str, called: float, kernels: dict[str, tuple[float, Choice]]) -> Choice:
