@@ -12,12 +12,15 @@ from tests.lowering.triton.kernels.test_quantized_products import (
     F16,
     FIXED,
     LAYOUTS,
+    PACKED,
     RAGGED,
     WEIGHTS,
+    check_packed,
     check_scaled,
     check_weights,
     close,
     compiled,
+    floats,
     fp8,
     integers,
     weight_only,
@@ -95,3 +98,13 @@ def test_all_bytes_of_a_row():
     close(found, x.double() @ w.double().t(), BF16, 0)
     found, _ = compiled(lambda x, w: F.linear(x, w.view(torch.uint8).to(BF16)), [x, w])
     close(found, x.double() @ w.view(torch.uint8).double().t(), BF16, 0)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 40])
+@pytest.mark.parametrize("columns, summed", [(48, 64), (80, 1024), (33, 200), (4096, 4096)])
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_weights(name, columns, summed, rows):
+    p = integers(columns, summed // PACKED[name][0]).view(torch.uint8)
+    p[0] = torch.arange(p.shape[1]).to(torch.uint8)
+    inputs = [floats(BF16, rows, summed), p, (torch.rand(columns) / 16).to(BF16)]
+    check_packed(name, [x.cuda() for x in inputs])

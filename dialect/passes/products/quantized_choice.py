@@ -29,8 +29,8 @@ SINCE = 90  # the compute capability from which on contractions are about as fas
 
 @dataclass(frozen=True)
 class Choice:
-    """`refusal`: why the product stays a call; empty: it is expanded, for `reason`. `period`: neighbours that a point sums. `inside`: operands, 0 and 1, that are computed in the
-    product, by computes that `marks` say so of; they have a mark too where they are computed once."""
+    """`refusal`: why the product stays a call; empty: it is expanded, for `reason`. `inside`: operands, 0 and 1, that are computed in the
+    product, by computes that `marks` say so of; they have a mark too where they are computed once. `period`: neighbours that a point sums."""
 
     refusal: str = ""
     reason: str = ""

@@ -13,7 +13,7 @@ from ..values.builder import element
 from ..values.clusters import ARRIVE, gathering
 from ..values.dependent_launch import WAIT
 from ..values.libdevice import LIBDEVICE
-from ..values.packed_values import PACKED, UNSIGNED
+from ..values.packed_values import PACKED, on_bytes
 from .machine import Machine, Rule
 from .memory import Either, Pointer, atomic, compare_and_swap, load, store
 from .scalars import scalar
@@ -100,13 +100,19 @@ def _instruction(machine, op, *operands):
         rows = [x.expand(machine.programs).reshape(-1, cluster) for x in operands]
         return [x[:, k].repeat_interleave(cluster) for k in range(cluster) for x in rows]
     (x,) = operands
-    if text == UNSIGNED:
-        x = x.view(torch.uint8)
+    if (told := on_bytes(text)) is not None:
+        return [_on_bytes(*told, x)]
     if text.startswith(PACKED):
         return [x.to(dtype_of(element(op.results[0].type)))]
     if text not in INSTRUCTIONS:
         raise error(op, f"is the instruction '{text}', which the interpreter lacks")
     return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])
+
+
+def _on_bytes(kind: str, number: int, x: torch.Tensor) -> torch.Tensor:
+    if kind == "shifted":
+        return (x.view(torch.uint8) >> number).view(torch.int8)
+    return (x if kind == "signed" else x.view(torch.uint8)).to(torch.float32) - number
 
 
 def _assert(machine, op, condition):
@@ -207,6 +213,7 @@ RULES: dict[str, Rule] = {
     "tt.broadcast": _reshape(lambda t, shape: t.expand(shape)),
     "tt.expand_dims": _reshape(lambda t, shape: t.reshape(shape)),
     "tt.join": lambda machine, op, x, y: [torch.stack([x, y], -1)],
+    "tt.split": lambda machine, op, x: list(x.unbind(-1)),
     "tt.reshape": _reshape(lambda t, shape: t.reshape(shape)),
     "tt.trans": _transpose,
     "tt.dot": _dot,

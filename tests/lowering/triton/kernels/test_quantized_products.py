@@ -264,6 +264,56 @@ def test_batches_of_weights():
     close(found, (x.double() @ w.double()).relu(), BF16, 64 * 128)
 
 
+# Elements several of which are in a byte
+
+PACKED = {
+    "nibbles": (2, lambda p: torch.stack([p & 15, p >> 4], -1).flatten(1), lambda w: w - 8),
+    "nibbles of halves": (2, lambda p: torch.cat([p & 15, p >> 4], 1), lambda w: w - 8),
+    "signed nibbles": (
+        2,
+        lambda p: torch.stack([(p.view(torch.int8) << 4) >> 4, p.view(torch.int8) >> 4], -1).flatten(1),
+        lambda w: w,
+    ),
+    "two bits": (4, lambda p: torch.stack([(p >> n) & 3 for n in (0, 2, 4, 6)], -1).flatten(1), lambda w: w - 1.5),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 40])
+@pytest.mark.parametrize("columns, summed", [(48, 64), (80, 1024), (33, 200), (16, 4096)])
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_weights(name, columns, summed, rows):
+    count = PACKED[name][0]
+    p = integers(columns, summed // count).view(torch.uint8)
+    x, s = floats(BF16, rows, summed), (torch.rand(columns) / 16).to(BF16)
+    p[0] = torch.arange(summed // count).to(torch.uint8)
+    check_packed(name, [x, p, s])
+
+
+def check_packed(name, inputs):
+    _, unpacked, zero = PACKED[name]
+    found, launches = compiled(lambda x, p, s: F.linear(x, zero(unpacked(p).to(BF16))) * s, inputs, form="")
+    assert len(inputs[0]) > 1 or launches == 1
+    wide = zero(unpacked(inputs[1]).to(BF16).double())
+    wanted = F.linear(inputs[0].double(), wide) * inputs[2].double()
+    summed = F.linear(inputs[0].double().abs(), wide.abs()) * inputs[2].double()
+    error = (found.double() - wanted).abs()  # of two roundings: of a call, and of what is scaled
+    assert (error <= 2 * EPS[BF16] * wanted.abs() + 2.0**-20 * summed).all()
+
+
+def test_packed_weights_with_scales_of_groups():
+    def function(x, p, s):
+        w = torch.stack([p & 15, p >> 4], -1).reshape(p.shape[0], -1, 32).to(BF16) - 8
+        return F.linear(x, (w * s[:, :, None]).flatten(1))
+
+    p, s = integers(80, 128).view(torch.uint8), (torch.rand(80, 8) / 16).to(BF16)
+    x = floats(BF16, 1, 256)
+    found, launches = compiled(function, [x, p, s], form="")
+    w = torch.stack([p & 15, p >> 4], -1).reshape(80, -1, 32).double() - 8
+    wide = (w * s.double()[:, :, None]).flatten(1)
+    assert launches == 1
+    close(found, x.double() @ wide.t(), BF16, x.double().abs() @ wide.abs().t())
+
+
 # What is chosen, and machine code
 
 
