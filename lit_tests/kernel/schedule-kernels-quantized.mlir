@@ -79,7 +79,7 @@ func.func private @exact(%x: tensor<4096x4096xf8E4M3FN>, %w: tensor<4096x4096xf8
 // CHECK-LABEL: func.func private @weight
 // CHECK: descriptors = array<i64: 0>
 // CHECK-SAME: dot = true
-// CHECK-SAME: step = 64
+// CHECK-SAME: step = 128
 // CHECK-SAME: tile = array<i64: 16, 128>
 func.func private @weight(%x: tensor<8x4096xbf16>, %w: tensor<32768x4096xi8>, %s: tensor<32768xbf16>) -> tensor<8x32768xf32> {
   %out = bufferization.alloc_tensor() : tensor<8x32768xf32>

@@ -15,15 +15,13 @@ STEP = 128  # elements whose sum may have fewer bits than f32 where `use_fast_ac
 @dataclass(frozen=True)
 class ScaledProduct:
     """`factor * (x @ y)`, (.., M, K) by (.., K, N), each element multiplied by those of `scales`, plus `added_factor * added`, in the call `op`.
-    `scales` and `added` broadcast to (.., M, N). `is_transposed`: y has its last dims in the other order; `partial`: elements whose sum
-    may have fewer bits than f32, 0: none."""
+    `scales` and `added` broadcast to (.., M, N). `partial`: elements whose sum may have fewer bits than f32, 0: none."""
 
     op: ir.Operation
     x: ir.Value
     y: ir.Value
     scales: Sequence[ir.Value] = ()
     added: ir.Value | None = None
-    is_transposed: bool = False
     partial: int = 0
     added_factor: int | float = 1
     factor: int | float = 1
@@ -34,7 +32,7 @@ class ScaledProduct:
         plain = Product.of(op, function)
         if plain is not None:
             added, factors = plain.added, (plain.added_factor, plain.factor)
-            return ScaledProduct(op, plain.x, plain.y, (), added, False, 0, *factors)
+            return ScaledProduct(op, plain.x, plain.y, (), added, 0, *factors)
         read = _FORMS.get(function.attributes[EXTERN].value)
         if read is None or len(op.results) != 1:
             return None

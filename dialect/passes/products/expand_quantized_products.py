@@ -114,9 +114,8 @@ class _Expansion:
 
     def _term(self, at: list[ir.Value], k: ir.Value) -> ir.Value:
         *batch, row, column = at
-        matrix = [column, k] if self.product.is_transposed else [k, column]
         x = builders.read(self.product.x, [*batch, row, k])
-        y = builders.read(self.product.y, [*batch, *matrix])
+        y = builders.read(self.product.y, [*batch, k, column])
         return _multiplied(*(self._factor(value, number in self.inside) for number, value in enumerate((x, y))))
 
     def _factor(self, value: ir.Value, rounded: bool) -> ir.Value:

@@ -89,7 +89,7 @@ class _Case:
 def _of_8_bits(case: _Case, form: str, multiplied: bool, capability: int) -> Choice:
     """One sums rows of the matrix as fast as it is read; tensor cores take more."""
     product, rank = case.product, case.product.result.type.rank
-    if not runs_along(product.x, rank - 1) or not runs_along(product.y, rank - 2 + product.is_transposed):
+    if not runs_along(product.x, rank - 1) or not runs_along(product.y, rank - 2):
         return Choice("memory does not run along what is summed in both operands")
     if min(case.rows, case.columns) == 1:
         return Choice(reason="of one row, which is as fast as the matrix is read")

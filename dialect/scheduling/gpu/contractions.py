@@ -20,6 +20,7 @@ FEW_ROWS = 9  # rows or columns from which on a product is none of few rows, whi
 FEW_NARROW = 2  # the same where a factor has 8 bits, or is computed
 PIECE = 128  # bytes of a row of a piece: a line
 WIDEST, HIGHEST = 256, 128  # columns and rows of a tile, at most: f32 sums of two warp groups fill their registers
+SMALL = 64  # the sides of a tile that is as small as one is made for more of them
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
 FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
 STAGES = 4  # pieces under way, at most
@@ -40,12 +41,13 @@ def contraction(domain: Domain) -> DomainPlan | None:
     width = byte_width(found.x.element)
     if min(rows, columns) < (FEW_NARROW if width == 1 or found.x.is_computed or found.y.is_computed else FEW_ROWS):
         return None
-    step = IEEE_STEP if width == 4 else min(PIECE, max(LEAST_BYTES, power_of_two(width * summed))) // width
     sums = sum(2 if each.is_partial else 1 for each in every)  # that a thread has of each element
     swapped = found.y.is_computed and not found.x.is_computed
     sides = (columns, rows) if swapped else (rows, columns)  # what is computed is the factor that registers hold
     batch_size, sm_count = _size(domain, found.batch) or 1, domain.machine.sm_count
     high, wide = tile_of(*sides, batch_size, width, sums, sm_count)[:: -1 if swapped else 1]
+    narrowest = min(access.width for side in (found.x, found.y) for access in side.accesses)
+    step = step_of(summed, width, narrowest if min(high, wide) <= SMALL else width)
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
@@ -98,12 +100,19 @@ def _size(domain: Domain, dims: Sequence[int]) -> int | None:
     return iterations([domain.sizes[dim] for dim in dims])
 
 
+def step_of(summed: int, width: int, read: int) -> int:
+    """What is summed in a step: a line of a factor that is multiplied in elements of `width` bytes, or read in ones of `read`."""
+    if width == 4:
+        return IEEE_STEP
+    return min(PIECE // min(width, read), max(LEAST_BYTES // width, power_of_two(summed)))
+
+
 def tile_of(rows: int, columns: int, batch: int, width: int, sums: int, sm_count: int) -> tuple[int, int]:
     """Rows and columns of a tile, of factors of `width` bytes: the largest whose sums, so many for each element, registers hold, unless
     multiprocessors would have none."""
     highest, widest = (HIGHEST, WIDEST) if width < 4 else (IEEE_SIDE, IEEE_SIDE)
     widest = max(LEAST, widest // power_of_two(sums))
     high, wide = (max(LEAST, min(most, power_of_two(n))) for most, n in ((highest, rows), (widest, columns)))
-    while high * wide > 64 * 64 and batch * -(-rows // high) * -(-columns // wide) < sm_count:
+    while max(high, wide) > SMALL and batch * -(-rows // high) * -(-columns // wide) < sm_count:
         high, wide = (high, wide // 2) if wide > high else (high // 2, wide)
     return high, wide

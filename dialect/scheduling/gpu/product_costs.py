@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from ...machines.measures import value
-from .contractions import LEAST_BYTES, PIECE, tile_of
-from .machine import power_of_two
+from .contractions import step_of, tile_of
 
 MACHINE = "h200"
 # Steps that a program takes longer than those of its loop: until the first piece is there, and for what follows the sums.
@@ -44,7 +43,7 @@ class Product:
         rows, which a program does for all of its tile again."""
         sides = (self.columns, self.rows) if ops and of_columns else (self.rows, self.columns)
         high, wide = tile_of(*sides, self.batch, self.width, self.sums, sm_count)
-        step = min(PIECE, max(LEAST_BYTES, power_of_two(self.width * self.summed))) // self.width
+        step = step_of(self.summed, self.width, self.width)
         programs = self.batch * -(-sides[0] // high) * -(-sides[1] // wide)
         steps = -(-self.summed // step) + AROUND
         multiplied = 2 * high * wide * step * sm_count / self.rate * (APART if self.sums > 1 else 1)
