@@ -101,7 +101,7 @@ def _size(domain: Domain, dims: Sequence[int]) -> int | None:
 
 
 def step_of(summed: int, width: int, read: int) -> int:
-    """What is summed in a step: a line of a factor that is multiplied in elements of `width` bytes, or read in ones of `read`."""
+    """The length of a step: a line of a factor that is multiplied in elements of `width` bytes, or read in ones of `read`."""
     if width == 4:
         return IEEE_STEP
     return min(PIECE // min(width, read), max(LEAST_BYTES // width, power_of_two(summed)))
