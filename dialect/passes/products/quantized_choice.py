@@ -18,11 +18,8 @@ from ...scheduling.gpu import product_costs
 from ...scheduling.gpu.contractions import FEW_ROWS, FLOAT8_SINCE, LEAST
 
 FEW = 2  # rows of a product of 16 bits up to which `expand-products` makes sums of rows of it, which read few bits too
-FORMS = INSIDE, ONCE, CALL = (
-    "inside",
-    "once",
-    "call",
-)  # where operands are widened; a call takes those that are widened once
+# Where operands are widened; a call takes those that are widened once.
+FORMS = INSIDE, ONCE, CALL = ("inside", "once", "call")
 KERNEL = "in a kernel"  # of operands that are multiplied as they are
 SINCE = 90  # the compute capability from which on contractions are about as fast as calls
 
@@ -30,7 +27,7 @@ SINCE = 90  # the compute capability from which on contractions are about as fas
 @dataclass(frozen=True)
 class Choice:
     """`refusal`: why the product stays a call; empty: it is expanded, for `reason`. `inside`: operands, 0 and 1, that are computed in the
-    product, by computes that `marks` say so of; they have a mark too where they are computed once. `period`: neighbours that a point sums."""
+    product, by computes that `marks` say so of; others are marked as computed once. `period`: neighbours that a point sums."""
 
     refusal: str = ""
     reason: str = ""
@@ -57,13 +54,15 @@ def chosen(product: ScaledProduct, form: str, capability: int, sm_count: int) ->
     case = _Case(product, sizes, sm_count)
     if not bytes_only:
         few = min(case.rows, case.columns) <= FEW
-        return _taken_apart(case, sources) if few else _widened(case, sources, form, capability)
+        return _taken_apart(case, sources, form) if few else _widened(case, sources, form, capability)
     least = FLOAT8_SINCE if isinstance(elements[0], FLOAT8) else 80
-    return _of_8_bits(case, form, capability >= least and (bool(form) or capability >= SINCE), capability)
+    if capability < least:
+        return Choice(f"it runs on sm_{capability}, which has no such numbers")
+    return _of_8_bits(case, form, capability)
 
 
 class _Case:
-    """A product of sizes that are known. `before`, `after`: bytes that it reads, and that a kernel of what alone reads the result moves."""
+    """A product of sizes that are known. `read`, `result`: bytes; `last`: the result of what alone reads the product's, if that is pointwise."""
 
     def __init__(self, product: ScaledProduct, sizes: Sequence[int], sm_count: int):
         self.product, self.sm_count = product, sm_count
@@ -86,22 +85,32 @@ class _Case:
         return self.cost.fused(self.read - saved + stored, self.sm_count, ops, of_columns)
 
 
-def _of_8_bits(case: _Case, form: str, multiplied: bool, capability: int) -> Choice:
-    """One sums rows of the matrix as fast as it is read; tensor cores take more."""
+def _of_8_bits(case: _Case, form: str, capability: int) -> Choice:
+    """Of one row, sums of rows of the matrix, as fast as it is read; of more, for tensor cores."""
     product, rank = case.product, case.product.result.type.rank
     if not runs_along(product.x, rank - 1) or not runs_along(product.y, rank - 2):
         return Choice("memory does not run along what is summed in both operands")
-    if min(case.rows, case.columns) == 1:
+    if min(case.rows, case.columns) == 1 and form != CALL:
         return Choice(reason="of one row, which is as fast as the matrix is read")
     if case.summed < LEAST:
         return Choice(f"it sums {case.summed} elements, less than {LEAST}")
-    if not multiplied:
+    if capability < SINCE and not form:
         return Choice(f"it runs on sm_{capability}, where a kernel is no faster than a call")
-    return _faster(KERNEL if form in (INSIDE, ONCE) else form, case.called(), {KERNEL: (case.fused(), Choice())})
+    choice = Choice(marks=[mark for value in (product.x, product.y) for mark in _stored(value)])
+    return _faster(KERNEL if form in (INSIDE, ONCE) else form, case.called(), {KERNEL: (case.fused(), choice)})
 
 
-def _taken_apart(case: _Case, sources: Sequence[NarrowSource | None]) -> Choice | None:
+def _stored(operand: ir.Value) -> list[tuple[ir.Operation, str]]:
+    """The mark that an operand is read from memory: what tensor cores multiply would be another type where it is computed."""
+    made = root_of(operand).owner
+    is_compute = not isinstance(made, ir.Block) and made.name == "bascule.compute" and Body(made.operation).is_pointwise
+    return [(made.operation, STORED)] if is_compute else []
+
+
+def _taken_apart(case: _Case, sources: Sequence[NarrowSource | None], form: str) -> Choice | None:
     """One row of elements several of which are in one of memory: a point sums the products of them all. None of other rows."""
+    if form == CALL:
+        return None
     for source, side in zip(sources, (case.columns, case.rows)):
         if source is not None and side == 1 and source.period > 1 and case.summed % source.period == 0:
             told = f"of one row, {source.period} elements of what is read at a time"
@@ -121,10 +130,11 @@ def _widened(case: _Case, sources: Sequence[NarrowSource | None], form: str, cap
     if case.summed < LEAST:
         return Choice(f"it sums {case.summed} elements, less than {LEAST}")
     once = product_costs.kernel(source.bytes + tensor_bytes(operands[number]))
-    inside = Choice(inside=(number,), marks=[(compute, INLINED) for compute in source.computes])
+    other = _stored(operands[1 - number])
+    inside = Choice(inside=(number,), marks=[*other, *((compute, INLINED) for compute in source.computes)])
     kernels = {INSIDE: (case.fused(saved[number], source.ops, number == 1), inside)} if source.is_plain else {}
     if min(case.rows, case.columns) >= FEW_ROWS:
-        kernels[ONCE] = (once + case.fused(), Choice(marks=[(root_of(operands[number]).owner.operation, STORED)]))
+        kernels[ONCE] = (once + case.fused(), Choice(marks=[*other, *_stored(operands[number])]))
     return _faster(form, once + case.called(), kernels) if kernels else Choice("its operand is chosen by conditions")
 
 

@@ -2,7 +2,7 @@
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.analysis.bodies.backward_slice import needed
-from bascule.dialect.analysis.products.contractions import WIDENINGS, factors_of
+from bascule.dialect.analysis.products.contractions import WHOLE, WIDENINGS, factors_of
 from bascule.dialect.ir.attribute_names import PARTIAL_SUMS
 from bascule.dialect.ir.regions import end_of
 from bascule.dialect.ir.types import byte_width
@@ -32,7 +32,9 @@ class ContractionWalker(Walker):
         # Rows and columns: of the domain, or in a walk the domain's rows and the points of the walk.
         self.sides = (self.outside[-3], self.outside[-1]) if len(self.outside) > 2 else self.outside
         self.factors, self.total = factors, emitter._checked(op, op.results[0].type)
-        self.partial = op.attributes[PARTIAL_SUMS].value if PARTIAL_SUMS in op.attributes else 0
+        partial = op.attributes[PARTIAL_SUMS].value if PARTIAL_SUMS in op.attributes else 0
+        # Triton adds up what a step sums, or nothing apart.
+        self.partial = partial if partial >= WHOLE else min(partial, loop.axis.extent)
         self.state: Values = []
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}

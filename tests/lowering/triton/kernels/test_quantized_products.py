@@ -257,6 +257,23 @@ def test_a_weight_that_something_else_reads_is_widened_once():
     close(found, x.double() @ w.double().t(), BF16, 96 * 128)
 
 
+@pytest.mark.parametrize("form", ["inside", "once"])
+@pytest.mark.parametrize("bits", [torch.int8, E4M3], ids=str)
+def test_both_operands_are_of_few_bits(bits, form):
+    """One of them is computed in the product, the other one before it; or both before it, in one launch."""
+    x, w = (integers(70, 96), integers(80, 96)) if bits == torch.int8 else (floats(bits, 70, 96), floats(bits, 80, 96))
+    found, launches = compiled(lambda x, w: F.linear(x.to(BF16), w.to(BF16)), [x, w], form)
+    assert launches == 2
+    close(found, x.double() @ w.double().t(), BF16, x.double().abs() @ w.double().abs().t())
+
+
+def test_operands_that_are_quantized_in_the_graph():
+    x, w, a, b = fp8(70, 96, 80)
+    found, launches = compiled(lambda x, w, a, b: scaled((x * 2).to(E4M3), w, a, b), [x.to(BF16), w, a, b])
+    assert launches == 2
+    close(found, exact((x.double() * 2).to(E4M3), w, a, b), BF16, sizes_of_terms(x.double() * 2, w, a, b))
+
+
 def test_batches_of_weights():
     x, w = floats(BF16, 3, 40, 64), integers(3, 64, 56)
     found, launches = compiled(lambda x, w: torch.bmm(x, w.to(BF16)).relu(), [x, w])
@@ -341,6 +358,14 @@ def kernels(monkeypatch):
     found = []
     monkeypatch.setattr(plans, "run_kernel", lambda kernel, arguments: found.append(kernel))
     return found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("form", ["inside", "once"])
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_what_is_expanded_runs_on_tensor_cores(name, form, layout, kernels):
+    compiled(WEIGHTS[name], list(LAYOUTS[layout](*weight_only(70, 160, 90))), form)
+    assert ["tt.dot" in kernel.ttir for kernel in kernels] == ([True] if form == "inside" else [False, True])
 
 
 CODE = {
