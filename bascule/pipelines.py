@@ -19,6 +19,7 @@ DEFAULT = (
     "bucket-collectives",  # before what depends on costs, which differ from rank to rank
     "prefetch-gathers",
     "expand-convolutions",
+    "expand-quantized-products",
     "expand-products",  # while the transposition of a weight is a view that is read through
     "expand-grouped-products",
     "fold-views",

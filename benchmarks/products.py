@@ -1,5 +1,5 @@
-"""Products in bf16 on a GPU, of rows that are not aligned, joined ones, and those of eight experts (grouped): eager, Inductor, Bascule, and
-Bascule that pads, joins or expands none; grouped ones beside Inductor's max-autotune too.
+"""Products on a GPU, in bf16 of rows that are not aligned, joined ones, those of eight experts (grouped), and of operands of few bits: eager,
+Inductor, Bascule, and Bascule that pads, joins or expands none. The last two kinds run beside Inductor's max-autotune too.
 
     python -m benchmarks.products [--only NAME,...] [--json FILE] [--alignments] [--max-autotune]
 
@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from bascule.pipelines import DEFAULT
 
+from . import quantized_products as quantized
 from .kernels import FLUSH, gpu_ms
 from .measure import geometric_mean, is_asked_for, print_table, save
 
@@ -35,10 +36,16 @@ BACKENDS = (
     "max-autotune",
     "bascule",
     "without",
-)  # without: what the row is about, padding or joining
-AUTOTUNED = "max-autotune"  # of grouped products alone: the others' are matmul templates, and take minutes
-INSTEAD = {"expand-products": "expand-products{capability=80}", "expand-grouped-products": "fold-views"}
-APART = ",".join(INSTEAD.get(name, name) for name in DEFAULT)
+)  # without: what the row is about, padding, joining, kernels of groups or of few bits
+AUTOTUNED = (
+    "max-autotune"  # of grouped products and of few bits alone: the others' are matmul templates, and take minutes
+)
+OTHERWISE = {
+    "expand-products": "expand-products{capability=80}",
+    "expand-grouped-products": "fold-views",
+    "expand-quantized-products": "expand-quantized-products{form=call}",
+}
+APART = ",".join(OTHERWISE.get(name, name) for name in DEFAULT)
 SIZES = (  # rows, length of the sums, columns
     (16384, 768, 30522),
     (16384, 768, 30528),
@@ -113,6 +120,7 @@ CASES: dict[str, Make] = {
         lambda x, w, v, ends: grouped(halves(x, w, ends), v, ends),
         [matrix(m, k), matrix(8, 2 * n, k), matrix(8, k, n), offsets(m)],
     ),
+    **quantized.CASES,
     "two products": lambda m, k, n: (lambda x, w, v: (x @ w) @ v, [matrix(m, k), matrix(k, n), matrix(n, 256)]),
 }
 
@@ -161,11 +169,12 @@ def measure(name: str, sizes: tuple[int, int, int], scratch: Tensor) -> dict:
     """One row: milliseconds of each backend."""
     torch.manual_seed(0)
     run, inputs = CASES[name](*sizes)
-    trained, wide = name in TRAINED, [x.float() if x.is_floating_point() else x for x in inputs]
-    exact = gradients(run, wide) if trained else run(*wide)
+    trained, few_bits = name in TRAINED, name in quantized.CASES
+    wide = [x.float() if few_bits or x.is_floating_point() else x for x in inputs]
+    exact = gradients(run, wide) if trained else quantized.EXACT.get(name, run)(*wide)
     row: dict = {"case": name, "sizes": " x ".join(map(str, sizes))}
     for backend in BACKENDS:
-        if backend == AUTOTUNED and not name.startswith("grouped"):
+        if backend == AUTOTUNED and not few_bits and not name.startswith("grouped"):
             row[backend] = None
             continue
         call, found = first_call(run, inputs, backend, trained)
@@ -223,7 +232,9 @@ def main() -> None:
         measure(name, sizes, scratch)
         for name in CASES
         if is_asked_for(name, args.only)
-        for sizes in (JOINED if name == "joined" else GROUPED if name.startswith("grouped") else SIZES)
+        for sizes in (
+            {"joined": JOINED, **quantized.SIZES}.get(name) or (GROUPED if name.startswith("grouped") else SIZES)
+        )
     ]
     others = [backend for backend in BACKENDS if backend != "bascule"]
     table = [

@@ -102,7 +102,7 @@ def is_contraction(compute: ir.Operation) -> bool:
     measured beside ATen's call is none: it was measured as a kernel of its own."""
     reduce = sum_of(compute)
     factors = None if reduce is None or TUNED_PRODUCT in reduce.attributes else factors_of(reduce)
-    if reduce is None or factors is None:
+    if reduce is None or factors is None or not isinstance(factors[0].type, (*NARROW, ir.F32Type, ir.F64Type)):
         return False
     if not all(owner is not None and owner.name == "tensor.extract" for owner in map(owner_of, factors)):
         return False

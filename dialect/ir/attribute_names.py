@@ -15,10 +15,15 @@ FUSED = "bascule.fused"  # it is to be computed with others: a compute
 TUNED_PRODUCT = (
     "bascule.tuned_product"  # it is a kernel of this schedule, which was measured; then on the sum of that compute
 )
+# Of reductions.
+PARTIAL_SUMS = (
+    "bascule.partial_sums"  # elements whose sum may have fewer bits than its type, before it is added up in that
+)
 # Of computes.
 TOGETHER = "bascule.together"  # a number: those that have it share a kernel, at the indices of the first one
 TOGETHER_DIMS = (
     "bascule.together_dims"  # of one of them: its dim for each of the first one's, where they are in another order
 )
+INLINED = "bascule.inlined"  # its elements are computed where they are read
 # Of a `memref.alloc`.
 ARENA = "bascule.arena"  # it is where intermediates lie

@@ -16,6 +16,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "bucket-collectives": ("tensor.bucket_collectives", "BucketCollectives"),
     "prefetch-gathers": ("tensor.prefetch_gathers", "PrefetchGathers"),
     "expand-convolutions": ("products.expand_convolutions", "ExpandConvolutions"),
+    "expand-quantized-products": ("products.expand_quantized_products", "ExpandQuantizedProducts"),
     "expand-products": ("products.expand_products", "ExpandProducts"),
     "expand-grouped-products": ("products.expand_grouped_products", "ExpandGroupedProducts"),
     "simplify-indexing": ("tensor.simplify_indexing", "SimplifyIndexing"),

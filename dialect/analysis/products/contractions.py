@@ -3,14 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...ir.attribute_names import PARTIAL_SUMS
 from ...ir.regions import end_of
 from ...ir.shapes import constant
 from ...mlir import ir
-from ..bodies.backward_slice import needed
 from ..bodies.body_summary import Access
 from ..bodies.body_tree import ACCESSES, Node
 
 NARROW = (ir.BF16Type, ir.F16Type)
+FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
+WIDENINGS = ("arith.extf", "arith.extsi")
+WHOLE = 1 << 30  # elements of sums that are partial from end to end
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,11 @@ class Operand:
     @property
     def element(self) -> ir.Type:
         return self.value.type
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether it is no element as it is in memory."""
+        return len(self.accesses) != 1 or self.value.owner != self.accesses[0].op
 
     def varies(self, index: int) -> bool:
         return any(access.form.varies(index) for access in self.accesses)
@@ -61,6 +69,11 @@ class Contraction:
         sides = [(self.x, other.x), (self.y, other.y)]
         return all(one.element == two.element and one.reads(own) == two.reads({}) for one, two in sides)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether sums of some elements are added up apart."""
+        return PARTIAL_SUMS in self.loop.op.attributes and self.loop.op.attributes[PARTIAL_SUMS].value < WHOLE
+
     def swapped(self) -> "Contraction":
         """The same, with the operands exchanged."""
         return Contraction(self.loop, self.y, self.x, self.batch, self.columns, self.rows)
@@ -81,7 +94,7 @@ def contraction_of(
     if factors is None:
         return None
     x, y = (operand_of(value, loop, accesses) for value in factors)
-    if x is None or y is None or x.element != y.element or not isinstance(x.element, ir.FloatType):
+    if x is None or y is None or not are_multiplied(x.element, y.element):
         return None
     if not all(any(map(operand.varies, loop.indices)) for operand in (x, y)):
         return None
@@ -98,8 +111,16 @@ def contraction_of(
 
 
 def operand_of(value: ir.Value, loop: Node, accesses: Sequence[Access]) -> Operand | None:
-    """The factor `value` of what `loop` sums; None where it is computed of something else than reads in the loop."""
-    return Operand(value, _accesses(value, loop, accesses)) if _comes_from_memory(value, loop.op) else None
+    """The factor `value` of what `loop` sums; None where it is computed of something else than reads in the loop and before it."""
+    ops = _made_of_reads(value, loop.op)
+    return Operand(value, tuple(a for a in accesses if a.op in ops and a.node.name in ACCESSES)) if ops else None
+
+
+def are_multiplied(x: ir.Type, y: ir.Type) -> bool:
+    """Whether there is a product of elements of these types: floats of one type, or two of 8 bits; integers of 8 bits, summed in 32."""
+    if isinstance(x, FLOAT8) and isinstance(y, FLOAT8):
+        return True
+    return x == y and (isinstance(x, ir.FloatType) or _is_byte(x))
 
 
 def factors_of(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
@@ -107,59 +128,62 @@ def factors_of(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     wide = _multiplied(reduce)
     if wide is None:
         return None
-    x, y = map(before_widening, wide)
-    return (x, y) if x.type == y.type else wide
+    x, y = (before_widening(value, PARTIAL_SUMS in reduce.attributes) for value in wide)
+    return (x, y) if are_multiplied(x.type, y.type) else wide
 
 
 def factor(reduce: ir.Operation, number: int) -> ir.Value | None:
     """Factor 0 or 1 of the products that `reduce` sums, before it is widened; None where it sums something else."""
     wide = _multiplied(reduce)
-    return None if wide is None else before_widening(wide[number])
+    return None if wide is None else before_widening(wide[number], PARTIAL_SUMS in reduce.attributes)
 
 
 def _multiplied(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     (term, *others) = end_of(reduce.regions[0].blocks[0]).operands
-    if others or isinstance(term.owner, ir.Block) or term.owner.name != "arith.mulf":
+    if others or isinstance(term.owner, ir.Block) or term.owner.name not in ("arith.mulf", "arith.muli"):
         return None
     x, y = term.owner.operands
     return x, y
 
 
-def before_widening(value: ir.Value) -> ir.Value:
-    """A value of 16 bits that `value` is the same number as; else `value`."""
+def before_widening(value: ir.Value, partial: bool = False) -> ir.Value:
+    """A value of 16 bits, or an integer of 8, that `value` is the same number as; else `value`. A float of 8 bits too where sums may be
+    `partial`: tensor cores keep sums of their products in fewer bits than f32 has."""
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.extf":
+    if isinstance(owner, ir.Block) or owner.name not in WIDENINGS:
         return value
     (source,) = owner.operands
-    return source if isinstance(source.type, NARROW) else value
+    wide = isinstance(value.type, ir.IntegerType) and value.type.width == 32
+    narrow = (*NARROW, *FLOAT8) if partial else NARROW
+    return source if isinstance(source.type, narrow) or (wide and _is_byte(source.type)) else value
 
 
-def _comes_from_memory(value: ir.Value, reduce: ir.Operation) -> bool:
-    """Whether a factor is computed of what is read in the loop and of constants alone: so its reads tell what it depends on."""
-    block = reduce.regions[0].blocks[0]
-    slice_ = needed([value], block).ops
-    for op in slice_:
-        if len(op.regions):
-            return False
-        indexes = op.name in ACCESSES or op.name == "affine.apply"
+def _is_byte(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.IntegerType) and type_.width == 8
+
+
+def _made_of_reads(value: ir.Value, reduce: ir.Operation) -> set[ir.Operation]:
+    """The ops that a factor is computed by, from what is read in the loop or before it, and from constants: so its reads tell what it depends
+    on. No op where it is computed from something else, or before the loop."""
+    block, ops, todo = reduce.regions[0].blocks[0], set[ir.Operation](), [value]
+    while todo:
+        owner = todo.pop().owner
+        if isinstance(owner, ir.Block) or len(owner.operation.regions):
+            return set()
+        op = owner.operation
+        if op in ops:
+            continue
+        ops.add(op)
         for operand in op.operands:
-            is_index = isinstance(operand.type, ir.IndexType)
-            if is_index and not indexes:
-                return False
-            inside = not isinstance(operand.owner, ir.Block) and operand.owner.operation in slice_
-            if not (inside or is_index or _is_buffer(operand) or _is_constant(operand)):
-                return False
-    return bool(slice_)
+            inside = not isinstance(operand.owner, ir.Block) and operand.owner.operation.block == block
+            if isinstance(operand.type, ir.IndexType):
+                if op.name not in ACCESSES and op.name != "affine.apply":
+                    return set()
+                todo += [operand] if inside else []
+            elif not _is_buffer(operand):
+                todo.append(operand)
+    return ops if any(op.block == block for op in ops) else set()
 
 
 def _is_buffer(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType | ir.MemRefType)
-
-
-def _is_constant(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
-
-
-def _accesses(value: ir.Value, loop: Node, accesses: Sequence[Access]) -> tuple[Access, ...]:
-    ops = set(needed([value], loop.op.regions[0].blocks[0]).ops)
-    return tuple(a for a in accesses if a.op in ops and a.node.name in ACCESSES)

@@ -13,7 +13,7 @@ from ..affine.linear_forms import Form, Step, dims_of
 ALIGNMENT = 16  # bytes: of where it begins, and of all strides but the 1
 # Of CUDA's tensor maps: dims, elements along one (places in it have 32 bits, with a sign), bytes from one to the next.
 MOST_DIMS, MOST_SIZE, MOST_STRIDE = 5, (1 << 31) - 1, 1 << 40
-WIDTH = 2  # bytes of an element: factors of f32 are multiplied in registers
+WIDTHS = (1, 2)  # bytes of an element: factors of f32 are multiplied in registers
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def descriptor_of(
     """The descriptor of what is read at offsets of `form`, of elements of `width` bytes; or why there is none. `runs`: indices that are to be
     one dim each, slowest first, with their `sizes`: of the batch, then the factor's rows, then what is summed. A quotient of the batch, as of
     heads that share one, is a dim too."""
-    if width != WIDTH:
+    if width not in WIDTHS:
         return f"its elements have {width} bytes"
     if not isinstance(form.start, int):
         return "it begins anywhere"
@@ -68,7 +68,7 @@ def descriptor_of(
             "it is no matrix at each point of the batch: several dims in memory, quotients, or sizes that are dynamic"
         )
     *outside, row, along = dims
-    return _refusal(form.start, outside, row, along) or TensorDescriptor(form.start, tuple(outside), row, along)
+    return _refusal(form.start, outside, row, along, width) or TensorDescriptor(form.start, tuple(outside), row, along)
 
 
 def _size(index: int, sizes: Mapping[int, Size]) -> int | None:
@@ -100,13 +100,15 @@ def _quotient(e: ir.AffineExpr, step: Step, batch: Collection[int], sizes: Mappi
     return Dim(e, int(high) + 1, step) if low >= 0 and high < MOST_SIZE else None
 
 
-def _refusal(start: int, batch: Sequence[Dim], rows: Dim, summed: Dim) -> str | None:
-    """Why the hardware does not take these dims; None: it does."""
+def _refusal(start: int, batch: Sequence[Dim], rows: Dim, summed: Dim, width: int) -> str | None:
+    """Why the hardware does not take these dims of elements of `width` bytes; None: it does."""
     if 1 not in (rows.stride, summed.stride):
         return "memory runs neither along its rows nor along what is summed"
+    if width == 1 and summed.stride != 1:
+        return "memory runs along its rows, and tensor cores take 8 bits along what is summed"
     other = summed if rows.stride == 1 else rows
-    strides = [WIDTH * dim.stride for dim in (*batch, other)]
-    if start < 0 or WIDTH * start % ALIGNMENT:
+    strides = [width * dim.stride for dim in (*batch, other)]
+    if start < 0 or width * start % ALIGNMENT:
         return f"it begins at no multiple of {ALIGNMENT} bytes"
     if not all(0 < stride < MOST_STRIDE and stride % ALIGNMENT == 0 for stride in strides):
         return f"its strides are {strides} bytes, no multiples of {ALIGNMENT}"

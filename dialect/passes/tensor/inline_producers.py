@@ -13,7 +13,7 @@ from ...analysis.bodies.gather_reads import gathers
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
 from ...fusion.own_work import own_work
-from ...ir.attribute_names import TUNED_PRODUCT
+from ...ir.attribute_names import INLINED, TUNED_PRODUCT
 from ...ir.functions import STORED, graph_functions
 from ...ir.types import byte_width
 from ...mlir import ir
@@ -47,6 +47,8 @@ class InlineProducers(Pass):
     that was measured as a kernel (`bascule.tuned_product`), which goes along with the one pointwise compute that reads it, or part of it.
     A scan on a GPU takes no such window: its steps hold no loops. On `target` cpu a gather is not repeated: vectors gather element by element.
     No body grows beyond `max-ops` ops or reads more than `max-reads` tensors.
+
+    What is marked `bascule.inlined`, as the widening of a matrix that a product reads in few bits, is inlined whatever it costs.
 
     On `target` cuda a cheap function of indices alone (a causal mask) is repeated wherever it is read: that takes no longer than reading it. And
     three kinds of cheap computes are repeated instead of stored, where that moves no more bytes:
@@ -194,6 +196,8 @@ class _Graph(GraphWalk):
         return alone and once and not consumer.loops and consumer.op.name == "bascule.compute"
 
     def _pays(self, body: Body, asked: dict[tuple, int]) -> bool:
+        if INLINED in body.op.attributes:
+            return True
         uses, reads = self.uses[body.result], self.reads[body.result]
         times = sum(asked.values()) / max(1, body.points)  # how often an element is computed, on average
         consumers = {consumer.result for consumer, _ in uses}

@@ -13,16 +13,21 @@ from ...analysis.products.contractions import Contraction, contraction_of, facto
 from ...analysis.products.cut_sums import CutSum, cut_sum
 from ...analysis.products.segments import Segments, segments_of, with_data
 from ...ir.types import byte_width
+from ...mlir import ir
 from .descriptors import described
 from .domains import Domain, DomainPlan
 from .machine import power_of_two
 from .tuned_products import tuned_product
 
 LEAST = 16  # rows, columns and elements summed of a tile, for an instruction of tensor cores
-FEW_ROWS = 9  # rows or columns up to which a product is a sum of few rows' products, as fast as the matrix is read
+LEAST_BYTES = 32  # of what is summed
+FEW_ROWS = 9  # rows or columns from which on a product is none of few rows, which is as fast as the matrix is read
+FEW_NARROW = 2  # the same where a factor has 8 bits, or is computed
 PIECE = 128  # bytes of a row of a piece: a line
 WIDEST, HIGHEST = 256, 128  # columns and rows of a tile, at most: f32 sums of two warp groups fill their registers
+SMALL = 64  # the sides of a tile that is as small as one is made for more of them
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
+FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
 STAGES = 4  # pieces under way, at most
 DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
 TOGETHER = 8  # tiles of rows whose programs follow each other over the columns: what they read stays in L2
@@ -36,13 +41,21 @@ def contraction(domain: Domain) -> DomainPlan | None:
     found = every[0]
     rows, columns = (_size(domain, dims) for dims in (found.rows, found.columns))
     summed = iterations(found.loop.sizes)
-    if rows is None or columns is None or summed is None or min(rows, columns) < FEW_ROWS or summed < LEAST:
+    if rows is None or columns is None or summed is None or summed < LEAST:
         return None
     width = byte_width(found.x.element)
-    step = IEEE_STEP if width == 4 else min(PIECE // width, max(LEAST, power_of_two(summed)))
-    tiles = len(every) + _beside(domain, found)
     counts = _counts(domain)
-    high, wide = _tile(domain, found, rows, columns, tiles)
+    least = FEW_NARROW if width == 1 or found.x.is_computed or found.y.is_computed else FEW_ROWS
+    if min(rows, columns) < least:
+        return None
+    sums = sum(2 if each.is_partial else 1 for each in every) + _beside(domain, found)  # tiles that registers hold
+    swapped = not counts and found.y.is_computed and not found.x.is_computed
+    sides = (columns, rows) if swapped else (rows, columns)  # what is computed is the factor that registers hold
+    batch_size, sm_count = _size(domain, found.batch) or 1, domain.machine.sm_count
+    segments = max((each.count for each in counts.values()), default=1)
+    high, wide = tile_of(*sides, batch_size, width, sums, sm_count, segments)[:: -1 if swapped else 1]
+    narrowest = min(access.width for side in (found.x, found.y) for access in side.accesses)
+    step = step_of(summed, width, narrowest if min(high, wide) <= SMALL else width)
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
@@ -56,7 +69,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
     first.skip = cut_sum(found.loop.op) is not None
     for each in every if DESCRIPTORS else ():
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
-    warps = 8 if tiles * high * wide > 128 * 128 else 4
+    warps = 8 if sums * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
     plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group = TOGETHER
@@ -84,7 +97,7 @@ def found_in(domain: Domain) -> list[Contraction]:
         each = contraction_of(loop, domain.indices, domain.sizes, accesses, None if cut is None else cut.factors)
         if cut is not None and (each is None or len(domain.inner) > 1 or not _is_of_batch(domain, each, cut)):
             return []
-        if each is None or not each.rows or not each.columns or byte_width(each.x.element) not in (2, 4):
+        if each is None or not each.rows or not each.columns or not _has_instructions(each, domain.machine.capability):
             return []
         if not counts and any(a.form.adjacent(domain.indices[row]) for a in stores for row in each.rows):
             each = each.swapped()
@@ -130,6 +143,12 @@ def _beside(domain: Domain, found: Contraction) -> int:
     return 1 if len(read) > 1 else 0
 
 
+def _has_instructions(found: Contraction, capability: int) -> bool:
+    """Whether a GPU multiplies such elements: those of f32 without tensor cores."""
+    element = found.x.element
+    return byte_width(element) in (2, 4) or capability >= (FLOAT8_SINCE if isinstance(element, ir.FloatType) else 80)
+
+
 def _piece(every: list[Contraction], tile: Sequence[int], step: int) -> int:
     """Bytes in shared memory of a step: what several multiply is there once."""
     sides = set[tuple]()
@@ -143,14 +162,22 @@ def _size(domain: Domain, dims: Sequence[int]) -> int | None:
     return iterations([domain.sizes[dim] for dim in dims])
 
 
-def _tile(domain: Domain, found: Contraction, rows: int, columns: int, together: int) -> tuple[int, int]:
-    """Rows and columns of a tile: the largest whose sums of so many contractions registers hold, unless multiprocessors would have none."""
-    batch = _size(domain, found.batch) or 1
-    highest, widest = (HIGHEST, WIDEST) if byte_width(found.x.element) == 2 else (IEEE_SIDE, IEEE_SIDE)
-    widest = max(LEAST, widest // power_of_two(together))
-    segments = max((each.count for each in _counts(domain).values()), default=1)
+def step_of(summed: int, width: int, read: int) -> int:
+    """The length of a step: a line of a factor that is multiplied in elements of `width` bytes, or read in ones of `read`."""
+    if width == 4:
+        return IEEE_STEP
+    return min(PIECE // min(width, read), max(LEAST_BYTES // width, power_of_two(summed)))
+
+
+def tile_of(
+    rows: int, columns: int, batch: int, width: int, sums: int, sm_count: int, segments: int = 1
+) -> tuple[int, int]:
+    """Rows and columns of a tile, of factors of `width` bytes: the largest whose sums, so many for each element, registers hold, unless
+    multiprocessors would have none; no higher than a segment is on average."""
+    highest, widest = (HIGHEST, WIDEST) if width < 4 else (IEEE_SIDE, IEEE_SIDE)
+    widest = max(LEAST, widest // power_of_two(sums))
     highest = min(highest, max(LEAST, power_of_two(rows // segments)))
     high, wide = (max(LEAST, min(most, power_of_two(n))) for most, n in ((highest, rows), (widest, columns)))
-    while high * wide > 64 * 64 and batch * -(-rows // high) * -(-columns // wide) < domain.machine.sm_count:
+    while max(high, wide) > SMALL and batch * -(-rows // high) * -(-columns // wide) < sm_count:
         high, wide = (high, wide // 2) if wide > high else (high // 2, wide)
     return high, wide

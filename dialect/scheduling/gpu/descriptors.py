@@ -34,7 +34,7 @@ def descriptor(domain: Domain, loop: Node, operand: Operand, runs: Sequence[Sequ
         return f"sm_{domain.machine.capability} has no tensor descriptors"
     if domain.node is not domain.body.root:
         return "its domain is one of several of a launch"
-    if len(operand.accesses) != 1 or operand.value.owner != operand.accesses[0].op:
+    if operand.is_computed:
         return "it is computed, not read"
     (access,) = operand.accesses
     summed = [loop.indices[place] for place in domain.plans[loop].order]

@@ -66,12 +66,23 @@ def products(domain: Domain) -> DomainPlan | None:
     if thread > HELD:
         return None
     together = _together(points, length * sum(matrices.values()), domain.machine, whole and not several)
+    if whole and width < max(a.width for a in domain.accesses if a.loops[-1] in sums):
+        together = max(together, _wider(points, domain.machine))
     while together > 1 and together * thread > most_held:
         together //= 2
     steps = {loop: _lanes(loop) for loop in domain.lanes} | dict.fromkeys(sums, tile)
     held: list[Node] = [] if whole else sums
     order = list(range(len(domain.indices)))
     return DomainPlan("row", order, [len(order)], [together], warps, loops=domain.plan(steps, held))
+
+
+def _wider(points: int, machine: CudaMachine) -> int:
+    """The points of a program where what all of them read is wider than their own: as many as read it from registers, and leave programs
+    enough."""
+    together = 1
+    while together < TOGETHER and points >= 2 * together * BUSY * machine.sm_count:
+        together *= 2
+    return together
 
 
 def _lanes(loop: Node) -> int:

@@ -17,12 +17,13 @@ from bascule.dialect.mlir import ir
 from ..values import scalars
 from ..values.approximations import is_logistic, over_one_and_more, scaled_twice
 from ..values.builder import Builder, element
-from ..values.packed_values import widened
+from ..values.packed_values import MOST, bytes_less, shifted, widened
 from ..values.precision import Precision
 from ..values.reduction_kinds import REDUCTIONS, reduce_along
 from ..values.tiles import Axes, Axis, Tile, elementwise, spread, union
 from .expressions import Expressions, stored
 from .indexing import Indexing
+from .interleaved_loads import apart, neighbours, wide_range
 from .memory import Condition, Memory
 
 
@@ -38,6 +39,7 @@ def _filling(op: ir.Operation) -> int | float | None:
 
 
 WHOLE = 1 << 24  # integers up to which f32 has all
+FROM_BYTES = {"arith.sitofp": True, "arith.uitofp": False}  # whether they are signed
 SUMS = {"arith.addi": "arith.addf", "arith.subi": "arith.subf"}
 
 
@@ -110,6 +112,7 @@ class Body:
         self.met = False  # whether they have exchanged something
         self.asserted: set[ir.Value] = set()
         self.checks = True  # whether what is marked to be checked is
+        self.read_with: set[ir.Operation] = set()  # loads to come, whose elements an earlier one has read
         # Of conditions that are known in some steps of the loop at hand: how to choose by them.
         self.settled: dict[ir.Value, Callable[[ir.Value, ir.Value, ir.Value], ir.Value]] = {}
 
@@ -176,7 +179,11 @@ class Body:
         types = [self._checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
         tiles = [self.tile(value) for value in op.operands]
         axes = union(*(tile.axes for tile in tiles))
-        known = self._converted(op, types[0]) or self._approximated(op, types[0], tiles, axes)
+        known = (
+            self._converted(op, types[0])
+            or self._of_bytes(op, types[0])
+            or self._approximated(op, types[0], tiles, axes)
+        )
         if known is not None:
             self._define(results[0], known)
             return
@@ -219,7 +226,29 @@ class Body:
         return elementwise(self.b, partial(over_one_and_more, self.b), tiles) if is_logistic(op) else None
 
     def _widens(self, x: ir.Value, to: ir.Type) -> bool:
-        return isinstance(x.type, ir.RankedTensorType) and isinstance(element(x.type), ir.BF16Type) and to == self.b.f32
+        apart = not isinstance(x.owner, ir.Block) and x.owner.name == "tt.split"  # in registers of their own
+        tensor = isinstance(x.type, ir.RankedTensorType) and not apart
+        return tensor and isinstance(element(x.type), ir.BF16Type) and to == self.b.f32
+
+    def _of_bytes(self, op: ir.Operation, type_: ir.Type) -> Tile | None:
+        """A tensor of bytes as f32, less an integer, or shifted right, by instructions on four of them. None for something else, and where
+        tensor cores multiply: there Triton has to see what is computed."""
+        b, loop = self.b, self.loop
+        if loop is None or loop.axis is None or loop.multiplies:
+            return None
+        made, less = op, 0
+        if op.name == "arith.subf" and not isinstance(op.operands[0].owner, ir.Block):
+            number = b.numbers.get(self.tile(op.operands[1]).value)
+            made, less = op.operands[0].owner, MOST + 1 if number is None or number % 1 else int(number)
+        x = self.tile(made.operands[0]) if made.name in (*FROM_BYTES, "arith.shrui") else None
+        if x is None or not x.axes or element(x.value.type) != b.i8:
+            return None
+        if made.name == "arith.shrui":
+            by = b.numbers.get(self.tile(op.operands[1]).value) if made == op else None
+            return None if by is None or not 0 < by < 8 else Tile(shifted(b, x.value, int(by)), x.axes)
+        if type_ != b.f32 or abs(less) > MOST:
+            return None
+        return Tile(bytes_less(b, x.value, FROM_BYTES[made.name], less), x.axes)
 
     def _multiplied(self, x: Tile, y: Tile) -> Tile:
         """About x / y, where y is one for many x: its reciprocal is taken once."""
@@ -245,12 +274,35 @@ class Body:
         type_ = op.operands[0].type
         scalar = self._checked(op, carried(type_.element_type))
         address = self.expressions.address(op)
+        if op in self.read_with or self._load_neighbours(op, scalar):
+            self.read_with.discard(op)
+            return
         multiplies = self.loop is not None and self.loop.multiplies
         offset, evict = self._over_lanes(self.ix.address(address, by_axes=multiplies)), self._eviction(address)
         keep = self.loop.walk if self.loop is not None and self.loop.keeps else None
         self.env[op.results[0]] = self.memory.load(
             self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep
         )
+
+    def _load_neighbours(self, op: ir.Operation, scalar: ir.Type) -> bool:
+        """Whether `op` is one of loads that read all elements by turns; then one load has read them all."""
+        loop = self.loop
+        if loop is None or loop.axis is None or loop.multiplies or loop.keeps or self.memory.conditions:
+            return False
+        found = neighbours(self.expressions, self.ix, op, loop.axis)
+        if found is None:
+            return False
+        loads, atom, rest = found
+        places, wide = wide_range(self.ix, atom, loop.axis, len(loads))
+        offset = self.ix.op("arith.addi", self.ix.address(rest), places)
+        if offset.axes[-1] != wide:
+            return False
+        evict, type_ = self._eviction(self.expressions.address(op)), op.operands[0].type
+        value = self.memory.load(self.buffers[op.operands[0]], offset, stored(type_), scalar, evict)
+        axes = (*value.axes[:-1], loop.axis)
+        self.env |= {load.results[0]: part for load, part in zip(loads, apart(self.b, value.value, axes, len(loads)))}
+        self.read_with |= {load for load in loads if load != op}
+        return True
 
     def _over_lanes(self, offset: Tile) -> Tile:
         """Where a loop goes point by point each thread reads for itself what depends on some axes alone: Triton would exchange it through shared

@@ -15,7 +15,7 @@ from .compilation import compile_kernel
 DEFAULT_TARGET = "sm_90"
 # What moves data, waits for it, or computes slowly: the rest of a kernel's instructions is counted only.
 NOTABLE = re.compile(
-    r"(LDG|STG|LDS|STS|LDSM|STSM|LDL|STL|LDGSTS|RED|ATOM|ATOMG|BAR|SYNCS|SHFL|MUFU|UTMA\w+|UBLK\w+|HGMMA|HMMA|DADD|DMUL|DFMA)\b"
+    r"(LDG|STG|LDS|STS|LDSM|STSM|LDL|STL|LDGSTS|RED|ATOM|ATOMG|BAR|SYNCS|SHFL|MUFU|UTMA\w+|UBLK\w+|[HIQ]G?MMA|DADD|DMUL|DFMA)\b"
 )
 OPCODE = re.compile(r"\t(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -8,14 +8,14 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from bascule.dialect.analysis.products.descriptors import WIDTH
 from bascule.dialect.errors import CompilerError
 
-from ..kernels.triton_kernel import TritonKernel
+from ..kernels.triton_kernel import DescriptorParameter, TritonKernel
 
 WRAPPED = re.compile(r"!tt\.tensordesc<tensor<([^<>]*)>>")
 BARE_SINCE = (3, 8)  # the version in which the type names no tensor
-ELEMENTS = {"f16": 6, "bf16": 9}  # CUtensorMapDataType
+# CUtensorMapDataType, and bytes; of floats of 8 bits it has none: the copies are of bytes.
+ELEMENTS = {"f16": (6, 2), "bf16": (9, 2), **dict.fromkeys(("i8", "f8E4M3FN", "f8E5M2"), (0, 1))}
 
 
 class TensorMap(TypedDict):
@@ -43,15 +43,17 @@ def tensor_maps(kernel: TritonKernel, metadata: Sequence[dict[str, Any]]) -> lis
     boxes = [each["block_size"] for each in metadata]
     if [len(box) for box in boxes] != [len(each["box"]) for each in kernel.descriptors]:
         raise CompilerError(f"Triton tells of tensor maps of boxes {boxes} in {kernel.title}, which takes others")
-    return [
-        TensorMap(
-            parameter=own["parameter"],
-            offset=WIDTH * own["start"],
-            element=ELEMENTS[own["element"]],
-            swizzle=told["swizzle"],
-            sizes=own["sizes"][::-1],
-            strides=[WIDTH * stride for stride in own["strides"][-2::-1]],
-            box=list(told["block_size"])[::-1],
-        )
-        for own, told in zip(kernel.descriptors, metadata)
-    ]
+    return [_encoded(own, told) for own, told in zip(kernel.descriptors, metadata)]
+
+
+def _encoded(own: DescriptorParameter, told: dict[str, Any]) -> TensorMap:
+    element, width = ELEMENTS[own["element"]]
+    return TensorMap(
+        parameter=own["parameter"],
+        offset=width * own["start"],
+        element=element,
+        swizzle=told["swizzle"],
+        sizes=own["sizes"][::-1],
+        strides=[width * stride for stride in own["strides"][-2::-1]],
+        box=list(told["block_size"])[::-1],
+    )

@@ -13,7 +13,7 @@ from ..values.builder import element
 from ..values.clusters import ARRIVE, gathering
 from ..values.dependent_launch import WAIT
 from ..values.libdevice import LIBDEVICE
-from ..values.packed_values import PACKED
+from ..values.packed_values import PACKED, on_bytes
 from .machine import Machine, Rule
 from .memory import Either, Pointer, atomic, compare_and_swap, load, store
 from .scalars import scalar
@@ -59,7 +59,8 @@ def _load(machine, op, pointer, mask=None, other=None):
 
 
 def _descriptor_load(machine, op, boxes, *places):
-    return [boxes.load(op, places, machine.active).reshape(_shape(machine, op.results[0].type))]
+    value = boxes.load(op, places, machine.active).reshape(_shape(machine, op.results[0].type))
+    return [value.view(dtype_of(element(op.results[0].type)))]  # of floats of 8 bits memory has bytes
 
 
 def _store(machine, op, pointer, value, mask=None):
@@ -99,11 +100,19 @@ def _instruction(machine, op, *operands):
         rows = [x.expand(machine.programs).reshape(-1, cluster) for x in operands]
         return [x[:, k].repeat_interleave(cluster) for k in range(cluster) for x in rows]
     (x,) = operands
+    if (told := on_bytes(text)) is not None:
+        return [_on_bytes(*told, x)]
     if text.startswith(PACKED):
         return [x.to(dtype_of(element(op.results[0].type)))]
     if text not in INSTRUCTIONS:
         raise error(op, f"is the instruction '{text}', which the interpreter lacks")
     return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])
+
+
+def _on_bytes(kind: str, number: int, x: torch.Tensor) -> torch.Tensor:
+    if kind == "shifted":
+        return (x.view(torch.uint8) >> number).view(torch.int8)
+    return (x if kind == "signed" else x.view(torch.uint8)).to(torch.float32) - number
 
 
 def _assert(machine, op, condition):
@@ -183,7 +192,9 @@ def _transpose(machine, op, x):
 
 
 def _dot(machine, op, x, y, total):
-    """Sums in f64, rounded once: tensor cores round more often, in no order that is told."""
+    """Sums in f64, rounded once: tensor cores round more often, in no order that is told. Those of integers wrap."""
+    if not total.is_floating_point():
+        return [(total.long() + (x.double() @ y.double()).long()).to(total.dtype)]
     return [(total.double() + x.double() @ y.double()).to(total.dtype)]
 
 
@@ -202,6 +213,7 @@ RULES: dict[str, Rule] = {
     "tt.broadcast": _reshape(lambda t, shape: t.expand(shape)),
     "tt.expand_dims": _reshape(lambda t, shape: t.reshape(shape)),
     "tt.join": lambda machine, op, x, y: [torch.stack([x, y], -1)],
+    "tt.split": lambda machine, op, x: list(x.unbind(-1)),
     "tt.reshape": _reshape(lambda t, shape: t.reshape(shape)),
     "tt.trans": _transpose,
     "tt.dot": _dot,

@@ -2,20 +2,25 @@
 
 from collections.abc import Mapping
 
+from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.analysis.bodies.backward_slice import needed
-from bascule.dialect.analysis.products.contractions import factors_of
+from bascule.dialect.analysis.products.contractions import WHOLE, WIDENINGS, factors_of
 from bascule.dialect.analysis.products.cut_sums import cut_sum
+from bascule.dialect.ir.attribute_names import PARTIAL_SUMS
 from bascule.dialect.ir.regions import end_of
+from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, unsupported
 from ..values.builder import Builder, element
 from ..values.reduction_kinds import Values
-from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
+from ..values.tiles import Axes, Axis, Tile, spread, union
 from .descriptors import load_of
 from .loop_body import LoopBody
 from .loop_kinds import Walker
 
+NARROW = 2  # bytes of factors that tensor cores multiply, at most
+FIRST = 64  # rows of the first factor of an instruction on sm_90
 IEEE = 2  # Triton's number for products of f32 as they are
 
 
@@ -33,23 +38,42 @@ class ContractionWalker(Walker):
         # Rows and columns: of the domain, or in a walk the domain's rows and the points of the walk.
         self.sides = (self.outside[-3], self.outside[-1]) if len(self.outside) > 2 else self.outside
         self.factors, self.total = factors, emitter._checked(op, op.results[0].type)
+        partial = op.attributes[PARTIAL_SUMS].value if PARTIAL_SUMS in op.attributes else 0
+        # Triton adds up what a step sums, or nothing apart.
+        self.partial = partial if partial >= WHOLE else min(partial, loop.axis.extent)
         self.state: Values = []
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
         self.pads = len(self.loads) == len(factors)
+        self.turned = self._is_turned()
+
+    def _is_turned(self) -> bool:
+        """Whether the factor of columns is the first of an instruction: where it alone is computed, for registers hold the first; and where
+        there are too few rows for one."""
+        rows, columns = self.sides
+        if len(self.outside) > 2 or any(byte_width(factor.type) > NARROW for factor in self.factors):
+            return False
+        computed = [factor for factor in self.factors if load_of(factor, self.op) is None]
+        if len(computed) != 1:
+            return rows.extent < FIRST <= columns.extent
+        e, loads = self.e, [op for op in needed(computed, self.block).ops if op.name == "memref.load"]
+        atoms = e.domain.intersection(*[dims_of(e.expressions.address(load)) for load in loads])
+        return any(columns in e.ix.at[atom]().axes for atom in atoms)
 
     @property
     def whole_width(self) -> int:
         return 1
 
     def start(self) -> Values:
-        return [self.e.b.constant(shaped(self.total, self.sides), 0.0)]
+        rows, columns = self.sides
+        sizes = [columns.extent, rows.extent] if self.turned else [rows.extent, columns.extent]
+        return [_zeros(self.e.b, ir.RankedTensorType.get(sizes, self.total))]
 
     def step(self, values: Values, position: Tile, bound: Tile | None) -> Values:
         b = self.e.b
         x, y = self._operands(position, bound)
         (total,) = values or self.start()
-        return [product_of(b, x, y, total)]
+        return [product_of(b, y, x, total, self.partial) if self.turned else product_of(b, x, y, total, self.partial)]
 
     def _operands(self, position: Tile, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
@@ -93,14 +117,14 @@ class ContractionWalker(Walker):
     def _widenings(self, term: ir.Operation) -> set[ir.Operation]:
         """The ops that widen factors for the product alone."""
         made = {operand.owner.operation for operand in term.operands if not isinstance(operand.owner, ir.Block)}
-        return {op for op in made if op.name == "arith.extf" and op.operands[0] in self.factors}
+        return {op for op in made if op.name in WIDENINGS and op.operands[0] in self.factors}
 
     def _inside(self, tile: Tile, axes: Axes, bound: Tile | None) -> ir.Value:
         b, axes = self.e.b, union(axes)
         value = spread(b, tile, axes)
         if bound is None:
             return value
-        return b.select(spread(b, bound, axes), value, b.constant(value.type, 0.0))
+        return b.select(spread(b, bound, axes), value, _zeros(b, value.type))
 
     def finish(self, states: list[Values]) -> None:
         self.state = states[0]
@@ -108,17 +132,22 @@ class ContractionWalker(Walker):
             raise unsupported(self.op, "a contraction of several tiles that are held")
 
     def leave(self) -> None:
-        self.e.env[self.op.results[0]] = Tile(self.state[0], self.sides)
+        total = self.state[0]
+        self.e.env[self.op.results[0]] = Tile(transposed(self.e.b, total) if self.turned else total, self.sides)
 
 
-def product_of(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+def _zeros(b: Builder, type_: ir.Type) -> ir.Value:
+    return b.constant(type_, 0 if isinstance(element(type_), ir.IntegerType) else 0.0)
+
+
+def product_of(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0) -> ir.Value:
     """total + x @ y.T, rows x summed by columns x summed."""
-    return dot(b, x, transposed(b, y), total)
+    return dot(b, x, transposed(b, y), total, partial)
 
 
-def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
-    """total + x @ y."""
-    attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, 0)}
+def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0) -> ir.Value:
+    """total + x @ y. `partial`: elements whose sum may have fewer bits before it is added to `total`."""
+    attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, partial)}
     return b.value("tt.dot", total.type, [x, y, total], attributes)
 
 

@@ -65,17 +65,22 @@ def test_a_factor_that_is_computed_from_what_is_read():
     assert (found.rows, found.columns, str(found.x.element)) == ((0,), (1,), "f32") and len(found.x.accesses) == 2
 
 
+def test_a_factor_that_is_scaled_by_what_is_read_before_the_loop():
+    found = found_in(scaled(["%f = arith.mulf %a, %o : f32"]))
+    assert (found.rows, found.columns) == ((0,), (1,)) and len(found.x.accesses) == 2 and found.x.is_computed
+
+
 @pytest.mark.parametrize(
     "scale",
     [
-        ["%f = arith.mulf %a, %o : f32"],  # from around the loop
+        ["%f = arith.mulf %o, %o : f32"],
         [
             "%i = arith.index_cast %n : index to i32",
             "%j = arith.sitofp %i : i32 to f32",
             "%f = arith.addf %a, %j : f32",
         ],
     ],
-    ids=["a value from around the loop", "an index that becomes a number"],
+    ids=["values from around the loop alone", "an index that becomes a number"],
 )
 def test_a_factor_of_other_than_what_is_read_is_none(scale):
     assert found_in(scaled(scale)) is None

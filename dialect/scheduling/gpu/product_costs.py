@@ -1,0 +1,63 @@
+"""How long products of static sizes take on an NVIDIA GPU: as calls of a library, with the kernels before and after, and as contractions."""
+
+from dataclasses import dataclass
+
+from ...machines.measures import value
+from .contractions import step_of, tile_of
+
+MACHINE = "h200"
+# Steps that a program takes longer than those of its loop: until the first piece is there, and for what follows the sums.
+AROUND = 1.5
+LANES = 32  # operations on one element in a clock: nothing is multiplied meanwhile, for registers are free when products before are done
+CLOCK = 1.7e9  # of a multiprocessor
+APART = 1.25  # the time of sums some of which are added up apart, over that of others
+
+
+@dataclass(frozen=True)
+class Product:
+    """`batch` products of matrices, rows x summed by summed x columns, of elements that are multiplied in `width` bytes. `sums`: those that a
+    thread has of each element."""
+
+    batch: int
+    rows: int
+    summed: int
+    columns: int
+    width: int
+    sums: int = 1
+
+    @property
+    def operations(self) -> int:
+        return 2 * self.batch * self.rows * self.summed * self.columns
+
+    @property
+    def rate(self) -> float:
+        return value(MACHINE, "product_rate_8bit" if self.width == 1 else "product_rate")
+
+    def called(self, moved: int) -> float:
+        """Seconds of a call that reads and writes `moved` bytes."""
+        apart = value(MACHINE, "partial_sums") if self.sums > 1 else 1
+        return max(self.operations / self.rate * apart, seconds(moved)) + value(MACHINE, "launch")
+
+    def fused(self, moved: int, sm_count: int, ops: int = 0, of_columns: bool = True) -> float:
+        """Seconds of a contraction that reads and writes `moved` bytes. `ops`: what is computed for each element of the factor of columns, or of
+        rows, which a program does for all of its tile again."""
+        sides = (self.columns, self.rows) if ops and of_columns else (self.rows, self.columns)
+        high, wide = tile_of(*sides, self.batch, self.width, self.sums, sm_count)
+        step = step_of(self.summed, self.width, self.width)
+        programs = self.batch * -(-sides[0] // high) * -(-sides[1] // wide)
+        steps = -(-self.summed // step) + AROUND
+        multiplied = 2 * high * wide * step * sm_count / self.rate * (APART if self.sums > 1 else 1)
+        computed = ops * high * step / (LANES * CLOCK)
+        busy = min(1.0, programs / sm_count)
+        return max(-(-programs // sm_count) * steps * (multiplied + computed), seconds(moved) / busy) + value(
+            MACHINE, "launch"
+        )
+
+
+def kernel(moved: int) -> float:
+    """Seconds of a kernel that moves so many bytes, and computes little."""
+    return seconds(moved) + value(MACHINE, "launch")
+
+
+def seconds(moved: int) -> float:
+    return moved / value(MACHINE, "memory_rate")

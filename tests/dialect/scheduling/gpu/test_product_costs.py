@@ -1,0 +1,43 @@
+"""Costs of products: what the choice between calls and kernels goes by."""
+
+import pytest
+from bascule.dialect.scheduling.gpu.product_costs import Product, kernel
+
+SM_COUNT = 132
+
+
+def moved(rows, summed, columns, width=2):
+    return 2 * rows * summed + width * summed * columns + 2 * rows * columns
+
+
+@pytest.mark.parametrize(
+    "sizes, measured",
+    [
+        ((8192, 4096, 16384), 1.407),
+        ((4096, 4096, 4096), 0.184),
+        ((8192, 768, 3072), 0.0685),
+        ((4096, 2048, 5632), 0.149),
+    ],
+)
+def test_contractions_of_16_bits_take_about_what_was_measured(sizes, measured):
+    """An H200, in ms: docs/gpu.md."""
+    assert 0.85 < Product(1, *sizes, 2).fused(moved(*sizes), SM_COUNT) * 1e3 / measured < 1.2
+
+
+def test_few_rows_are_widened_inside_and_many_are_not():
+    for rows, inside in ((8, True), (128, True), (4096, False)):
+        product, sizes = Product(1, rows, 4096, 16384, 2), (rows, 4096, 16384)
+        once = kernel(3 * 4096 * 16384) + product.fused(moved(*sizes), SM_COUNT)
+        assert (product.fused(moved(*sizes, width=1), SM_COUNT, ops=2) < once) == inside
+
+
+def test_programs_that_are_too_few_do_not_read_at_full_rate():
+    few, many = (Product(1, 16, 4096, columns, 2).fused(0, SM_COUNT) for columns in (64, 64 * SM_COUNT))
+    assert few <= many
+    read = 1 << 30
+    assert Product(1, 16, 4096, 64, 2).fused(read, SM_COUNT) > 100 * kernel(read)
+
+
+def test_sums_that_are_added_up_apart_take_longer():
+    exact, fast = (Product(1, 8192, 4096, 16384, 1, sums) for sums in (2, 1))
+    assert exact.fused(0, SM_COUNT) > fast.fused(0, SM_COUNT) and exact.called(0) > fast.called(0)
