@@ -9,7 +9,8 @@ from torch.fx import GraphModule
 
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.frontend.importer.graph import NOTED
-from bascule.frontend.partitioner.memory_budget import Pair, Search
+from bascule.frontend.partitioner.joint_splits import Pair, Splits
+from bascule.frontend.partitioner.memory_budget import Search
 from bascule.frontend.partitioner.min_cut import min_cut
 
 from ..compiler.custom_passes import partitioner
@@ -31,7 +32,7 @@ def _split(options: Options, joint: GraphModule, inputs: Any, **kwargs: Any) -> 
     with raised_as_is():
         search, _ = search_of(options, joint, inputs, kwargs)
         outcome = search.within(options.memory_budget)
-        forward, backward = search.final(outcome.choice)
+        forward, backward = search.pair(outcome.choice)
     forward.graph.output_node().meta[NOTED] = Remark("memory-budget", NOTE, "", str(outcome), Place("training step"))
     return forward, backward
 
@@ -47,4 +48,4 @@ def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, 
         return None if found is None else found.bytes
 
     without = replace(options, memory_budget=None)
-    return Search(joint, inputs, partial(measure, options), partial(measure, without), how), seen
+    return Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without)), seen

@@ -12,7 +12,8 @@ from torch.fx import GraphModule
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.fx.stack_traces import location_of
-from bascule.frontend.partitioner.memory_budget import Pair, Search, text_of
+from bascule.frontend.partitioner.joint_splits import Pair
+from bascule.frontend.partitioner.memory_budget import Search, text_of
 from bascule.frontend.partitioner.min_cut import min_cut
 
 from ..compat.graphs.dynamo import reset
@@ -139,7 +140,7 @@ def _split(
         steps.append(_told(search, seen[-1], _parameters(example_inputs)))
     else:
         untold.append(f"a graph of {len(joint.graph.nodes)} nodes is compiled in parts: no plan tells its peak")
-    return search.final(search.usual)
+    return search.pair(search.usual)
 
 
 def _told(search: Search, found: StepPeak, parameters: frozenset[str]) -> StepMemory:

@@ -5,20 +5,15 @@ its choice are compiled as far as their memory plans, which tell the peak; where
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
-from unittest.mock import patch
 
 from bascule.dialect.errors import UserError
-from torch.fx import Graph, GraphModule, Node
-
-from bascule.compat.graphs.partitioners import partitioners
+from torch.fx import GraphModule, Node
 
 from ..fx.graph_ends import CHUNKED
 from .chunked_rows import by_chunks
-from .dropout_masks import results_from_masks
+from .joint_splits import Names, Pair, Splits
 from .predicted_peak import number_again, peak, time_again
 from .saved_program import STAGES, SavedProgram
 from .training_step import Step, is_number
@@ -27,11 +22,11 @@ ROUNDS = 6  # choices that are compiled for one budget, at most
 TRIES = 3  # solutions of the program for one choice, at most
 CLOSE = 0.03  # of the budget: a choice whose peak is no lower is good enough
 SLACK = 0.002  # of the budget, by which a choice that is too high yet is asked to be lower than it need be
+FAR = 0.1  # of the budget: what is known, or predicted, to be as much higher is not compiled to be sure
+UNSURE = 0.01  # of the budget, by which a first choice is asked to be lower where no plan has told how far predictions are off
 OPTION = "option 'memory_budget'"
 
-Names = tuple[str, ...]
 Key = tuple[Names, int]
-Pair = tuple[GraphModule, GraphModule]
 
 
 @dataclass(frozen=True)
@@ -60,11 +55,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a search: the `budget` in bytes, the peak of the step, and that without a budget."""
+    """The end of a search: the `budget` in bytes, the peak of the step, and that without a budget, where it had to be known."""
 
     budget: int
     peak: Peak
-    unlimited: Peak
+    unlimited: Peak | None
     choice: Choice
     rounds: int  # choices that were compiled
 
@@ -72,9 +67,10 @@ class Outcome:
         how = "by its memory plan" if self.peak.exact else "predicted: it is compiled in parts"
         chunks = ", the largest product by chunks of its rows" if self.choice.chunks else ""
         again = f"{self.choice.again} {'call' if self.choice.again == 1 else 'calls'} computed again in the backward{chunks}"
+        without = "" if self.unlimited is None else f", {text_of(self.unlimited.bytes)} without one"
         return (
-            f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget)}, {text_of(self.unlimited.bytes)} "
-            f"without one; {again}, {self.choice.time:.2f} times the time without a budget (predicted); {self.rounds} choices compiled"
+            f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget)}{without}; {again}, "
+            f"{self.choice.time:.2f} times the time without a budget (predicted); {self.rounds} choices compiled"
         )
 
 
@@ -86,68 +82,62 @@ Measure = Callable[[GraphModule, GraphModule], int | None]
 class Search:
     """The choices for one joint graph, each compiled once. `measure`: of graphs as compiled with a budget; `measure_without`: without one."""
 
-    joint: GraphModule
-    inputs: Any
+    splits: Splits
     measure: Measure
     measure_without: Measure
-    how: dict[str, Any]  # is given to the partitioner
     peaks: dict[Key, Peak] = field(default_factory=dict)
 
-    def split(self, names: Names | None, *, prepared: bool = True, final: bool = False) -> tuple[Pair, "_Seen"]:
-        """Forward and backward that save the values `names`; None: those of min-cut. Of a copy of the joint graph if this is not `final`;
-        `prepared`: so that more of it can be computed again."""
-        joint = self.joint if final else _copy(self.joint)
-        if prepared:
-            results_from_masks(joint.graph)
-        with _saving(names) as seen:
-            return partitioners.min_cut_rematerialization_partition(joint, self.inputs, **self.how), seen
-
-    def final(self, choice: Choice) -> Pair:
-        """Forward and backward of a choice. Changes the joint graph."""
-        usual = choice is self.usual
-        return _marked(choice, self.split(None if usual else choice.names, prepared=not usual, final=True)[0])
+    def pair(self, choice: Choice) -> Pair:
+        """Forward and backward of a choice."""
+        pair = self.splits.usual if choice is self.usual else self.splits.saving(choice.names)
+        for gm in pair if choice.chunks else ():
+            gm.graph.output_node().meta[CHUNKED] = choice.chunks
+        return pair
 
     @cached_property
     def usual(self) -> Choice:
         """Min-cut's choice, on the graph as it is."""
-        pair, seen = self.split(None, prepared=False)
-        choice = Choice((), 0, 0, 1.0)
-        if seen.graph is not None:
-            step = Step.of(seen.graph, seen.info)
-            choice = _choice(step, seen.nodes, seen.nodes)
-        self._measured(choice, pair)
-        return choice
+        if self.splits.usually_saved is None:
+            return Choice((), 0, 0, 1.0)
+        step, nodes = self.splits.usually_saved
+        return _choice(step, nodes, nodes)
 
     @cached_property
     def programs(self) -> list[SavedProgram]:
         """The integer programs of the choices; none where nothing is differentiated: there is no backward to save for."""
-        _, seen = self.split(None)
-        if seen.graph is None:
+        if self.splits.prepared is None:
             return []
-        step = Step.of(seen.graph, seen.info)
+        step, nodes = self.splits.prepared
         chunked = by_chunks(step, self.usual.predicted)
-        return [SavedProgram(each, seen.nodes) for each in (step, chunked) if each is not None]
+        return [SavedProgram(each, nodes) for each in (step, chunked) if each is not None]
 
     def peak_of(self, choice: Choice) -> Peak:
         """The peak of a choice, by the programs that come of it."""
         if choice.key not in self.peaks:
-            self._measured(choice, self.split(choice.names)[0])
+            self.peaks[choice.key] = _peak(choice, self.measure(*self.pair(choice)))
         return self.peaks[choice.key]
 
     @cached_property
     def unlimited(self) -> Peak:
         """The peak without a budget."""
-        return _peak(self.usual, self.measure_without(*self.split(None, prepared=False)[0]))
+        return _peak(self.usual, self.measure_without(*self.splits.usual))
 
-    def _measured(self, choice: Choice, pair: Pair) -> None:
-        self.peaks[choice.key] = _peak(choice, self.measure(*_marked(choice, pair)))
+    @property
+    def known_unlimited(self) -> Peak | None:
+        """The peak without a budget, if it is known."""
+        return self.__dict__.get("unlimited")
+
+    @property
+    def usual_peak(self) -> Peak:
+        """The peak of min-cut's choice, or that without a budget, or what is predicted: the first of them that is known."""
+        return self.peaks.get(self.usual.key) or self.known_unlimited or Peak(self.usual.predicted, exact=False)
 
     # Choices within a number of bytes
 
     def within(self, limit: int | float) -> Outcome:
         """The step with at most `limit` bytes, or that part of the peak without a budget. Raises `UserError` where that is not possible."""
         budget = limit if isinstance(limit, int) else int(limit * self.unlimited.bytes)
-        if self.peak_of(self.usual).bytes <= budget:
+        if self.usual_peak.bytes <= (1 + FAR) * budget and self.peak_of(self.usual).bytes <= budget:
             return self._outcome(budget, self.usual)
         found = list[Choice]()
         # By chunks only where nothing else keeps the budget: sums over rows are added up in another order.
@@ -167,10 +157,11 @@ class Search:
     def _tried(self, budget: int, program: SavedProgram) -> Iterator[Choice]:
         """Choices around `budget` bytes. What a prediction does not tell of the plans is about the same for choices that are alike."""
         low, high = 0, self.usual.predicted  # targets for which the peak is too low, or too high
-        target, seen = budget - (self.peak_of(self.usual).bytes - self.usual.predicted), set[Key]()
+        usual, seen = self.usual_peak, set[Key]()
+        target = budget - (usual.bytes - self.usual.predicted if usual.exact else int(UNSURE * budget))
         for _ in range(ROUNDS):
             choice = self.predicted_within(target, program)
-            if choice is None:
+            if choice is None or choice.predicted > (1 + FAR) * budget:
                 return
             missing = self.peak_of(choice).bytes - budget
             yield choice
@@ -186,7 +177,7 @@ class Search:
                 target = (low + high) // 2
 
     def _outcome(self, budget: int, choice: Choice) -> Outcome:
-        return Outcome(budget, self.peak_of(choice), self.unlimited, choice, len(self.peaks))
+        return Outcome(budget, self.peak_of(choice), self.known_unlimited, choice, len(self.peaks))
 
     def predicted_within(self, target: int, program: SavedProgram) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
@@ -241,13 +232,6 @@ def _choice_of(program: SavedProgram, values: Sequence[Node]) -> Choice:
     return _choice(step, [*given, *values, *filter(is_number, step.forward)], program.choice)
 
 
-def _marked(choice: Choice, pair: Pair) -> Pair:
-    """The pair, told of the chunks."""
-    for gm in pair if choice.chunks else ():
-        gm.graph.output_node().meta[CHUNKED] = choice.chunks
-    return pair
-
-
 def _peak(choice: Choice, measured: int | None) -> Peak:
     return Peak(choice.predicted, exact=False) if measured is None else Peak(measured)
 
@@ -259,42 +243,6 @@ def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
     return Choice(
         tuple(node.name for node in saved), peak(step, saved), number_again(step, saved), time, step.chunk_bytes
     )
-
-
-@dataclass
-class _Seen:
-    """A split of PyTorch's partitioner: the graph, its nodes, sorted, and those that it saved."""
-
-    graph: Graph | None = None
-    info: Any = None
-    nodes: tuple[Node, ...] = ()
-
-
-@contextmanager
-def _saving(names: Names | None) -> Iterator[_Seen]:
-    """PyTorch's partitioner saves the values `names` meanwhile; None: what it would."""
-    choose, seen = partitioners.choose_saved_values_set, _Seen()
-
-    def chosen(graph: Graph, info: Any, memory_budget: float = 1) -> list[Node]:
-        if names is None:
-            found = choose(graph, info, memory_budget)
-        else:
-            nodes = {node.name: node for node in graph.nodes}
-            found = [nodes[name] for name in names]
-        seen.graph, seen.info, seen.nodes = graph, info, tuple(found)
-        return found
-
-    with patch.object(partitioners, "choose_saved_values_set", chosen):
-        yield seen
-
-
-def _copy(joint: GraphModule) -> GraphModule:
-    graph, copies = Graph(), dict[Node, Node]()
-    for node in joint.graph.nodes:
-        copies[node] = graph.node_copy(node, copies.__getitem__)
-    made = GraphModule(joint, graph)
-    made.meta.update(joint.meta)
-    return made
 
 
 def text_of(count: int, *, up: bool = False) -> str:
