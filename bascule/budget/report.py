@@ -135,15 +135,15 @@ def _split(
     **kwargs: Any,
 ) -> Pair:
     """Min-cut's forward and backward of `joint`, of whose memory `steps` is told, or `untold` why there is nothing to tell."""
-    search, seen = search_of(options, joint, inputs, kwargs)
-    if search.unlimited.exact:
-        steps.append(_told(search, seen[-1], _parameters(example_inputs)))
+    search = search_of(options, joint, inputs, kwargs)
+    if search.unlimited.measured is not None:
+        steps.append(_told(search, search.unlimited.measured, _parameters(example_inputs)))
     else:
         untold.append(f"a graph of {len(joint.graph.nodes)} nodes is compiled in parts: no plan tells its peak")
     return search.pair(search.usual)
 
 
-def _told(search: Search, found: StepPeak, parameters: frozenset[str]) -> StepMemory:
+def _told(search: Search[StepPeak], found: StepPeak, parameters: frozenset[str]) -> StepMemory:
     direction, held = found.held_at_peak()
     holders = Counter[tuple[str, str | None]]()
     for name, count in found.given.items():

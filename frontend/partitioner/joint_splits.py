@@ -4,14 +4,14 @@ Splits that save what a memory budget chooses are of a graph in which more can b
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 from unittest.mock import patch
 
 from torch.fx import Graph, GraphModule, Node
 
-from bascule.compat.graphs.partitioners import partitioners
+from bascule.compat.graphs.partitioners import make_graph_module, partitioners, use_lazy_graph_module
 
 from .dropout_masks import results_from_masks
 from .training_step import Step
@@ -26,7 +26,7 @@ class _Enough(Exception):
 
 
 class Splits:
-    """The splits of `joint`. `how`: what the partitioner is given beside it. Pairs that are returned are the caller's to change."""
+    """The splits of `joint`. `how`: what the partitioner is given beside it. Of pairs that are returned a caller changes copies."""
 
     def __init__(self, joint: GraphModule, inputs: Any, how: dict[str, Any]):
         self.joint, self.inputs, self.how = joint, inputs, how
@@ -48,7 +48,7 @@ class Splits:
     @property
     def usual(self) -> Pair:
         """Min-cut's forward and backward, of the graph as it is."""
-        return _copies(self._usual[0])
+        return self._usual[0]
 
     @property
     def usually_saved(self) -> Saved | None:
@@ -64,11 +64,8 @@ class Splits:
             found.append((Step.of(graph, info), tuple(choose(graph, info, memory_budget))))
             raise _Enough
 
-        with _choosing(chosen) as choose:
-            try:
-                self._split(self._prepared_copy())
-            except _Enough:
-                pass
+        with _choosing(chosen) as choose, suppress(_Enough):
+            self._split(self._prepared_copy())
         return found[0] if found else None
 
     def saving(self, names: Names) -> Pair:
@@ -81,7 +78,7 @@ class Splits:
 
             with _choosing(chosen):
                 self._pairs[names] = self._split(self._prepared_copy())
-        return _copies(self._pairs[names])
+        return self._pairs[names]
 
     def _prepared_copy(self) -> GraphModule:
         joint = _copy(self.joint)
@@ -89,7 +86,8 @@ class Splits:
         return joint
 
     def _split(self, joint: GraphModule) -> Pair:
-        return partitioners.min_cut_rematerialization_partition(joint, self.inputs, **self.how)
+        with use_lazy_graph_module(True):  # most of these graphs are never run
+            return partitioners.min_cut_rematerialization_partition(joint, self.inputs, **self.how)
 
 
 @contextmanager
@@ -100,7 +98,8 @@ def _choosing(chosen: Any) -> Iterator[Any]:
         yield choose
 
 
-def _copies(pair: Pair) -> Pair:
+def copied(pair: Pair) -> Pair:
+    """Graphs that can be changed."""
     return _copy(pair[0]), _copy(pair[1])
 
 
@@ -108,6 +107,7 @@ def _copy(gm: GraphModule) -> GraphModule:
     graph, copies = Graph(), dict[Node, Node]()
     for node in gm.graph.nodes:
         copies[node] = graph.node_copy(node, copies.__getitem__)
-    made = GraphModule(gm, graph)
+    with use_lazy_graph_module(True):
+        made = make_graph_module(gm, graph)
     made.meta.update(gm.meta)
     return made

@@ -6,19 +6,23 @@ its choice are compiled as far as their memory plans, which tell the peak; where
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from time import perf_counter
+from typing import Generic, Protocol, TypeVar
 
 from bascule.dialect.errors import UserError
 from torch.fx import GraphModule, Node
 
 from ..fx.graph_ends import CHUNKED
 from .chunked_rows import by_chunks
-from .joint_splits import Names, Pair, Splits
+from .joint_splits import Names, Pair, Splits, copied
 from .predicted_peak import number_again, peak, time_again
 from .saved_program import STAGES, SavedProgram
 from .training_step import Step, is_number
 
 ROUNDS = 6  # choices that are compiled for one budget, at most
+SECONDS = 5.0  # of the solver, at most, for all choices of a step, but for
+LEAST_SECONDS = 0.5  # which each may take
 TRIES = 3  # solutions of the program for one choice, at most
 CLOSE = 0.03  # of the budget: a choice whose peak is no lower is good enough
 SLACK = 0.002  # of the budget, by which a choice that is too high yet is asked to be lower than it need be
@@ -29,12 +33,26 @@ OPTION = "option 'memory_budget'"
 Key = tuple[Names, int]
 
 
+class HasBytes(Protocol):
+    """The plans of a step."""
+
+    @property
+    def bytes(self) -> int: ...
+
+
+Plans = TypeVar("Plans", bound=HasBytes)
+
+
 @dataclass(frozen=True)
-class Peak:
-    """`bytes` that a step holds at most; `exact`: by the memory plans of its programs, else by its joint graph."""
+class Peak(Generic[Plans]):
+    """`bytes` that a step holds at most: as the plans of its programs `measured` it, else as predicted by its joint graph."""
 
     bytes: int
-    exact: bool = True
+    measured: Plans | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.measured is not None
 
 
 @dataclass(frozen=True)
@@ -54,12 +72,12 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Generic[Plans]):
     """The end of a search: the `budget` in bytes, the peak of the step, and that without a budget, where it had to be known."""
 
     budget: int
-    peak: Peak
-    unlimited: Peak | None
+    peak: Peak[Plans]
+    unlimited: Peak[Plans] | None
     choice: Choice
     rounds: int  # choices that were compiled
 
@@ -74,24 +92,27 @@ class Outcome:
         )
 
 
-# The peak of the two graphs of a choice; None where they tell none: they are compiled in parts.
-Measure = Callable[[GraphModule, GraphModule], int | None]
+# The plans of the two graphs of a choice; None where they tell none: they are compiled in parts.
+Measure = Callable[[GraphModule, GraphModule], Plans | None]
 
 
 @dataclass
-class Search:
+class Search(Generic[Plans]):
     """The choices for one joint graph, each compiled once. `measure`: of graphs as compiled with a budget; `measure_without`: without one."""
 
     splits: Splits
-    measure: Measure
-    measure_without: Measure
-    peaks: dict[Key, Peak] = field(default_factory=dict)
+    measure: Measure[Plans]
+    measure_without: Measure[Plans]
+    peaks: dict[Key, Peak[Plans]] = field(default_factory=dict)
+    seconds: float = SECONDS  # that the solver has left
 
     def pair(self, choice: Choice) -> Pair:
         """Forward and backward of a choice."""
         pair = self.splits.usual if choice is self.usual else self.splits.saving(choice.names)
-        for gm in pair if choice.chunks else ():
-            gm.graph.output_node().meta[CHUNKED] = choice.chunks
+        if choice.chunks:  # that of the same values without chunks is another
+            pair = copied(pair)
+            for gm in pair:
+                gm.graph.output_node().meta[CHUNKED] = choice.chunks
         return pair
 
     @cached_property
@@ -111,30 +132,30 @@ class Search:
         chunked = by_chunks(step, self.usual.predicted)
         return [SavedProgram(each, nodes) for each in (step, chunked) if each is not None]
 
-    def peak_of(self, choice: Choice) -> Peak:
+    def peak_of(self, choice: Choice) -> Peak[Plans]:
         """The peak of a choice, by the programs that come of it."""
         if choice.key not in self.peaks:
-            self.peaks[choice.key] = _peak(choice, self.measure(*self.pair(choice)))
+            self.peaks[choice.key] = _peak(choice, self.measure(*copied(self.pair(choice))))
         return self.peaks[choice.key]
 
     @cached_property
-    def unlimited(self) -> Peak:
+    def unlimited(self) -> Peak[Plans]:
         """The peak without a budget."""
-        return _peak(self.usual, self.measure_without(*self.splits.usual))
+        return _peak(self.usual, self.measure_without(*copied(self.splits.usual)))
 
     @property
-    def known_unlimited(self) -> Peak | None:
+    def known_unlimited(self) -> Peak[Plans] | None:
         """The peak without a budget, if it is known."""
         return self.__dict__.get("unlimited")
 
     @property
-    def usual_peak(self) -> Peak:
+    def usual_peak(self) -> Peak[Plans]:
         """The peak of min-cut's choice, or that without a budget, or what is predicted: the first of them that is known."""
-        return self.peaks.get(self.usual.key) or self.known_unlimited or Peak(self.usual.predicted, exact=False)
+        return self.peaks.get(self.usual.key) or self.known_unlimited or Peak(self.usual.predicted)
 
     # Choices within a number of bytes
 
-    def within(self, limit: int | float) -> Outcome:
+    def within(self, limit: int | float) -> Outcome[Plans]:
         """The step with at most `limit` bytes, or that part of the peak without a budget. Raises `UserError` where that is not possible."""
         budget = limit if isinstance(limit, int) else int(limit * self.unlimited.bytes)
         if self.usual_peak.bytes <= (1 + FAR) * budget and self.peak_of(self.usual).bytes <= budget:
@@ -176,14 +197,14 @@ class Search:
             if not low < target < high:
                 target = (low + high) // 2
 
-    def _outcome(self, budget: int, choice: Choice) -> Outcome:
+    def _outcome(self, budget: int, choice: Choice) -> Outcome[Plans]:
         return Outcome(budget, self.peak_of(choice), self.known_unlimited, choice, len(self.peaks))
 
     def predicted_within(self, target: int, program: SavedProgram) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
         limit, found = target, list[Choice]()
         for _ in range(TRIES):
-            nodes = program.within(limit)
+            nodes = self._solved(partial(program.within, limit))
             if nodes is None:
                 break
             found.append(_choice_of(program, nodes))
@@ -197,6 +218,13 @@ class Search:
             else min(found, key=lambda each: each.predicted, default=None)
         )
 
+    def _solved(self, solve: Callable[[float], list[Node] | None]) -> list[Node] | None:
+        """The solution of a program, in what is left of the solver's time."""
+        begun = perf_counter()
+        found = solve(max(LEAST_SECONDS, self.seconds))
+        self.seconds -= perf_counter() - begun
+        return found
+
     @cached_property
     def least(self) -> Choice:
         """The choice with the lowest peak that is known."""
@@ -204,11 +232,11 @@ class Search:
         for program in self.programs:
             # With more stages the program knows lives better, and proves less in the time that it has.
             for each in (program, SavedProgram(program.step, program.choice, 2 * STAGES)):
-                nodes = each.least()
+                nodes = self._solved(each.least)
                 found += [_choice_of(program, nodes)] if nodes is not None else []
         return min(found, key=lambda each: self.peak_of(each).bytes)
 
-    def curve(self, points: int) -> list[tuple[Peak, Choice]]:
+    def curve(self, points: int) -> list[tuple[Peak[Plans], Choice]]:
         """Up to `points` choices from the lowest peak to min-cut's, each faster than those with a lower peak."""
         low, high = self.least.predicted, self.usual.predicted
         between = list[Choice]()
@@ -217,7 +245,7 @@ class Search:
                 choice = self.predicted_within(low + (high - low) * k // (points - 1), program)
                 between += [] if choice is None else [choice]
         found = {choice.key: choice for choice in (self.least, *between, self.usual)}.values()
-        kept = list[tuple[Peak, Choice]]()
+        kept = list[tuple[Peak[Plans], Choice]]()
         for choice in sorted(found, key=lambda each: each.time):
             peak = self.peak_of(choice)
             if self.peak_of(self.least).bytes <= peak.bytes and (not kept or peak.bytes < kept[-1][0].bytes):
@@ -232,8 +260,8 @@ def _choice_of(program: SavedProgram, values: Sequence[Node]) -> Choice:
     return _choice(step, [*given, *values, *filter(is_number, step.forward)], program.choice)
 
 
-def _peak(choice: Choice, measured: int | None) -> Peak:
-    return Peak(choice.predicted, exact=False) if measured is None else Peak(measured)
+def _peak(choice: Choice, measured: Plans | None) -> Peak[Plans]:
+    return Peak(choice.predicted if measured is None else measured.bytes, measured)
 
 
 def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:

@@ -71,7 +71,9 @@ def results_early(step: Step, order: Sequence[Node], staying: Collection[Node]) 
         if step.fuses(node) and (step.root(node) in staying or users) and early.issuperset(users):
             early.add(node)
     for own, node in enumerate(order):
-        number[node] = max((number.get(each, -1) for each in node.all_input_nodes), default=-1) if node in early else own
+        number[node] = (
+            max((number.get(each, -1) for each in node.all_input_nodes), default=-1) if node in early else own
+        )
     return sorted(order, key=number.__getitem__)
 
 

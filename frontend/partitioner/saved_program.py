@@ -18,7 +18,6 @@ from .predicted_peak import computed_again, live_bytes, tangents_of
 from .training_step import Step, is_computed_again_for_sure, is_number, is_saved_for_sure
 
 STAGES = 12  # of a backward, at most
-SECONDS = 5.0  # of the solver, at most
 GAP = 0.01  # of the time that is lost, at most, where the solver stops before it has proven the least
 TIE = 1e-4  # of a value's bytes, as time: of two choices of one time the smaller
 
@@ -206,11 +205,11 @@ class SavedProgram:
 
     # Solutions
 
-    def within(self, budget: float, seconds: float = SECONDS) -> list[Node] | None:
+    def within(self, budget: float, seconds: float) -> list[Node] | None:
         """The values to save for the least time with at most `budget` bytes at any time; None where no choice was found."""
         return self._solve(budget, seconds)
 
-    def least(self, seconds: float = SECONDS) -> list[Node] | None:
+    def least(self, seconds: float) -> list[Node] | None:
         """The values to save for the fewest bytes."""
         return self._solve(None, seconds)
 
