@@ -13,12 +13,12 @@ from typing import Generic, Protocol, TypeVar
 from bascule.dialect.errors import UserError
 from torch.fx import GraphModule, Node
 
-from ..fx.graph_ends import CHUNKED
+from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
 from .chunked_rows import by_chunks
 from .joint_splits import Names, Pair, Splits, copied
 from .predicted_peak import number_again, peak, time_again
 from .saved_program import STAGES, SavedProgram
-from .training_step import Step, is_number
+from .training_step import Step, is_number, tensor_bytes
 
 ROUNDS = 6  # choices that are compiled for one budget, at most
 SECONDS = 5.0  # of the solver, at most, for all choices of a step, but for
@@ -108,7 +108,12 @@ class Search(Generic[Plans]):
 
     def pair(self, choice: Choice) -> Pair:
         """Forward and backward of a choice."""
-        pair = self.splits.usual if choice is self.usual else self.splits.saving(choice.names)
+        if choice is self.usual:
+            return self.splits.usual
+        pair = self.splits.saving(choice.names)
+        # By which libraries of products are chosen: those of a step without a budget, for the same bits.
+        given = sum(tensor_bytes(node.meta["val"]) for node in inputs_of(self.splits.usual[1].graph))
+        pair[1].graph.output_node().meta[GIVEN_BYTES] = given
         if choice.chunks:  # that of the same values without chunks is another
             pair = copied(pair)
             for gm in pair:

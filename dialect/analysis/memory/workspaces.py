@@ -1,8 +1,8 @@
 """Memory that calls of PyTorch's operators on a CPU take while they run, beyond their results.
 
 Measured with `python -m benchmarks.workspaces` on an AMD EPYC, 2 threads, torch 2.13.0+cpu, November 2026: oneDNN copies what a
-convolution takes and makes to its own layout, in turns, and packs blocks of a linear layer's weight for each thread. Nothing is counted of
-operators that are not here.
+convolution takes and makes to its own layout, in turns, and packs blocks of a linear layer's weight for each thread; a sort has the indices of
+a row in memory. Nothing is counted of operators that are not here.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,10 @@ from ...mlir import ir
 from .buffers import Sizes, strides
 
 SCRATCH = 64 << 10  # bytes a thread, of a convolution
-COLUMNS = 64  # of a linear layer's weight, f32, that a thread packs at a time
-FEW = 12 << 10  # bytes of a convolution whose operands need no copy
+COLUMNS = 64  # of a linear layer's weight, transposed, f32, that a thread packs at a time
+INNER = 512  # rows of it, of twice as many up to twice that, of more
+ALIASED = 512  # columns from which on powers of two are packed
+FEW = 12 << 10  # bytes of a convolution whose operands need no copy, or of a linear layer beside what is packed
 
 
 def workspace(
@@ -31,13 +33,37 @@ def workspace(
             backward = _convolution_backward(bytes_of(given), x, bytes_of(weight), made, bytes_of, sizes)
             return backward + SCRATCH * threads
         case "mkldnn._linear_pointwise.default":
-            x = call.operands[0]
-            inner = constant(sizes.of(x)[1]) or 0
+            x, weight = call.operands[0], call.operands[1]
             copied = 0 if strides(x.type) == row_major(sizes.of(x)) else bytes_of(x)
-            return copied + threads * inner * COLUMNS * 4
+            return copied + FEW + threads * _packed(weight, sizes)
         case "aten._scaled_dot_product_flash_attention_for_cpu_backward.default":
             return 2 * bytes_of(call.operands[0])
+        case "aten.sort.default":
+            return threads * _row_of_indices(call.operands[0], function, 1, sizes)
+        case "aten.sort.stable":
+            return threads * _row_of_indices(call.operands[0], function, 2, sizes)
     return 0
+
+
+def _packed(weight: ir.Value, sizes: Sizes) -> int:
+    """Bytes of the block of a linear layer's weight that a thread packs: of one whose memory runs along the columns none, but where their number
+    would have its rows at the same places of a cache."""
+    columns, inner = (constant(size) for size in sizes.of(weight))
+    if inner is None:
+        return 0
+    along = constant(strides(weight.type)[0]) == 1
+    if along and (columns is None or columns < ALIASED or columns & (columns - 1)):
+        return 0
+    block = inner if inner <= INNER else INNER if inner <= 2 * INNER else 2 * INNER
+    return block * COLUMNS * 4
+
+
+def _row_of_indices(x: ir.Value, function: ir.Operation, position: int, sizes: Sizes) -> int:
+    """Bytes of the indices of a row of `x` along the dim that an operator takes at `position`; along the last one where it takes none."""
+    arguments = list(function.attributes[ARGUMENTS])
+    given = arguments[position] if position < len(arguments) else None
+    dim = given.value if isinstance(given, ir.IntegerAttr) else -1
+    return 8 * (constant(sizes.of(x)[dim]) or 0) if x.type.rank else 0
 
 
 def _tensors(call: ir.Operation, function: ir.Operation, positions: tuple[int, ...]) -> list[ir.Value]:
