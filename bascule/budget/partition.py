@@ -46,5 +46,7 @@ def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, 
     def measure(options: Options, forward: GraphModule, backward: GraphModule) -> StepPeak | None:
         return step_peak(forward, backward, how["num_fwd_outputs"], options)
 
-    without = replace(options, memory_budget=None)
-    return Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without))
+    without = replace(options, memory_budget=None, memory_budget_precision=None)
+    search = Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without))
+    search.precision = options.memory_budget_precision
+    return search

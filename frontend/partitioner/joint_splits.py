@@ -14,6 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from bascule.compat.graphs.partitioners import make_graph_module, partitioners, use_lazy_graph_module
 
 from .dropout_masks import results_from_masks
+from .lowered_values import SUFFIX, lower
 from .training_step import Step
 
 Names = tuple[str, ...]
@@ -30,7 +31,7 @@ class Splits:
 
     def __init__(self, joint: GraphModule, inputs: Any, how: dict[str, Any]):
         self.joint, self.inputs, self.how = joint, inputs, how
-        self._pairs: dict[Names, Pair] = {}
+        self._pairs: dict[tuple[Names, Names], Pair] = {}
 
     @cached_property
     def _usual(self) -> tuple[Pair, Saved | None]:
@@ -68,17 +69,23 @@ class Splits:
             self._split(self._prepared_copy())
         return found[0] if found else None
 
-    def saving(self, names: Names) -> Pair:
-        """Forward and backward that save the values of the prepared step that have these names."""
-        if names not in self._pairs:
+    def saving(self, names: Names, lowered: Names = (), precision: str = "") -> Pair:
+        """Forward and backward that save the values of the prepared step that have these names; `lowered`: others in a `precision`."""
+        key = (names, lowered)
+        if key not in self._pairs:
+            kept = [*names, *(f"{name}{SUFFIX}" for name in lowered)]
 
             def chosen(graph: Graph, info: Any, memory_budget: float = 1) -> list[Node]:
                 nodes = {node.name: node for node in graph.nodes}
-                return [nodes[name] for name in names]
+                return [nodes[name] for name in kept]
 
+            joint = self._prepared_copy()
+            if lowered:
+                assert self.prepared is not None
+                lower(joint.graph, lowered, [node.name for node in self.prepared[0].backward], precision)
             with _choosing(chosen):
-                self._pairs[names] = self._split(self._prepared_copy())
-        return self._pairs[names]
+                self._pairs[key] = self._split(joint)
+        return self._pairs[key]
 
     def _prepared_copy(self) -> GraphModule:
         joint = _copy(self.joint)

@@ -5,8 +5,8 @@ its choice are compiled as far as their memory plans, which tell the peak; where
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Generic, Protocol, TypeVar
 
@@ -16,13 +16,14 @@ from torch.fx import GraphModule, Node
 from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
 from .chunked_rows import by_chunks
 from .joint_splits import Names, Pair, Splits, copied
+from .lowered_values import SUFFIX, lowerable, lowered_step
 from .predicted_peak import number_again, peak, time_again
-from .saved_program import STAGES, SavedProgram
+from .saved_program import STAGES, SavedProgram, Solution
 from .training_step import Step, is_number, tensor_bytes
 
 ROUNDS = 6  # choices that are compiled for one budget, at most
-SECONDS = 5.0  # of the solver, at most, for all choices of a step, but for
-LEAST_SECONDS = 0.5  # which each may take
+SECONDS = 5.0  # of the solver, at most, for all choices of a step within a budget; as many for each of the least bytes
+ONE_SECONDS = 0.5  # that a choice may take when those are over
 TRIES = 3  # solutions of the program for one choice, at most
 CLOSE = 0.03  # of the budget: a choice whose peak is no lower is good enough
 SLACK = 0.002  # of the budget, by which a choice that is too high yet is asked to be lower than it need be
@@ -30,7 +31,7 @@ FAR = 0.1  # of the budget: what is known, or predicted, to be as much higher is
 UNSURE = 0.01  # of the budget, by which a first choice is asked to be lower where no plan has told how far predictions are off
 OPTION = "option 'memory_budget'"
 
-Key = tuple[Names, int]
+Key = tuple[Names, Names, int]
 
 
 class HasBytes(Protocol):
@@ -58,17 +59,19 @@ class Peak(Generic[Plans]):
 @dataclass(frozen=True)
 class Choice:
     """Values that a forward saves, by name. `again`: calls that the backward makes again; `time`: of the step, predicted, as a multiple of that
-    of min-cut's choice. `chunks`: the bytes from which on tensors are made by chunks of rows; 0: all are whole."""
+    of min-cut's choice. `chunks`: the bytes from which on tensors are made by chunks of rows; 0: all are whole. `lowered`: values that it saves
+    in fewer bits."""
 
     names: Names
     predicted: int  # bytes, by the joint graph
     again: int
     time: float
     chunks: int = 0
+    lowered: Names = ()
 
     @property
     def key(self) -> "Key":
-        return self.names, self.chunks
+        return self.names, self.lowered, self.chunks
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,15 @@ class Outcome(Generic[Plans]):
     unlimited: Peak[Plans] | None
     choice: Choice
     rounds: int  # choices that were compiled
+    precision: str | None = None
 
     def __str__(self) -> str:
         how = "by its memory plan" if self.peak.exact else "predicted: it is compiled in parts"
         chunks = ", the largest product by chunks of its rows" if self.choice.chunks else ""
         again = f"{self.choice.again} {'call' if self.choice.again == 1 else 'calls'} computed again in the backward{chunks}"
+        if self.choice.lowered:
+            count = len(self.choice.lowered)
+            again += f", {count} saved {'value' if count == 1 else 'values'} kept in {self.precision}"
         without = "" if self.unlimited is None else f", {text_of(self.unlimited.bytes)} without one"
         return (
             f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget)}{without}; {again}, "
@@ -105,12 +112,13 @@ class Search(Generic[Plans]):
     measure_without: Measure[Plans]
     peaks: dict[Key, Peak[Plans]] = field(default_factory=dict)
     seconds: float = SECONDS  # that the solver has left
+    precision: str | None = None  # in which values may be saved: see `lowered_values.py`
 
     def pair(self, choice: Choice) -> Pair:
         """Forward and backward of a choice."""
         if choice is self.usual:
             return self.splits.usual
-        pair = self.splits.saving(choice.names)
+        pair = self.splits.saving(choice.names, choice.lowered, self.precision or "")
         # By which libraries of products are chosen: those of a step without a budget, for the same bits.
         given = sum(tensor_bytes(node.meta["val"]) for node in inputs_of(self.splits.usual[1].graph))
         pair[1].graph.output_node().meta[GIVEN_BYTES] = given
@@ -135,7 +143,10 @@ class Search(Generic[Plans]):
             return []
         step, nodes = self.splits.prepared
         chunked = by_chunks(step, self.usual.predicted)
-        return [SavedProgram(each, nodes) for each in (step, chunked) if each is not None]
+        return [self._program(each, nodes) for each in (step, chunked) if each is not None]
+
+    def _program(self, step: Step, usual: Sequence[Node], stages: int = STAGES) -> SavedProgram:
+        return SavedProgram(step, usual, stages, lowerable(step) if self.precision else frozenset())
 
     def peak_of(self, choice: Choice) -> Peak[Plans]:
         """The peak of a choice, by the programs that come of it."""
@@ -191,7 +202,8 @@ class Search(Generic[Plans]):
                 return
             missing = self.peak_of(choice).bytes - budget
             yield choice
-            if -CLOSE * budget <= missing <= 0 or choice.key in seen:
+            lowest = missing > 0 and choice.predicted > target  # that is known: a smaller target finds no other
+            if -CLOSE * budget <= missing <= 0 or lowest or choice.key in seen:
                 return
             seen.add(choice.key)
             if missing > 0:
@@ -203,16 +215,18 @@ class Search(Generic[Plans]):
                 target = (low + high) // 2
 
     def _outcome(self, budget: int, choice: Choice) -> Outcome[Plans]:
-        return Outcome(budget, self.peak_of(choice), self.known_unlimited, choice, len(self.peaks))
+        return Outcome(budget, self.peak_of(choice), self.known_unlimited, choice, len(self.peaks), self.precision)
 
     def predicted_within(self, target: int, program: SavedProgram) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
         limit, found = target, list[Choice]()
         for _ in range(TRIES):
-            nodes = self._solved(partial(program.within, limit))
-            if nodes is None:
+            begun = perf_counter()
+            solution = program.within(limit, max(ONE_SECONDS, self.seconds))
+            self.seconds -= perf_counter() - begun
+            if solution is None:
                 break
-            found.append(_choice_of(program, nodes))
+            found.append(self._choice_of(program, solution))
             if found[-1].predicted <= target:
                 break
             limit -= found[-1].predicted - target
@@ -223,12 +237,20 @@ class Search(Generic[Plans]):
             else min(found, key=lambda each: each.predicted, default=None)
         )
 
-    def _solved(self, solve: Callable[[float], list[Node] | None]) -> list[Node] | None:
-        """The solution of a program, in what is left of the solver's time."""
-        begun = perf_counter()
-        found = solve(max(LEAST_SECONDS, self.seconds))
-        self.seconds -= perf_counter() - begun
-        return found
+    def _choice_of(self, program: SavedProgram, solution: Solution) -> Choice:
+        """A solution, and what costs nothing: what was given, and the sizes that the backward may need."""
+        step, lowered = program.step, tuple(node.name for node in solution.lowered)
+        given = [node for node in step.graph.nodes if node in step.given]
+        saved = [*given, *solution.saved, *filter(is_number, step.forward)]
+        if not lowered or self.precision is None:
+            return _choice(step, saved, program.choice)
+        step = lowered_step(step, lowered, self.precision)
+        nodes = {node.name: node for node in step.graph.nodes}
+        low = [nodes[f"{name}{SUFFIX}"] for name in lowered]
+        choice = _choice(
+            step, [*(nodes[node.name] for node in saved), *low], [nodes[node.name] for node in program.choice]
+        )
+        return replace(choice, names=choice.names[: len(saved)], again=choice.again - len(lowered), lowered=lowered)
 
     @cached_property
     def least(self) -> Choice:
@@ -236,9 +258,9 @@ class Search(Generic[Plans]):
         found = [self.usual]
         for program in self.programs:
             # With more stages the program knows lives better, and proves less in the time that it has.
-            for each in (program, SavedProgram(program.step, program.choice, 2 * STAGES)):
-                nodes = self._solved(each.least)
-                found += [_choice_of(program, nodes)] if nodes is not None else []
+            for each in (program, self._program(program.step, program.choice, 2 * STAGES)):
+                solution = each.least(SECONDS)  # what is told as the least is to be found again
+                found += [self._choice_of(program, solution)] if solution is not None else []
         return min(found, key=lambda each: self.peak_of(each).bytes)
 
     def curve(self, points: int) -> list[tuple[Peak[Plans], Choice]]:
@@ -256,13 +278,6 @@ class Search(Generic[Plans]):
             if self.peak_of(self.least).bytes <= peak.bytes and (not kept or peak.bytes < kept[-1][0].bytes):
                 kept.append((peak, choice))
         return kept[::-1]
-
-
-def _choice_of(program: SavedProgram, values: Sequence[Node]) -> Choice:
-    """`values`, and what costs nothing: what was given, and the sizes that the backward may need."""
-    step = program.step
-    given = [node for node in step.graph.nodes if node in step.given]
-    return _choice(step, [*given, *values, *filter(is_number, step.forward)], program.choice)
 
 
 def _peak(choice: Choice, measured: Plans | None) -> Peak[Plans]:
