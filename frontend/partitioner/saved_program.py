@@ -227,11 +227,11 @@ class SavedProgram:
     # Solutions
 
     def within(self, budget: float, seconds: float) -> Solution | None:
-        """What to save for the least time with at most `budget` bytes at any time; None where no choice was found."""
+        """Choice of the least time with at most `budget` bytes at any time; None where no choice was found."""
         return self._solve(budget, seconds)
 
     def least(self, seconds: float) -> Solution | None:
-        """What to save for the fewest bytes."""
+        """Choice of the fewest bytes."""
         return self._solve(None, seconds)
 
     def _solve(self, budget: float | None, seconds: float) -> Solution | None:
