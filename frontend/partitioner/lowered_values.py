@@ -5,7 +5,7 @@ sums and maxima give, and what is computed of statistics alone, stay as they are
 computes again has the operands that the forward had.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 import torch
@@ -15,7 +15,7 @@ from torch.utils.flop_counter import flop_registry
 from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.storages import is_view
-from .training_step import Step, is_computed_again_for_sure, is_saved_for_sure
+from .training_step import Step, is_computed_again_for_sure, is_saved_for_sure, tensor_bytes
 
 PRECISIONS = {"bf16": torch.bfloat16}
 SUFFIX = "_lowered"  # of the name of a node that is kept
@@ -57,16 +57,17 @@ def _statistics(step: Step) -> set[Node]:
 
 
 def _elements(node: Node) -> int:
+    """Elements of the largest tensor that a node gives, for the sizes at hand."""
     value = node.meta.get("val")
     values = value if isinstance(value, tuple | list) else [value]
-    known = (each.numel() for each in values if isinstance(each, torch.Tensor))
-    return max((int(number) for number in known if not isinstance(number, torch.SymInt)), default=0)
+    return max(
+        (tensor_bytes(each) // each.dtype.itemsize for each in values if isinstance(each, torch.Tensor)), default=0
+    )
 
 
 def lower(graph: Graph, names: Collection[str], backward: Collection[str], precision: str) -> None:
     """Has the calls `backward` of a joint graph read the values `names` from copies in a `precision`, whose names have `SUFFIX`."""
-    nodes = {node.name: node for node in graph.nodes}
-    readers = [nodes[name] for name in backward]
+    nodes, copies = {node.name: node for node in graph.nodes}, dict[Node, Node]()
     for name in names:
         node = nodes[name]
         value, kept = node.meta["val"], PRECISIONS[precision]
@@ -75,26 +76,23 @@ def lower(graph: Graph, names: Collection[str], backward: Collection[str], preci
         low.meta["val"] = value.to(kept)
         with graph.inserting_after(low):
             back = _cast(graph, low, value.dtype, f"{name}{SUFFIX}_back")
-        back.meta["val"] = value.to(kept).to(value.dtype)
+        back.meta["val"] = low.meta["val"].to(value.dtype)
         for each in (low, back):
             each.meta |= {key: node.meta[key] for key in ("stack_trace", "original_aten") if key in node.meta}
-        copies, last = {node: back}, back
-        for each in list(graph.nodes):
-            if each.op == "call_function" and each.name not in backward and _is_view_of(each, copies):
-                with graph.inserting_after(last):
-                    copies[each] = last = graph.node_copy(each, lambda n, copies=copies: copies.get(n, n))
-        for reader in readers:
-            for old, new in copies.items():
-                if old in reader.all_input_nodes:
-                    reader.replace_input_with(old, new)
+        copies[node] = back
+    readers = frozenset(backward)
+    for node in nodes.values():  # operands first
+        if node.name in readers:
+            for read in node.all_input_nodes:
+                if read in copies:
+                    node.replace_input_with(read, copies[read])
+        elif node.op == "call_function" and is_view(node) and node.args[0] in copies:
+            with graph.inserting_after(node):
+                copies[node] = graph.node_copy(node, lambda each: copies.get(each, each))
 
 
 def _cast(graph: Graph, node: Node, dtype: torch.dtype, name: str) -> Node:
     return graph.create_node("call_function", torch.ops.aten._to_copy.default, (node,), {"dtype": dtype}, name)
-
-
-def _is_view_of(node: Node, roots: Mapping[Node, Node]) -> bool:
-    return is_view(node) and node.args[0] in roots
 
 
 def lowered_step(step: Step, names: Collection[str], precision: str) -> Step:
