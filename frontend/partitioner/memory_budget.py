@@ -203,7 +203,8 @@ class Search(Generic[Plans]):
             missing = self.peak_of(choice).bytes - budget
             yield choice
             lowest = missing > 0 and choice.predicted > target  # that is known: a smaller target finds no other
-            if -CLOSE * budget <= missing <= 0 or lowest or choice.key in seen:
+            close = missing <= 0 and (missing >= -CLOSE * budget or self.seconds < SECONDS / 2)
+            if close or lowest or choice.key in seen:
                 return
             seen.add(choice.key)
             if missing > 0:
@@ -222,7 +223,7 @@ class Search(Generic[Plans]):
         limit, found = target, list[Choice]()
         for _ in range(TRIES):
             begun = perf_counter()
-            solution = program.within(limit, max(ONE_SECONDS, self.seconds))
+            solution = program.within(limit, max(ONE_SECONDS, self.seconds / 2))
             self.seconds -= perf_counter() - begun
             if solution is None:
                 break
