@@ -6,12 +6,14 @@ a row in memory. Nothing is counted of operators that are not here.
 """
 
 from collections.abc import Callable
+from math import prod
 
 from ...ir.functions import ARGUMENTS, EXTERN
 from ...ir.shapes import constant, row_major
 from ...mlir import ir
 from .buffers import Sizes, strides
 
+WINDOW = 14  # of a convolution, on a side, for whose gradients oneDNN has kernels
 SCRATCH = 64 << 10  # bytes a thread, of a convolution
 COLUMNS = 64  # of a linear layer's weight, transposed, f32, that a thread packs at a time
 INNER = 512  # rows of it, of twice as many up to twice that, of more
@@ -31,7 +33,7 @@ def workspace(
         case "aten.convolution_backward.default":
             given, x, weight = _tensors(call, function, (0, 1, 2))
             backward = _convolution_backward(bytes_of(given), x, bytes_of(weight), made, bytes_of, sizes)
-            return backward + SCRATCH * threads
+            return max(backward + SCRATCH * threads, threads * _unfolded(given, weight, bytes_of, sizes))
         case "mkldnn._linear_pointwise.default":
             x, weight = call.operands[0], call.operands[1]
             copied = 0 if strides(x.type) == row_major(sizes.of(x)) else bytes_of(x)
@@ -90,6 +92,15 @@ def _convolution_backward(
     first = max(given + weight + size, 3 * size)  # the gradient of x, in its own layout and as it is returned
     then = size + given + size + weight  # that of the weight, beside it
     return max(0, 2 * _copied(x, bytes_of, sizes) + max(first, then) - made)
+
+
+def _unfolded(given: ir.Value, weight: ir.Value, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:
+    """Bytes a thread of the gradient of a weight with a window wider than `WINDOW`: sums like it, the windows of an image; 0 of others."""
+    known = [constant(size) for size in (*sizes.of(weight)[1:], *sizes.of(given)[2:])]
+    found = [size for size in known if size is not None]
+    if len(found) < len(known) or all(side <= WINDOW for side in found[1 : weight.type.rank - 1]):
+        return 0
+    return 4 * bytes_of(weight) + 4 * prod(found) + bytes_of(given)
 
 
 def _copied(x: ir.Value, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:
