@@ -157,6 +157,11 @@ class Options:
         "such as '6 GiB', or a part of the peak without a budget, such as 0.7; kept by computing again in the backward; less than the least "
         "possible is an error that names that",
     )
+    memory_budget_precision: str | None = _option(
+        None,
+        "a precision in which a step may keep f32 activations for its backward, where the memory budget asks for it; 'bf16'",
+        ("bf16",),
+    )
     pre_grad_custom_pass: Callable | None = _option(
         None, "a function that changes the graph that Dynamo captured, a torch.fx.Graph, in place"
     )
@@ -191,7 +196,7 @@ class Options:
                 names = " or ".join(_NAMES.get(k) or k.__name__ for k in accepted)
                 raise UserError(f"takes {names}, got {value!r}", location=f"option '{f.name}'")
             choices = f.metadata["choices"]
-            if choices and value not in choices:
+            if choices and value not in choices and not value is f.default is None:
                 raise UserError(
                     f"has no value '{value}'", location=f"option '{f.name}'", hint=f"known: {', '.join(choices)}"
                 )
@@ -214,6 +219,8 @@ class Options:
         """Raises `UserError` for a budget that is no number of bytes and no part, and for options that it does not go with."""
         budget = self.memory_budget
         if budget is None:
+            if self.memory_budget_precision is not None:
+                raise UserError("does nothing without 'memory_budget'", location="option 'memory_budget_precision'")
             return
         if budget <= 0 or (isinstance(budget, float) and not budget <= 1):
             raise UserError(

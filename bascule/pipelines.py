@@ -60,8 +60,10 @@ DEFAULT = (
     "plan-memory",
 )
 
-# Passes that do not run where there is a memory budget: what they join waits, with all that it reads, for its last part.
+# Passes that do not run where there is a memory budget: what they join waits, with all that it reads, for its last part. For the same reason
+# kernels that depend on nothing of each other stay apart, and any order that needs less memory is taken.
 UNBUDGETED = ("group-launches", "join-launches")
+BUDGETED = {"form-kernels": "form-kernels{max-parts=1}", "order-program": "order-program{gain=1}"}
 
 # Options that a pass may have as a field of its own.
 SHARED = ("fallback", "numerics", "random")
@@ -86,6 +88,12 @@ def default_for(options: Options) -> tuple[str, ...]:
     return tuple(name for name in DEFAULT if name not in left_out)
 
 
+def text_for(options: Options) -> str:
+    """The pipeline that runs where `options` name none."""
+    settings = {} if options.memory_budget is None else BUDGETED
+    return ",".join(settings.get(name, name) for name in default_for(options))
+
+
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> "Pipeline":
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
     the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
@@ -95,7 +103,7 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
     """
     from .dialect.passes import Pipeline
 
-    text = ",".join(default_for(options)) if options.pipeline is None else options.pipeline
+    text = text_for(options) if options.pipeline is None else options.pipeline
     asked = {name: getattr(options, name) for name in SHARED} | dict(machine or {})
     gpu = asked.get("target") == "cuda"
     asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and gpu

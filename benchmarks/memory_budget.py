@@ -1,13 +1,17 @@
 """Training steps within memory budgets on the CPU: the predicted peak beside the measured one, least budgets, and the solver's time.
 
 python -m benchmarks.memory_budget [--what peaks] [--only NAME,NAME] [--parts 1.0,0.8,0.6] [--json FILE]
+python -m benchmarks.memory_budget --what search [--layers 24] [--json FILE]
 python -m benchmarks.memory_budget --what solver [--nodes 3500] [--json FILE]
 
-`peaks`: a part of the peak without a budget is the budget; measured is what the allocator has handed out during two steps at most, with what
-lives before them; what the model returns is held until the step's end. `solver`: seconds of HiGHS for the choices of a step of so many nodes.
+`peaks`: a part of the peak without a budget is the budget, or the least one that is possible, if that is more; measured is what the allocator
+has handed out during two steps at most, with what lives before them; what the model returns is held until the step's end. `seconds`: of the
+search. `search`: seconds that a first step of a GPT-2 of so many layers takes, with a budget and without. `solver`: seconds of HiGHS for the
+choices of a step of so many nodes.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import time
@@ -29,7 +33,8 @@ def standing_bytes(model: torch.nn.Module, inputs: dict) -> int:
 
 
 def child(name: str, part: float | None) -> None:
-    """In a fresh process: prints the predicted and the measured peak, in bytes; and a digest of the loss and of the gradients."""
+    """In a fresh process: prints the predicted and the measured peak, in bytes; a digest of the loss and of the gradients; the seconds of the
+    search. `part`: the budget, in bytes if it is over 1."""
     from bascule.runtime import release_arenas
 
     from bascule.budget import partition
@@ -39,13 +44,18 @@ def child(name: str, part: float | None) -> None:
     model, inputs = build(next(case for case in CASES if case.name == name))
     if name in LOSSES:  # else a warning about it breaks the graph
         model.config.loss_type = model.loss_type = LOSSES[name]
+    model(**inputs)  # a first call sets up what breaks the graph, or has it compiled twice
     predicted: list[int] = []
-    options = {"on_error": "raise", "cache": False} | ({} if part is None else {"memory_budget": part})
+    seconds: list[float] = []
+    budget = part if part is None or part <= 1 else int(part)
+    options = {"on_error": "raise", "cache": False} | ({} if budget is None else {"memory_budget": budget})
     if part is not None:
         within = partition.Search.within
 
         def told(search: partition.Search, limit: float) -> object:
+            start = time.perf_counter()
             outcome = within(search, limit)
+            seconds.append(time.perf_counter() - start)
             predicted.append(outcome.peak.bytes if outcome.peak.exact else -1)
             return outcome
 
@@ -67,34 +77,64 @@ def child(name: str, part: float | None) -> None:
     release_arenas()
 
     measured = standing_bytes(model, inputs) + peak_bytes(lambda: (step(), step()))
-    print(sum(predicted) if predicted else 0, measured, digest, len(predicted))
+    print(sum(predicted) if predicted else 0, measured, digest, len(predicted), f"{sum(seconds):.2f}")
 
 
 def peaks(names: list[str], parts: list[float]) -> list[dict]:
     rows = []
     for name in names:
         for part in [None, *parts]:
-            command = [sys.executable, "-m", "benchmarks.memory_budget", "--child", name]
-            out = subprocess.run(
-                command + ([] if part is None else ["--parts", str(part)]), capture_output=True, text=True
-            )
             row: dict = {"model": name, "part": part}
+            out = started(name, part)
+            least = re.search(r"\((\d+) bytes\) at least", out.stderr)
+            if least is not None:
+                row["least_mib"] = int(least[1]) / 2**20
+                out = started(name, int(least[1]))
             if out.returncode:
                 row["error"] = out.stderr.strip().splitlines()[-1][:300] if out.stderr.strip() else str(out.returncode)
-                row["error"] = next(
-                    (line for line in out.stderr.splitlines() if "cannot be kept" in line), row["error"]
-                )
             else:
-                predicted, measured, digest, graphs = map(int, out.stdout.split()[-4:])
-                row |= {
-                    "predicted_mib": predicted / 2**20,
-                    "measured_mib": measured / 2**20,
-                    "digest": digest,
-                    "graphs": graphs,
-                }
+                *numbers, seconds = out.stdout.split()[-5:]
+                predicted, measured, digest, graphs = map(int, numbers)
+                row |= {"predicted_mib": predicted / 2**20, "measured_mib": measured / 2**20}
+                row |= {"digest": digest, "graphs": graphs, "seconds": float(seconds)}
             rows.append(row)
             print(f"  {row}", file=sys.stderr)
     return rows
+
+
+def started(name: str, part: float | None) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "benchmarks.memory_budget", "--child", name]
+    return subprocess.run(
+        command + ([] if part is None else ["--parts", str(part)]), capture_output=True, text=True, check=False
+    )
+
+
+def search(layers: int) -> list[dict]:
+    """Seconds of the first call and of the backward of a GPT-2 of so many layers, in processes of their own."""
+    rows = []
+    for budget in (None, "0.8"):
+        command = [sys.executable, "-m", "benchmarks.memory_budget", "--first", str(layers)]
+        out = subprocess.run(
+            command + ([] if budget is None else ["--parts", budget]), capture_output=True, text=True, check=True
+        )
+        rows.append({"layers": layers, "part": budget, "seconds": float(out.stdout.split()[-1])})
+    return rows
+
+
+def first(layers: int, part: float | None) -> None:
+    """In a fresh process: prints the seconds of a first step."""
+    from dataclasses import replace
+
+    from .model_cases import MEASURED, gpt2, tokens_once
+
+    size = replace(MEASURED, layers=layers)
+    model, inputs = gpt2(size).train(), tokens_once(size)
+    model.config.loss_type = model.loss_type = LOSSES["GPT-2"]
+    model(**inputs)
+    options = {"on_error": "raise", "cache": False} | ({} if part is None else {"memory_budget": part})
+    start = time.perf_counter()
+    torch.compile(model, backend="bascule", options=options)(**inputs).loss.backward()
+    print(f"{time.perf_counter() - start:.2f}")
 
 
 def solver(nodes: int) -> list[dict]:
@@ -133,15 +173,25 @@ def solver(nodes: int) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--what", choices=["peaks", "solver"], default="peaks")
+    parser.add_argument("--what", choices=["peaks", "search", "solver"], default="peaks")
     parser.add_argument("--only", help="models with this in their names, or one of several between commas")
     parser.add_argument("--parts", help="budgets, as parts of the peak without one, between commas")
     parser.add_argument("--nodes", type=int, default=3500)
     parser.add_argument("--json")
+    parser.add_argument("--layers", type=int, default=24, help="of the GPT-2 of `search`")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         child(args.child, None if args.parts is None else float(args.parts))
+        return
+    if args.first:
+        first(args.first, None if args.parts is None else float(args.parts))
+        return
+    if args.what == "search":
+        rows = search(args.layers)
+        print_table(["part", "seconds"], [[str(row["part"]), f"{row['seconds']:.2f}"] for row in rows])
+        save(f"memory budget on the CPU: a first step of GPT-2, {args.layers} layers, s", rows, args.json)
         return
     if args.what == "solver":
         rows = solver(args.nodes)
@@ -154,9 +204,10 @@ def main() -> None:
     rows = peaks(names, [float(part) for part in (args.parts or "1.0,0.8,0.6").split(",")])
     told = [row for row in rows if "error" not in row]
     lines = [
-        [row["model"], str(row["part"]), f"{row['predicted_mib']:.2f}", f"{row['measured_mib']:.2f}"] for row in told
+        [row["model"], str(row["part"]), *(f"{row[key]:.2f}" for key in ("predicted_mib", "measured_mib", "seconds"))]
+        for row in told
     ]
-    print_table(["model", "part", "predicted MiB", "measured MiB"], lines)
+    print_table(["model", "part", "predicted MiB", "measured MiB", "search s"], lines)
     save("memory budget on the CPU: peaks, MiB", rows, args.json)
 
 

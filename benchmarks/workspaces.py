@@ -44,6 +44,10 @@ def main() -> None:
         rows.append(
             [f"linear {count} x {inner} to {columns}", f"{x.nbytes} {weight.nbytes} {4 * count * columns}", str(taken)]
         )
+    for shape, dim in (((2048, 48), 0), ((2048, 48), 1), ((5000,), 0)):
+        x = torch.randn(shape)
+        taken = extra(lambda x=x, dim=dim: aten.sort.stable(x, stable=False, dim=dim))
+        rows.append([f"sort {'x'.join(map(str, shape))} along {dim}", str(x.nbytes), str(taken)])
     print_table(["operator", "bytes of input, weight, result", "beyond results"], rows)
 
 

@@ -9,10 +9,12 @@ from torch.fx import GraphModule
 
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.frontend.importer.graph import NOTED
-from bascule.frontend.partitioner.memory_budget import Pair, Search
+from bascule.frontend.partitioner.joint_splits import Pair, Splits
+from bascule.frontend.partitioner.memory_budget import Search
 from bascule.frontend.partitioner.min_cut import min_cut
 
 from ..compiler.custom_passes import partitioner
+from ..compiler.planned_programs import leave
 from ..dialect.remarks.record import NOTE, Place, Remark
 from ..options import Options
 from ..reporting.raise_through_dynamo import raised_as_is
@@ -29,22 +31,22 @@ def partitioner_of(options: Options, passes: FxPipeline) -> Callable[..., Pair]:
 def _split(options: Options, joint: GraphModule, inputs: Any, **kwargs: Any) -> Pair:
     assert options.memory_budget is not None
     with raised_as_is():
-        search, _ = search_of(options, joint, inputs, kwargs)
+        search = search_of(options, joint, inputs, kwargs)
         outcome = search.within(options.memory_budget)
-        forward, backward = search.final(outcome.choice)
+        forward, backward = search.pair(outcome.choice)
+    if outcome.peak.measured is not None:
+        leave(outcome.peak.measured.programs)
     forward.graph.output_node().meta[NOTED] = Remark("memory-budget", NOTE, "", str(outcome), Place("training step"))
     return forward, backward
 
 
-def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, Any]) -> tuple[Search, list[StepPeak]]:
-    """A search of what `joint` saves with the budget of `options`; and the peaks without one, once that is asked for."""
-    seen = list[StepPeak]()
+def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, Any]) -> Search[StepPeak]:
+    """A search of what `joint` saves with the budget of `options`."""
 
-    def measure(options: Options, forward: GraphModule, backward: GraphModule) -> int | None:
-        found = step_peak(forward, backward, how["num_fwd_outputs"], options)
-        if found is not None and options.memory_budget is None:
-            seen.append(found)
-        return None if found is None else found.bytes
+    def measure(options: Options, forward: GraphModule, backward: GraphModule) -> StepPeak | None:
+        return step_peak(forward, backward, how["num_fwd_outputs"], options)
 
-    without = replace(options, memory_budget=None)
-    return Search(joint, inputs, partial(measure, options), partial(measure, without), how), seen
+    without = replace(options, memory_budget=None, memory_budget_precision=None)
+    search = Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without))
+    search.precision = options.memory_budget_precision
+    return search

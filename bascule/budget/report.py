@@ -12,7 +12,8 @@ from torch.fx import GraphModule
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
 from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.fx.stack_traces import location_of
-from bascule.frontend.partitioner.memory_budget import Pair, Search, text_of
+from bascule.frontend.partitioner.joint_splits import Pair
+from bascule.frontend.partitioner.memory_budget import Search, text_of
 from bascule.frontend.partitioner.min_cut import min_cut
 
 from ..compat.graphs.dynamo import reset
@@ -45,10 +46,16 @@ class Holder:
 
 @dataclass(frozen=True)
 class Point:
-    """A budget in `bytes` and the predicted time of a step within it, as a multiple of that without one."""
+    """A budget in `bytes` and the predicted time of a step within it, as a multiple of that without one. `lowered`: saved values that are kept
+    in fewer bits for it, where the option 'memory_budget_precision' allows it."""
 
     bytes: int
     time: float
+    lowered: int = 0
+
+    def __str__(self) -> str:
+        lowered = f", {self.lowered} saved values in fewer bits" if self.lowered else ""
+        return f"{text_of(self.bytes, up=True):>12} {self.time:.2f}{lowered}"
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ class StepMemory:
             )
         lines.append(f"the least budget: {text_of(self.least, up=True)} ({self.least} bytes)")
         lines.append("time of a step within a budget, predicted, as a multiple of that without one:")
-        lines += [f"  {text_of(point.bytes, up=True):>12} {point.time:.2f}" for point in self.curve]
+        lines += [f"  {point}" for point in self.curve]
         return "\n".join(lines)
 
 
@@ -103,7 +110,8 @@ def memory(
     """
     if not callable(function):
         raise UserError(f"takes a function or a module, got {function!r}", location="memory")
-    checked = replace(options_for(mode, options), memory_budget=1.0)  # whose checks are those of any budget
+    asked = {"memory_budget": 1.0, **(options or {})}  # whose checks are those of any budget
+    checked = replace(options_for(mode, asked), memory_budget=1.0)
     steps, untold = list[StepMemory](), list[str]()
 
     def backend(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -134,15 +142,15 @@ def _split(
     **kwargs: Any,
 ) -> Pair:
     """Min-cut's forward and backward of `joint`, of whose memory `steps` is told, or `untold` why there is nothing to tell."""
-    search, seen = search_of(options, joint, inputs, kwargs)
-    if search.unlimited.exact:
-        steps.append(_told(search, seen[-1], _parameters(example_inputs)))
+    search = search_of(options, joint, inputs, kwargs)
+    if search.unlimited.measured is not None:
+        steps.append(_told(search, search.unlimited.measured, _parameters(example_inputs)))
     else:
         untold.append(f"a graph of {len(joint.graph.nodes)} nodes is compiled in parts: no plan tells its peak")
-    return search.final(search.usual)
+    return search.pair(search.usual)
 
 
-def _told(search: Search, found: StepPeak, parameters: frozenset[str]) -> StepMemory:
+def _told(search: Search[StepPeak], found: StepPeak, parameters: frozenset[str]) -> StepMemory:
     direction, held = found.held_at_peak()
     holders = Counter[tuple[str, str | None]]()
     for name, count in found.given.items():
@@ -156,7 +164,7 @@ def _told(search: Search, found: StepPeak, parameters: frozenset[str]) -> StepMe
         categories={name: sum(n for (category, _), n in holders.items() if category == name) for name in CATEGORIES},
         holders=tuple(Holder(count, *key) for key, count in holders.most_common() if count),
         least=least,
-        curve=tuple(Point(peak.bytes, choice.time) for peak, choice in curve),
+        curve=tuple(Point(peak.bytes, choice.time, len(choice.lowered)) for peak, choice in curve),
     )
 
 

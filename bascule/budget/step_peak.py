@@ -23,6 +23,7 @@ from bascule.runtime.memory.result_block_pool import LEAST as KEPT
 
 from ..compiler.custom_passes import apply, made_functional
 from ..compiler.fx_passes import fx_pipeline
+from ..compiler.planned_programs import Planned, Times, digest_of
 from ..dialect.analysis.memory.live_bytes import Held, LiveBytes, live_bytes
 from ..dialect.ir import context
 from ..dialect.ir.functions import SYMBOLS, graph_functions
@@ -48,6 +49,7 @@ class StepPeak:
     returned: int
     visible: int  # outputs of the forward that the user sees, the first ones
     read: tuple[Node, ...]  # the tensors that the backward is given, as nodes of its graph
+    programs: tuple[Planned, Planned]
 
     @property
     def standing(self) -> int:
@@ -85,12 +87,13 @@ def step_peak(forward: GraphModule, backward: GraphModule, visible: int, options
     read = tuple(node for node in inputs_of(backward.graph) if isinstance(node.meta["val"], torch.Tensor))
     on_host = placement_of(forward).device.type == "cpu"
     try:
-        first = _program(forward, options, passes, is_backward=False)
-        then = _program(backward, options, passes, is_backward=True)
+        first, one = _program(forward, options, passes, is_backward=False)
+        then, other = _program(backward, options, passes, is_backward=True)
     except UnsupportedError:
         return None
     arena = max(first.arena, then.arena)
-    return StepPeak(given, first, then, arena if on_host and arena >= KEPT else 0, returned, visible, read)
+    kept = arena if on_host and arena >= KEPT else 0
+    return StepPeak(given, first, then, kept, returned, visible, read, (one, other))
 
 
 def _quiet(options: Options) -> FxPipeline:
@@ -99,7 +102,7 @@ def _quiet(options: Options) -> FxPipeline:
     return FxPipeline(asked.settings, asked.disabled, interpreted=asked.interpreted)
 
 
-def _program(gm: GraphModule, options: Options, passes: FxPipeline, *, is_backward: bool) -> LiveBytes:
+def _program(gm: GraphModule, options: Options, passes: FxPipeline, *, is_backward: bool) -> tuple[LiveBytes, Planned]:
     inputs = [node.meta["val"] for node in inputs_of(gm.graph)]
     complete_inserted(gm.graph, inputs)
     if is_backward:
@@ -112,10 +115,13 @@ def _program(gm: GraphModule, options: Options, passes: FxPipeline, *, is_backwa
     target = target_for(options.target, placement)
     module = import_graph(gm, inputs, context=context()).module
     placement.annotate(module)
-    pipeline_for(options, target.machine).run(module, verify=None, subject="a step that is tried for a memory budget")
+    pipeline, times = pipeline_for(options, target.machine), Times()
+    digest = digest_of(module, pipeline)
+    pipeline.run(module, verify=None, observers=[times.observe], subject="a step that is tried for a memory budget")
     numbers = _numbers(module, inputs)
     threads = torch.get_num_threads() if placement.device.type == "cpu" else 0
-    return live_bytes(module, lambda k: numbers[k] if k < len(numbers) else SYMBOL, threads)
+    found = live_bytes(module, lambda k: numbers[k] if k < len(numbers) else SYMBOL, threads)
+    return found, Planned(digest, module, times.seconds)
 
 
 def _numbers(module: ir.Module, inputs: list[Any]) -> list[int]:

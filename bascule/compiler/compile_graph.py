@@ -52,6 +52,7 @@ from ..tiers.background import checkpoint
 from ..tiers.operators import as_operators
 from .fallback import run_otherwise
 from .held_outputs import take_held_outputs, with_held_outputs
+from .planned_programs import taken
 from .whole_or_split import whole_or_split
 
 
@@ -272,8 +273,13 @@ def _passed(way: _Way, target: Target) -> ir.Module:
     record, options, module = way.record, way.options, way.record.module
     assert module is not None
     source = "" if options.dump is None and options.replay is None else digest_of(module.operation.get_asm())
+    planned = None if options.memory_budget is None or record.is_watched else taken(module, way.pipeline)
+    if planned is not None:
+        module, record.seconds = planned.module, record.seconds | planned.seconds
     identify(module, record.name, record.direction, record.compile_id)
-    if options.replay is None:
+    if planned is not None:
+        pass  # its passes ran while the budget was kept
+    elif options.replay is None:
         record.dump_import(module, source)
         observers = [*_tuners(target, record), record.observe, lambda *_: checkpoint()]
         way.pipeline.run(module, verify=options.verify or None, observers=observers, subject=record.name)

@@ -93,6 +93,14 @@ class Record:
             if LEAVES.get(stage.name) == "kernel":
                 logs.post_fusion.debug("%s after fusion:\n%s", self.name, Text(module))
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody looks at what single passes do, or decides for them."""
+        options = self.options
+        logged = logs.pre_fusion.isEnabledFor(logging.DEBUG) or logs.post_fusion.isEnabledFor(logging.DEBUG)
+        asked = (options.dump, options.replay, options.hooks)
+        return logged or logs.is_traced() or options.verify or any(each is not None for each in asked)
+
     def _finish(self, name: str, seconds: float) -> None:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         log.debug("%s: %s took %.1f ms", self.name, name, 1e3 * seconds)

@@ -20,6 +20,7 @@ from ..compat.graphs.logs import (
     getArtifactLogger,
     inductor_log,
     lazy_format_graph_code,
+    trace_log,
     trace_structured,
 )
 
@@ -42,6 +43,11 @@ _SHOWN: dict[str, Any] = {"include_stride": True, "include_device": True}
 def trace(name: str, text: Callable[[], str]) -> None:
     """An artifact called `name`; `text` is only asked for where a trace is kept."""
     trace_structured("artifact", metadata_fn=lambda: {"name": name, "encoding": "string"}, payload_fn=text)
+
+
+def is_traced() -> bool:
+    """Whether artifacts are kept."""
+    return bool(trace_log.handlers)
 
 
 @cache

@@ -44,6 +44,9 @@ RANKS = "bascule.ranks"  # of a collective: how many its group has
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
 CHUNK_ROWS = "bascule.chunk_rows"  # on a graph: bytes from which `chunk-rows` makes a tensor by chunks
+GIVEN = (
+    "bascule.given_bytes"  # on a graph: bytes by which `choose-products` decides, in place of those of its arguments
+)
 RETURNED_AS = "bascule.returned_as"  # on a result: one of VIEWS; without it, a tensor that autograd takes for no view
 VIEWS = VIEW, DETACHED, VIEW_OF_DETACHED = ("view", "detached", "view of detached")
 OVER = "bascule.over"

@@ -4,6 +4,8 @@ from typing import Any
 
 from torch.fx import Graph, Node
 
+# Metadata of the output node: bytes that the graph is given where no memory budget chooses what it saves; without it, those that it is given.
+GIVEN_BYTES = "bascule_given_bytes"
 CHUNKED = "bascule_chunk_rows"  # metadata of the output node: bytes from which tensors are made by chunks of their rows
 
 

@@ -19,6 +19,7 @@ from bascule.dialect.ir.functions import (
     CHUNK_ROWS,
     CONSTANT,
     DIES,
+    GIVEN,
     GRAPH,
     INPUTS,
     OUTPUTS,
@@ -35,7 +36,7 @@ from torch.fx import GraphModule, Node
 
 from bascule.compat.operators.schemas import HigherOrderOperator
 
-from ..fx.graph_ends import CHUNKED, inputs_of
+from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
 from ..fx.storages import resize_last, storage
 from ..fx.views import returned_as
 from .item_checks import check_numbers_from_data
@@ -120,6 +121,8 @@ class _GraphImporter(base.FxImporter):
             function.attributes[SYMBOL_SOURCES] = found
         if CHUNKED in nodes[-1].meta:
             function.attributes[CHUNK_ROWS] = i64(nodes[-1].meta[CHUNKED])
+        if GIVEN_BYTES in nodes[-1].meta:
+            function.attributes[GIVEN] = i64(nodes[-1].meta[GIVEN_BYTES])
         if NOTED in nodes[-1].meta:
             add_remark(function.operation, nodes[-1].meta[NOTED])
         return ImportedGraph(self.module, tuple(constants.values()))

@@ -5,149 +5,176 @@ its choice are compiled as far as their memory plans, which tell the peak; where
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
-from unittest.mock import patch
+from time import perf_counter
+from typing import Generic, Protocol, TypeVar
 
 from bascule.dialect.errors import UserError
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 
-from bascule.compat.graphs.partitioners import partitioners
-
-from ..fx.graph_ends import CHUNKED
+from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
 from .chunked_rows import by_chunks
-from .dropout_masks import results_from_masks
+from .joint_splits import Names, Pair, Splits, copied
+from .lowered_values import SUFFIX, lowerable, lowered_step
 from .predicted_peak import number_again, peak, time_again
-from .saved_program import STAGES, SavedProgram
-from .training_step import Step, is_number
+from .saved_program import STAGES, SavedProgram, Solution
+from .training_step import Step, is_number, tensor_bytes
 
 ROUNDS = 6  # choices that are compiled for one budget, at most
+SECONDS = 5.0  # of the solver, at most, for all choices of a step within a budget; as many for each of the least bytes
+ONE_SECONDS = 0.5  # that a choice may take when those are over
 TRIES = 3  # solutions of the program for one choice, at most
 CLOSE = 0.03  # of the budget: a choice whose peak is no lower is good enough
 SLACK = 0.002  # of the budget, by which a choice that is too high yet is asked to be lower than it need be
+FAR = 0.1  # of the budget: what is known, or predicted, to be as much higher is not compiled to be sure
+UNSURE = 0.01  # of the budget, by which a first choice is asked to be lower where no plan has told how far predictions are off
 OPTION = "option 'memory_budget'"
 
-Names = tuple[str, ...]
-Key = tuple[Names, int]
-Pair = tuple[GraphModule, GraphModule]
+Key = tuple[Names, Names, int]
+
+
+class HasBytes(Protocol):
+    """The plans of a step."""
+
+    @property
+    def bytes(self) -> int: ...
+
+
+Plans = TypeVar("Plans", bound=HasBytes)
 
 
 @dataclass(frozen=True)
-class Peak:
-    """`bytes` that a step holds at most; `exact`: by the memory plans of its programs, else by its joint graph."""
+class Peak(Generic[Plans]):
+    """`bytes` that a step holds at most: as the plans of its programs `measured` it, else as predicted by its joint graph."""
 
     bytes: int
-    exact: bool = True
+    measured: Plans | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.measured is not None
 
 
 @dataclass(frozen=True)
 class Choice:
     """Values that a forward saves, by name. `again`: calls that the backward makes again; `time`: of the step, predicted, as a multiple of that
-    of min-cut's choice. `chunks`: the bytes from which on tensors are made by chunks of rows; 0: all are whole."""
+    of min-cut's choice. `chunks`: the bytes from which on tensors are made by chunks of rows; 0: all are whole. `lowered`: values that it saves
+    in fewer bits."""
 
     names: Names
     predicted: int  # bytes, by the joint graph
     again: int
     time: float
     chunks: int = 0
+    lowered: Names = ()
 
     @property
     def key(self) -> "Key":
-        return self.names, self.chunks
+        return self.names, self.lowered, self.chunks
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The end of a search: the `budget` in bytes, the peak of the step, and that without a budget."""
+class Outcome(Generic[Plans]):
+    """The end of a search: the `budget` in bytes, the peak of the step, and that without a budget, where it had to be known."""
 
     budget: int
-    peak: Peak
-    unlimited: Peak
+    peak: Peak[Plans]
+    unlimited: Peak[Plans] | None
     choice: Choice
     rounds: int  # choices that were compiled
+    precision: str | None = None
 
     def __str__(self) -> str:
         how = "by its memory plan" if self.peak.exact else "predicted: it is compiled in parts"
         chunks = ", the largest product by chunks of its rows" if self.choice.chunks else ""
         again = f"{self.choice.again} {'call' if self.choice.again == 1 else 'calls'} computed again in the backward{chunks}"
+        if self.choice.lowered:
+            count = len(self.choice.lowered)
+            again += f", {count} saved {'value' if count == 1 else 'values'} kept in {self.precision}"
+        without = "" if self.unlimited is None else f", {text_of(self.unlimited.bytes)} without one"
         return (
-            f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget)}, {text_of(self.unlimited.bytes)} "
-            f"without one; {again}, {self.choice.time:.2f} times the time without a budget (predicted); {self.rounds} choices compiled"
+            f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget)}{without}; {again}, "
+            f"{self.choice.time:.2f} times the time without a budget (predicted); {self.rounds} choices compiled"
         )
 
 
-# The peak of the two graphs of a choice; None where they tell none: they are compiled in parts.
-Measure = Callable[[GraphModule, GraphModule], int | None]
+# The plans of the two graphs of a choice; None where they tell none: they are compiled in parts.
+Measure = Callable[[GraphModule, GraphModule], Plans | None]
 
 
 @dataclass
-class Search:
+class Search(Generic[Plans]):
     """The choices for one joint graph, each compiled once. `measure`: of graphs as compiled with a budget; `measure_without`: without one."""
 
-    joint: GraphModule
-    inputs: Any
-    measure: Measure
-    measure_without: Measure
-    how: dict[str, Any]  # is given to the partitioner
-    peaks: dict[Key, Peak] = field(default_factory=dict)
+    splits: Splits
+    measure: Measure[Plans]
+    measure_without: Measure[Plans]
+    peaks: dict[Key, Peak[Plans]] = field(default_factory=dict)
+    seconds: float = SECONDS  # that the solver has left
+    precision: str | None = None  # in which values may be saved: see `lowered_values.py`
 
-    def split(self, names: Names | None, *, prepared: bool = True, final: bool = False) -> tuple[Pair, "_Seen"]:
-        """Forward and backward that save the values `names`; None: those of min-cut. Of a copy of the joint graph if this is not `final`;
-        `prepared`: so that more of it can be computed again."""
-        joint = self.joint if final else _copy(self.joint)
-        if prepared:
-            results_from_masks(joint.graph)
-        with _saving(names) as seen:
-            return partitioners.min_cut_rematerialization_partition(joint, self.inputs, **self.how), seen
-
-    def final(self, choice: Choice) -> Pair:
-        """Forward and backward of a choice. Changes the joint graph."""
-        usual = choice is self.usual
-        return _marked(choice, self.split(None if usual else choice.names, prepared=not usual, final=True)[0])
+    def pair(self, choice: Choice) -> Pair:
+        """Forward and backward of a choice."""
+        if choice is self.usual:
+            return self.splits.usual
+        pair = self.splits.saving(choice.names, choice.lowered, self.precision or "")
+        # By which libraries of products are chosen: those of a step without a budget, for the same bits.
+        given = sum(tensor_bytes(node.meta["val"]) for node in inputs_of(self.splits.usual[1].graph))
+        pair[1].graph.output_node().meta[GIVEN_BYTES] = given
+        if choice.chunks:  # that of the same values without chunks is another
+            pair = copied(pair)
+            for gm in pair:
+                gm.graph.output_node().meta[CHUNKED] = choice.chunks
+        return pair
 
     @cached_property
     def usual(self) -> Choice:
         """Min-cut's choice, on the graph as it is."""
-        pair, seen = self.split(None, prepared=False)
-        choice = Choice((), 0, 0, 1.0)
-        if seen.graph is not None:
-            step = Step.of(seen.graph, seen.info)
-            choice = _choice(step, seen.nodes, seen.nodes)
-        self._measured(choice, pair)
-        return choice
+        if self.splits.usually_saved is None:
+            return Choice((), 0, 0, 1.0)
+        step, nodes = self.splits.usually_saved
+        return _choice(step, nodes, nodes)
 
     @cached_property
     def programs(self) -> list[SavedProgram]:
         """The integer programs of the choices; none where nothing is differentiated: there is no backward to save for."""
-        _, seen = self.split(None)
-        if seen.graph is None:
+        if self.splits.prepared is None:
             return []
-        step = Step.of(seen.graph, seen.info)
+        step, nodes = self.splits.prepared
         chunked = by_chunks(step, self.usual.predicted)
-        return [SavedProgram(each, seen.nodes) for each in (step, chunked) if each is not None]
+        return [self._program(each, nodes) for each in (step, chunked) if each is not None]
 
-    def peak_of(self, choice: Choice) -> Peak:
+    def _program(self, step: Step, usual: Sequence[Node], stages: int = STAGES) -> SavedProgram:
+        return SavedProgram(step, usual, stages, lowerable(step) if self.precision else frozenset())
+
+    def peak_of(self, choice: Choice) -> Peak[Plans]:
         """The peak of a choice, by the programs that come of it."""
         if choice.key not in self.peaks:
-            self._measured(choice, self.split(choice.names)[0])
+            self.peaks[choice.key] = _peak(choice, self.measure(*copied(self.pair(choice))))
         return self.peaks[choice.key]
 
     @cached_property
-    def unlimited(self) -> Peak:
+    def unlimited(self) -> Peak[Plans]:
         """The peak without a budget."""
-        return _peak(self.usual, self.measure_without(*self.split(None, prepared=False)[0]))
+        return _peak(self.usual, self.measure_without(*copied(self.splits.usual)))
 
-    def _measured(self, choice: Choice, pair: Pair) -> None:
-        self.peaks[choice.key] = _peak(choice, self.measure(*_marked(choice, pair)))
+    @property
+    def known_unlimited(self) -> Peak[Plans] | None:
+        """The peak without a budget, if it is known."""
+        return self.__dict__.get("unlimited")
+
+    @property
+    def usual_peak(self) -> Peak[Plans]:
+        """The peak of min-cut's choice, or that without a budget, or what is predicted: the first of them that is known."""
+        return self.peaks.get(self.usual.key) or self.known_unlimited or Peak(self.usual.predicted)
 
     # Choices within a number of bytes
 
-    def within(self, limit: int | float) -> Outcome:
+    def within(self, limit: int | float) -> Outcome[Plans]:
         """The step with at most `limit` bytes, or that part of the peak without a budget. Raises `UserError` where that is not possible."""
         budget = limit if isinstance(limit, int) else int(limit * self.unlimited.bytes)
-        if self.peak_of(self.usual).bytes <= budget:
+        if self.usual_peak.bytes <= (1 + FAR) * budget and self.peak_of(self.usual).bytes <= budget:
             return self._outcome(budget, self.usual)
         found = list[Choice]()
         # By chunks only where nothing else keeps the budget: sums over rows are added up in another order.
@@ -167,14 +194,17 @@ class Search:
     def _tried(self, budget: int, program: SavedProgram) -> Iterator[Choice]:
         """Choices around `budget` bytes. What a prediction does not tell of the plans is about the same for choices that are alike."""
         low, high = 0, self.usual.predicted  # targets for which the peak is too low, or too high
-        target, seen = budget - (self.peak_of(self.usual).bytes - self.usual.predicted), set[Key]()
+        usual, seen = self.usual_peak, set[Key]()
+        target = budget - (usual.bytes - self.usual.predicted if usual.exact else int(UNSURE * budget))
         for _ in range(ROUNDS):
             choice = self.predicted_within(target, program)
-            if choice is None:
+            if choice is None or choice.predicted > (1 + FAR) * budget:
                 return
             missing = self.peak_of(choice).bytes - budget
             yield choice
-            if -CLOSE * budget <= missing <= 0 or choice.key in seen:
+            lowest = missing > 0 and choice.predicted > target  # that is known: a smaller target finds no other
+            close = missing <= 0 and (missing >= -CLOSE * budget or self.seconds < SECONDS / 2)
+            if close or lowest or choice.key in seen:
                 return
             seen.add(choice.key)
             if missing > 0:
@@ -185,17 +215,19 @@ class Search:
             if not low < target < high:
                 target = (low + high) // 2
 
-    def _outcome(self, budget: int, choice: Choice) -> Outcome:
-        return Outcome(budget, self.peak_of(choice), self.unlimited, choice, len(self.peaks))
+    def _outcome(self, budget: int, choice: Choice) -> Outcome[Plans]:
+        return Outcome(budget, self.peak_of(choice), self.known_unlimited, choice, len(self.peaks), self.precision)
 
     def predicted_within(self, target: int, program: SavedProgram) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
         limit, found = target, list[Choice]()
         for _ in range(TRIES):
-            nodes = program.within(limit)
-            if nodes is None:
+            begun = perf_counter()
+            solution = program.within(limit, max(ONE_SECONDS, self.seconds / 2))
+            self.seconds -= perf_counter() - begun
+            if solution is None:
                 break
-            found.append(_choice_of(program, nodes))
+            found.append(self._choice_of(program, solution))
             if found[-1].predicted <= target:
                 break
             limit -= found[-1].predicted - target
@@ -206,18 +238,33 @@ class Search:
             else min(found, key=lambda each: each.predicted, default=None)
         )
 
+    def _choice_of(self, program: SavedProgram, solution: Solution) -> Choice:
+        """A solution, and what costs nothing: what was given, and the sizes that the backward may need."""
+        step, lowered = program.step, tuple(node.name for node in solution.lowered)
+        given = [node for node in step.graph.nodes if node in step.given]
+        saved = [*given, *solution.saved, *filter(is_number, step.forward)]
+        if not lowered or self.precision is None:
+            return _choice(step, saved, program.choice)
+        step = lowered_step(step, lowered, self.precision)
+        nodes = {node.name: node for node in step.graph.nodes}
+        low = [nodes[f"{name}{SUFFIX}"] for name in lowered]
+        choice = _choice(
+            step, [*(nodes[node.name] for node in saved), *low], [nodes[node.name] for node in program.choice]
+        )
+        return replace(choice, names=choice.names[: len(saved)], again=choice.again - len(lowered), lowered=lowered)
+
     @cached_property
     def least(self) -> Choice:
         """The choice with the lowest peak that is known."""
         found = [self.usual]
         for program in self.programs:
             # With more stages the program knows lives better, and proves less in the time that it has.
-            for each in (program, SavedProgram(program.step, program.choice, 2 * STAGES)):
-                nodes = each.least()
-                found += [_choice_of(program, nodes)] if nodes is not None else []
+            for each in (program, self._program(program.step, program.choice, 2 * STAGES)):
+                solution = each.least(SECONDS)  # what is told as the least is to be found again
+                found += [self._choice_of(program, solution)] if solution is not None else []
         return min(found, key=lambda each: self.peak_of(each).bytes)
 
-    def curve(self, points: int) -> list[tuple[Peak, Choice]]:
+    def curve(self, points: int) -> list[tuple[Peak[Plans], Choice]]:
         """Up to `points` choices from the lowest peak to min-cut's, each faster than those with a lower peak."""
         low, high = self.least.predicted, self.usual.predicted
         between = list[Choice]()
@@ -226,7 +273,7 @@ class Search:
                 choice = self.predicted_within(low + (high - low) * k // (points - 1), program)
                 between += [] if choice is None else [choice]
         found = {choice.key: choice for choice in (self.least, *between, self.usual)}.values()
-        kept = list[tuple[Peak, Choice]]()
+        kept = list[tuple[Peak[Plans], Choice]]()
         for choice in sorted(found, key=lambda each: each.time):
             peak = self.peak_of(choice)
             if self.peak_of(self.least).bytes <= peak.bytes and (not kept or peak.bytes < kept[-1][0].bytes):
@@ -234,22 +281,8 @@ class Search:
         return kept[::-1]
 
 
-def _choice_of(program: SavedProgram, values: Sequence[Node]) -> Choice:
-    """`values`, and what costs nothing: what was given, and the sizes that the backward may need."""
-    step = program.step
-    given = [node for node in step.graph.nodes if node in step.given]
-    return _choice(step, [*given, *values, *filter(is_number, step.forward)], program.choice)
-
-
-def _marked(choice: Choice, pair: Pair) -> Pair:
-    """The pair, told of the chunks."""
-    for gm in pair if choice.chunks else ():
-        gm.graph.output_node().meta[CHUNKED] = choice.chunks
-    return pair
-
-
-def _peak(choice: Choice, measured: int | None) -> Peak:
-    return Peak(choice.predicted, exact=False) if measured is None else Peak(measured)
+def _peak(choice: Choice, measured: Plans | None) -> Peak[Plans]:
+    return Peak(choice.predicted if measured is None else measured.bytes, measured)
 
 
 def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
@@ -259,42 +292,6 @@ def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
     return Choice(
         tuple(node.name for node in saved), peak(step, saved), number_again(step, saved), time, step.chunk_bytes
     )
-
-
-@dataclass
-class _Seen:
-    """A split of PyTorch's partitioner: the graph, its nodes, sorted, and those that it saved."""
-
-    graph: Graph | None = None
-    info: Any = None
-    nodes: tuple[Node, ...] = ()
-
-
-@contextmanager
-def _saving(names: Names | None) -> Iterator[_Seen]:
-    """PyTorch's partitioner saves the values `names` meanwhile; None: what it would."""
-    choose, seen = partitioners.choose_saved_values_set, _Seen()
-
-    def chosen(graph: Graph, info: Any, memory_budget: float = 1) -> list[Node]:
-        if names is None:
-            found = choose(graph, info, memory_budget)
-        else:
-            nodes = {node.name: node for node in graph.nodes}
-            found = [nodes[name] for name in names]
-        seen.graph, seen.info, seen.nodes = graph, info, tuple(found)
-        return found
-
-    with patch.object(partitioners, "choose_saved_values_set", chosen):
-        yield seen
-
-
-def _copy(joint: GraphModule) -> GraphModule:
-    graph, copies = Graph(), dict[Node, Node]()
-    for node in joint.graph.nodes:
-        copies[node] = graph.node_copy(node, copies.__getitem__)
-    made = GraphModule(joint, graph)
-    made.meta.update(joint.meta)
-    return made
 
 
 def text_of(count: int, *, up: bool = False) -> str:

@@ -5,7 +5,7 @@ read, and few of them, is part of their kernels and has no memory. The programs 
 not as quickly.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from torch.fx import Node
@@ -19,7 +19,7 @@ def peak(step: Step, saved: Collection[Node]) -> int:
     """The peak of `step` where its forward leaves `saved` to the backward, in bytes, what is given counted."""
     kept = {step.root(node) for node in saved} - step.given
     outputs = {step.root(node) for node in step.forward_outputs}
-    forward = live_bytes(step, step.forward_of(saved), set(), kept | outputs)
+    forward = live_bytes(step, results_early(step, step.forward_of(saved), kept | outputs), set(), kept | outputs)
     order = tuple(computed_again(step, saved))
     ends = {step.root(node) for node in step.backward_outputs}
     backward = live_bytes(step, order, kept | outputs | tangents_of(step), ends | outputs)
@@ -59,6 +59,22 @@ def computed_again(step: Step, saved: Collection[Node]) -> Iterator[Node]:
             if current not in done:
                 done.add(current)
                 yield current
+
+
+def results_early(step: Step, order: Sequence[Node], staying: Collection[Node]) -> list[Node]:
+    """`order`, where what is computed for values of `staying` alone, and computes where it reads, comes right after what it reads, which it then
+    does not keep alive: kernels have it there, though a joint graph has what a backward alone reads at the forward's end."""
+    early, number = set[Node](), dict[Node, float]()
+    inside = set(order)
+    for node in reversed(order):
+        users = [user for user in node.users if user in inside]
+        if step.fuses(node) and (step.root(node) in staying or users) and early.issuperset(users):
+            early.add(node)
+    for own, node in enumerate(order):
+        number[node] = (
+            max((number.get(each, -1) for each in node.all_input_nodes), default=-1) if node in early else own
+        )
+    return sorted(order, key=number.__getitem__)
 
 
 def live_bytes(step: Step, order: Collection[Node], entering: Collection[Node], staying: Collection[Node]) -> list[int]:

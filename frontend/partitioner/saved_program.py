@@ -18,7 +18,6 @@ from .predicted_peak import computed_again, live_bytes, tangents_of
 from .training_step import Step, is_computed_again_for_sure, is_number, is_saved_for_sure
 
 STAGES = 12  # of a backward, at most
-SECONDS = 5.0  # of the solver, at most
 GAP = 0.01  # of the time that is lost, at most, where the solver stops before it has proven the least
 TIE = 1e-4  # of a value's bytes, as time: of two choices of one time the smaller
 
@@ -60,12 +59,23 @@ class Value:
         return min(self.stages) if self.stages and not self.fuses else self.last
 
 
-class SavedProgram:
-    """The choice for one step. Its time is what a choice takes beyond `usual`, one that saves what costs least time, as min-cut has it. Bytes
-    are scaled by the peak where everything is saved, times by the step's: numbers near 1."""
+@dataclass(frozen=True)
+class Solution:
+    """Values to save, as they are and in fewer bits."""
 
-    def __init__(self, step: Step, usual: Collection[Node], stages: int = STAGES):
-        self.step = step
+    saved: tuple[Node, ...]
+    lowered: tuple[Node, ...] = ()
+
+
+class SavedProgram:
+    """The choice for one step. `lowerable`: values that may be saved in half their bytes. Its time is what a choice takes beyond `usual`, one
+    that saves what costs least time, as min-cut has it. Bytes are scaled by the peak where everything is saved, times by the step's: numbers
+    near 1."""
+
+    def __init__(
+        self, step: Step, usual: Collection[Node], stages: int = STAGES, lowerable: Collection[Node] = frozenset()
+    ):
+        self.step, self.lowerable = step, lowerable
         self.choice = tuple(usual)
         self.usual = {step.root(node) for node in usual}
         self.usual_again = set(computed_again(step, usual))
@@ -145,6 +155,7 @@ class SavedProgram:
         self.most: list[float] = []
         self.integral: list[bool] = []
         self.saved: dict[Node, int] = {}
+        self.lowered: dict[Node, int] = {}  # of those that may be
         self.there: dict[Node, list[int]] = {}  # by stage from 1 on: held, or computed where it is read
         self.again: dict[Node, list[int]] = {}  # by stage from 1 on: computed
         time = max(1.0, self.step.least_time)
@@ -154,6 +165,10 @@ class SavedProgram:
             may_compute = not is_saved_for_sure(node)
             moved = 0.0 if node in self.usual else (2.0 if value.fuses else 1.0) * value.size
             self.saved[node] = self._variable(may_save, (moved + TIE * self.step.size(node)) / time, integral=True)
+            if (
+                node in self.lowerable and value.size and value.stages
+            ):  # its bytes are moved once more, half of them twice
+                self.lowered[node] = self._variable(True, (1 + TIE) * value.size / time, integral=True)
             span, cost = range(value.last), 0.0 if node in self.usual_again else self.step.time(node) / time
             if value.fuses:
                 self.there[node] = [self._variable(may_compute, cost, integral=True) for _ in span]
@@ -181,8 +196,9 @@ class SavedProgram:
     def _constrain(self, value: Value) -> None:
         node, rows = value.node, self.rows
         saved, there, again = self.saved[node], self.there[node], self.again[node]
+        low = {self.lowered[node]: 1.0} if node in self.lowered else {}
         for stage in value.stages:
-            rows.add(self._available(value, stage), 1.0)
+            rows.add(self._available(value, stage) | low, 1.0)
         if not value.fuses:
             for k, here in enumerate(there):
                 rows.add({here: -1.0, there[k - 1] if k else saved: 1.0, again[k]: 1.0}, 0.0)
@@ -202,19 +218,23 @@ class SavedProgram:
                 terms[self.saved[node]] = float(value.size)
             if stage and (not value.fuses or stage in value.here):
                 terms[self.there[node][stage - 1]] = float(value.size)
+            if node in self.lowered and stage <= max(
+                value.stages
+            ):  # with a copy of all its bits for who reads it in memory
+                terms[self.lowered[node]] = value.size * (1.5 if stage in value.here else 0.5)
         return terms
 
     # Solutions
 
-    def within(self, budget: float, seconds: float = SECONDS) -> list[Node] | None:
-        """The values to save for the least time with at most `budget` bytes at any time; None where no choice was found."""
+    def within(self, budget: float, seconds: float) -> Solution | None:
+        """Choice of the least time with at most `budget` bytes at any time; None where no choice was found."""
         return self._solve(budget, seconds)
 
-    def least(self, seconds: float = SECONDS) -> list[Node] | None:
-        """The values to save for the fewest bytes."""
+    def least(self, seconds: float) -> Solution | None:
+        """Choice of the fewest bytes."""
         return self._solve(None, seconds)
 
-    def _solve(self, budget: float | None, seconds: float) -> list[Node] | None:
+    def _solve(self, budget: float | None, seconds: float) -> Solution | None:
         unit = float(max(1, max(self.others) + sum(value.size for value in self.values.values())))
         rows = _Rows(*(list(part) for part in vars(self.rows).values()))
         for terms, other in zip(self.memory, self.others):
@@ -228,7 +248,13 @@ class SavedProgram:
             costs = [1e-3 * cost for cost in costs]
             costs[self.peak] = 1.0
         found = solve(costs, self.most, self.integral, rows, seconds)
-        return None if found is None else [node for node, column in self.saved.items() if found[column] > 0.5]
+        if found is None:
+            return None
+        saved, lowered = (
+            tuple(node for node, column in columns.items() if found[column] > 0.5)
+            for columns in (self.saved, self.lowered)
+        )
+        return Solution(saved, tuple(node for node in lowered if node not in saved))
 
 
 def solve(

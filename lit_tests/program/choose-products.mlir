@@ -44,3 +44,20 @@ func.func @main(%x: tensor<128x128xf32>, %w: tensor<128x128xf32>, %r: tensor<128
   %7 = call @aten.mm_4(%d, %d) : (tensor<128x128xf64>, tensor<128x128xf64>) -> tensor<128x128xf64>
   return %0, %1, %2, %3, %4, %5, %6, %7 : tensor<128x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>, tensor<32x32xf32>, tensor<128x128xf64>
 }
+
+// oneDNN would copy a first matrix that is transposed: it does where that is little beside what the graph is given, or its step without a budget.
+func.func private @aten.mm_5(tensor<128x128xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 128)>>>, tensor<128x128xf32>) -> tensor<128x128xf32> attributes {bascule.extern = "aten.mm.default", bascule.arguments = [#bascule.operand<0>, #bascule.operand<1>], bascule.results = array<i64: 0>, bascule.out = "aten.mm.out"}
+
+// CHECK-LABEL: func.func @little_given
+// CHECK: call @aten.mm_5
+func.func @little_given(%x: tensor<128x128xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 128)>>>, %w: tensor<128x128xf32>) -> tensor<128x128xf32> attributes {bascule.graph} {
+  %0 = call @aten.mm_5(%x, %w) : (tensor<128x128xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 128)>>>, tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+
+// CHECK-LABEL: func.func @more_without_a_budget
+// CHECK: call @mkldnn._linear_pointwise
+func.func @more_without_a_budget(%x: tensor<128x128xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 128)>>>, %w: tensor<128x128xf32>) -> tensor<128x128xf32> attributes {bascule.graph, bascule.given_bytes = 2097152 : i64} {
+  %0 = call @aten.mm_5(%x, %w) : (tensor<128x128xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 128)>>>, tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}

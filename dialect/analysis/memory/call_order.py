@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 @dataclass
 class Step:
-    """`after`: steps that must come before this one. `makes`, `uses`: buffers by number."""
+    """`after`: steps that must come before this one. `makes`, `uses`: buffers by number; one that no step makes is there from the beginning."""
 
     after: set[int] = field(default_factory=set)
     makes: list[int] = field(default_factory=list)
@@ -17,7 +17,8 @@ class Step:
 def peak(steps: Sequence[Step], order: Sequence[int], sizes: Sequence[int], kept: set[int]) -> int:
     """The most bytes that buffers take at one time in `order`; buffers in `kept` are never freed."""
     left = _users(steps, len(sizes))
-    live = most = 0
+    made = {b for step in steps for b in step.makes}
+    live = most = sum(size for b, size in enumerate(sizes) if b not in made)
     for number in order:
         step = steps[number]
         live += sum(sizes[b] for b in step.makes)

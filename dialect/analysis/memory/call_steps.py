@@ -3,7 +3,7 @@ them use what their regions read."""
 
 from collections.abc import Sequence
 
-from ...ir.functions import EFFECTS, EXTERN
+from ...ir.functions import DIES, EFFECTS, EXTERN, STORAGES
 from ...ir.shapes import constant, expr, shape_of, symbol_count
 from ...mlir import ir
 from ..bodies.backward_slice import captured
@@ -22,11 +22,12 @@ SYMBOLS = (
 def steps_of(
     ops: Sequence[ir.Operation], end: ir.Operation, table: ir.SymbolTable, in_order: bool = True
 ) -> tuple[list[Step], list[int], set[int]]:
-    """A step an op; the bytes of each buffer (a tensor that a call returns); the buffers that are returned. `in_order`: calls with effects
+    """A step an op; the bytes of each buffer (a tensor that a call returns, or the storage of arguments that die, which no step makes); the
+    buffers that are returned. `in_order`: calls with effects
     come in the order of the program; without, their order is the caller's to keep."""
     steps, sizes = [Step() for _ in ops], list[int]()
     makers: dict[ir.Value, int] = {}  # value -> step
-    buffers: dict[ir.Value, int] = {}
+    buffers = _dying(end, sizes)
     writer: dict[ir.Value, int] = {}  # root -> the step that wrote it last
     readers: dict[ir.Value, list[int]] = {}  # root -> the steps that read it since
     effect: int | None = None
@@ -64,6 +65,26 @@ def steps_of(
                 sizes.append(_bytes(result))
     kept = {buffers[root] for root in map(root_of, end.operands) if root in buffers}
     return steps, sizes, kept
+
+
+def _dying(end: ir.Operation, sizes: list[int]) -> dict[ir.Value, int]:
+    """The arguments that die in the function that `end` ends, each with the number of its storage, whose bytes are added to `sizes`."""
+    graph = end.parent.operation
+    if "arg_attrs" not in graph.attributes:
+        return {}
+    arguments = list(graph.regions[0].blocks[0].arguments)
+    tensors = [n for n, each in enumerate(arguments) if isinstance(each.type, ir.RankedTensorType | ir.MemRefType)]
+    storages = list(graph.attributes[STORAGES]) if STORAGES in graph.attributes else [-1] * len(tensors)
+    found: dict[ir.Value, int] = {}
+    numbers: dict[int, int] = {}
+    for number, storage in zip(tensors, storages):
+        if DIES in graph.attributes["arg_attrs"][number]:
+            size = _bytes(arguments[number])
+            buffer = numbers.setdefault(storage if storage >= 0 else -1 - number, len(sizes))
+            sizes += [0] * (buffer + 1 - len(sizes))
+            sizes[buffer] = max(sizes[buffer], size)
+            found[arguments[number]] = buffer
+    return found
 
 
 def _bytes(value: ir.Value) -> int:

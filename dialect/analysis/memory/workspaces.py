@@ -1,20 +1,24 @@
 """Memory that calls of PyTorch's operators on a CPU take while they run, beyond their results.
 
 Measured with `python -m benchmarks.workspaces` on an AMD EPYC, 2 threads, torch 2.13.0+cpu, November 2026: oneDNN copies what a
-convolution takes and makes to its own layout, in turns, and packs blocks of a linear layer's weight for each thread. Nothing is counted of
-operators that are not here.
+convolution takes and makes to its own layout, in turns, and packs blocks of a linear layer's weight for each thread; a sort has the indices of
+a row in memory. Nothing is counted of operators that are not here.
 """
 
 from collections.abc import Callable
+from math import prod
 
 from ...ir.functions import ARGUMENTS, EXTERN
 from ...ir.shapes import constant, row_major
 from ...mlir import ir
 from .buffers import Sizes, strides
 
+WINDOW = 14  # of a convolution, on a side, for whose gradients oneDNN has kernels
 SCRATCH = 64 << 10  # bytes a thread, of a convolution
-COLUMNS = 64  # of a linear layer's weight, f32, that a thread packs at a time
-FEW = 12 << 10  # bytes of a convolution whose operands need no copy
+COLUMNS = 64  # of a linear layer's weight, transposed, f32, that a thread packs at a time
+INNER = 512  # rows of it, of twice as many up to twice that, of more
+ALIASED = 512  # columns from which on powers of two are packed
+FEW = 12 << 10  # bytes of a convolution whose operands need no copy, or of a linear layer beside what is packed
 
 
 def workspace(
@@ -29,15 +33,39 @@ def workspace(
         case "aten.convolution_backward.default":
             given, x, weight = _tensors(call, function, (0, 1, 2))
             backward = _convolution_backward(bytes_of(given), x, bytes_of(weight), made, bytes_of, sizes)
-            return backward + SCRATCH * threads
+            return max(backward + SCRATCH * threads, threads * _unfolded(given, weight, bytes_of, sizes))
         case "mkldnn._linear_pointwise.default":
-            x = call.operands[0]
-            inner = constant(sizes.of(x)[1]) or 0
+            x, weight = call.operands[0], call.operands[1]
             copied = 0 if strides(x.type) == row_major(sizes.of(x)) else bytes_of(x)
-            return copied + threads * inner * COLUMNS * 4
+            return copied + FEW + threads * _packed(weight, sizes)
         case "aten._scaled_dot_product_flash_attention_for_cpu_backward.default":
             return 2 * bytes_of(call.operands[0])
+        case "aten.sort.default":
+            return threads * _row_of_indices(call.operands[0], function, 1, sizes)
+        case "aten.sort.stable":
+            return threads * _row_of_indices(call.operands[0], function, 2, sizes)
     return 0
+
+
+def _packed(weight: ir.Value, sizes: Sizes) -> int:
+    """Bytes of the block of a linear layer's weight that a thread packs: of one whose memory runs along the columns none, but where their number
+    would have its rows at the same places of a cache."""
+    columns, inner = (constant(size) for size in sizes.of(weight))
+    if inner is None:
+        return 0
+    along = constant(strides(weight.type)[0]) == 1
+    if along and (columns is None or columns < ALIASED or columns & (columns - 1)):
+        return 0
+    block = inner if inner <= INNER else INNER if inner <= 2 * INNER else 2 * INNER
+    return block * COLUMNS * 4
+
+
+def _row_of_indices(x: ir.Value, function: ir.Operation, position: int, sizes: Sizes) -> int:
+    """Bytes of the indices of a row of `x` along the dim that an operator takes at `position`; along the last one where it takes none."""
+    arguments = list(function.attributes[ARGUMENTS])
+    given = arguments[position] if position < len(arguments) else None
+    dim = given.value if isinstance(given, ir.IntegerAttr) else -1
+    return 8 * (constant(sizes.of(x)[dim]) or 0) if x.type.rank else 0
 
 
 def _tensors(call: ir.Operation, function: ir.Operation, positions: tuple[int, ...]) -> list[ir.Value]:
@@ -64,6 +92,15 @@ def _convolution_backward(
     first = max(given + weight + size, 3 * size)  # the gradient of x, in its own layout and as it is returned
     then = size + given + size + weight  # that of the weight, beside it
     return max(0, 2 * _copied(x, bytes_of, sizes) + max(first, then) - made)
+
+
+def _unfolded(given: ir.Value, weight: ir.Value, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:
+    """Bytes a thread of the gradient of a weight with a window wider than `WINDOW`: sums like it, the windows of an image; 0 of others."""
+    known = [constant(size) for size in (*sizes.of(weight)[1:], *sizes.of(given)[2:])]
+    found = [size for size in known if size is not None]
+    if len(found) < len(known) or all(side <= WINDOW for side in found[1 : weight.type.rank - 1]):
+        return 0
+    return 4 * bytes_of(weight) + 4 * prod(found) + bytes_of(given)
 
 
 def _copied(x: ir.Value, bytes_of: Callable[[ir.Value], int], sizes: Sizes) -> int:

@@ -8,7 +8,7 @@ from ...analysis.memory.buffers import memref_type, strides
 from ...analysis.memory.matmul_operands import Product, is_row_major
 from ...ir import OperandAttr, builders
 from ...ir.attributes import i64
-from ...ir.functions import EXTERN, SHAPES, Externs, replace_extern_calls
+from ...ir.functions import EXTERN, GIVEN, SHAPES, Externs, replace_extern_calls
 from ...ir.shapes import constant, index_map, shape_of, tensor_type
 from ...ir.types import byte_width
 from ...mlir import ir
@@ -70,7 +70,9 @@ class ChooseProducts(Pass):
 
 
 def _bytes_given(graph: ir.Operation) -> int:
-    """The bytes of the arguments of a graph function."""
+    """The bytes of the arguments of a graph function; those of its step without a memory budget, whose products are to be the same ones."""
+    if GIVEN in graph.attributes:
+        return graph.attributes[GIVEN].value
     values = [v for v in graph.regions[0].blocks[0].arguments if isinstance(v.type, ir.RankedTensorType)]
     return sum(byte_width(v.type.element_type) * prod(map(_about, shape_of(v))) for v in values)
 

@@ -67,3 +67,12 @@ def test_of_equal_steps_the_earlier_comes_first():
     assert by_memory(steps, [5, 5, 5], set()) == [0, 1, 2]
     assert by_memory(steps, [5, 5, 4], set()) == [2, 0, 1]
     assert by_memory([Step(), Step({0}, [0]), Step({1}, [1])], [5, 0], set()) == [0, 1, 2]  # no bytes, but an order
+
+
+def test_what_no_step_makes_is_there_until_its_last_use():
+    """Saved tensors: the sum of the second one may come at any time, and lets it go."""
+    steps = [Step(set(), [2], {0}), Step({0}, [3], {2}), Step(set(), [4], {1})]
+    sizes = [100, 100, 10, 10, 1]
+    assert peak(steps, range(3), sizes, {3, 4}) == 210
+    assert peak(steps, [2, 0, 1], sizes, {3, 4}) == 201
+    assert by_memory(steps, sizes, {3, 4})[0] == 2
