@@ -22,7 +22,7 @@ from bascule.frontend.fx_passes import pad_mm
 from torch import Tensor
 from torch.nn import functional as F
 
-from bascule.pipelines import DEFAULT
+from bascule.pipelines import DEFAULT, EXTENDED
 
 from . import quantized_products as quantized
 from .kernels import FLUSH, gpu_ms
@@ -40,12 +40,7 @@ BACKENDS = (
 AUTOTUNED = (
     "max-autotune"  # of grouped products and of few bits alone: the others' are matmul templates, and take minutes
 )
-OTHERWISE = {
-    "expand-products": "expand-products{capability=80}",
-    "expand-grouped-products": "fold-views",
-    "expand-quantized-products": "expand-quantized-products{form=call}",
-}
-APART = ",".join(OTHERWISE.get(name, name) for name in DEFAULT)
+APART = ",".join("expand-products{capability=80}" if name == "expand-products" else name for name in DEFAULT)
 SIZES = (  # rows, length of the sums, columns
     (16384, 768, 30522),
     (16384, 768, 30528),
@@ -144,7 +139,7 @@ def first_call(
     elif backend in ("inductor", AUTOTUNED):
         call = torch.compile(run, dynamic=False, mode="max-autotune-no-cudagraphs" if backend == AUTOTUNED else None)
     else:
-        options = {"on_error": "raise"} | ({"pipeline": APART} if backend == "without" else {})
+        options = {"on_error": "raise", "pipeline": APART if backend == "without" else ",".join(EXTENDED)}
         call = torch.compile(run, backend="bascule", dynamic=False, options=options)
 
     def timed() -> Found:

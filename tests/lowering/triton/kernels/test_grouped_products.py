@@ -11,12 +11,12 @@ from bascule.lowering.triton.interpreter import plans
 from torch.nn import functional as F
 
 import bascule
-from bascule.pipelines import DEFAULT
+from bascule.pipelines import EXTENDED
 from tests.lowering.triton.kernels.test_contractions import EPS, matrices
 from tests.lowering.triton.kernels.test_descriptors import descriptors  # noqa: F401  (a fixture)
 
 PASS = "expand-grouped-products"
-PIPELINE = ",".join(f"{PASS}{{always=true}}" if name == PASS else name for name in DEFAULT)
+PIPELINE = ",".join(f"{PASS}{{always=true}}" if name == PASS else name for name in EXTENDED)
 
 
 def offsets(*ends):
@@ -300,7 +300,7 @@ def test_machine_code(name, monkeypatch):
     assert " 0 bytes spill stores" in ptxas.log(code.asm["ptx"], 90)
 
 
-def test_by_default():
+def test_the_model_chooses():
     """With as many tiles as there are multiprocessors, and so short sums that writing and reading the result takes longer."""
     torch._dynamo.reset()
     x, w = matrices(torch.bfloat16, (2048, 16), (8, 1064, 16))
@@ -310,6 +310,7 @@ def test_by_default():
         return F.silu(product(x, w.transpose(1, 2), o))
 
     before = dict(bascule.counters().get("aten", {}))
-    found = torch.compile(layer, backend="bascule", options={"on_error": "raise", "target": "interpret"})(x, w, ends)
+    options = {"on_error": "raise", "target": "interpret", "pipeline": ",".join(EXTENDED)}
+    found = torch.compile(layer, backend="bascule", options=options)(x, w, ends)
     assert bascule.counters()["aten"] == before
     check(found, layer(x.double(), w.double(), ends), torch.bfloat16, 16, scale=8)

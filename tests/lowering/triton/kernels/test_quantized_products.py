@@ -12,7 +12,7 @@ from bascule.lowering.triton.interpreter import plans
 from torch.nn import functional as F
 
 import bascule
-from bascule.pipelines import DEFAULT
+from bascule.pipelines import EXTENDED
 
 NAME = "expand-quantized-products"
 E4M3, E5M2, BF16, F16 = torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16
@@ -22,7 +22,7 @@ EPS = {BF16: 2.0**-8, F16: 2.0**-11, torch.float32: 2.0**-22}
 def compiled(function, inputs, form="inside"):
     """The result of `function`, compiled with kernels of that form, empty: the fastest; and the number of its launches."""
     torch._dynamo.reset()
-    pipeline = ",".join(f"{NAME}{{form={form}}}" if form and name == NAME else name for name in DEFAULT)
+    pipeline = ",".join(f"{NAME}{{form={form}}}" if form and name == NAME else name for name in EXTENDED)
     options = {"on_error": "raise", "target": "auto" if inputs[0].is_cuda else "interpret", "pipeline": pipeline}
     before = bascule.counters().get("kernels", {}).get("launches", 0)
     found = torch.compile(function, backend="bascule", options=options, dynamic=False)(*inputs)
