@@ -14,8 +14,21 @@ SUFFIXES = (".mlir", ".py")
 PASSED_ON = ("HOME", "TMPDIR", "OMP_NUM_THREADS", "BASCULE_CACHE_DIR", "PYTHONPATH")
 
 
+class RunLines(lit.formats.ShTest):
+    """Files with RUN lines are tests. A Python file without is a module of passes, which stands beside their tests."""
+
+    def __init__(self):
+        super().__init__(execute_external=False)
+
+    def getTestsForPath(self, suite, path, lit_config, local_config):
+        source = Path(suite.getSourcePath(path))
+        if source.suffix != ".py" or (source.is_file() and b"RUN:" in source.read_bytes()):
+            yield from super().getTestsForPath(suite, path, lit_config, local_config)
+
+
 def set_up(config: Any, file: str, name: str, *, suffixes: Sequence[str] = SUFFIXES, output: str | None = None) -> None:
-    """Makes the files with `suffixes` beside `file`, the `lit.cfg` itself, and below it tests of RUN lines in lit's own shell.
+    """Makes the files with `suffixes` beside `file`, the `lit.cfg` itself, and below it tests of RUN lines in lit's own shell; Python files
+    without any are modules.
 
     `config` is what lit gives a `lit.cfg`; `name` stands before the tests' names; `output` is where what they write goes (default: folders
     `Output` beside them). RUN lines find the tools of the environment that runs lit, whether or not it is activated, and the Python modules in
@@ -24,7 +37,7 @@ def set_up(config: Any, file: str, name: str, *, suffixes: Sequence[str] = SUFFI
     """
     folder = Path(file).resolve().parent
     config.name = name
-    config.test_format = lit.formats.ShTest(execute_external=False)
+    config.test_format = RunLines()
     config.suffixes = list(suffixes)
     config.excludes = {*config.excludes, Path(file).name}
     config.test_source_root = str(folder)

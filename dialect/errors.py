@@ -19,6 +19,18 @@ class UserError(BasculeError):
         super().__init__(f"{text}\n  hint: {hint}" if hint else text)
 
 
+class UserErrors(UserError):
+    """All that is wrong with a module: `errors`, each with its place. Where one is asked for, it is the first."""
+
+    def __init__(self, errors: Sequence[UserError]):
+        self.errors = tuple(errors)
+        first = self.errors[0]
+        super().__init__(first.message, location=first.location, hint=first.hint)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.errors))
+
+
 class UnsupportedError(UserError):
     """An operator, dtype or device that has no rule here; `operator` names it, and `node` the graph's node if that is known."""
 

@@ -20,8 +20,7 @@ def load_class(spec: str, what: str) -> Any:
     module, _, name = spec.rpartition(":")
     if not (module and name):
         raise UserError(f"'{spec}' names no {what}", hint="give it as module:Class, or as path/to/file.py:Class")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    on_path(os.getcwd())
     try:
         return getattr(import_file(module) if module.endswith(".py") else import_module(module), name)
     except UserError as error:
@@ -34,8 +33,15 @@ def load_class(spec: str, what: str) -> Any:
         raise UserError(f"cannot load the {what} '{spec}': {type(error).__name__}: {error}") from error
 
 
+def on_path(folder: str) -> None:
+    """Has modules in `folder` found, after all others."""
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
 def import_file(path: str) -> ModuleType:
-    """The module in the file, run when it is first asked for. Raises `UserError` if there is none, and what it raises."""
+    """The module in the file, run when it is first asked for; it may import what is beside it, as a script may. Raises `UserError` if there is
+    none, and what it raises."""
     file = Path(path).resolve()
     name = f"{_PREFIX}{sha256(str(file).encode()).hexdigest()[:16]}_{file.stem}"
     if name in sys.modules:
@@ -44,6 +50,7 @@ def import_file(path: str) -> ModuleType:
         raise UserError(f"there is no file '{path}'", hint="give it as path/to/file.py:Class")
     spec = spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
+    on_path(str(file.parent))
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -28,7 +28,7 @@ from .checks import compared
 from .dumps import DumpedGraph, graphs_in
 from .inputs import arguments_for
 from .launches import Call, WatchedFunctions, WatchedPlanner
-from .limits import Rates, work_of
+from .limits import Gpu, Rates, work_of
 from .timing import Memory, timed
 
 SCHEMA, VERSION = "bascule/bench", 1
@@ -69,7 +69,8 @@ def _timed(graph: DumpedGraph, asked: Asked) -> dict[str, Any]:
     inputs = arguments_for(graph, module, asked.shapes, device)
     record = Record(graph.folder.name, make_options(None, {"on_error": "raise"}), graph.manifest["nodes"])
     compiled = target.compile(module, record).finished()
-    rates = Rates.of(target.name, target.machine.get("vector_bits", 0), torch.get_num_threads())
+    gpu = Gpu.at(device.index) if target.name == "cuda" else None
+    rates = Rates.of(target.name, target.machine.get("vector_bits", 0), torch.get_num_threads(), gpu)
     stops = _Stops(module, device, rates, asked)
     kernels = (
         WatchedFunctions(compiled.kernels, stops.symbols, stops.at)

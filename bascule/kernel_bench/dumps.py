@@ -1,6 +1,5 @@
 """The graphs of a dump as they are to be run: the program of each, its manifest, its inputs."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +89,3 @@ def _check(manifest: Mapping[str, Any], place: str) -> None:
             for name, type_ in fields.items():
                 if not isinstance(record, dict) or not isinstance(record.get(name), type_):
                     raise UserError(f"has no '{name}' of type {type_.__name__}", location=place, hint="dump again")
-
-
-def as_json(records: Mapping[str, Any]) -> str:
-    return json.dumps(records, indent=1) + "\n"

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 import torch
+
+from bascule.runtime.kernels import cuda_driver
 
 from ..dialect.analysis.bodies.body_summary import Body
 from ..dialect.analysis.bodies.body_tree import ACCESSES, LOOPS, Block
@@ -24,9 +26,31 @@ class Work:
     flops: int
 
 
+MEASURED = "h200"  # the GPU with a machine file
+SAME = 0.05  # of two GPUs of one kind: clocks are told by drivers, peaks by data sheets
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU by what its driver tells. `memory`: bytes a second at its memory's clock; `units`: multiprocessors times their clock in Hz; both
+    0 where PyTorch does not say. `capability`: 90 for sm_90."""
+
+    name: str
+    memory: float
+    units: float
+    capability: int
+
+    @staticmethod
+    def at(index: int) -> "Gpu":
+        of = cuda_driver  # of the device `index`
+        memory, units = of.memory_peak(index), of.sm_count(index) * of.clock(index)
+        return Gpu(of.device_name(index), memory, units, of.capability(index))
+
+
 @dataclass(frozen=True)
 class Rates:
-    """Of a machine file: bytes and operations in a second; those on 16 bits apart where products of them have units of their own."""
+    """Of a machine file: bytes and operations in a second; those on 16 bits apart where products of them have units of their own. Of a GPU that
+    has no file, those of the one that has, by the ratios of their clocks; without end the operations of one of another architecture."""
 
     machine: str
     memory: float
@@ -34,13 +58,25 @@ class Rates:
     operations_16: float
 
     @staticmethod
-    def of(target: str, vector_bits: int = 0, threads: int = 1) -> "Rates":
+    def of(target: str, vector_bits: int = 0, threads: int = 1, gpu: Gpu | None = None) -> "Rates":
         if target == "cuda":
-            rates = (value("h200", name) for name in ("memory_rate", "product_rate_f32", "product_rate"))
-            return Rates("h200", *rates)
+            return Rates._of_gpu(gpu)
         machine = "avx512" if vector_bits >= 512 else "avx2"
         operations = threads * value(machine, "flop_rate")
         return Rates(machine, value(machine, "memory_rate"), operations, operations)
+
+    @staticmethod
+    def _of_gpu(gpu: Gpu | None) -> "Rates":
+        memory, *operations = (value(MEASURED, name) for name in ("memory_rate", "product_rate_f32", "product_rate"))
+        if gpu is None or not (gpu.memory and gpu.units):
+            return Rates(MEASURED, memory, *operations)
+        scale = gpu.memory / value(MEASURED, "memory_peak")
+        known = gpu.capability == value(MEASURED, "capability")
+        units = gpu.units / (value(MEASURED, "sm_count") * value(MEASURED, "clock")) if known else inf
+        if max(abs(scale - 1), abs(units - 1)) <= SAME:
+            return Rates(MEASURED, memory, *operations)
+        by = "clocks" if known else "the clock of its memory, operations not counted"
+        return Rates(f"{MEASURED} for {gpu.name}, by {by}", memory * scale, *(rate * units for rate in operations))
 
     def limit_us(self, work: Work, dtypes: Sequence[torch.dtype]) -> float:
         halves = any(dtype.is_floating_point and dtype.itemsize < 4 for dtype in dtypes)

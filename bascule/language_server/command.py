@@ -8,11 +8,12 @@ from importlib.metadata import version
 
 from bascule.dialect.last_words import speak
 
+from ..tools.command_line import CommandLine
 from .worker_process import SECONDS
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="bascule-lsp",
         description="A language server for .mlir files with Bascule's dialect, over the standard input and output: diagnostics of the parser, "
         "the verifiers and the dialect's contract; the reference at operations, attributes and passes; definitions; remarks of passes as inlay "

@@ -15,6 +15,7 @@ from bascule.dialect.tools.output import write
 from bascule.errors import UserError
 
 from ..tools.checking import passes
+from ..tools.command_line import CommandLine
 from ..tools.errors import told
 from ..tools.run import load, parse_shapes
 from .oracles import TESTS, Oracle
@@ -22,7 +23,7 @@ from .search import Search, operations, valid
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="bascule-reduce",
         description="Leaves out of a module, and of the passes that run on it, what its failure does not need: functions, results, "
         "operations, arguments, attributes, sizes, passes. Each module that is tried verifies.",

@@ -60,7 +60,8 @@ def read_inputs(file: str) -> list[torch.Tensor | int]:
         values = torch.load(path, weights_only=True)
     except Exception as error:  # whatever is in the file
         hint = "a dump of torch.compile writes inputs.json or inputs.pt; a list of tensors and integers, saved by torch.save, is one too"
-        raise UserError(f"has no inputs: {type(error).__name__}: {error}", location=file, hint=hint) from error
+        said = next(iter(str(error).splitlines()), "")  # torch.load goes on for a page
+        raise UserError(f"has no inputs: {type(error).__name__}: {said}", location=file, hint=hint) from error
     if not isinstance(values, list | tuple) or not all(isinstance(x, torch.Tensor | int) for x in values):
         raise UserError("has something else than a list of tensors and integers", location=file)
     return [value.detach() if isinstance(value, torch.Tensor) else value for value in values]

@@ -123,7 +123,7 @@ function fusion(graph) {
 function memory(graph) {
   const {steps, buffers, arena} = program(graph), aside = el("aside", {}, nothing("Choose a buffer."));
   const placed = buffers.filter(b => b.place === "arena" && typeof b.offset === "number" && b.bytes && b.first !== null);
-  const count = Math.max(1, steps.length), wide = 860, tall = 420, left = 90;
+  const count = Math.max(1, steps.length), wide = 860, tall = placed.length ? 420 : 0, left = 90;
   const top = Math.max(1, ...placed.map(b => b.offset + b.bytes));
   const x = step => left + wide * step / count, y = offset => 10 + tall - tall * offset / top;
   const color = b => `hsl(${(b.buffer * 47) % 360} 45% 68%)`;
@@ -141,15 +141,24 @@ function memory(graph) {
     });
     return rect;
   });
-  const ticks = [0, .25, .5, .75, 1].flatMap(part => [el("svg:text", {x: 0, y: y(part * top) + 4}, bytes(Math.round(part * top))), el("svg:line", {x1: left, x2: left + wide, y1: y(part * top), y2: y(part * top), stroke: "#e3e8ed"})]);
+  const ticks = (placed.length ? [0, .25, .5, .75, 1] : []).flatMap(part => [el("svg:text", {x: 0, y: y(part * top) + 4}, bytes(Math.round(part * top))), el("svg:line", {x1: left, x2: left + wide, y1: y(part * top), y2: y(part * top), stroke: "#e3e8ed"})]);
   const axis = [0, .25, .5, .75, 1].map(part => el("svg:text", {x: x(part * count), y: tall + 26, "text-anchor": "middle"}, "step " + Math.round(part * count)));
   const sums = live(steps, buffers), peak = Math.max(1, ...sums.map(s => s.all)), low = tall + 60, deep = 110;
   const line = key => "M" + sums.map((s, n) => `${x(n)},${low + deep - deep * s[key] / peak}H${x(n + 1)}`).join("L");
   const chart = [el("svg:text", {x: 0, y: low + 10}, bytes(peak)), el("svg:path", {d: line("all"), fill: "none", stroke: "#2b6cb0"}), el("svg:path", {d: line("arena"), fill: "none", stroke: "#c05621"}), el("svg:text", {x: left, y: low - 8}, "live bytes at each step: intermediates in the arena (brown), with results (blue)")];
-  const told = arena ? `The arena has ${exactly(arena.arena)} bytes for ${exactly(arena.asked)} bytes of intermediates; ${exactly(arena.live)} are live at one time.` : "This graph has no arena.";
+  const told = arena && !placed.length ? "No buffer is in the arena." : arena ? `The arena has ${exactly(arena.arena)} bytes for ${exactly(arena.asked)} bytes of intermediates; ${exactly(arena.live)} are live at one time.` : "This graph has no arena.";
   const svg = el("svg:svg", {viewBox: `0 0 ${left + wide + 20} ${low + deep + 20}`, style: "width:100%", id: "arena"}, ticks, rects, axis, chart);
   foundIs(`${placed.length} buffers`);
-  return el("div", {class: "split"}, el("div", {class: "main"}, el("p", {}, told), steps.length ? svg : nothing("There are no steps.")), aside);
+  return el("div", {class: "split"}, el("div", {class: "main"}, el("p", {}, told), steps.length ? svg : nothing("There are no steps."), outside(graph)), aside);
+}
+
+const PLACES = {own: "memory of its own", operator: "allocated by ATen"};
+
+function outside(graph) {
+  const {steps, buffers} = program(graph), maker = b => steps.find(s => s.writes.includes(b.buffer)) || {};
+  const found = buffers.filter(b => PLACES[b.place] && b.first !== null && matches(maker(b).name || "", b.dtype, b.shape.join("x"), maker(b).source || ""));
+  return el("div", {id: "outside"}, el("h2", {}, "Buffers outside of the arena"), found.length ? table([["buffer", b => el("span", {class: "mono"}, `${b.dtype}[${b.shape.join(", ")}]`)], ["bytes", b => b.bytes === null ? "?" : bytes(b.bytes), 1], ["made by", b => [el("span", {class: "mono"}, maker(b).name || ""), " ", place(maker(b).source)]],
+    ["steps", b => `${b.first} to ${b.last}`, 1], ["", b => b.returned ? "returned" : PLACES[b.place]]], found) : nothing("none"));
 }
 
 function live(steps, buffers) {

@@ -1,6 +1,7 @@
 """`bascule bench DIR`: times the kernels of a dump, and prints and writes what `kernel_bench` tells of them."""
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,6 @@ import torch
 from ..dialect.tools.command_line import writable
 from ..dialect.tools.output import write
 from ..kernel_bench.bench import Asked, bench
-from ..kernel_bench.dumps import as_json
 from ..kernel_bench.table import mismatches, table_of
 from .run import parse_shapes
 
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     with _threads(arguments.threads):
         told = bench(Path(arguments.folder), asked)
     if arguments.json is not None:
-        write(as_json(told), arguments.json)
+        write(f"{json.dumps(told, indent=1)}\n", arguments.json)
     write(f"{table_of(told)}\n")
     found = mismatches(told)
     if found:

@@ -12,13 +12,15 @@ from bascule.dialect.interrupts import pass_on
 from bascule.dialect.last_words import speak
 from bascule.dialect.printing.forms import PRETTY, printed
 from bascule.dialect.tools.output import write
+from bascule.dialect.user_classes import on_path
 from bascule.errors import BasculeError, UserError
 
 from ..pipelines import STAGES
+from .command_line import CommandLine
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="bascule-import",
         description="Prints the IR of a Python function (or nn.Module) at a stage of the compiler.",
         epilog="Example inputs come from --inputs, else from an attribute `example_inputs` of the function, else from "
@@ -69,6 +71,7 @@ def load_function(spec: str) -> tuple[Callable[..., Any], Any]:
         raise UserError(f"there is no file '{file}'", location=spec, hint="give it as file.py:function")
     module_spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
     module = importlib.util.module_from_spec(module_spec)  # type: ignore[arg-type]
+    on_path(str(path.resolve().parent))  # as for a script: what is beside it may be imported
     try:
         module_spec.loader.exec_module(module)  # type: ignore[union-attr]
     except Exception as error:  # the user's file raises whatever it raises

@@ -9,10 +9,11 @@ from ..cache.disk.directory import clear, statistics
 from ..cache.remote.settings import settings
 from ..dialect.interrupts import pass_on
 from ..errors import UserError
+from .command_line import CommandLine
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bascule", description="Commands about Bascule itself.")
+    parser = CommandLine(prog="bascule", description="Commands about Bascule itself.")
     commands = parser.add_subparsers(dest="command", required=True)
     cache = commands.add_parser(
         "cache",
@@ -55,7 +56,7 @@ def positive(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0, 1 for an error that was printed, or 2 for a bad command line."""
+    """Returns the exit status: 0, or 1 for an error that was printed."""
     arguments = _arguments(argv)
     if arguments.command != "cache":
         return _told(_report if arguments.command == "report" else _bench, arguments)

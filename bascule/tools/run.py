@@ -24,11 +24,12 @@ from ..replay.saved_inputs import read_inputs
 from ..reporting.module_identity import title_of
 from .bisect import first_difference
 from .checking import Check, after
+from .command_line import CommandLine
 from .errors import told
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="bascule-run",
         description="Executes IR on seeded random inputs. With --pipeline it is executed before and after, and the "
         "results are compared: 'match' with the largest error, or 'mismatch' and exit status 1. A file may have several modules, "

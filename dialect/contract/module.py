@@ -1,15 +1,15 @@
-"""The walk over a module that finds the first op or function which breaks the dialect's contract."""
+"""The walk over a module that finds the ops and functions which break the dialect's contract."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
-from ..errors import UserError
+from ..errors import UserError, UserErrors
 from ..ir.functions import STORAGES, functions, is_extern
 from ..ir.locations import source_of
 from ..ir.regions import ops_named
 from ..ir.types import symbols_among
 from ..mlir import ir
 from . import divisors, indices, operators
-from .recursion import check_recursion
+from .recursion import recursions
 
 Check = Callable[[ir.Operation], None]
 
@@ -24,26 +24,43 @@ for names, check in (
     for name in names:
         CHECKS[name] = (*CHECKS.get(name, ()), check)
 
-CALL = "func.call"
+APPLY, CALL = "affine.apply", "func.call"
 _LOOKED_AT = frozenset((*CHECKS, CALL))
 
 
 def check_contract(module: ir.Module) -> None:
-    """Raises `UserError` at the first op or function that breaks the dialect's contract. Takes time in proportion to the ops."""
+    """Raises `UserErrors`, of all ops and functions that break the dialect's contract. Takes time in proportion to the ops."""
+    faults = list(_faults(module))
+    if faults:
+        raise UserErrors(faults)
+
+
+def _faults(module: ir.Module) -> Iterator[UserError]:
+    """In order, of an op or a function the first; none below an affine.apply that divides by zero, whose map others compute with."""
     calls: dict[str, list[ir.Operation]] = {}
     for function in functions(module):
-        divisors.check_sizes(function)
+        checks = (operators.check_function,) if is_extern(function) else (_check_storages,)
+        yield from _refused((divisors.check_sizes, *checks), function)
         if is_extern(function):
-            operators.check_function(function)
             continue
-        _check_storages(function)
-        found = calls.setdefault(function.attributes["sym_name"].value, [])
+        made = calls.setdefault(function.attributes["sym_name"].value, [])
         for name, op in ops_named(function, _LOOKED_AT):
-            for each in CHECKS.get(name, ()):
-                each(op)
+            for fault in _refused(CHECKS.get(name, ()), op):
+                yield fault
+                if name == APPLY:
+                    return
             if name == CALL:
-                found.append(op)
-    check_recursion(calls)
+                made.append(op)
+    yield from recursions(calls)
+
+
+def _refused(checks: Iterable[Check], op: ir.Operation) -> Iterator[UserError]:
+    """Of `checks` the first that refuses `op`: later ones take for granted what it looks at."""
+    try:
+        for check in checks:
+            check(op)
+    except UserError as error:
+        yield error
 
 
 def _check_storages(function: ir.Operation) -> None:

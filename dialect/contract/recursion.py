@@ -7,8 +7,9 @@ from ..ir.locations import source_of
 from ..mlir import ir
 
 
-def check_recursion(calls: Mapping[str, Sequence[ir.Operation]]) -> None:
-    """Refuses a function that calls itself, by way of others too: a graph is a program of launches and ends. `calls`: those of each function."""
+def recursions(calls: Mapping[str, Sequence[ir.Operation]]) -> Iterator[UserError]:
+    """Errors at the calls by which a function calls itself, by way of others too: a graph is a program of launches and ends. `calls`: those of
+    each function."""
     done = set[str]()
     for start in calls:
         path: dict[str, Iterator[ir.Operation]] = {} if start in done else {start: iter(calls[start])}
@@ -22,6 +23,6 @@ def check_recursion(calls: Mapping[str, Sequence[ir.Operation]]) -> None:
             callee = call.attributes["callee"].value
             if callee in path:
                 way = " -> ".join(f"@{each}" for each in (*path, callee))
-                raise UserError(f"a function calls itself: {way}", location=source_of(call.location))
-            if callee not in done:
+                yield UserError(f"a function calls itself: {way}", location=source_of(call.location))
+            elif callee not in done:
                 path[callee] = iter(calls.get(callee, ()))

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from traceback import format_exception
 
-from ..errors import BasculeError, UserError
+from ..errors import BasculeError, UserError, UserErrors
 from ..failures.culprits import failure_of
 from ..interrupts import pass_on
 from ..ir.locations import source_of
@@ -79,9 +79,11 @@ class Collector:
                 self.add(diagnostic)
             source = self.found[-1].source if self.found else None
         elif isinstance(error, BasculeError):
-            self.found.append(Diagnostic("error", source, error.message))  # type: ignore[attr-defined]
-            if isinstance(error, UserError) and error.hint:
-                self.found.append(Diagnostic("note", source, f"hint: {error.hint}"))
+            for each in error.errors if isinstance(error, UserErrors) else (error,):
+                source = getattr(each, "location", None) or source
+                self.found.append(Diagnostic("error", source, each.message))  # type: ignore[attr-defined]
+                if isinstance(each, UserError) and each.hint:
+                    self.found.append(Diagnostic("note", source, f"hint: {each.hint}"))
         else:
             where = f"{failure.told()}: " if failure else ""
             self.found.append(Diagnostic("error", source, f"{where}{type(error).__name__}: {error}"))

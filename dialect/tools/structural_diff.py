@@ -1,9 +1,10 @@
 """The difference of a module before and after a pass by structure: ops are matched by function, name and location, not by lines of text.
-Values that are only numbered otherwise, and ops that only stand elsewhere, are no difference."""
+Values that are only numbered otherwise, and ops that only stand elsewhere in a function, are no difference; one that went to another function,
+a kernel say, is told as such."""
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -34,6 +35,9 @@ class Shape:
                 yield f"{name} = {before.get(name, 'none')} becomes {after.get(name, 'none')}"
 
 
+Unlike = tuple[list[tuple[Shape, Shape]], list[Shape], list[Shape]]  # of one key: changed, gone, new
+
+
 def shapes_of(module: ir.Module) -> dict[Key, list[Shape]]:
     """The ops of a module by their keys; of one key, in order."""
     found: dict[Key, list[Shape]] = defaultdict(list)
@@ -60,21 +64,51 @@ def _place(op: ir.Operation) -> str:
 
 
 def difference(before: dict[Key, list[Shape]], after: dict[Key, list[Shape]]) -> Iterator[str]:
-    """Lines: functions that have differences, and in each the ops that are gone (-), new (+) or changed (~)."""
+    """Lines: functions that have differences, and in each the ops that are gone (-), new (+), changed (~), or in another function now (>)."""
+    kept = {key: _unlike(before.get(key, ()), after.get(key, ())) for key in dict.fromkeys([*before, *after])}
+    moved = _moved(kept)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(key[0] for key in kept))}
     said = None
-    for key in dict.fromkeys([*before, *after]):
-        olds, news = list(before.get(key, ())), list(after.get(key, ()))
-        for same in [shape for shape in olds if shape in news]:
-            if same in news:
-                olds.remove(same)
-                news.remove(same)
-        lines = [f"~ {key[1]} {key[2]}: {'; '.join(old.changes(new))}" for old, new in zip(olds, news)]
-        lines += [f"- {key[1]} {key[2]} : {old.types}" for old in olds[len(news) :]]
-        lines += [f"+ {key[1]} {key[2]} : {new.types}" for new in news[len(olds) :]]
-        if lines and said != key[0]:
-            said = key[0]
+    for function, name, place in sorted(kept, key=lambda key: numbers[key[0]]):
+        changed, gone, new = kept[function, name, place]
+        lines = [f"~ {name} {place}: {'; '.join(old.changes(other))}" for old, other in changed]
+        lines += [f"> {name} {place} : to @{there}" for there in moved.get((function, name, place), ())]
+        lines += [f"- {name} {place} : {old.types}" for old in gone]
+        lines += [f"+ {name} {place} : {other.types}" for other in new]
+        if lines and said != function:
+            said = function
             yield f"@{said}"
         yield from (f"  {line}" for line in lines)
+
+
+def _unlike(before: Sequence[Shape], after: Sequence[Shape]) -> Unlike:
+    """The ops of one key without those that are the same."""
+    olds, news = list(before), list(after)
+    for same in before:
+        if same in news:
+            olds.remove(same)
+            news.remove(same)
+    both = min(len(olds), len(news))
+    return list(zip(olds, news)), olds[both:], news[both:]
+
+
+def _moved(kept: dict[Key, Unlike]) -> dict[Key, list[str]]:
+    """The functions that ops went to, by the keys they had: one that is gone is that of its name, location and types which is new elsewhere.
+    Such are taken out of `kept`."""
+    homes: dict[tuple[str, str, str], list[Key]] = defaultdict(list)  # name, location, types: where such are new
+    for key, (_, _, news) in kept.items():
+        for new in news:
+            homes[key[1], key[2], new.types].append(key)
+    moved: dict[Key, list[str]] = defaultdict(list)
+    for key, (_, gone, _) in kept.items():
+        for old in list(gone):
+            there = homes.get((key[1], key[2], old.types))
+            if there:
+                home = there.pop(0)
+                gone.remove(old)
+                kept[home][2].remove(next(new for new in kept[home][2] if new.types == old.types))
+                moved[key].append(home[0])
+    return moved
 
 
 @dataclass

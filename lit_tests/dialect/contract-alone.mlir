@@ -198,3 +198,43 @@ func.func private @no_such(tensor<4xf32>) -> tensor<4xf32> attributes {bascule.e
 func.func @storages(%x: tensor<4xf32>) -> tensor<4xf32> attributes {bascule.graph, bascule.storages = array<i64: 0, 1, 2>} {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// All faults of a module are told, as mlir-opt tells them.
+func.func @several(%x: tensor<8x4xf32>) -> tensor<8xf32> attributes {bascule.graph} {
+  %0 = "bascule.compute"() ({
+  ^bb0(%i: index):
+    %c4 = arith.constant 4 : index
+    // expected-error @+1 {{'tensor.extract' has the index 4 in dimension 1}}
+    %e = tensor.extract %x[%i, %c4] : tensor<8x4xf32>
+    %c9 = arith.constant 9 : index
+    // expected-error @+1 {{'tensor.extract' has the index 9 in dimension 0}}
+    %f = tensor.extract %x[%c9, %i] : tensor<8x4xf32>
+    %g = arith.addf %e, %f : f32
+    "bascule.yield"(%g) : (f32) -> ()
+  }) {ranges = affine_map<() -> (8)>} : () -> tensor<8xf32>
+  // expected-error @+1 {{a function calls itself: @several -> @several}}
+  %1 = call @several(%x) : (tensor<8x4xf32>) -> tensor<8xf32>
+  %2 = call @other(%x) : (tensor<8x4xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+func.func @other(%x: tensor<8x4xf32>) -> tensor<8xf32> attributes {bascule.graph} {
+  // expected-error @+1 {{a function calls itself: @several -> @other -> @several}}
+  %0 = call @several(%x) : (tensor<8x4xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+// What stands below a division by zero may compute with it, and is not looked at.
+func.func @below(%x: tensor<8xf32>, %i: index) -> f32 {
+  // expected-error @+1 {{'mod' by zero}}
+  %j = affine.apply affine_map<(d0) -> (d0 mod 0)>(%i)
+  %c9 = arith.constant 9 : index
+  %e = tensor.extract %x[%c9] : tensor<8xf32>
+  %f = tensor.extract %x[%j] : tensor<8xf32>
+  %g = arith.addf %e, %f : f32
+  return %g : f32
+}

@@ -3,6 +3,7 @@
 // RUN: not bascule-opt %s --split-input-file --fold-views 2>&1 | filecheck %s
 // RUN: not bascule-opt %s --split-input-file --plan-memory 2>&1 | filecheck %s --check-prefix=PLAN
 // RUN: not bascule-opt %s --split-input-file --schedule-kernels 2>&1 | filecheck %s --check-prefix=SCHEDULE
+// RUN: not bascule-opt %s --split-input-file --unroll-windows 2>&1 | filecheck %s --check-prefix=UNROLL
 
 // CHECK: error: 'fold-views' takes the tensor or kernel stage, whose values are tensors: those of @buffers are not
 // CHECK: hint: run it before bufferize-kernels
@@ -38,6 +39,7 @@ func.func @upstream(%x: memref<4xf32>, %i: index) -> f32 {
 // PLAN: hint: run the passes up to bufferize-kernels first
 // SCHEDULE: error: 'schedule-kernels' takes the stages after the torch stage, whose values are tensors or buffers: those of @imported are not
 // SCHEDULE: hint: run torch-to-bascule first
+// UNROLL: error: 'unroll-windows' takes the stages after the torch stage, whose values are tensors or buffers: those of @imported are not
 // expected-error @+1 {{'fold-views' takes the tensor or kernel stage, whose values are tensors: those of @imported are not}}
 func.func @imported(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> attributes {bascule.graph} {
   %0 = torch.aten.sin %x : !torch.vtensor<[4],f32> -> !torch.vtensor<[4],f32>

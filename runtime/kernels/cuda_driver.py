@@ -85,6 +85,17 @@ def sm_count(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+def memory_peak(device: int) -> float:
+    """Bytes in a second that the clock and the width of a device's memory allow, two a cycle and line; 0 where PyTorch does not say."""
+    told = torch.cuda.get_device_properties(device)
+    return 2e3 * getattr(told, "memory_clock_rate", 0) * getattr(told, "memory_bus_width", 0) / 8
+
+
+def clock(device: int) -> float:
+    """Cycles in a second of a device's multiprocessors, at most; 0 where PyTorch does not say."""
+    return 1e3 * getattr(torch.cuda.get_device_properties(device), "clock_rate", 0)
+
+
 def l2_bytes(device: int) -> int:
     """How many bytes the L2 cache of a device has."""
     return torch.cuda.get_device_properties(device).L2_cache_size
@@ -98,10 +109,12 @@ __all__ = [
     "KernelError",
     "Plan",
     "capability",
+    "clock",
     "current_stream",
     "device_name",
     "l2_bytes",
     "load_kernels",
+    "memory_peak",
     "open_driver",
     "sm_count",
 ]

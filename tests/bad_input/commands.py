@@ -146,5 +146,11 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "times of no dump": ([REPORT, "bench", "{}"], "there is no dump of a graph"),
     "times of a file": ([REPORT, "bench", "{}/right.mlir"], "{}/right.mlir"),
     "times, to nowhere": ([REPORT, "bench", "{}", "--json={}/nowhere/out"], "--json"),
+    "a number of threads that is none": ([REPORT, "bench", "{}", "--threads=0"], "--threads"),
+    "a command of none": ([REPORT, "abacus"], "abacus"),
+    "a stage of none": ([IMPORT, "{}/functions.py:f", "--stage=abacus"], "--stage"),
+    "a tolerance below zero": ([RUN, RIGHT, "--tolerance=-1"], "--tolerance"),
+    "an option that bascule-run lacks": ([RUN, RIGHT, "--abacus"], "--abacus"),
+    "a reduction of nothing in particular": ([REDUCE, RIGHT], "--test"),
     "times at sizes that are none": ([REPORT, "bench", "{}", "--shapes=s0"], "--shapes"),
 }

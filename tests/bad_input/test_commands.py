@@ -43,7 +43,11 @@ def error_of(command: list[str], folder: Path, capsys: pytest.CaptureFixture[str
     """The error that a command prints as it fails."""
     tool, *arguments = [word.replace("{}", str(folder)) for word in command]
     before = listed(folder)
-    assert TOOLS[tool](arguments) == 1
+    try:
+        status = TOOLS[tool](arguments)
+    except SystemExit as end:
+        status = end.code
+    assert status == 1
     out, error = capsys.readouterr()
     assert out == "" and "Traceback" not in error
     assert listed(folder) == before

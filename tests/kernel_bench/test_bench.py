@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from bascule.kernel_bench import bench as module
 from bascule.kernel_bench import launches
 from bascule.kernel_bench.bench import SCHEMA, Asked, bench
 from bascule.kernel_bench.dumps import graphs_in
+from bascule.kernel_bench.limits import Gpu, Work
 from bascule.kernel_bench.timing import Memory, timed
 from bascule.replay.saved_inputs import read_inputs
 from bascule.targets.interpret import Interpret
@@ -115,6 +117,25 @@ def test_the_launches_of_a_gpu(tmp_path, monkeypatch):
 
 
 Rates = module.Rates.of
+H200 = Gpu("NVIDIA H200", 4.917e12, 132 * 1.98e9, 90)
+
+
+@pytest.mark.parametrize("told", [None, H200, replace(H200, memory=0.0)])
+def test_limits_of_the_gpu_that_was_measured(told):
+    assert Rates("cuda", gpu=told) == Rates("cuda")
+
+
+def test_limits_of_another_gpu():
+    measured, h100 = Rates("cuda"), Rates("cuda", gpu=Gpu("NVIDIA H100 80GB HBM3", 3.352e12, 132 * 1.98e9, 90))
+    assert h100.machine == "h200 for NVIDIA H100 80GB HBM3, by clocks"
+    assert h100.memory == pytest.approx(measured.memory * 3.352 / 4.8)
+    assert h100.operations_16 == pytest.approx(measured.operations_16)
+
+
+def test_the_limit_of_another_architecture_is_that_of_its_memory():
+    other = Rates("cuda", gpu=Gpu("NVIDIA L4", 0.3e12, 58 * 2.04e9, 89))
+    assert "operations not counted" in other.machine
+    assert other.limit_us(Work(3000, 0, 10**9), [torch.float32]) == pytest.approx(0.012)
 
 
 def test_the_files_and_the_table(dumped, tmp_path, capsys):

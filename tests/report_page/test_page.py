@@ -158,7 +158,8 @@ def test_buffers_are_rectangles(page):
         const rects = $$("rect.buffer");
         click(rects[0]);
         await rest();
-        return {count: rects.length, text: $("aside").innerText};""",
+        return {count: rects.length, text: $("aside").innerText, outside: $("#outside").innerText};""",
         "view=memory&graph=1",
     )
     assert told["count"] == 2 and "at offset" in told["text"] and "writes" in told["text"]
+    assert "returned" in told["outside"] and "aten.mm.default" in told["outside"]

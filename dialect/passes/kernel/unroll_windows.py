@@ -16,7 +16,7 @@ from ...ir.functions import functions, kernel_op
 from ...ir.regions import clone, end_of
 from ...ir.shapes import constant, expr, index_map, size_map
 from ...mlir import affine, arith, ir
-from ..base import Pass, check_target
+from ..base import EITHER, Pass, check_target
 from ..tensor.simplify_indexing import simplify_indexing
 
 
@@ -31,6 +31,7 @@ class UnrollWindows(Pass):
     """
 
     name: ClassVar[str] = "unroll-windows"
+    takes: ClassVar[str] = EITHER
     target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
