@@ -335,7 +335,8 @@ def test_packed_weights_with_scales_of_groups():
 
 
 def remarks(function, *inputs):
-    told = bascule.explain(function, *inputs, options={"on_error": "raise", "target": "interpret"})
+    options = {"on_error": "raise", "target": "interpret", "pipeline": ",".join(EXTENDED)}
+    told = bascule.explain(function, *inputs, options=options)
     return [line.strip() for line in str(told).splitlines() if ".default (" in line]
 
 
