@@ -15,7 +15,7 @@ _thread = threading.local()
 
 
 class UsedError(ValueError):
-    """An op or a block's argument that is used was to be erased, or an op was left detached; `location` is where it stands, `user` what uses it."""
+    """An op or a block's argument that is used was to be erased, or an op left detached; `location` is its place, `user` what uses it."""
 
     def __init__(self, what: str, user: ir.Operation, location: str | None, *, done: str = "erased"):
         self.user, self.location = user, location
