@@ -16,7 +16,7 @@ function overview() {
     ["graph", ({graph}) => graph.name], ["target", ({graph}) => graph.record.target],
     ["nodes", ({graph}) => grouped(graph.record.nodes), 1], ["kernels", ({graph}) => grouped(kernelsOf(graph).length), 1],
     ["launches", ({graph}) => grouped(launches(graph).length), 1], ["ATen calls", ({graph}) => grouped(program(graph).steps.filter(s => s.kind === "aten").length), 1],
-    ["bytes of kernels", ({graph}) => bytes(moved(graph)), 1], ["arena", ({graph}) => program(graph).arena ? el("span", {class: "mono"}, bytes(program(graph).arena.arena)) : "", 1],
+    ["bytes of kernels", ({graph}) => bytes(moved(graph)), 1], ["arena", ({graph}) => program(graph).arena ? el("span", {class: "mono formula"}, bytes(program(graph).arena.arena)) : "", 1],
     ["not fused", ({graph}) => grouped(graph.manifest ? graph.manifest.remarks.filter(r => r.decision === "not fused").length : 0), 1],
     ["compile time", ({graph}) => milli(total(graph.record)), 1],
     ["", ({graph}) => graph.record.fallback ? "NOT COMPILED: " + graph.record.fallback : graph.record.cuts.length ? "in parts" : ""],

@@ -86,7 +86,7 @@ class Pipeline:
                 if is_foreign(stage):
                     module.context.load_all_available_dialects()
                 checks = is_foreign(stage) if verify is None else verify
-                guard = guards.walks_raise() if is_foreign(stage) else nullcontext()
+                guard = guards.watched() if is_foreign(stage) else nullcontext()
                 with self._blamed(number, module, observers, verified), guard:
                     named(stage.run, called(stage), name)(module)
                 with self._blamed(number, module, observers, verified, left=True):

@@ -77,6 +77,20 @@ def test_every_view_opens(page):
 
 
 @browser
+def test_the_overview_fits_its_width(page):
+    """The arena of dynamic sizes is a long formula."""
+    told = evaluate(
+        page,
+        """
+        $(".formula").textContent = "(s0 * s1) * 3264 + ".repeat(20);
+        await rest();
+        return [$("#view table").scrollWidth, $("#view").clientWidth];""",
+        "view=overview",
+    )
+    assert told[0] <= told[1]
+
+
+@browser
 def test_lines_are_linked_both_ways(page):
     """A click on the user's line marks lines of both other documents; a click on one of these marks the user's line."""
     there, back = evaluate(

@@ -16,10 +16,18 @@ def ranks_of(name: str) -> int | None:
 
 def timeout_of(name: str) -> float | None:
     """Seconds that a collective of the group waits for its ranks; None where the group is gone, or nothing of it is on a GPU."""
-    try:
-        return group_named(name)._get_backend(torch.device("cuda")).options._timeout.total_seconds()
-    except (RuntimeError, ValueError, AttributeError):
+    group = next((group for group, known in _world.pg_names.items() if known == name), None)
+    if group is None:
         return None
+    try:
+        backend = group._get_backend(torch.device("cuda"))
+    except RuntimeError as error:
+        assert error.__traceback__ is not None
+        if error.__traceback__.tb_next is not None:  # of a signal's handler, for the call is native
+            raise
+        return None
+    options = getattr(backend, "options", None)
+    return None if options is None else options._timeout.total_seconds()
 
 
 def collectives_begun() -> dict[str, int]:

@@ -80,6 +80,28 @@ def test_an_argument_that_is_used_is_not_erased():
     assert isinstance(error, UsedError) and "'tensor.extract' at -:5:10 uses it" in str(error)
 
 
+def test_an_op_that_is_used_is_not_left_detached():
+    error = fails(lambda module: named(module, "math.exp").detach_from_parent() and None)
+    assert isinstance(error, UsedError) and "'math.exp' is detached and 'bascule.yield' at -:7:5 uses it" in str(error)
+    assert error.location == "-:6:10" and failure_of(error).culprit.startswith("your pass 'does'")
+
+
+def test_an_op_may_be_detached_and_put_elsewhere_or_erased():
+    def moves(module):
+        op, user = named(module, "math.exp"), named(module, "bascule.yield")
+        ir.InsertionPoint(user).insert(op.detach_from_parent())
+        for _ in range(2):
+            ir.InsertionPoint(user).insert(extra := op.clone())
+            extra.detach_from_parent()
+        extra.erase()
+
+    with context():
+        module = ir.Module.parse(TEXT)
+        before = str(module)
+        Pipeline((Does(moves),)).run(module)
+        assert str(module) == before
+
+
 def test_what_a_walk_raises_keeps_its_type_and_place():
     def raises(op):
         if op.name == "math.exp":
