@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..interrupts import pass_on
 from ..ir.locations import source_of
 from ..mlir import OperationBase, ir
 
@@ -48,7 +49,8 @@ def _stands_nowhere(op: ir.Operation) -> bool:
         return op.parent is None
     except ValueError:  # it is detached
         return True
-    except RuntimeError:  # it was erased since
+    except RuntimeError as error:  # it was erased since
+        pass_on(error)
         return False
 
 

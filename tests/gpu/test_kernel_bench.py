@@ -3,6 +3,7 @@
 import torch
 
 from bascule.kernel_bench.bench import Asked, bench
+from bascule.kernel_bench.limits import Gpu, Rates
 
 
 def step(x, table, places):
@@ -22,3 +23,13 @@ def test_the_kernels_of_a_step(tmp_path):
     assert len(told["graphs"]) == 2
     assert [kernel["name"] for kernel in kernels if not kernel["measured"]["check"]["match"]] == []
     assert all(kernel["measured"]["min_us"] >= kernel["measured"]["limit_us"] for kernel in kernels)
+
+
+def test_the_driver_tells_what_limits_are_made_of():
+    gpu = Gpu.at(torch.cuda.current_device())
+    assert gpu.memory > 1e11 and gpu.units > 1e9, gpu
+    rates = Rates.of("cuda", gpu=gpu)
+    assert 0.5 * gpu.memory < rates.memory < gpu.memory
+    assert rates.machine == "h200" or gpu.name in rates.machine
+    if "H200" in gpu.name:
+        assert rates.machine == "h200"
