@@ -5,13 +5,12 @@ infinity in e5m2, NaN in the types ending in FNUZ, and in e4m3fn what this PyTor
 ending in FNUZ have one NaN, the bits 0x80, and no negative zero.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from bascule.dialect.mlir import ir
 
+from ...float8_overflow import bits_of_overflow
 from .scalars import Scalars
 
 
@@ -30,17 +29,7 @@ class Format:
     @property
     def overflow(self) -> int:
         """Bits, without the sign, of what numbers too large become; for FNUZ they include the sign."""
-        return _of_huge(self.dtype)
-
-
-@cache
-def _of_huge(dtype: torch.dtype) -> int:
-    def probe() -> int:
-        return int(torch.tensor(1e30, device="cpu").to(dtype).view(torch.uint8))
-
-    # In a thread of its own: graphs are compiled where operators make fake tensors, which have no bits.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(probe).result()
+        return bits_of_overflow(self.dtype)
 
 
 FORMATS: dict[type[ir.Type], Format] = {

@@ -6,8 +6,10 @@ A rule gets values spread to one shape and gives one or more values of that shap
 
 from collections.abc import Callable
 
+import torch
 from bascule.dialect.mlir import ir
 
+from ...float8_overflow import bits_of_overflow
 from .approximations import APPROXIMATE
 from .builder import Builder, element, like
 from .libdevice import LIBDEVICE
@@ -15,6 +17,7 @@ from .libdevice import LIBDEVICE
 # Bytes in memory; what a GPU of capability 89 converts. None converts the types ending in FNUZ, which kernels for a CPU take.
 FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
 NARROW = (ir.F16Type, ir.BF16Type, *FLOAT8)
+LARGEST_E4M3FN = 0x7E
 
 SAME = {
     *("arith.addi", "arith.subi", "arith.muli", "arith.divsi", "arith.divui", "arith.remsi", "arith.remui"),
@@ -105,15 +108,20 @@ def widen(b: Builder, x: ir.Value) -> ir.Value:
 
 
 def to_float8(b: Builder, to: ir.Type, x: ir.Value) -> ir.Value:
-    """An f32 as 8 bits. What is too large becomes the largest number, as the GPU does it; of e5m2, PyTorch makes infinity of it, from
-    the middle between the largest number and the one that would follow it."""
+    """An f32 as 8 bits. A GPU makes the largest number of what is too large; PyTorch makes infinity of it in e5m2, in e4m3fn what this one does:
+    from the middle between the largest number and the one that would follow it, which in e4m3fn is the largest number still."""
     value = b.value("tt.fp_to_fp", like(x.type, to), [x], {"rounding": b.number(b.i32, 1)})
-    if isinstance(to, ir.Float8E4M3FNType):
+    is_e4m3 = isinstance(to, ir.Float8E4M3FNType)
+    overflow = bits_of_overflow(torch.float8_e4m3fn if is_e4m3 else torch.float8_e5m2)
+    if is_e4m3 and overflow == LARGEST_E4M3FN:
         return value
     size, bits = b.same("math.absf", x), b.convert("tt.bitcast", value, b.i8)
     negative = b.compare("olt", x, b.constant(x.type, 0.0))
-    infinite = b.select(negative, b.constant(bits.type, 0xFC), b.constant(bits.type, 0x7C))
-    bits = b.select(b.compare("oge", size, b.constant(x.type, 61440.0)), infinite, bits)
+    beyond = b.select(negative, b.constant(bits.type, 0x80 | overflow), b.constant(bits.type, overflow))
+    too_large = b.compare(
+        *(("ogt", size, b.constant(x.type, 464.0)) if is_e4m3 else ("oge", size, b.constant(x.type, 61440.0)))
+    )
+    bits = b.select(too_large, beyond, bits)
     return b.convert("tt.bitcast", bits, to)
 
 
