@@ -1,4 +1,4 @@
-"""What this PyTorch makes of numbers too large for an 8-bit float: of e4m3fn NaN, or since 2.13 the largest number."""
+"""Bits of numbers too large for an 8-bit float, as this PyTorch has them: of e4m3fn NaN, or since 2.13 the largest number."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -8,7 +8,7 @@ import torch
 
 @cache
 def bits_of_overflow(dtype: torch.dtype) -> int:
-    """Bits, without the sign, of what a number too large becomes in `dtype`; for types ending in FNUZ they include the sign."""
+    """Without the sign, of a number too large for `dtype`; for types ending in FNUZ they include the sign."""
 
     def probe() -> int:
         return int(torch.tensor(1e30, device="cpu").to(dtype).view(torch.uint8))
