@@ -15,11 +15,11 @@ from bascule.runtime.memory.extents import extent
 
 from ..dialect.interpreter.launch import parameters_of
 from ..dialect.interrupts import pass_on
-from ..dialect.ir.attribute_names import TUNED_PRODUCT
 from ..dialect.ir.builders import symbols_of
 from ..dialect.ir.functions import functions, kernel_op
 from ..dialect.ir.shapes import constant
 from ..dialect.mlir import ir
+from ..dialect.scheduling.gpu.tuned_products import has_tuned_product
 from ..dialect.scheduling.tuning.neighbours import Neighbour, is_in_segments, neighbours
 from ..reporting.compile_record import Record, log
 from ..reporting.module_summary import TUNED
@@ -165,7 +165,7 @@ def _refusal(function: ir.Operation, kernel: ir.Operation) -> str | None:
         return "not measured: its sizes are dynamic"
     if is_in_segments(kernel):
         return "not measured: numbers that it is given say what there is to do"
-    if any(TUNED_PRODUCT in view.operation.attributes for view in kernel.regions[0].blocks[0].operations):
+    if has_tuned_product(kernel.regions[0].blocks[0]):
         return "as its product was beside ATen's call, see the remark"
     return None
 

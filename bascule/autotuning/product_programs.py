@@ -13,7 +13,7 @@ from ..dialect.mlir import ir
 from ..dialect.passes import Pipeline
 from ..dialect.scheduling.gpu.machine import CudaMachine
 from ..dialect.scheduling.gpu.schedule_form import from_attribute, to_attribute
-from ..dialect.scheduling.gpu.tuned_products import ProductSchedule
+from ..dialect.scheduling.gpu.tuned_products import ProductSchedule, has_tuned_product
 from ..dialect.scheduling.tuning.product_candidates import ProductShape, product_candidates
 from ..dialect.steering.asking import steered_by
 
@@ -59,11 +59,7 @@ class ProductPrograms:
 def _products(module: ir.Module) -> list[ir.Operation]:
     """The kernels of a program that have the product."""
     kernels = [kernel for function in functions(module) if (kernel := kernel_op(function)) is not None]
-    return [
-        kernel
-        for kernel in kernels
-        if any(TUNED_PRODUCT in view.operation.attributes for view in kernel.regions[0].blocks[0].operations)
-    ]
+    return [kernel for kernel in kernels if has_tuned_product(kernel.regions[0].blocks[0])]
 
 
 def shape_of(product: Product) -> ProductShape:

@@ -55,6 +55,11 @@ def to_nearest_even() -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
 
 
+def rounding_mode(kept: bool) -> dict[str, ir.Attribute]:
+    """What an `arith.truncf` takes beside its operand; `kept`: no pass removes its rounding."""
+    return {"roundingmode": to_nearest_even()} if kept else {}
+
+
 def carried(element: ir.Type) -> ir.Type:
     """The type of a scalar of `element` in a register: signless; of a complex number, which is only moved, its bits."""
     if isinstance(element, ir.ComplexType):

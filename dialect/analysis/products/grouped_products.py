@@ -11,17 +11,21 @@ OPERANDS = 3  # of its arguments: two matrices, and where the groups end; then a
 
 
 @dataclass(frozen=True)
-class GroupedProduct:
-    """Row m of `x` (M, K) by matrix g of `w` (G, K, N), where g is how many of the `offsets` (G) are at most m; in the call `op`."""
-
+class _Call:
     op: ir.Operation
-    x: ir.Value
-    w: ir.Value
-    offsets: ir.Value
 
     @property
     def result(self) -> ir.Value:
         return self.op.results[0]
+
+
+@dataclass(frozen=True)
+class GroupedProduct(_Call):
+    """Row m of `x` (M, K) by matrix g of `w` (G, K, N), where g is how many of the `offsets` (G) are at most m; in the call `op`."""
+
+    x: ir.Value
+    w: ir.Value
+    offsets: ir.Value
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -32,18 +36,13 @@ class GroupedProduct:
 
 
 @dataclass(frozen=True)
-class GroupedSums:
+class GroupedSums(_Call):
     """Matrix g of the result (G, M, N) is the product of columns of `x` (M, K) and rows of `y` (K, N), those from offset g - 1 (of the first 0)
     to offset g of the `offsets` (G); in the call `op`."""
 
-    op: ir.Operation
     x: ir.Value
     y: ir.Value
     offsets: ir.Value
-
-    @property
-    def result(self) -> ir.Value:
-        return self.op.results[0]
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:

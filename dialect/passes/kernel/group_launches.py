@@ -11,7 +11,6 @@ from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.costs import tensor_bytes
 from ...errors import UserError
 from ...fusion.horizontal import joined, joining
-from ...ir.attribute_names import TUNED_PRODUCT
 from ...ir.functions import graph_functions, kernel_op
 from ...ir.memory_ops import CopyIntoOp
 from ...mlir import func, ir
@@ -19,6 +18,7 @@ from ...remarks.attribute import keep_remarks
 from ...scheduling.gpu.domains import Domain
 from ...scheduling.gpu.few_row_products import summed
 from ...scheduling.gpu.machine import H200, PARAMETERS
+from ...scheduling.gpu.tuned_products import has_tuned_product
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 
@@ -136,7 +136,7 @@ class _Graph(GraphWalk):
         kernel = kernel_op(self.kernels[op.attributes["callee"].value])
         assert kernel is not None  # `kernels` holds nothing else
         block = kernel.regions[0].blocks[0]
-        if any(TUNED_PRODUCT in view.operation.attributes for view in block.operations):
+        if has_tuned_product(block):
             return False  # it was measured alone
         if not len(block.arguments) and any(view.operation.name == "bascule.foreach" for view in block.operations):
             return False  # a group already, or one point with loops

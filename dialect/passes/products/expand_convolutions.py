@@ -10,7 +10,7 @@ from ...analysis.memory.matmul_operands import runs_along
 from ...ir import builders
 from ...ir.functions import STORED, replace_extern_calls
 from ...ir.shapes import constant, row_major, shape_of, tensor_type
-from ...ir.types import to_nearest_even
+from ...ir.types import rounding_mode
 from ...mlir import arith, ir, scf
 from ...remarks.attribute import add_remark, place
 from ...remarks.record import MISSED, PASSED, Remark
@@ -53,7 +53,7 @@ class ExpandConvolutions(Pass):
         if refusal := _refusal(found):
             add_remark(op, Remark(self.name, MISSED, "of one channel a group stays a call", refusal, at))
             return False
-        rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
+        rounding = rounding_mode(kept=self.numerics == "eager")
         made = _Expansion(found, rounding)
         parts = [made.forward] if found.gradient is None else [made.of_input, made.of_weight, made.of_bias]
         with ir.InsertionPoint(op), op.location:

@@ -11,7 +11,7 @@ from ...ir import builders
 from ...ir.attribute_names import FUSED, TUNED_PRODUCT
 from ...ir.functions import STORED, graph_functions, replace_extern_calls
 from ...ir.shapes import constant, expr, shape_of, tensor_type
-from ...ir.types import to_nearest_even
+from ...ir.types import rounding_mode
 from ...mlir import arith, ir
 from ...remarks.attribute import add_remark, keep_remarks, place
 from ...remarks.record import MISSED, PASSED, Place, Remark
@@ -79,7 +79,7 @@ class ExpandProducts(Pass):
             _note(op, place(op), MISSED, "of few rows stays a call", refusal)
             return False
         with ir.InsertionPoint(op), op.location:
-            rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
+            rounding = rounding_mode(kept=self.numerics == "eager")
             value = _Expansion(product, rounding, whole).build()
         sizes = "x".join("?" if (size := constant(s)) is None else str(size) for s in product.sizes)
         if tuned:

@@ -11,7 +11,7 @@ from ...ir.attribute_names import FUSED, PARTIAL_SUMS
 from ...ir.attributes import i64
 from ...ir.functions import replace_extern_calls
 from ...ir.shapes import constant, expr, index_map, shape_of
-from ...ir.types import to_nearest_even
+from ...ir.types import rounding_mode, to_nearest_even
 from ...mlir import affine, arith, ir
 from ...remarks.attribute import add_remark, place
 from ...remarks.record import MISSED, PASSED, Remark
@@ -59,7 +59,7 @@ class ExpandQuantizedProducts(Pass):
             add_remark(op, Remark(self.name, MISSED, "of few bits stays a call", choice.refusal, place(op)))
             return False
         with ir.InsertionPoint(op), op.location:
-            rounding = {"roundingmode": to_nearest_even()} if self.numerics == "eager" else {}
+            rounding = rounding_mode(kept=self.numerics == "eager")
             value = _Expansion(product, rounding, choice.inside, choice.period).build()
         for compute, mark in choice.marks:
             compute.attributes[mark] = ir.UnitAttr.get()

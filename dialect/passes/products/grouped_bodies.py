@@ -7,7 +7,7 @@ from ...analysis.products.grouped_products import GroupedProduct, GroupedSums
 from ...ir import builders
 from ...ir.functions import CHECKED
 from ...ir.shapes import expr, shape_of, tensor_type
-from ...ir.types import to_nearest_even
+from ...ir.types import rounding_mode
 from ...mlir import arith, ir
 from .grouped_uses import Columns
 
@@ -95,7 +95,7 @@ class GroupedBodies:
         return inside
 
     def _rounded(self, value: ir.Value, element: ir.Type) -> ir.Value:
-        return arith.truncf(element, value, **({"roundingmode": to_nearest_even()} if self.rounds else {}))
+        return arith.truncf(element, value, **rounding_mode(kept=self.rounds))
 
 
 def _number(value: int) -> ir.Value:

@@ -97,3 +97,8 @@ def tuned_product(op: ir.Operation) -> ProductSchedule | None:
 def _two(numbers: Sequence[int]) -> tuple[int, int]:
     high, wide = map(int, numbers)
     return high, wide
+
+
+def has_tuned_product(block: ir.Block) -> bool:
+    """Whether the body of a kernel has a product that was measured as one."""
+    return any(TUNED_PRODUCT in view.operation.attributes for view in block.operations)
