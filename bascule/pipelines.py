@@ -23,6 +23,7 @@ DEFAULT = (
     "fold-views",
     "simplify-indexing",
     "inline-producers",
+    "fold-one-hot-sums",  # when what a sum adds stands in it
     "fuse-attention",  # when masks stand where they are read
     "fuse-products",
     "chunk-rows",  # when what reads a large tensor is few computes
