@@ -123,12 +123,17 @@ class Masks:
             case "arith.addf" | "arith.subf":
                 return _or(*map(self.weight, owner.operands))
             case "math.exp" | "math.exp2":
-                (power,) = owner.operands
-                if not _named(power, "arith.subf"):
-                    return self.score(power)
-                score, most = power.owner.operands
-                return self.score(score) if _is_guarded(most) or self._leaves_some(score, most) else ALL
+                return self._power(owner.operands[0])
         return ALL
+
+    def _power(self, value: ir.Value) -> Visible:
+        """Where an exponent is other than -inf, or more: a score from which numbers of its row were subtracted."""
+        if _named(value, "arith.mulf") and _is_positive(value.owner.operands[1]):
+            return self._power(value.owner.operands[0])
+        if not _named(value, "arith.subf"):
+            return self.score(value)
+        score, most = value.owner.operands
+        return self._power(score) if _is_guarded(most) or self._leaves_some(score, most) else ALL
 
     def _leaves_some(self, score: ir.Value, most: ir.Value) -> bool:
         """Whether each row for which there is `most`, its largest score or the like, has a score that no mask hides: else both may be -inf, and

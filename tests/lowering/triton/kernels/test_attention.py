@@ -144,6 +144,21 @@ def test_masks_that_hide_no_keys_of_a_tile(name):
     check(found, wanted, torch.float16)
 
 
+@pytest.mark.parametrize("number", [-1e10, torch.finfo(torch.bfloat16).min], ids=str)
+def test_rows_that_a_large_number_hides_are_means(number):
+    """Of numbers without digits, or beyond f32's over log2(e). A mask in memory, as of padded tokens, and one by places."""
+
+    def function(q, k, v, hidden):
+        scores = q @ k.transpose(-1, -2) * 0.25
+        return torch.softmax(where(lambda r, k: k <= r + 3, number)(scores).masked_fill(hidden, number), -1) @ v
+
+    hidden = torch.zeros(70, 90, dtype=torch.bool)
+    hidden[5], hidden[40:45], hidden[:, 3] = True, True, True
+    found, wanted, kernels = run(function, *heads(torch.bfloat16, 70, 90, 16, 32), hidden)
+    assert kernels == 1 and wanted.isfinite().all()
+    check(found, wanted, torch.bfloat16)
+
+
 def test_masks_and_biases_in_memory():
     """Rows without a key are NaN, as in eager; rows whose first keys have no weight are not."""
     mask = torch.rand(2, 1, 40, 150, generator=torch.Generator().manual_seed(0)) > 0.3
