@@ -129,9 +129,7 @@ class Body:
             op = view.operation
             if op.name in ("bascule.yield", "scf.yield", "scf.condition"):
                 return [self.tile(value) for value in op.operands]
-            before, self.b.location = self.b.location, op.location
             self._op(op)
-            self.b.location = before
         return []
 
     def tile(self, value: ir.Value) -> Tile:
@@ -145,6 +143,11 @@ class Body:
         return self.env[value]
 
     def _op(self, op: ir.Operation) -> None:
+        before, self.b.location = self.b.location, op.location
+        self._emit(op)
+        self.b.location = before
+
+    def _emit(self, op: ir.Operation) -> None:
         rule = RULES.get(op.name)
         if rule is not None:
             rule(self, op)
