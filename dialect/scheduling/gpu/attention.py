@@ -118,7 +118,8 @@ def _stages(domain: Domain, every: list[Attention], rows: int, step: int, reside
         for operand, sizes in zip([*operands, each.values], [*deep, columns]):
             wide = power_of_two(iterations(sizes) or 1) * byte_width(operand.element)
             for access in operand.accesses:
-                (walked if operand.varies(key) or operand is each.values else held)[access.buffer] = wide
+                if access.width <= byte_width(operand.element):  # no index that a table has
+                    (walked if operand.varies(key) or operand is each.values else held)[access.buffer] = wide
     piece, shared = sum(walked.values()) * step, domain.machine.shared
     free = [shared // programs - sum(held.values()) * rows for programs in (resident, 1)]
     return min(STAGES, next((room // piece for room in free if room // piece > 1), 1))
