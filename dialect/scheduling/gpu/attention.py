@@ -6,6 +6,7 @@ each row, and adds the piece's values to the row's, scaled where the maximum gre
 
 from dataclasses import replace
 
+from ...analysis.affine.linear_forms import dims_of
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.products.attention import Attention, attentions_of, yielded
 from ...analysis.products.segments import with_data
@@ -164,7 +165,12 @@ def _hides_keys(domain: Domain, found: Attention) -> bool:
     assert body.indexing is not None
     indexing = body.indexing
 
-    def index(value: ir.Value) -> ir.AffineExpr:
+    batch = {domain.indices[place] for place in found.batch}
+
+    def index(value: ir.Value) -> ir.AffineExpr | None:
+        if not isinstance(value.type, ir.IndexType):  # it is read
+            same = all(dims_of(index(operand)) <= batch for operand in list(value.owner.operands)[1:])
+            return ir.AffineExpr.get_dim(body.number(value)) if same else None
         expression, bases = indexing.resolve(value)
         numbers = [body.number(base) for base in bases]
         dims = ir.AffineMap.get(max(numbers, default=0) + 1, 0, [ir.AffineExpr.get_dim(number) for number in numbers])

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 from bascule.frontend.graph_split import flex_attention as forms
+from bascule.lowering.triton.kernels import loops
+from bascule.lowering.triton.kernels.walked_keys import walked_keys
 from torch.nn.attention.experimental._paged_attention import PagedAttention
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -68,6 +70,34 @@ def test_a_page_outside_of_the_cache(page):
     line = next(n for n, text in enumerate(lines, 1) if "k = keys[table]" in text)
     with pytest.raises(Exception, match=rf"test_paged_attention.py:{line}\b.*out of bounds for a dimension of 100"):
         compiled(decode, "cpu")(*given, table, lengths)
+
+
+LENGTHS = {
+    "in 32 bits": lambda key, row, n: key >= n.int(),
+    "at most": lambda key, row, n: key > n,
+    "a cache before the rows": lambda key, row, n: key > row + n,
+    "the last": lambda key, row, n: (key >= n) | (key < n - 100),
+    "doubled": lambda key, row, n: key >= 2 * n,  # which may overflow: walked whole
+    "of rows": lambda key, row, n: key >= n,  # each has its own: the same
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_keys_beyond_a_length_are_not_walked(name, monkeypatch):
+    """A length of none gives rows of NaN, as in eager; one of anything all keys."""
+    ends = []
+    monkeypatch.setattr(loops, "walked_keys", lambda *args: ends.append(walked_keys(*args)) or ends[-1])
+    q, k, v = (torch.randn(5, 4, n, 32, generator=torch.Generator().manual_seed(n)).bfloat16() for n in (30, 300, 300))
+    lengths = torch.tensor([40, 0, -(2**62), 2**62, 111])[:, None, None, None].expand(5, 1, 30, 1)
+
+    def function(q, k, v, n):
+        row, key = torch.arange(30)[:, None], torch.arange(300)
+        hidden = LENGTHS[name](key, row, n if name == "of rows" else n[:, :, :1])
+        return torch.softmax((q @ k.transpose(-1, -2)).masked_fill(hidden, -torch.inf), -1) @ v
+
+    found, kernels = run(function, [q, k, v, lengths])
+    assert kernels <= 2 and bool(ends) == (name not in ("doubled", "of rows"))
+    check(found, function(q.double(), k.double(), v.double(), lengths), torch.bfloat16)
 
 
 def paged(rows, device="cpu"):
