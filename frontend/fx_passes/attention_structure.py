@@ -157,8 +157,8 @@ def is_pointwise(node: Node) -> bool:
 
 
 def fits(result: Node, scored: Sequence[Node], sizes: Sequence[int]) -> bool:
-    """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products. Of few rows calls take no longer,
-    but for keys and values that an index gathers, as from a cache of pages: for a call these are written first."""
+    """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products. Of few rows calls take no
+    longer, but for keys and values that an index gathers, as from a cache of pages: for a call these are written first."""
     deep = [sizes_of(node.args[0])[-1] for node in scored if node.target is aten.bmm.default] + [sizes_of(result)[-1]]
     batch, rows, _ = sizes_of(result)
     enough = rows >= LEAST or (rows > 1 and is_gathered(result.args[1]))

@@ -2,9 +2,9 @@
 
 Autograd keeps the probabilities, a number for each query and key. The forward saves the maximum of a row of scores and its sum of exponentials
 instead, and the backward computes exp(score - maximum) / sum where it needs it, as 2 ** ((score - maximum) * log2(e) - log2(sum)), the scores
-from queries and keys. Of a row the gradient of the scores is p * (g - sum(p * g)). Where the probabilities weigh values and nothing else, the sum is that of the result times its gradient
-(Euler: the result is homogeneous in the probabilities), which needs no score. So neither direction has a tensor of scores, where
-`fuse-attention` and `fuse-products` make the kernels. Dao, Fu, Ermon, Rudra and Re, "FlashAttention".
+from queries and keys. Of a row the gradient of the scores is p * (g - sum(p * g)). Where the probabilities weigh values and nothing else, the
+sum is that of the result times its gradient (Euler: the result is homogeneous in the probabilities), which needs no score. So neither direction
+has a tensor of scores, where `fuse-attention` and `fuse-products` make the kernels. Dao, Fu, Ermon, Rudra and Re, "FlashAttention".
 """
 
 from collections.abc import Sequence

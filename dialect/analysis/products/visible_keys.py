@@ -345,14 +345,8 @@ class Masks:
 
     def _range(self, e: ir.AffineExpr) -> tuple[int, int]:
         apply = {"+": int.__add__, "*": int.__mul__, "//": int.__floordiv__}
-        least, most = (
-            extreme(
-                e, end, self._end, int, lambda name, x, y: apply[name](x, y)
-            )
-            for end in (True, False)
-        )
+        least, most = (extreme(e, end, self._end, int, lambda name, x, y: apply[name](x, y)) for end in (True, False))
         return least, most
-
 
     def _end(self, dim: int, least: bool) -> int:
         if dim not in self.extents:

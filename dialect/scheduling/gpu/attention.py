@@ -26,7 +26,9 @@ ROWS = (
     64  # queries of a tile, at most: a warp group's, of which two to four share a processor and hide each other's waits
 )
 HIGH_ROWS = 128  # the same, of two warp groups, where those of one would read keys and values faster than L2 gives them
-GRADIENT_ROWS = 64  # the same, where weights need no softmax: of the gradients, whose sums and scores take more registers
+GRADIENT_ROWS = (
+    64  # the same, where weights need no softmax: of the gradients, whose sums and scores take more registers
+)
 FULL = 2  # programs of so many rows that a multiprocessor has, at least
 KEYS = 64  # of a step, at most: scores and values' sums share a thread's registers
 # Columns of a tile, at least: with 16 or 32 and 64 keys a step Triton 3.6 gave wrong sums (H200, 2026-11-24, tests/gpu/test_attention.py).
@@ -86,11 +88,15 @@ def attention(domain: Domain) -> DomainPlan | None:
 
 
 def _rows(domain: Domain, found: Attention, rows: int) -> int:
-    """Of a tile with a softmax, at most. A step of keys and values is read for as many multiplications a byte as there are rows. Where random numbers are
-    drawn they take the time, and registers of two programs or three."""
+    """Of a tile with a softmax, at most. A step of keys and values is read for as many multiplications a byte as there are rows. Where random
+    numbers are drawn they take the time, and registers of two programs or three."""
     batch = iterations([domain.sizes[place] for place in found.batch])
     draws = any(op.name == "bascule.random" for loop in found.loops for op in ops_in(loop.op))
-    fast = not draws and domain.machine.capability >= SINCE and value(MACHINE, "product_rate") / ROWS > value(MACHINE, "l2_rate")
+    fast = (
+        not draws
+        and domain.machine.capability >= SINCE
+        and value(MACHINE, "product_rate") / ROWS > value(MACHINE, "l2_rate")
+    )
     many = batch is not None and batch * (rows // HIGH_ROWS) >= FULL * domain.machine.sm_count
     return HIGH_ROWS if fast and many else ROWS
 

@@ -13,8 +13,8 @@ from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, Row, unsupported
-from ..values.builder import element
 from ..values.approximations import scaled_by
+from ..values.builder import element
 from ..values.reduction_kinds import REDUCTIONS, Values, power_about, reduce_along
 from ..values.scalars import extreme
 from ..values.tiles import Axes, Axis, Tile, shaped, spread, union
@@ -80,8 +80,8 @@ class OnlineWalker(Walker):
         return [largest, b.value("math.fma", total.type, [total, factor, added])]
 
     def _times(self, x: ir.Value, scale: float | None) -> ir.Value:
-        """Scores as they are: rounding keeps their order, so that the largest is that of the largest before it was scaled; and what is subtracted
-        from is scaled by the same instruction."""
+        """Scores as they are. Rounding keeps their order, so that the largest is that of the largest before it was scaled, and one instruction
+        scales a score and subtracts from it."""
         return x if scale is None else self.e.b.same("arith.mulf", x, self.e.b.constant(x.type, scale))
 
     def finish(self, states: list[Values]) -> None:
