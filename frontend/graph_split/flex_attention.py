@@ -80,9 +80,9 @@ def parts_of_keys(query: Tensor, key: Tensor) -> int | None:
     sizes = (*query.shape, *key.shape)
     if query.device.type == "cpu" or not all(isinstance(size, int) and size > 0 for size in sizes):
         return None
-    heads, keys = key.shape[0] * key.shape[1], key.shape[2]
+    heads, keys = query.shape[0] * key.shape[1], key.shape[2]
     rows = query.shape[1] // key.shape[1] * query.shape[2]
-    same = query.shape[0] == key.shape[0]
+    same = key.shape[0] in (1, query.shape[0])  # one cache of pages may be that of all
     parts = 1
     while heads * parts < PROGRAMS and keys % (2 * parts) == 0 and keys // (2 * parts) >= KEYS:
         parts *= 2
@@ -99,7 +99,7 @@ def _parted(
     apart = batch * few * parts, heads // few * rows, keys // parts
     inside = (batch, few, parts, heads // few, rows, keys // parts)
     grouped = query.reshape(batch * few, 1, apart[1], -1).expand(-1, parts, -1, -1).reshape(*apart[:2], -1)
-    k, v = (x.reshape(apart[0], apart[2], -1) for x in (key, value))
+    k, v = (x.expand(batch, *x.shape[1:]).reshape(apart[0], apart[2], -1) for x in (key, value))
     whole = _pieces(grouped, k.transpose(1, 2), working_dtype(query)).view(inside).permute(0, 1, 3, 4, 2, 5)
     scores = changed(whole.reshape(batch, heads, rows, keys) * scale, _indices(query, key), score, mask)
     scores = scores.view(batch, few, heads // few, rows, parts, -1).permute(0, 1, 4, 2, 3, 5).reshape(apart)

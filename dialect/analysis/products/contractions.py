@@ -164,7 +164,7 @@ def _is_byte(type_: ir.Type) -> bool:
 
 def _made_of_reads(value: ir.Value, reduce: ir.Operation) -> set[ir.Operation]:
     """The ops that a factor is computed by, from what is read in the loop or before it, and from constants: so its reads tell what it depends
-    on. No op where it is computed from something else, or before the loop."""
+    on. No op where it is computed from something else, or before the loop. An index may come from data, as a row's by a table."""
     block, ops, todo = reduce.regions[0].blocks[0], set[ir.Operation](), [value]
     while todo:
         owner = todo.pop().owner
@@ -177,12 +177,17 @@ def _made_of_reads(value: ir.Value, reduce: ir.Operation) -> set[ir.Operation]:
         for operand in op.operands:
             inside = not isinstance(operand.owner, ir.Block) and operand.owner.operation.block == block
             if isinstance(operand.type, ir.IndexType):
-                if op.name not in ACCESSES and op.name != "affine.apply":
+                if op.name not in (*ACCESSES, "affine.apply") and _is_of_indices(operand):
                     return set()
                 todo += [operand] if inside else []
             elif not _is_buffer(operand):
                 todo.append(operand)
     return ops if any(op.block == block for op in ops) else set()
+
+
+def _is_of_indices(value: ir.Value) -> bool:
+    """Whether an index is one of a loop's, or computed of such."""
+    return isinstance(value.owner, ir.Block) or value.owner.name == "affine.apply"
 
 
 def _is_buffer(value: ir.Value) -> bool:

@@ -9,7 +9,7 @@ from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
 from ..values.approximations import INSTRUCTIONS
-from ..values.builder import element
+from ..values.builder import SAME, element
 from ..values.clusters import ARRIVE, gathering
 from ..values.dependent_launch import WAIT
 from ..values.libdevice import LIBDEVICE
@@ -102,6 +102,8 @@ def _instruction(machine, op, *operands):
     (x,) = operands
     if (told := on_bytes(text)) is not None:
         return [_on_bytes(*told, x)]
+    if text == SAME:
+        return [x]
     if text.startswith(PACKED):
         return [x.to(dtype_of(element(op.results[0].type)))]
     if text not in INSTRUCTIONS:

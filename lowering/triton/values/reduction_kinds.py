@@ -186,12 +186,9 @@ def softmax_power(b: Builder, x: ir.Value) -> ir.Value:
 
 
 def power_about(b: Builder, x: ir.Value, most: ir.Value) -> ir.Value:
-    """exp(x - most) of scores: about as exact as these, of which a rounding changes it as much as that of `most` here."""
-    if element(x.type) != b.f32:
-        return softmax_power(b, b.same("arith.subf", x, most))
-    factor = b.constant(x.type, approximations.LOG2_E)
-    shift = b.same("arith.subf", b.constant(x.type, 0.0), b.same("arith.mulf", most, factor))
-    return approximations.exp2(b, b.value("math.fma", x.type, [x, factor, shift]))
+    """exp(x - most) of scores. They are subtracted first: of numbers beyond f32's over log2(e), by which masks hide, or of which one has not
+    the digits, the multiples differ by anything."""
+    return softmax_power(b, b.same("arith.subf", x, most))
 
 
 def _softmax(b: Builder, x: Values, y: Values) -> Values:
