@@ -53,9 +53,10 @@ def contraction(domain: Domain) -> DomainPlan | None:
     sides = (columns, rows) if swapped else (rows, columns)  # what is computed is the factor that registers hold
     batch_size, sm_count = _size(domain, found.batch) or 1, domain.machine.sm_count
     segments = max((each.count for each in counts.values()), default=1)
-    high, wide = tile_of(*sides, batch_size, width, sums, sm_count, segments)[:: -1 if swapped else 1]
+    exact = found.is_exact
+    high, wide = tile_of(*sides, batch_size, sums, sm_count, segments, exact)[:: -1 if swapped else 1]
     narrowest = min(access.width for side in (found.x, found.y) for access in side.accesses)
-    step = step_of(summed, width, narrowest if min(high, wide) <= SMALL else width)
+    step = step_of(summed, width, narrowest if min(high, wide) <= SMALL else width, exact)
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
@@ -102,7 +103,7 @@ def found_in(domain: Domain) -> list[Contraction]:
         if not counts and any(a.form.adjacent(domain.indices[row]) for a in stores for row in each.rows):
             each = each.swapped()
         found.append(each)
-    alike = {(each.batch, each.rows, each.columns, each.x.element, tuple(each.loop.sizes)) for each in found}
+    alike = {(e.batch, e.rows, e.columns, e.x.element, e.is_exact, tuple(e.loop.sizes)) for e in found}
     return found if len(alike) == 1 and _are_cut(domain, list(counts.values()), found[0].rows) else []
 
 
@@ -144,7 +145,7 @@ def _beside(domain: Domain, found: Contraction) -> int:
 
 
 def _has_instructions(found: Contraction, capability: int) -> bool:
-    """Whether a GPU multiplies such elements: those of f32 without tensor cores."""
+    """Whether a GPU multiplies such elements: those of f32 as they are without tensor cores."""
     element = found.x.element
     return byte_width(element) in (2, 4) or capability >= (FLOAT8_SINCE if isinstance(element, ir.FloatType) else 80)
 
@@ -162,19 +163,20 @@ def _size(domain: Domain, dims: Sequence[int]) -> int | None:
     return iterations([domain.sizes[dim] for dim in dims])
 
 
-def step_of(summed: int, width: int, read: int) -> int:
-    """The length of a step: a line of a factor that is multiplied in elements of `width` bytes, or read in ones of `read`."""
-    if width == 4:
+def step_of(summed: int, width: int, read: int, exact: bool = False) -> int:
+    """The length of a step: a line of a factor that is multiplied in elements of `width` bytes, or read in ones of `read`; fewer where f32 is
+    `exact`."""
+    if exact:
         return IEEE_STEP
     return min(PIECE // min(width, read), max(LEAST_BYTES // width, power_of_two(summed)))
 
 
 def tile_of(
-    rows: int, columns: int, batch: int, width: int, sums: int, sm_count: int, segments: int = 1
+    rows: int, columns: int, batch: int, sums: int, sm_count: int, segments: int = 1, exact: bool = False
 ) -> tuple[int, int]:
-    """Rows and columns of a tile, of factors of `width` bytes: the largest whose sums, so many for each element, registers hold, unless
-    multiprocessors would have none; no higher than a segment is on average."""
-    highest, widest = (HIGHEST, WIDEST) if width < 4 else (IEEE_SIDE, IEEE_SIDE)
+    """Rows and columns of a tile: the largest whose sums, so many for each element, registers hold, unless multiprocessors would have none; no
+    higher than a segment is on average; small where f32 is `exact`."""
+    highest, widest = (IEEE_SIDE, IEEE_SIDE) if exact else (HIGHEST, WIDEST)
     widest = max(LEAST, widest // power_of_two(sums))
     highest = min(highest, max(LEAST, power_of_two(rows // segments)))
     high, wide = (max(LEAST, min(most, power_of_two(n))) for most, n in ((highest, rows), (widest, columns)))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.analysis.bodies.backward_slice import needed
-from bascule.dialect.analysis.products.contractions import WHOLE, WIDENINGS, factors_of
+from bascule.dialect.analysis.products.contractions import WHOLE, WIDENINGS, factors_of, is_tf32
 from bascule.dialect.analysis.products.cut_sums import cut_sum
 from bascule.dialect.ir.attribute_names import PARTIAL_SUMS
 from bascule.dialect.ir.regions import end_of
@@ -21,7 +21,7 @@ from .loop_kinds import Walker
 
 NARROW = 2  # bytes of factors that tensor cores multiply, at most
 FIRST = 64  # rows of the first factor of an instruction on sm_90
-IEEE = 2  # Triton's number for products of f32 as they are
+TF32, IEEE = 0, 2  # Triton's numbers for products of f32 that are rounded before, and as they are
 
 
 class ContractionWalker(Walker):
@@ -41,6 +41,7 @@ class ContractionWalker(Walker):
         partial = op.attributes[PARTIAL_SUMS].value if PARTIAL_SUMS in op.attributes else 0
         # Triton adds up what a step sums, or nothing apart.
         self.partial = partial if partial >= WHOLE else min(partial, loop.axis.extent)
+        self.precision = TF32 if is_tf32(op) else IEEE
         self.state: Values = []
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
@@ -73,7 +74,8 @@ class ContractionWalker(Walker):
         b = self.e.b
         x, y = self._operands(position, bound)
         (total,) = values or self.start()
-        return [product_of(b, y, x, total, self.partial) if self.turned else product_of(b, x, y, total, self.partial)]
+        first, second = (y, x) if self.turned else (x, y)
+        return [product_of(b, first, second, total, self.partial, self.precision)]
 
     def _operands(self, position: Tile, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
@@ -140,14 +142,16 @@ def _zeros(b: Builder, type_: ir.Type) -> ir.Value:
     return b.constant(type_, 0 if isinstance(element(type_), ir.IntegerType) else 0.0)
 
 
-def product_of(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0) -> ir.Value:
+def product_of(
+    b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0, precision: int = IEEE
+) -> ir.Value:
     """total + x @ y.T, rows x summed by columns x summed."""
-    return dot(b, x, transposed(b, y), total, partial)
+    return dot(b, x, transposed(b, y), total, partial, precision)
 
 
-def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0) -> ir.Value:
-    """total + x @ y. `partial`: elements whose sum may have fewer bits before it is added to `total`."""
-    attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, partial)}
+def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0, precision: int = IEEE) -> ir.Value:
+    """total + x @ y. `partial`: elements whose sum may have fewer bits before it is added to `total`; `precision`: of factors of f32."""
+    attributes = {"inputPrecision": b.number(b.i32, precision), "maxNumImpreciseAcc": b.number(b.i32, partial)}
     return b.value("tt.dot", total.type, [x, y, total], attributes)
 
 

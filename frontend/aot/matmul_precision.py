@@ -1,0 +1,19 @@
+"""The precision that PyTorch's settings allow products of f32: by its older interface, or by `fp32_precision`, after which the older one raises."""
+
+from typing import Any
+
+import torch
+
+TF32 = "tf32"
+
+
+def allows_tf32() -> bool:
+    """Whether cuBLAS may round factors of f32 to TF32."""
+    return torch.backends.cuda.matmul.fp32_precision == TF32
+
+
+def matmul_settings() -> list[Any]:
+    """What products on a CPU and on a GPU may do with the bits of their factors and sums."""
+    cuda = torch.backends.cuda.matmul
+    reduced = cuda.allow_fp16_reduced_precision_reduction, cuda.allow_bf16_reduced_precision_reduction
+    return [torch.backends.mkldnn.matmul.fp32_precision, cuda.fp32_precision, *map(str, reduced)]
