@@ -53,8 +53,8 @@ def contraction(domain: Domain) -> DomainPlan | None:
     sides = (columns, rows) if swapped else (rows, columns)  # what is computed is the factor that registers hold
     batch_size, sm_count = _size(domain, found.batch) or 1, domain.machine.sm_count
     segments = max((each.count for each in counts.values()), default=1)
-    exact = found.is_exact
-    high, wide = tile_of(*sides, batch_size, sums, sm_count, segments, exact)[:: -1 if swapped else 1]
+    exact, passes = found.is_exact, _passes_registers(found)
+    high, wide = tile_of(*sides, batch_size, sums << passes, sm_count, segments, exact)[:: -1 if swapped else 1]
     narrowest = min(access.width for side in (found.x, found.y) for access in side.accesses)
     step = step_of(summed, width, narrowest if min(high, wide) <= SMALL else width, exact)
     batch = list(found.batch)
@@ -70,10 +70,11 @@ def contraction(domain: Domain) -> DomainPlan | None:
     first.skip = cut_sum(found.loop.op) is not None
     for each in every if DESCRIPTORS else ():
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
-    warps = 8 if sums * high * wide > 128 * 128 else 4
+    warps = 8 if (sums << passes) * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
-    plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
-    plan.group = TOGETHER
+    shared = domain.machine.shared >> passes
+    plan.stages = max(1, min(STAGES, shared // _piece(every, plan.tile, step), -(-summed // step)))
+    plan.group, plan.resident = TOGETHER, 2 if passes else 0
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
@@ -131,6 +132,13 @@ def _are_cut(domain: Domain, segments: Sequence[Segments], rows: Sequence[int]) 
     forms = [form_of(each.reduce, []) for each in segments]
     places = [domain.indices[row] for row in rows]
     return all(form == forms[0] for form in forms) and places == [domain.body.number(segments[0].row)]
+
+
+def _passes_registers(found: Contraction) -> bool:
+    """Whether a factor goes from shared memory through registers, which turn it for TF32: tensor cores take those along what is summed. Two
+    programs of a multiprocessor do so in turns."""
+    last = found.loop.indices[-1]
+    return byte_width(found.x.element) == 4 and not found.is_exact and not (found.x.adjacent(last) and found.y.adjacent(last))
 
 
 def _beside(domain: Domain, found: Contraction) -> int:

@@ -8,7 +8,7 @@ from bascule.dialect.interpreter.scalars import SCALARS
 from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
-from ..values.approximations import INSTRUCTIONS
+from ..values.approximations import INSTRUCTIONS, TO_TF32
 from ..values.builder import element
 from ..values.clusters import ARRIVE, gathering
 from ..values.dependent_launch import WAIT
@@ -105,6 +105,8 @@ def _instruction(machine, op, *operands):
         return [_on_bytes(*told, x)]
     if text.startswith(PACKED):
         return [x.to(dtype_of(element(op.results[0].type)))]
+    if text == TO_TF32:
+        return [tf32(x)]
     if text not in INSTRUCTIONS:
         raise error(op, f"is the instruction '{text}', which the interpreter lacks")
     return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])
@@ -193,7 +195,8 @@ def _transpose(machine, op, x):
 
 
 def _dot(machine, op, x, y, total):
-    """Sums in f64, rounded once: tensor cores round more often, in no order that is told. Those of integers wrap."""
+    """Sums in f64, rounded once: tensor cores round more often, in no order that is told. Those of integers wrap. Factors of f32 are rounded as
+    the descriptor or the instruction does that brings them; tensor cores alone drop the bits."""
     if x.dtype == torch.float32 and op.attributes["inputPrecision"].value == TF32:
         x, y = map(tf32, (x, y))
     if not total.is_floating_point():

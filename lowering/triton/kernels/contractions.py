@@ -12,6 +12,7 @@ from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, unsupported
+from ..values.approximations import TO_TF32, instruction
 from ..values.builder import Builder, element
 from ..values.reduction_kinds import Values
 from ..values.tiles import Axes, Axis, Tile, spread, union
@@ -45,6 +46,8 @@ class ContractionWalker(Walker):
         self.state: Values = []
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
+        if self.precision == IEEE and any(isinstance(factor.type, ir.F32Type) for factor in self.loads):
+            raise unsupported(op, "a tensor descriptor for a factor of f32, which it would round to TF32,")
         self.pads = len(self.loads) == len(factors)
         self.turned = self._is_turned()
 
@@ -94,7 +97,7 @@ class ContractionWalker(Walker):
             sides = [side for side in self.sides if side in tile.axes]
             if len(sides) != 1:
                 raise unsupported(self.op, "a factor of both rows and columns, or of neither, on tensor cores")
-            tiles.append((sides[0], self._inside(tile, (sides[0], axis), bound)))
+            tiles.append((sides[0], self._rounded(self._inside(tile, (sides[0], axis), bound))))
         (first, _), (second, _) = tiles
         if first == second:
             raise unsupported(self.op, "two factors of rows, or of columns, on tensor cores")
@@ -127,6 +130,11 @@ class ContractionWalker(Walker):
         if bound is None:
             return value
         return b.select(spread(b, bound, axes), value, _zeros(b, value.type))
+
+    def _rounded(self, value: ir.Value) -> ir.Value:
+        """`value` in the precision of the factors, where tensor cores would drop bits; a descriptor's load rounds by itself."""
+        f32 = isinstance(element(value.type), ir.F32Type)
+        return instruction(self.e.b, TO_TF32, value) if f32 and self.precision == TF32 else value
 
     def finish(self, states: list[Values]) -> None:
         self.state = states[0]
