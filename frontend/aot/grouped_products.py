@@ -37,7 +37,7 @@ class GroupedProducts:
 
     def of_rows(self, x: Tensor, w: Tensor, offsets: Tensor) -> Any:
         """Rows of each group by its matrix; zeros after the last group."""
-        if not self._are_kernels(x, w, offsets) or self._loops(x, w):
+        if not self._are_kernels(x, w, offsets) or is_loop(x, w):
             return NotImplemented
         return torch.ops.bascule.grouped_mm(x, w, offsets)
 
@@ -47,7 +47,7 @@ class GroupedProducts:
         lies = [each.is_contiguous() for each in (w, transposed)]
         if not self._are_kernels(x, w, offsets, gradient) or not x.is_contiguous() or not any(lies):
             return NotImplemented
-        if self._loops(gradient, transposed) or self._loops(x.t(), gradient, w.shape[0]):
+        if is_loop(gradient, transposed) or is_loop(x.t(), gradient, w.shape[0]):
             return NotImplemented
         of_rows = multiply(gradient, transposed, offsets)
         if lies[0]:
@@ -63,8 +63,11 @@ class GroupedProducts:
         alike = {(each.dtype, each.device) for each in tensors} == {(x.dtype, x.device)} and offsets.device == x.device
         return known and alike and x.dtype in FLOATS and self.is_made_on(x.device)
 
-    def _loops(self, x: Tensor, y: Tensor, groups: int = 0) -> bool:
-        """Whether a loop on the host is to multiply them; `groups`: whose sums are in so many groups."""
-        (rows, inner), columns, width = x.shape, y.shape[-1], x.dtype.itemsize
-        count = groups or y.shape[0]
-        return bool(LoopedProduct(rows, inner, columns, count, groups > 0, width, allows_tf32()).refusal)
+
+def is_loop(x: Tensor, y: Tensor, groups: int = 0) -> bool:
+    """Whether a loop on the host is to multiply tensors of static sizes; `groups`: whose sums are in so many groups, where `y` is no stack of
+    matrices."""
+    (rows, inner), columns, width = x.shape, y.shape[-1], x.dtype.itemsize
+    in_sums = y.dim() == 2
+    count = groups if in_sums else y.shape[0]
+    return bool(LoopedProduct(rows, inner, columns, count, in_sums, width, allows_tf32()).refusal)
