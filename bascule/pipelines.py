@@ -101,7 +101,8 @@ def text_for(options: Options) -> str:
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> "Pipeline":
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
     the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
-    deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts` or `tf32`, on a GPU.
+    deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts`, or `tf32`, on a
+    GPU.
 
     Raises `UserError` with the column for a pipeline that does not parse.
     """

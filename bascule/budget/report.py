@@ -120,7 +120,9 @@ def memory(
             passes = fx_pipeline("memory", checked, captured=True)
             split = partial(_split, checked, example_inputs, steps, untold)
             cut = partitioner(checked, passes, partial(min_cut, passes=passes, split=split))
-            return compile_with_autograd(gm, example_inputs, _by_operators, decompositions_for(checked), cut, passes=passes)
+            return compile_with_autograd(
+                gm, example_inputs, _by_operators, decompositions_for(checked), cut, passes=passes
+            )
 
     reset()
     with torch.enable_grad():

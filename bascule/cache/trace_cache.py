@@ -113,7 +113,10 @@ class Traces:
             from .graph_key import users_code
 
             code = users_code(pipeline_for(self.options), self.options)
-        return digest([FORMAT, options, code, key_text()[1], versions(), _gpus(args)], autograd_cache.key_text(gm, args, aot_config))
+        return digest(
+            [FORMAT, options, code, key_text()[1], versions(), _gpus(args)],
+            autograd_cache.key_text(gm, args, aot_config),
+        )
 
     def _file(self, variant: int) -> str:
         return sha256(f"{self.key} {variant}".encode()).hexdigest()

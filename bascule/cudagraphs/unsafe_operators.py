@@ -92,9 +92,12 @@ def _grouped(node: Node) -> tuple[torch.Tensor, torch.Tensor, int]:
 
 
 def _looks_for_ends(node: Node) -> bool:
-    """Whether a histogram is of equal ends, which stand for those of the elements."""
+    """Whether a histogram is of equal ends, which stand for those of the elements; those of integers are cut to integers."""
     low, high = (node.kwargs.get(key, node.args[n] if len(node.args) > n else 0) for n, key in ((2, "min"), (3, "max")))
-    return not (isinstance(low, int | float) and isinstance(high, int | float) and low != high)
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        return True
+    floats = node.meta["val"].dtype.is_floating_point
+    return low == high if floats else int(low) == int(high)
 
 
 def _leaves_gpu(node: Node) -> bool:

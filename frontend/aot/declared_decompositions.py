@@ -1,7 +1,8 @@
 """Decompositions of operators that are not PyTorch's: declared by users, and a table of those of known libraries.
 
-A declaration has the operator's name, its schema, and a function that takes what the operator takes and computes the same of tensors. Where it does
-not stand for the operator it returns NotImplemented, and the operator stays a call. An operator that has another schema, or is not there, has none.
+A declaration has the operator's name, its schema, and a function that takes what the operator takes and computes the same of tensors. Where it
+does not stand for the operator it returns NotImplemented, and the operator stays a call. An operator that has another schema, or is not there,
+has none.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -216,7 +216,12 @@ def state_text() -> str:
         matmul_settings(),
         (backends.cuda.flash_sdp_enabled(), backends.cuda.mem_efficient_sdp_enabled()),
         (backends.cuda.math_sdp_enabled(), backends.cuda.cudnn_sdp_enabled()),
-        (backends.cudnn.enabled, backends.cudnn.deterministic, backends.cudnn.benchmark, backends.cudnn.conv.fp32_precision),
+        (
+            backends.cudnn.enabled,
+            backends.cudnn.deterministic,
+            backends.cudnn.benchmark,
+            backends.cudnn.conv.fp32_precision,
+        ),
         (mkldnn_enabled(), torch.is_anomaly_enabled()),
     ]
     return repr(told)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from bascule.dialect.analysis.products.looped_products import LoopedProduct
+from torch import Tensor
 
 from .declared_decompositions import Declared
 from .matmul_precision import allows_tf32

@@ -1,4 +1,5 @@
-"""The precision that PyTorch's settings allow products of f32: by its older interface, or by `fp32_precision`, after which the older one raises."""
+"""The precision that PyTorch's settings allow products of f32. `fp32_precision` tells it after either interface; the older one raises after the
+newer."""
 
 from typing import Any
 

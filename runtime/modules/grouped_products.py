@@ -1,5 +1,5 @@
-"""Grouped products of any float as an operator of a graph: `bascule.grouped_mm`. PyTorch's `_grouped_mm` is traced in bf16 alone, and leaves rows
-after the last group as they were.
+"""Grouped products of any float as an operator of a graph: `bascule.grouped_mm`. PyTorch's `_grouped_mm` is traced in bf16 alone, and leaves
+rows after the last group as they were.
 """
 
 import torch

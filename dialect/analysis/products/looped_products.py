@@ -7,7 +7,9 @@ from ...machines.measures import value
 
 MACHINE = "h200"
 LEAST = 16  # rows, summed elements and columns for an instruction of tensor cores
-TILE = 128  # rows of a tile, or summed elements of two steps, at most: so many are multiplied by zeros where a group ends
+TILE = (
+    128  # rows of a tile, or summed elements of two steps, at most: so many are multiplied by zeros where a group ends
+)
 
 
 @dataclass(frozen=True)

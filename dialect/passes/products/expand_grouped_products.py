@@ -29,7 +29,7 @@ SINCE, DESCRIBED = 80, 90  # the compute capabilities of tensor cores that multi
 @dataclass(frozen=True)
 class ExpandGroupedProducts(Pass):
     """Takes the tensor stage as `torch-to-bascule` leaves it. On `target` cuda calls of `aten._grouped_mm` of rows that are in groups (2 dims by
-    3, f16 or bf16, static sizes, offsets, no bias) become computes for tensor cores: element (m, n) is the sum over k of
+    3, f16, bf16 or f32, static sizes, offsets, no bias) become computes for tensor cores: element (m, n) is the sum over k of
     `x[m, k] * w[g, k, n]`, where g is a count of the offsets that are at most m. What reads it pointwise, at its own element or at that of one
     half of its columns, goes along.
 
@@ -41,6 +41,10 @@ class ExpandGroupedProducts(Pass):
 
     with a tile for each of `sm-count` multiprocessors and, of each group, rows for several tiles on average. With `always` all do, from 80 on,
     and so do those whose sums are in groups (2 dims by 2), as the gradients of the matrices.
+
+    A call that is a loop on the host, which waits for the offsets, is a compute where its kernel is estimated to take no longer: `_grouped_mm`,
+    but of bf16, and `bascule.grouped_mm`, which is such a loop of any float. With `tf32` (PyTorch allows that) sums of f32 are
+    `bascule.input_precision = "tf32"`.
 
     Sums are in f32 and rounded once. Rows after the last offset are zeros before what reads them (in eager they are not written). With
     `index-asserts` kernels assert that offsets are no rows beyond the last, and do not decrease. What stays a call has a remark that says why.

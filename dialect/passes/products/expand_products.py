@@ -36,15 +36,16 @@ class ExpandProducts(Pass):
       weight of a linear layer, (N, K), seen transposed. With `across` also where memory runs along the results (a matrix (K, N)): sums of
       columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
     - an outer product, whose inner size is 1: pointwise;
-    - with `contractions`, any other product of f16 or bf16 of static sizes, with `tf32` (PyTorch allows that) of f32 too, for tensor cores: what is
-      computed from its elements can go along.
+    - with `contractions`, any other product of f16 or bf16 of static sizes, and with `tf32` (PyTorch allows that) of f32, for tensor cores: what
+      is computed from its elements can go along.
       Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`; and, from
       `capability` 90 on, two of one matrix that a pointwise op joins, as `silu(x @ w) * (x @ v)`, with enough tiles for `sm-count`
       multiprocessors; and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels. The mark goes to the sum.
 
-    Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, of few rows exactly, whatever
-    PyTorch allows cuBLAS (TF32, sums in f16). Where tensor cores are to round factors to TF32, the sum is `bascule.input_precision = "tf32"`. A product in f32 of matrices that are widened from f16 or bf16 is one of these matrices, unrounded. With
-    `numerics=eager` no pass removes a rounding. A product of up to 8 rows that stays a call has a remark that says why.
+    Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, of few rows exactly,
+    whatever PyTorch allows cuBLAS (TF32, sums in f16). Where tensor cores round factors to TF32, the sum has `bascule.input_precision`. A
+    product in f32 of matrices that are widened from f16 or bf16 is one of these matrices, unrounded. With `numerics=eager` no pass removes a
+    rounding. A product of up to 8 rows that stays a call has a remark that says why.
     """
 
     name: ClassVar[str] = "expand-products"
@@ -122,7 +123,9 @@ class ExpandProducts(Pass):
     def _is_contraction(self, product: Product, fused: bool) -> bool:
         sizes = list(map(constant, product.sizes))
         element = product.x.type.element_type
-        multiplied = (isinstance(element, ir.FloatType) and element.width == 16) or (self._rounds(product) and not fused)
+        multiplied = (isinstance(element, ir.FloatType) and element.width == 16) or (
+            self._rounds(product) and not fused
+        )
         few = 1 if fused else FEW  # rows of a query over a long cache, which an attention takes
         rows, *others = sizes
         enough = rows is not None and rows > few and all(size is not None and size > FEW for size in others)
@@ -185,8 +188,8 @@ def _along(product: Product) -> bool:
 
 @dataclass(frozen=True)
 class _Expansion:
-    """The computes that a product is. `rounding`: attributes of the roundings of its elements; `whole`: one compute has all rows; `tf32`: factors
-    are rounded to that."""
+    """The computes that a product is. `rounding`: attributes of the roundings of its elements; `whole`: one compute has all rows; `tf32`:
+    factors are rounded to that."""
 
     product: Product
     rounding: dict[str, ir.Attribute]

@@ -138,7 +138,11 @@ def _passes_registers(found: Contraction) -> bool:
     """Whether a factor goes from shared memory through registers, which turn it for TF32: tensor cores take those along what is summed. Two
     programs of a multiprocessor do so in turns."""
     last = found.loop.indices[-1]
-    return byte_width(found.x.element) == 4 and not found.is_exact and not (found.x.adjacent(last) and found.y.adjacent(last))
+    return (
+        byte_width(found.x.element) == 4
+        and not found.is_exact
+        and not (found.x.adjacent(last) and found.y.adjacent(last))
+    )
 
 
 def _beside(domain: Domain, found: Contraction) -> int:

@@ -46,7 +46,9 @@ class Descriptor:
         i64 = ir.IntegerType.get_signless(64)
         numbers = {"parameter": ir.IntegerAttr.get(i64, parameter), "start": ir.IntegerAttr.get(i64, self.start)}
         lists = {name: ir.DenseI64ArrayAttr.get(getattr(self, name)) for name in ("sizes", "strides", "box")}
-        element = TF32 if isinstance(self.element, ir.F32Type) else str(self.element)  # those of f32 are of products in TF32
+        element = (
+            TF32 if isinstance(self.element, ir.F32Type) else str(self.element)
+        )  # those of f32 are of products in TF32
         return ir.DictAttr.get({**numbers, **lists, "element": ir.StringAttr.get(element)})
 
 

@@ -1,4 +1,4 @@
-"""Decompositions of operators that are not PyTorch's: declared ones are compiled in their place, and nothing else is; grouped products among them."""
+"""Decompositions of operators that are not PyTorch's: what is declared is compiled in their place; grouped products among them."""
 
 import pytest
 import torch
@@ -127,7 +127,9 @@ def inputs(dtype=torch.float32, kind=torch.int32):
     """Rows 290 to 300 are in no group, and one group is empty."""
     generator = torch.Generator().manual_seed(0)
     sizes = (300, 64), (4, 2 * 48, 64), (4, 48, 64)
-    return *(torch.randn(*size, generator=generator).to(dtype) / 4 for size in sizes), torch.tensor([70, 71, 71, 290], dtype=kind)
+    return *(torch.randn(*size, generator=generator).to(dtype) / 4 for size in sizes), torch.tensor(
+        [70, 71, 71, 290], dtype=kind
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
@@ -159,7 +161,9 @@ CALLED = {"transformers.grouped_mm_fallback.default", "transformers.grouped_mm_f
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"target": "interpret"}, {"target": "cpu", "pipeline": PIPELINE}], ids=["cpu", "no pass", "cpu, pass"]
+    "options",
+    [{}, {"target": "interpret"}, {"target": "cpu", "pipeline": PIPELINE}],
+    ids=["cpu", "no pass", "cpu, pass"],
 )
 def test_where_there_are_no_kernels_the_operator_is_called(experts, options):
     found, called = operators_of(layer, inputs(), **options)
