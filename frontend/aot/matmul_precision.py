@@ -14,7 +14,7 @@ def allows_tf32() -> bool:
 
 
 def matmul_settings() -> list[Any]:
-    """What products on a CPU and on a GPU may do with the bits of their factors and sums."""
+    """Settings by which products on a CPU and on a GPU may take fewer bits of factors and sums."""
     cuda = torch.backends.cuda.matmul
     reduced = cuda.allow_fp16_reduced_precision_reduction, cuda.allow_bf16_reduced_precision_reduction
     return [torch.backends.mkldnn.matmul.fp32_precision, cuda.fp32_precision, *map(str, reduced)]

@@ -91,7 +91,7 @@ def test_where_it_is_not_allowed_products_are_exact():
 
 
 def test_a_sum_of_products_that_is_no_call_is_exact():
-    """What PyTorch allows is about its products."""
+    """The setting is about products of PyTorch's."""
     x, w = matrices(F32, (40, 70), (70, 50))
     check(run(lambda x, w: (x[:, :, None] * w).sum(1).relu(), x, w), (x.double() @ w.double()).relu(), 70)
 
