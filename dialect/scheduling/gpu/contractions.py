@@ -78,7 +78,7 @@ def contraction(domain: Domain) -> DomainPlan | None:
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
-        plan.warps, plan.stages = measured.warps, measured.stages
+        plan.warps, plan.stages, plan.resident = measured.warps, measured.stages, measured.resident(plan.resident)
     return plan
 
 
