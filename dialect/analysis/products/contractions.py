@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...ir.attribute_names import PARTIAL_SUMS
+from ...ir.attribute_names import INPUT_PRECISION, PARTIAL_SUMS
 from ...ir.regions import end_of
 from ...ir.shapes import constant
 from ...mlir import ir
@@ -14,6 +14,7 @@ NARROW = (ir.BF16Type, ir.F16Type)
 FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
 WIDENINGS = ("arith.extf", "arith.extsi")
 WHOLE = 1 << 30  # elements of sums that are partial from end to end
+TF32 = "tf32"  # floats of 32 bits of which 10 of the fraction are left
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class Contraction:
     def is_partial(self) -> bool:
         """Whether sums of some elements are added up apart."""
         return PARTIAL_SUMS in self.loop.op.attributes and self.loop.op.attributes[PARTIAL_SUMS].value < WHOLE
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether factors of f32 are multiplied as they are, which no tensor core does."""
+        return isinstance(self.x.element, ir.F32Type) and not is_tf32(self.loop.op)
 
     def swapped(self) -> "Contraction":
         """The same, with the operands exchanged."""
@@ -136,6 +142,11 @@ def factor(reduce: ir.Operation, number: int) -> ir.Value | None:
     """Factor 0 or 1 of the products that `reduce` sums, before it is widened; None where it sums something else."""
     wide = _multiplied(reduce)
     return None if wide is None else before_widening(wide[number], PARTIAL_SUMS in reduce.attributes)
+
+
+def is_tf32(reduce: ir.Operation) -> bool:
+    """Whether factors of f32 may be rounded to TF32 before they are multiplied."""
+    return INPUT_PRECISION in reduce.attributes and reduce.attributes[INPUT_PRECISION].value == TF32
 
 
 def _multiplied(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:

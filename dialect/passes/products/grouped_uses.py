@@ -9,6 +9,7 @@ from ...fusion.joined_products import TILE, readers_of, seen
 from ...ir.functions import functions, is_extern
 from ...ir.regions import op_in
 from ...ir.shapes import constant, shape_of
+from ...ir.types import byte_width
 from ...machines.measures import value
 from ...mlir import ir
 from ...scheduling.gpu.contractions import LEAST
@@ -16,11 +17,10 @@ from .pointwise_tails import Tail, tail_of
 
 OPERATIONS, BYTES = value("h200", "product_rate"), value("h200", "memory_rate")  # a second
 SLOWER = value("h200", "grouped_product")
-ALIGNED = 8  # elements of 16 bits: rows are multiples of 16 bytes, so that tensor descriptors load them
+ALIGNED = 16  # bytes that rows are multiples of, so that tensor descriptors load them
 ROWS = (
     256  # of a group on average: of two tiles, so that less than a fifth of what is multiplied is beyond a group's end
 )
-WIDTH = 2  # bytes of an element
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ def joined_grouped(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Op
 def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUse | str:
     """How a grouped product is a kernel on a GPU of `sm_count` multiprocessors with tensor descriptors; or why it stays a call."""
     rows, inner, columns, groups = product.sizes
-    if inner % ALIGNED or columns % ALIGNED:
-        return f"its rows of {inner} and {columns} elements are no multiples of {WIDTH * ALIGNED} bytes"
+    width = byte_width(product.element)
+    if width * inner % ALIGNED or width * columns % ALIGNED:
+        return f"its rows of {inner} and {columns} elements are no multiples of {ALIGNED} bytes"
     if rows < ROWS * groups:
         return f"its groups have {rows // groups} rows on average, fewer than {ROWS}"
     use = whole_use(product)
@@ -83,7 +84,7 @@ def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUs
         return "no pointwise computes read it, or others do too"
     written = product.result in use.tail.stored or use.whole
     moved = 0 if not use.tail.computes else 1 if written else 2
-    saved = moved * WIDTH * rows * columns / BYTES
+    saved = moved * width * rows * columns / BYTES
     lost = 2 * rows * inner * columns / OPERATIONS * (SLOWER - 1)
     what = "reading" if written else "writing and reading"
     told = f"{1e6 * saved:.0f} us of {what} it, against {1e6 * lost:.0f} us that a kernel loses by the product"
@@ -106,7 +107,7 @@ def halves_of(product: GroupedProduct) -> list[Columns]:
     found = sorted(filter(None, map(_slice, users)), key=lambda each: each.first)
     places = [(each.first, each.count) for each in found]
     if (
-        columns % (2 * ALIGNED)
+        byte_width(product.element) * columns % (2 * ALIGNED)
         or columns < 2 * LEAST
         or places != [(first, columns // 2) for first in (0, columns // 2)]
     ):

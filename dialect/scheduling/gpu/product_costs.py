@@ -42,7 +42,7 @@ class Product:
         """Seconds of a contraction that reads and writes `moved` bytes. `ops`: what is computed for each element of the factor of columns, or of
         rows, which a program does for all of its tile again."""
         sides = (self.columns, self.rows) if ops and of_columns else (self.rows, self.columns)
-        high, wide = tile_of(*sides, self.batch, self.width, self.sums, sm_count)
+        high, wide = tile_of(*sides, self.batch, self.sums, sm_count)
         step = step_of(self.summed, self.width, self.width)
         programs = self.batch * -(-sides[0] // high) * -(-sides[1] // wide)
         steps = -(-self.summed // step) + AROUND

@@ -14,6 +14,7 @@ from .builder import Builder, asm
 # The GPU's own instructions, of relative error below 2**-22, which flush denormals -> the operation that they approximate.
 EXP2, RECIPROCAL = "ex2.approx.ftz.f32 $0, $1;", "rcp.approx.ftz.f32 $0, $1;"
 INSTRUCTIONS = {EXP2: "math.exp2", RECIPROCAL: "reciprocal"}
+TO_TF32 = "cvt.rna.tf32.f32 $0, $1;"  # to the nearest number of 10 bits of fraction, ties away from 0
 
 # erf(x): x * P(x**2) below the bound; above it 1 - 2**-(t * Q(t)) with t = min(|x|, LAST), and the sign of x.
 # Q is fitted for the larger of the relative errors of erf(t) and 1 - erf(t), which a gelu reads.
