@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import prod
 
 from ..bodies.body_summary import Access, Body
 from ..bodies.body_tree import Node
@@ -18,8 +19,9 @@ LEAST = 0.6  # of the reads as they are, what has to be left
 @dataclass(frozen=True)
 class Window:
     """The domain's index `outer` and the reduction's `inner`, as positions: `points` of the first and `terms` of the second, at which together
-    `loads` elements are read in place of `points` x `terms` x `reads`. `lanes`: size of the domain along what memory runs along;
-    `ragged`: whether points or terms are left over."""
+    `loads` elements are read in place of `points` x `terms` x `reads`. `lanes`: size of the domain along what memory
+    runs along; `far`: elements of memory between neighbours along `outer`, at most;
+    `ragged`: whether points or terms are left over; `whole`: whether all that a sum has is taken together, along its other indices too."""
 
     outer: int
     inner: int
@@ -28,7 +30,9 @@ class Window:
     loads: float
     reads: int
     lanes: int
+    far: int
     ragged: bool
+    whole: bool
 
     @property
     def left(self) -> float:
@@ -38,14 +42,14 @@ class Window:
 
 def window_of(body: Body) -> Window | None:
     """The window of a kernel whose loops are sums of equal ranges; None where there is none, or reads are hardly fewer with it. Of those that
-    leave about as many reads, one without a rest, then the smallest, then that of the faster index."""
+    leave about as many reads, one without a rest, then the smallest, then that of the slower index: what it leaves of memory is adjacent."""
     loops = body.root.inner_loops()
     if not loops or not body.root.sizes or any(not _is_sum(loop) or loop.sizes != loops[0].sizes for loop in loops):
         return None
     found = _Search(body, loops)
     return min(
         (w for w in found.windows() if w.left <= LEAST),
-        key=lambda w: (round(w.left, 1), w.ragged, w.points * w.terms, -w.outer),
+        key=lambda w: (round(w.left, 1), w.ragged, w.points * w.terms, -w.far),
         default=None,
     )
 
@@ -97,7 +101,7 @@ class _Search:
 
     def _window(self, i: int, k: int, points: int, terms: int, size: int, ragged: bool) -> Window | None:
         """The window of so many points and terms; what is left over of `size` reads its own."""
-        reads, overlaps, loads = 0, False, 0.0
+        reads, overlaps, loads, far = 0, False, 0.0, 0
         rest = size % points
         for loop in self.loops:
             a, b = self.body.root.indices[i], loop.indices[k]
@@ -108,8 +112,14 @@ class _Search:
                 whole, part = (_distinct(access, a, b, n, terms) for n in (points, rest))
                 overlaps = overlaps or (access.form.varies(a) and access.form.varies(b) and whole < points * terms)
                 loads += (whole * (size // points) + part) / (size / points)
+                step = access.form.steps.get(a, 0)
+                far = max(far, abs(step) if isinstance(step, int) else 0)
+        if not overlaps:
+            return None
+        lengths = [self.body.extents[index] for index in self.loops[0].indices]
+        whole = all(lengths) and lengths[k] == terms and points * prod(lengths) <= MOST
         lanes = 1 if self.lanes is None else self.body.extents[self.lanes] or 1
-        return Window(i, k, points, terms, loads, reads, lanes, ragged or rest > 0) if overlaps else None
+        return Window(i, k, points, terms, loads, reads, lanes, far, ragged or rest > 0, whole)
 
 
 def _distinct(access: Access, a: int, b: int, points: int, terms: int) -> int:

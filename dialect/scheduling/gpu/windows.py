@@ -20,11 +20,12 @@ def windows(domain: Domain) -> DomainPlan | None:
     sums = all(loop.kinds == ["sum"] and not loop.inner_loops() for loop in domain.inner)
     if not sums or not any(_reads_neighbours(domain, loop) for loop in domain.inner):
         return None
-    lanes = domain.runs(domain.order(domain.indices, domain.sizes))[-1]
+    order = domain.order(domain.indices, domain.sizes)
+    lanes = _lanes(domain, order)
     places = [n for n in range(len(domain.indices)) if n not in lanes]
     width = max((a.width for a in domain.accesses if a.form.adjacent(domain.indices[lanes[-1]])), default=4)
     each = max(1, min(VECTOR // width, power_of_two(SUMS // len(domain.inner) + 1) // 2))
-    wide = max(each, _wide(domain.run_size(lanes), THREADS))
+    wide = max(each, _wide(domain.run_size(lanes), THREADS * each if len(lanes) > 1 else THREADS))
     high = max(1, THREADS * each // wide)
     lengths = [iterations(loop.sizes) for loop in domain.inner]
     if all(length is not None and length <= SHORT for length in lengths):
@@ -32,6 +33,18 @@ def windows(domain: Domain) -> DomainPlan | None:
             high //= 2
         return _plan(domain, places, high, lanes, wide, max(WARP, high * wide // each))
     return _plan(domain, places, 1, lanes, wide, THREADS, high)
+
+
+def _lanes(domain: Domain, order: Sequence[int]) -> list[int]:
+    """The indices that lanes run along, as through one: those that memory runs through so in what most bytes are of."""
+    lanes = domain.runs(order)[-1]
+    while len(lanes) < len(order):
+        outer, inner = (domain.indices[order[-len(lanes) - back]] for back in (1, 0))
+        size, seen = domain.sizes[order[-len(lanes)]], [a for a in domain.accesses if a.form.varies(domain.indices[order[-len(lanes) - 1]])]
+        if not all(a.form.flat(outer, inner, size) for a in seen):
+            break
+        lanes = [order[-len(lanes) - 1], *lanes]
+    return lanes
 
 
 def _reads_neighbours(domain: Domain, loop: Node) -> bool:

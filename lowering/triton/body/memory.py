@@ -45,16 +45,26 @@ class Memory:
                 mask = term if mask is None else self.b.same("arith.andi", mask, term)
         return [] if mask is None else [mask]
 
-    def _pointers(self, base: ir.Value, offset: Tile, axes: Axes) -> ir.Value:
+    def _pointers(self, base: ir.Value, offset: Tile, axes: Axes, start: int = 0) -> ir.Value:
+        """Pointers to what is `start` elements beyond `offset`: a number that instructions add themselves."""
         own = offset.axes
         pointer = base if not own else self.b.value("tt.splat", shaped(base.type, own), [base])
         pointer = self.b.value("tt.addptr", pointer.type, [pointer, offset.value])
+        if start:
+            pointer = self.b.value("tt.addptr", pointer.type, [pointer, self.b.constant(offset.value.type, start)])
         return spread(self.b, Tile(pointer, own), axes)
 
     def load(
-        self, base: ir.Value, offset: Tile, stored: ir.Type, scalar: ir.Type, evict: int, keep: int | None = None
+        self,
+        base: ir.Value,
+        offset: Tile,
+        stored: ir.Type,
+        scalar: ir.Type,
+        evict: int,
+        keep: int | None = None,
+        start: int = 0,
     ) -> Tile:
-        """`keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what is computed of them is not to."""
+        """`start`: elements beyond `offset`. `keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what is computed of them is not to."""
         b, axes = self.b, self.reach(offset.axes)
         mask = self.mask(axes)
         other = [] if self.filling is None or not mask else [b.constant(shaped(stored, axes), self.filling)]
@@ -65,7 +75,7 @@ class Memory:
             "isVolatile": ir.BoolAttr.get(False),
         }
         value = b.value(
-            "tt.load", shaped(stored, axes), [self._pointers(base, offset, axes), *mask, *other], attributes
+            "tt.load", shaped(stored, axes), [self._pointers(base, offset, axes, start), *mask, *other], attributes
         )
         if keep is not None and axes and self.kept.setdefault(value, keep) != keep:
             value = again(b, value, keep)
@@ -75,7 +85,7 @@ class Memory:
             value = b.convert("tt.bitcast", value, scalar)
         return Tile(value, axes)
 
-    def store(self, base: ir.Value, offset: Tile, value: Tile, evict: int) -> None:
+    def store(self, base: ir.Value, offset: Tile, value: Tile, evict: int, start: int = 0) -> None:
         b, axes = self.b, self.reach(union(offset.axes, value.axes))
         content = spread(b, value, axes)
         if value.value.type == shaped(b.i1, value.axes):
@@ -83,7 +93,7 @@ class Memory:
         elif isinstance(element(content.type), FLOAT8):
             content = b.convert("tt.bitcast", content, b.i8)
         attributes: dict[str, ir.Attribute] = {"cache": b.number(b.i32, 1), "evict": b.number(b.i32, evict)}
-        b.op("tt.store", [], [self._pointers(base, offset, axes), content, *self.mask(axes)], attributes)
+        b.op("tt.store", [], [self._pointers(base, offset, axes, start), content, *self.mask(axes)], attributes)
 
     def atomic(self, base: ir.Value, offset: Tile, value: Tile, mode: str, axes: Axes, scalar: ir.Type) -> str | None:
         """`memory = mode(memory, value)` at every point of `axes`, the axes in force. Returns a reason where it cannot."""
