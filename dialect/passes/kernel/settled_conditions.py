@@ -22,12 +22,14 @@ def settle(root: ir.Operation, indexing: Indexing) -> None:
     """Within `root`, whose loops' indices are in range: has a comparison of an index with a number that never changes its result no users, what
     is chosen by it stand in the place of the choice, and the conditions that it is joined with stand alone."""
     known: dict[ir.Value, bool] = {}
-    dead: list[ir.Operation] = []
+    dead: list[ir.Operation] = []  # or not, if something uses it still
     for op in ops_in(root):
         if op.name == "arith.cmpi":
             found = _compared(op, indexing)
+            dead.append(op)
         elif op.name == "arith.andi" and op.results[0].type == ir.IntegerType.get_signless(1):
             found = _joined(op, known)
+            dead.append(op)
         else:
             if op.name == "scf.if" and op.operands[0] in known:
                 _choose(op, known[op.operands[0]])
@@ -35,7 +37,6 @@ def settle(root: ir.Operation, indexing: Indexing) -> None:
             continue
         if found is not None:
             known[op.results[0]] = found
-            dead.append(op)
     for op in reversed(dead):
         if not any(any(True for _ in result.uses) for result in op.results):
             op.erase()

@@ -1,16 +1,22 @@
 """How sums over windows run on an NVIDIA GPU where memory runs along the domain, once `unroll-windows` has several neighbours at a point."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 from ...analysis.bodies.body_tree import Node
+from ...analysis.bodies.costs import magnitude
 from ...analysis.bodies.nested_loops import iterations
+from ...analysis.products.windows import tile_beside
 from .domains import Domain, DomainPlan
 from .machine import VECTOR, WARP, power_of_two, waste
 
 SUMS = 32  # of a thread, at most: with what it has read of the windows they leave room for four warps more
 THREADS = 128  # of a program
 WASTE = 1.15  # points along the lanes that programs have, over those that there are
+LEAST = 8  # bytes that a thread loads at a time, where fewer threads would be too few
+WARPS = 12  # of a multiprocessor that sums over many places, at least
 SHORT = 16  # points of a loop that is run point by point
 
 
@@ -23,7 +29,8 @@ def windows(domain: Domain) -> DomainPlan | None:
     order = domain.order(domain.indices, domain.sizes)
     lanes = _lanes(domain, order)
     places = [n for n in range(len(domain.indices)) if n not in lanes]
-    width = max((a.width for a in domain.accesses if a.form.adjacent(domain.indices[lanes[-1]])), default=4)
+    near = [a for a in domain.accesses if a.form.adjacent(domain.indices[lanes[-1]])]
+    width = max((a.width for a in near if not a.stores), default=4)
     each = max(1, min(VECTOR // width, power_of_two(SUMS // len(domain.inner) + 1) // 2))
     wide = max(each, _wide(domain.run_size(lanes), THREADS * each if len(lanes) > 1 else THREADS))
     high = max(1, THREADS * each // wide)
@@ -32,7 +39,34 @@ def windows(domain: Domain) -> DomainPlan | None:
         while high > 1 and _programs(domain, places, high, lanes, wide) < 2 * domain.machine.sm_count:
             high //= 2
         return _plan(domain, places, high, lanes, wide, max(WARP, high * wide // each))
+    beside = _beside(domain, places)
+    tile = 1 if beside is None else tile_beside(domain.run_size([beside]))
+    if beside is not None and tile > 1:
+        while each > LEAST // width and _threads(domain, places, lanes, wide) < each * WARPS * WARP * domain.machine.sm_count:
+            each //= 2
+        wide = min(wide, max(each, THREADS * each // tile))
+        others = [n for n in places if n != beside]
+        axes, tiles = ([len(others)], [1]) if others else ([], [])
+        step = max(1, WARP * each // (tile * wide))  # no threads share a sum, if they are a warp without
+        loops = domain.plan(dict.fromkeys(domain.inner, step) if step > 1 else {})
+        order = [*others, beside, *lanes]
+        return DomainPlan("window", order, [*axes, 1, len(lanes)], [*tiles, tile, wide], max(WARP, step * tile * wide // each) // WARP, loops=loops)
     return _plan(domain, places, 1, lanes, wide, THREADS, high)
+
+
+def _beside(domain: Domain, places: Sequence[int]) -> int | None:
+    """The index along which neighbours read in good part the same elements, at other steps of the loops: a program that has them all finds
+    them near. The one along which most bytes are; None where there is none."""
+    found = Counter[int]()
+    for n, access in product(places, domain.accesses):
+        step = access.form.steps.get(domain.indices[n], 0)
+        if access.stores or not isinstance(step, int) or not step or domain.indices[n] in access.form.opaque:
+            continue
+        inner = [(i, size) for loop in access.loops if loop in domain.inner for i, size in zip(loop.indices, loop.sizes)]
+        reach = [abs(along) * magnitude([size]) for i, size in inner if isinstance(along := access.form.steps.get(i, 0), int)]
+        if abs(step) < max(reach, default=0) and domain.run_size([n]) > 1:
+            found[n] += domain.bytes(access)
+    return max(found, key=lambda n: found[n], default=None)
 
 
 def _lanes(domain: Domain, order: Sequence[int]) -> list[int]:
@@ -66,6 +100,11 @@ def _wide(size: int, most: int) -> int:
 
 def _programs(domain: Domain, places: Sequence[int], high: int, lanes: Sequence[int], wide: int) -> int:
     return -(-prod(domain.run_size([n]) for n in places) // high) * -(-domain.run_size(list(lanes)) // wide)
+
+
+def _threads(domain: Domain, places: Sequence[int], lanes: Sequence[int], wide: int) -> int:
+    """Those of all programs, if each has one element."""
+    return prod(domain.run_size([n]) for n in places) * -(-domain.run_size(list(lanes)) // wide) * wide
 
 
 def _plan(

@@ -111,7 +111,7 @@ class ReduceWalker(Walker):
             state = [b.select(inside, v, n) for v, n in zip(state, outside)]
         if not values or self.reduction.add is not None:
             return state
-        if self.kind == "sum" and bound is None and self.loop.axis is None:
+        if self.kind == "sum" and bound is None:
             return [add_products(b, values[0], x_tile)]
         return self.reduction.combine(b, values, state)
 
