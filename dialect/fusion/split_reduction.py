@@ -123,9 +123,7 @@ def split(
 class _Splitting:
     """One reduction being split. Ops of the final reduction are built at the insertion point."""
 
-    def __init__(
-        self, op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Indexing, fastest: int | None
-    ):
+    def __init__(self, op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Indexing, fastest: int | None):
         self.op, self.reduce, self.chunks, self.indexing, self.fastest = op, reduce, chunks, indexing, fastest
         self.needed = _needed(op, reduce) or []
         self.domain = list(op.regions[0].blocks[0].arguments)

@@ -22,9 +22,10 @@ BESIDE, IDLE = 16, 1.34  # points along an index beside, at most, and those that
 @dataclass(frozen=True)
 class Window:
     """The domain's index `outer` and the reduction's `inner`, as positions: `points` of the first and `terms` of the second, at which together
-    `loads` elements are read in place of `points` x `terms` x `reads`. `lane`: the domain's index that memory runs along,
-    if any, of size `lanes`; `far`: elements of memory between neighbours along `outer`, at most;
-    `beside`: neighbours along other indices of the domain that read in part the same; `ragged`: whether points or terms are left over; `whole`: whether all that a sum has is taken together, along its other indices too."""
+    `loads` elements are read in place of `points` x `terms` x `reads`. `lane`: the domain's index that memory runs along, if any, of size
+    `lanes`; `far`: elements of memory between neighbours along `outer`, at most; `beside`: neighbours along other indices of the domain that
+    read in part the same; `ragged`: whether points or terms are left over; `whole`: whether all that a sum has is taken together, along its
+    other indices too."""
 
     outer: int
     inner: int
@@ -52,7 +53,8 @@ class Window:
 
 def window_of(body: Body) -> Window | None:
     """The window of a kernel whose loops are sums of equal ranges; None where there is none, or reads are hardly fewer with it. Of those that
-    take about as many instructions, one without a rest, then the smallest, then that of the slower index: what it leaves of memory is adjacent."""
+    take about as many instructions, one without a rest, then the smallest, then that of the slower index: what is left of memory is adjacent.
+    """
     loops = body.root.inner_loops()
     if not loops or not body.root.sizes or any(not _is_sum(loop) or loop.sizes != loops[0].sizes for loop in loops):
         return None

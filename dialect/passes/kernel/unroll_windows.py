@@ -127,7 +127,11 @@ def _part(
         inside = dict(known)
         for n, (index, count, number) in enumerate(zip(block.arguments, together, numbers)):
             place = ir.AffineExpr.get_dim(0) * count + (number + (first if n == window.inner else 0))
-            inside[index] = at[n] if count == 1 and place == ir.AffineExpr.get_dim(0) else affine.apply(index_map(1, [place]), [at[n]])
+            inside[index] = (
+                at[n]
+                if count == 1 and place == ir.AffineExpr.get_dim(0)
+                else affine.apply(index_map(1, [place]), [at[n]])
+            )
         for view in list(block.operations)[:-1]:
             clone(view.operation, inside)
         (value,) = end_of(block).operands

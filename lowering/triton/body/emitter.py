@@ -1,6 +1,6 @@
 """The body of a kernel at tiles, op by op; `lowering/triton/kernels/loops.py` has the loops."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -281,8 +281,12 @@ class Body:
         rest, start = (address, 0) if multiplies else self.expressions.apart(op)
         offset, evict = self._over_lanes(self.ix.address(rest, by_axes=multiplies)), self._eviction(address)
         keep = self.loop.walk if self.loop is not None and self.loop.keeps else None
+        atoms = dims_of(address)
+        known = (
+            atoms if atoms <= self.expressions.extents.keys() else None
+        )  # an index from data has any value outside of a tile
         self.env[op.results[0]] = self.memory.load(
-            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep, start
+            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep, start, known
         )
 
     def _load_neighbours(self, op: ir.Operation, scalar: ir.Type) -> bool:
@@ -382,9 +386,10 @@ class Body:
     # Conditions
 
     @contextmanager
-    def under(self, condition: Tile | None, guard: bool) -> Iterator[None]:
+    def under(self, condition: Tile | None, guard: bool, atoms: Set[int] | None = None) -> Iterator[None]:
+        """`atoms`: the indices that a bound is about, if no other is out of range where it does not hold."""
         if condition is not None:
-            self.memory.conditions.append(Condition(condition, guard))
+            self.memory.conditions.append(Condition(condition, guard, atoms))
         try:
             yield
         finally:

@@ -68,7 +68,9 @@ class Expressions:
         self.atoms = 0
         self.extents: dict[int, Size] = {}  # of the atoms that are indices of loops
         self.simplifier, self.simple = Simplifier(), dict[Expr, Expr]()
-        self.starts: dict[tuple[ir.Value, Expr], set[int]] = {}  # (buffer, where to) -> elements from there that are accessed
+        self.starts: dict[
+            tuple[ir.Value, Expr], set[int]
+        ] = {}  # (buffer, where to) -> elements from there that are accessed
         for position, argument in enumerate(function.regions[0].blocks[0].arguments):
             if isinstance(argument.type, ir.IndexType):
                 self.known[argument] = Expr.get_symbol(position)

@@ -4,6 +4,7 @@ A bound (an index below its size) concerns an access only if the address runs al
 `scf.if`) concerns every access under it. A boolean is a byte in memory.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from bascule.dialect.mlir import ir
@@ -21,8 +22,15 @@ INTEGER_MODES = {"add": ADD, "max": MAX, "min": MIN, "maxu": UNSIGNED_MAX, "minu
 
 @dataclass(frozen=True)
 class Condition:
+    """`atoms`: of a bound, the indices that are not inside where it does not hold; None: any may be so."""
+
     tile: Tile
     guard: bool
+    atoms: Set[int] | None = None
+
+    def concerns(self, atoms: Set[int] | None) -> bool:
+        """Whether what is read at `atoms` may be out of range where this does not hold; None: whatever it is."""
+        return self.guard or self.atoms is None or atoms is None or not self.atoms.isdisjoint(atoms)
 
 
 class Memory:
@@ -36,11 +44,11 @@ class Memory:
         """`axes`, and those of the guards."""
         return union(axes, *(c.tile.axes for c in self.conditions if c.guard))
 
-    def mask(self, axes: Axes) -> list[ir.Value]:
-        """The conditions that concern what is over `axes`, as one value; none: an empty list."""
+    def mask(self, axes: Axes, atoms: Set[int] | None = None) -> list[ir.Value]:
+        """The conditions that concern what is over `axes`, and read at `atoms`, if given, as one value; none: an empty list."""
         mask: ir.Value | None = None
         for condition in self.conditions:
-            if set(condition.tile.axes) <= set(axes):
+            if set(condition.tile.axes) <= set(axes) and condition.concerns(atoms):
                 term = spread(self.b, condition.tile, axes)
                 mask = term if mask is None else self.b.same("arith.andi", mask, term)
         return [] if mask is None else [mask]
@@ -63,10 +71,12 @@ class Memory:
         evict: int,
         keep: int | None = None,
         start: int = 0,
+        atoms: Set[int] | None = None,
     ) -> Tile:
-        """`start`: elements beyond `offset`. `keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what is computed of them is not to."""
+        """`start`: elements beyond `offset`. `keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what
+        is computed of them is not to. `atoms`: the indices that say where, if nothing else does."""
         b, axes = self.b, self.reach(offset.axes)
-        mask = self.mask(axes)
+        mask = self.mask(axes, atoms)
         other = [] if self.filling is None or not mask else [b.constant(shaped(stored, axes), self.filling)]
         attributes: dict[str, ir.Attribute] = {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(mask), len(other)]),

@@ -14,7 +14,16 @@ from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, Row, unsupported
 from ..values.builder import Builder, element
-from ..values.reduction_kinds import REDUCTIONS, SCANS, Reduction, Values, add_products, reduce_along, reduce_together, scan_along
+from ..values.reduction_kinds import (
+    REDUCTIONS,
+    SCANS,
+    Reduction,
+    Values,
+    add_products,
+    reduce_along,
+    reduce_together,
+    scan_along,
+)
 from ..values.step_folding import Fold, take
 from ..values.tiles import Axes, Tile, shaped, spread
 from .loop_body import LoopBody
