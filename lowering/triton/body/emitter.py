@@ -1,6 +1,6 @@
 """The body of a kernel at tiles, op by op; `lowering/triton/kernels/loops.py` has the loops."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -315,10 +315,15 @@ class Body:
             self.read_with.discard(op)
             return
         multiplies = self.loop is not None and self.loop.multiplies
-        offset, evict = self._over_lanes(self.ix.address(address, by_axes=multiplies)), self._eviction(address)
+        rest, start = (address, 0) if multiplies else self.expressions.apart(op)
+        offset, evict = self._over_lanes(self.ix.address(rest, by_axes=multiplies)), self._eviction(address)
         keep = self.loop.walk if self.loop is not None and self.loop.keeps else None
+        atoms = dims_of(address)
+        known = (
+            atoms if atoms <= self.expressions.extents.keys() else None
+        )  # an index from data has any value outside of a tile
         self.env[op.results[0]] = self.memory.load(
-            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep
+            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep, start, known
         )
 
     def _load_neighbours(self, op: ir.Operation, scalar: ir.Type) -> bool:
@@ -372,13 +377,15 @@ class Body:
 
     def _put(self, op: ir.Operation) -> None:
         value, dest = self.tile(op.operands[0]), op.operands[1]
-        offset = self.ix.address(self.expressions.address(op))
         mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
         base = self.buffers[dest]
         if mode == "set":
+            rest, start = self.expressions.apart(op)
+            offset = self.ix.address(rest)
             again = self.loop is not None and self.loop.evict == "first"  # not to take the place of what is read again
-            self.memory.store(base, offset, value, EVICTIONS["first" if again else "normal"])
+            self.memory.store(base, offset, value, EVICTIONS["first" if again else "normal"], start)
             return
+        offset = self.ix.address(self.expressions.address(op))
         refused = self.memory.atomic(base, offset, value, mode, self.axes, scalar_type(dest.type.element_type))
         if refused:
             raise unsupported(op, refused)
@@ -416,9 +423,10 @@ class Body:
     # Conditions
 
     @contextmanager
-    def under(self, condition: Tile | None, guard: bool) -> Iterator[None]:
+    def under(self, condition: Tile | None, guard: bool, atoms: Set[int] | None = None) -> Iterator[None]:
+        """`atoms`: the indices that a bound is about, if no other is out of range where it does not hold."""
         if condition is not None:
-            self.memory.conditions.append(Condition(condition, guard))
+            self.memory.conditions.append(Condition(condition, guard, atoms))
         try:
             yield
         finally:

@@ -73,6 +73,25 @@ def _from_zero(b: Builder, state: Values, type_: ir.Type) -> Values:
     return [b.same("arith.addf", x, b.constant(x.type, 0.0)) if _is_float(x) else x for x in state]
 
 
+def add_products(b: Builder, total: ir.Value, x: ir.Value) -> ir.Value:
+    """`total` and `x`; where that is a sum of products, one after the other: each is one instruction with its sum."""
+    terms = list[ir.Value]()
+    rest = x
+    while (owner := _made_by(rest)) is not None and owner.name == "arith.addf":
+        rest, last = owner.operands
+        terms.append(last)
+    terms.append(rest)
+    if any((owner := _made_by(term)) is None or owner.name != "arith.mulf" for term in terms):
+        terms = [x]
+    for term in reversed(terms):
+        total = b.same("arith.addf" if _is_float(x) else "arith.addi", total, term)
+    return total
+
+
+def _made_by(x: ir.Value) -> ir.Operation | None:
+    return None if isinstance(x.owner, ir.Block) else x.owner.operation
+
+
 def _extreme(largest: bool) -> Callable:
     name = "arith.maxsi" if largest else "arith.minsi"
     return lambda b, x, y: extreme(b, x, y, largest) if _is_float(x) else b.same(name, x, y)
