@@ -1,4 +1,4 @@
-"""The predicted peak of a step with operators of a user's: what they return is let go where nothing reads it any more, as in transformers' experts."""
+"""The predicted peak of a step with operators of a user's: what they return is let go after its last reader, as in transformers' experts."""
 
 import pytest
 import torch
@@ -55,7 +55,9 @@ def test_the_predicted_peak_is_the_measured_one(part, monkeypatch):
     torch.manual_seed(0)
     model, x, told = Model(), torch.randn(ROWS, WIDTH), []
     within = partition.Search.within
-    monkeypatch.setattr(partition.Search, "within", lambda search, limit: told.append(within(search, limit)) or told[-1])
+    monkeypatch.setattr(
+        partition.Search, "within", lambda search, limit: told.append(within(search, limit)) or told[-1]
+    )
     options = {"on_error": "raise", "cache": False, "memory_budget": part}
     compiled = torch.compile(model, backend="bascule", options=options)
 
