@@ -41,6 +41,9 @@ class HasBytes(Protocol):
     @property
     def bytes(self) -> int: ...
 
+    @property
+    def how(self) -> str: ...
+
 
 Plans = TypeVar("Plans", bound=HasBytes)
 
@@ -87,7 +90,7 @@ class Outcome(Generic[Plans]):
     precision: str | None = None
 
     def __str__(self) -> str:
-        how = "by its memory plan" if self.peak.exact else "predicted: it is compiled in parts"
+        how = "predicted: it is compiled in parts" if self.peak.measured is None else self.peak.measured.how
         chunks = ", the largest product by chunks of its rows" if self.choice.chunks else ""
         again = f"{self.choice.again} {'call' if self.choice.again == 1 else 'calls'} computed again in the backward{chunks}"
         if self.choice.lowered:
