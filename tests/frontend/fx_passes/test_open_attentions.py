@@ -9,6 +9,7 @@ INF = float("inf")
 
 def attention(q, k, v, bias, **how):
     """Of heads side by side, as models have them: batch x rows x heads x columns."""
+    bias = how.pop("change", lambda x: x)(bias)
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     bias = bias.expand(*q.shape[:2], -1, -1)
     out = OPERATOR(q, k, v, bias, torch.is_grad_enabled(), how.pop("dropout", 0.0), False, **how)[0]
@@ -101,6 +102,8 @@ LEFT = {
     "a bias of each of a batch": ((3, 2, 40, 56, 32, 32, (3, 2)), {}),
     "a bias that heads share": ((3, 2, 40, 56, 32, 32, (1, 1)), {}),
     "small heads": ((3, 2, 40, 56, 8, 8, (1, 2)), {}),
+    "a bias that is computed": ((3, 2, 40, 56, 32, 32, (1, 2)), {"change": torch.tanh}),
+    "a gradient of which more is computed": ((3, 2, 40, 56, 32, 32, (1, 1, 2)), {"change": lambda x: x.sum(0)}),
     "dropout": ((3, 2, 40, 56, 32, 32, (1, 2)), {"dropout": 0.1}),
 }
 
