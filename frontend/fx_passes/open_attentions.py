@@ -5,8 +5,8 @@ cuDNN's and flash attention's kernels refuse a bias that has a gradient; the ker
 gradient of a bias that batches share is summed where it is computed. A row whose scores are all -inf is 0, and has no gradients, as PyTorch's.
 
 On an H200 (2026-11-27, PyTorch 2.11, 4 x 16 heads of 128, 2048 rows and keys, forward and backward) that took 2.50 ms for 4.65, and 67 MB for
-570. A bias that the graph computes would be computed for each score again: T5's step took 28.6 ms for 16.6. It is left to PyTorch's kernel, as is
-one of whose gradient more is computed.
+570. A bias that the graph computes would be computed for each score again: T5's step took 28.6 ms for 16.6. It is left to PyTorch's kernel, as
+is one of whose gradient more is computed.
 """
 
 from collections.abc import Iterator, Sequence
