@@ -41,10 +41,11 @@ class Operand:
         return any(access.form.adjacent(index) for access in self.accesses)
 
     def reads(self, indices: Mapping[int, int]) -> set[tuple]:
-        """The buffers that are read, and how each place depends on indices, under the numbers that `indices` has for them."""
+        """The buffers that are read, from where on, and how each place depends on indices, under the numbers that `indices` has for them."""
         return {
             (
                 access.buffer,
+                str(access.form.start),
                 frozenset((indices.get(n, n), step) for n, step in access.form.steps.items()),
                 frozenset(indices.get(n, n) for n in access.form.opaque),
             )

@@ -46,6 +46,25 @@ def two(rows, summed, columns, same):
     return kernel(f"%x0: {x}, %x1: {x}, %y0: {y}, %y1: {y}, %z: {z}", "%m, %n", f"{rows}, {columns}", *sums, *end)
 
 
+def stacked(rows, summed, columns, *places):
+    """A kernel of the product of two products, of one matrix by those at `places` of a stack."""
+    x, y, z = f"memref<{rows}x{summed}xbf16>", f"memref<2x{columns}x{summed}xbf16>", f"memref<{rows}x{columns}xf32>"
+    parts = [f"%g{number} = arith.constant {place} : index" for number, place in enumerate(places)]
+    for number in range(2):
+        terms = [load(f"%a{number}", "%x", "%m, %k", x), load(f"%b{number}", "%y", f"%g{number}, %n, %k", y)]
+        terms += [f"%{name}w{number} = arith.extf %{name}{number} : bf16 to f32" for name in "ab"]
+        terms.append(f"%c{number} = arith.mulf %aw{number}, %bw{number} : f32")
+        parts.append(reduce(f"%s{number}", "%k", f"{summed}", "\n".join(terms), f"%c{number}"))
+    end = ["%p = arith.mulf %s0, %s1 : f32", store("%p", "%z", "%m, %n", z)]
+    return kernel(f"%x: {x}, %y: {y}, %z: {z}", "%m, %n", f"{rows}, {columns}", *parts, *end)
+
+
+def test_parts_of_one_matrix_lie_apart_in_shared_memory():
+    """A step has rows of the matrix that both multiply, and columns of each other one: a part of a stack is another one."""
+    apart, same = (contraction(domain_of(stacked(4096, 512, 4096, *at), A100)) for at in ((0, 1), (1, 1)))
+    assert apart.tile == same.tile == [128, 128] and (apart.stages, same.stages) == (3, 4)
+
+
 def shape(rows, summed, columns, machine=H200, element="bf16"):
     plan = contraction(domain_of(linear(rows, summed, columns, element), machine))
     return plan and (plan.tile, plan.loops[0].step, plan.warps, plan.stages)
