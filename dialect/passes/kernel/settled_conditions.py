@@ -71,7 +71,10 @@ def _joined(op: ir.Operation, known: dict[ir.Value, bool]) -> bool | None:
 
 def _choose(op: ir.Operation, holds: bool) -> None:
     """Moves what a settled choice takes to before it."""
-    block = op.regions[0 if holds else 1].blocks[0]
+    region = op.regions[0 if holds else 1]
+    if not len(region.blocks):
+        return
+    block = region.blocks[0]
     last = end_of(block)
     for view in list(block.operations)[:-1]:
         view.operation.move_before(op)

@@ -29,7 +29,9 @@ class UnrollWindows(Pass):
     step: an unroll and jam, after which equal reads are one. Where so many points do not divide the size, a foreach has the whole ones, another
     the rest.
 
-    `analysis/products/windows.py` chooses the index, and how many points and terms: so that reads are few, and sums fit registers.
+    `analysis/products/windows.py` chooses the index, and how many points and terms: so that a term takes few instructions, and sums fit
+    registers. All of a small window is one step. A condition that holds at all points of what is left (a row in the image, not in the border
+    around it) goes, and what depends on it stands alone.
     """
 
     name: ClassVar[str] = "unroll-windows"
