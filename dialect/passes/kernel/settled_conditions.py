@@ -57,7 +57,7 @@ def _compared(op: ir.Operation, indexing: Indexing) -> bool | None:
 
 
 def _joined(op: ir.Operation, known: dict[ir.Value, bool]) -> bool | None:
-    """What is known of `a and b`; where one of them holds always, the other stands for both."""
+    """The value of `a and b`, if it is settled; where one of them holds always, the other stands for both."""
     sides = list(op.operands)
     holds = [known.get(side) for side in sides]
     if False in holds:

@@ -50,7 +50,7 @@ FUSED = (
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("case", FUSED, ids=str)
 def test_what_is_read_is_computed_and_the_border_is_zero(case, dtype):
-    """What stands before the window is not 0 at 0: outside of the image there is none of it."""
+    """A function that is not 0 at 0 stands before the window: outside of the image there is none of it."""
     (n, c, *image), window, stride, dilation = case
     torch.manual_seed(0)
 
