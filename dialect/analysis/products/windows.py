@@ -128,8 +128,10 @@ class _Search:
                 far = max(far, abs(step) if isinstance(step, int) else 0)
         if not overlaps:
             return None
-        lengths = [self.body.extents[index] for index in self.loops[0].indices]
-        whole = all(lengths) and lengths[k] == terms and points * prod(lengths) <= WHOLE
+        lengths = [
+            self.body.extents[index] or WHOLE + 1 for index in self.loops[0].indices
+        ]  # more, where it is not known
+        whole = lengths[k] == terms and points * prod(lengths) <= WHOLE
         lanes = 1 if self.lanes is None else self.body.extents[self.lanes] or 1
         beside = prod(tile_beside(size) for a in self.body.root.indices if (size := self._beside(a, i, k)))
         lane = None if self.lanes is None else self.body.root.indices.index(self.lanes)

@@ -57,7 +57,7 @@ def _compared(op: ir.Operation, indexing: Indexing) -> bool | None:
 
 
 def _joined(op: ir.Operation, known: dict[ir.Value, bool]) -> bool | None:
-    """What is known of `a and b`; where one of them holds always, the other stands for both."""
+    """The value of `a and b`, if it is settled; where one of them holds always, the other stands for both."""
     sides = list(op.operands)
     holds = [known.get(side) for side in sides]
     if False in holds:
@@ -71,7 +71,10 @@ def _joined(op: ir.Operation, known: dict[ir.Value, bool]) -> bool | None:
 
 def _choose(op: ir.Operation, holds: bool) -> None:
     """Moves what a settled choice takes to before it."""
-    block = op.regions[0 if holds else 1].blocks[0]
+    region = op.regions[0 if holds else 1]
+    if not len(region.blocks):
+        return
+    block = region.blocks[0]
     last = end_of(block)
     for view in list(block.operations)[:-1]:
         view.operation.move_before(op)

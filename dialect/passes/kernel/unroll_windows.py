@@ -29,7 +29,9 @@ class UnrollWindows(Pass):
     step: an unroll and jam, after which equal reads are one. Where so many points do not divide the size, a foreach has the whole ones, another
     the rest.
 
-    `analysis/products/windows.py` chooses the index, and how many points and terms: so that reads are few, and sums fit registers.
+    `analysis/products/windows.py` chooses the index, and how many points and terms: so that a term takes few instructions, and sums fit
+    registers. All of a small window is one step. A condition that holds at all points of what is left (a row in the image, not in the border
+    around it) goes, and what depends on it stands alone.
     """
 
     name: ClassVar[str] = "unroll-windows"
@@ -120,25 +122,24 @@ def _part(
 ) -> ir.Value:
     """The sum `op` from `first` on along the window: so many steps of so many terms."""
     block, sizes = op.regions[0].blocks[0], sizes_of(op)
-    together = [terms if n == window.inner else constant(size) if window.whole else 1 for n, size in enumerate(sizes)]
-    sizes = [expr(steps) if n == window.inner else expr(1) if window.whole else size for n, size in enumerate(sizes)]
+    together = [(constant(size) or 0) if window.whole else 1 for size in sizes]
+    together[window.inner] = terms
+    sizes = [expr(1) if window.whole else size for size in sizes]
+    sizes[window.inner] = expr(steps)
 
     def term(numbers: Sequence[int], at: list[ir.Value]) -> ir.Value:
         inside = dict(known)
         for n, (index, count, number) in enumerate(zip(block.arguments, together, numbers)):
-            place = ir.AffineExpr.get_dim(0) * count + (number + (first if n == window.inner else 0))
-            inside[index] = (
-                at[n]
-                if count == 1 and place == ir.AffineExpr.get_dim(0)
-                else affine.apply(index_map(1, [place]), [at[n]])
-            )
+            start = number + first if n == window.inner else number
+            place = ir.AffineExpr.get_dim(0) * count + start
+            inside[index] = at[n] if (count, start) == (1, 0) else affine.apply(index_map(1, [place]), [at[n]])
         for view in list(block.operations)[:-1]:
             clone(view.operation, inside)
         (value,) = end_of(block).operands
         return inside.get(value, value)
 
     def body(at: list[ir.Value]) -> ir.Value:
-        return reduce(_added, [term(numbers, at) for numbers in product(*map(range, together))])
+        return reduce(_added, [term(numbers, at) for numbers in product(*(range(count) for count in together))])
 
     return builders.reduce("sum", sizes, op.results[0].type, body)[0]
 
