@@ -6,7 +6,7 @@ what it takes of the device. Saved tensors lie in it, and free their blocks whil
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch.utils.flop_counter import flop_registry
@@ -73,6 +73,18 @@ class _Step:
         for block in beside:
             self.pool.free(block)
         return blocks
+
+
+def smallest_pool(forward: Played, backward: Played, saved: Mapping[int, int]) -> tuple[int, int]:
+    """The bytes of the pool, and those that the forward's warm-up is to reserve for it: what it surely takes itself, or what the step holds at
+    its peak. Of one segment all that is freed meets again, but blocks that fit better elsewhere make it one too many."""
+    live = max(_live_bytes(each) for each in (forward, backward))
+    found = [(pool_bytes(replace(forward, reserved=size), backward, saved), size) for size in (forward.reserved, live)]
+    return min(found)
+
+
+def _live_bytes(played: Played) -> int:
+    return played.program.peak()[0] + sum(played.copied) + (0 if played.product is None else played.workspace)
 
 
 def pool_bytes(forward: Played, backward: Played, saved: Mapping[int, int]) -> int:

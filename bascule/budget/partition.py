@@ -15,6 +15,7 @@ from bascule.frontend.partitioner.min_cut import min_cut
 
 from ..compiler.custom_passes import partitioner
 from ..compiler.planned_programs import leave
+from ..cudagraphs.pool_size import RESERVED
 from ..dialect.remarks.record import NOTE, Place, Remark
 from ..options import Options
 from ..reporting.raise_through_dynamo import raised_as_is
@@ -36,6 +37,8 @@ def _split(options: Options, joint: GraphModule, inputs: Any, **kwargs: Any) -> 
         forward, backward = search.pair(outcome.choice)
     if outcome.peak.measured is not None:
         leave(outcome.peak.measured.programs)
+        if outcome.peak.measured.reserved:
+            forward.graph.output_node().meta[RESERVED] = outcome.peak.measured.reserved
     forward.graph.output_node().meta[NOTED] = Remark("memory-budget", NOTE, "", str(outcome), Place("training step"))
     return forward, backward
 

@@ -39,7 +39,7 @@ from ..options import POST_GRAD, Options
 from ..pipelines import pipeline_for
 from ..targets.placement import placement_of
 from ..targets.select import target_for
-from .graph_pool import Played, first_product, large_bytes, pool_bytes, saved_places, workspace_of
+from .graph_pool import Played, first_product, large_bytes, saved_places, smallest_pool, workspace_of
 
 SYMBOL = 64  # that a symbol is taken for of which no number is known: one that is computed, or that only data decides
 
@@ -58,6 +58,7 @@ class StepPeak:
     read: tuple[Node, ...]  # the tensors that the backward is given, as nodes of its graph
     programs: tuple[Planned, Planned]
     pool: int | None = None  # bytes of the pool of CUDA graphs, if both are replayed
+    reserved: int = 0  # bytes of it that are to be reserved at once
 
     @property
     def standing(self) -> int:
@@ -113,11 +114,14 @@ def step_peak(
     arena = max(first.arena, then.arena)
     kept = arena if on_host and arena >= KEPT else 0
     found = StepPeak(given, first, then, kept, returned, visible, read, (one, other))
-    return replace(found, pool=_pool(found, forward, frozenset(static), options)) if replayed else found
+    if replayed:
+        pool, reserved = _pool(found, forward, frozenset(static), options)
+        found = replace(found, pool=pool, reserved=reserved)
+    return found
 
 
-def _pool(found: StepPeak, forward: GraphModule, static: Collection[int], options: Options) -> int:
-    """Bytes of the pool of CUDA graphs."""
+def _pool(found: StepPeak, forward: GraphModule, static: Collection[int], options: Options) -> tuple[int, int]:
+    """Bytes of the pool of CUDA graphs, and of what is to be reserved of it at once."""
     (one, other), placement = found.programs, placement_of(forward)
     workspace = workspace_of(target_for(options.target, placement).machine)
     stays = {node.name for number, node in enumerate(inputs_of(forward.graph)) if number in static}
@@ -128,7 +132,7 @@ def _pool(found: StepPeak, forward: GraphModule, static: Collection[int], option
     then = Played(
         found.backward, [tensor_bytes(each.meta["val"]) for each in others], workspace, first_product(other.module)
     )
-    return pool_bytes(
+    return smallest_pool(
         first, then, saved_places(found.forward, found.backward, [results.get(each.name) for each in found.read])
     )
 

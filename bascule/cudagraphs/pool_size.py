@@ -14,6 +14,7 @@ from ..reporting.graph_summary import Summary
 from ..reporting.pool import Pool
 from .unsafe_operators import tensors
 
+RESERVED = "bascule_reserved"  # in the `meta` of a forward's outputs: bytes of the pool that forward and backward are known to need
 SMALL = 1 << 20  # bytes: PyTorch's allocator has segments of their own for blocks of no more
 
 
@@ -33,7 +34,8 @@ def pool_of(what: Recording, gm: GraphModule, summary: Summary | None) -> Pool:
     outputs = [size for storage, size in made.items() if storage not in given]
     grows = what.direction == "backward" or what.sized or what.integers or not arena.isdigit()
     large = 0 if grows else sum(size for size in (int(arena), *outputs) if size > SMALL)
-    return Pool(arena, inputs, sum(outputs), large)
+    reserved = gm.graph.output_node().meta.get(RESERVED, 0)
+    return Pool(arena, inputs, sum(outputs), 0 if grows else max(large, reserved))
 
 
 def pool_bytes(pools: Iterable[Pool]) -> int:

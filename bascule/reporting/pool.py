@@ -12,7 +12,8 @@ class Pool:
     `arena`: intermediates, only while it runs; an expression of the symbols where sizes are dynamic. `inputs`: places of inputs that are copied,
     only while it runs. `outputs`: until the step's end; of dynamic sizes, inputs and outputs as they were seen first. `large`: what tensors of
     more than `pool_size.SMALL` bytes surely have of arena and outputs at one time (an input that an earlier recording made is not copied); 0
-    where sizes are dynamic, and of a backward, which frees what its forward has saved while it makes its own.
+    where sizes are dynamic, and of a backward, which frees what its forward has saved while it makes its own. With a memory budget, what forward
+    and backward need.
     """
 
     arena: str

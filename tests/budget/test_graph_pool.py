@@ -1,5 +1,7 @@
 """The pool of CUDA graphs that a step within a memory budget has."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from bascule.dialect.analysis.memory.live_bytes import ARENA_OF, GIVEN, INTERMEDIATE, RESULT, Held, LiveBytes
@@ -7,7 +9,15 @@ from torch.nn import functional
 
 import bascule
 from bascule.budget import step_peak
-from bascule.budget.graph_pool import HOPPER_WORKSPACE, WORKSPACE, Played, pool_bytes, saved_places, workspace_of
+from bascule.budget.graph_pool import (
+    HOPPER_WORKSPACE,
+    WORKSPACE,
+    Played,
+    pool_bytes,
+    saved_places,
+    smallest_pool,
+    workspace_of,
+)
 from tests.cudagraphs.stand_in_trees import as_if_on_a_gpu
 
 MIB = 1 << 20
@@ -43,6 +53,14 @@ def test_what_is_reserved_at_once_leaves_no_holes():
     assert played(forward, reserved=22 * MIB) == 22 * MIB
 
 
+def test_the_smaller_of_two_pools():
+    """All of the step in one segment, or only what the forward takes for sure."""
+    steps = Played(FORWARD, reserved=32 * MIB), Played(BACKWARD), saved_places(FORWARD, BACKWARD, [0])
+    pool, reserved = smallest_pool(*steps)
+    assert reserved in (32 * MIB, FORWARD.peak()[0])
+    assert pool == pool_bytes(replace(steps[0], reserved=reserved), *steps[1:]) <= pool_bytes(*steps)
+
+
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -60,7 +78,13 @@ def found(monkeypatch):
     """The steps that were planned."""
     as_if_on_a_gpu(monkeypatch)
     made, pool = [], step_peak._pool
-    monkeypatch.setattr(step_peak, "_pool", lambda step, *rest: made.append((step, pool(step, *rest))) or made[-1][1])
+
+    def told(step, *rest):
+        found = pool(step, *rest)
+        made.append((step, found[0]))
+        return found
+
+    monkeypatch.setattr(step_peak, "_pool", told)
     return made
 
 
@@ -85,6 +109,26 @@ def test_the_budget_is_that_of_the_pool(found):
     assert "with a pool of CUDA graphs of" in told
     (_, first), *others = found
     assert min(pool for _, pool in others) < 0.8 * first
+
+
+def test_the_forwards_warm_up_reserves_it(monkeypatch):
+    trees = as_if_on_a_gpu(monkeypatch)
+    made = []
+
+    def found(*args):
+        made.append((10**9, 500 * MIB + len(made)))
+        return made[-1]
+
+    monkeypatch.setattr(step_peak, "smallest_pool", found)
+    model, x = Model(), torch.randn(8192, 128)
+    call = torch.compile(
+        model,
+        backend="bascule",
+        options={"on_error": "raise", "cache": False, "cudagraphs": True, "memory_budget": 1.0},
+    )
+    for _ in range(3):
+        call(x).backward()
+    assert trees.reserved[0] in [reserved for _, reserved in made]
 
 
 def test_a_graph_around_an_unsafe_operator_has_no_plan(found):
