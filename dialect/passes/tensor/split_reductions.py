@@ -23,7 +23,9 @@ from ...machines.measures import value
 from ...mlir import ir
 from ...remarks.attribute import place
 from ...remarks.record import MISSED, PASSED, Remark
-from ...scheduling.gpu.machine import H200
+from ...scheduling.gpu.contractions import pieces_of_sum
+from ...scheduling.gpu.domains import Domain
+from ...scheduling.gpu.machine import H200, CudaMachine
 from ..base import VALUES, Pass
 from ..graph_walk import GraphWalk
 
@@ -100,8 +102,11 @@ class SplitReductions(Pass):
     from a result of those columns (on a CPU, if they are not too long). What was cut, and what was not though
     it is large, is a remark.
 
-    `target` gives the measures, of a GPU with `sm-count` multiprocessors. Where not 0, these stand for them: `parallel`, the pieces of work
-    wanted (then also of a single result); `min-size`, elements below which nothing is cut; `cache`, bytes of a chunk of rows.
+    A product of few tiles that sums over much is cut where programs for its pieces, and a launch for their sum, take less time on tensor cores.
+
+    `target` gives the measures, of a GPU with `sm-count` multiprocessors of compute capability `capability`. Where not 0, these stand for
+    them: `parallel`, the pieces of work wanted (then also of a single result); `min-size`, elements below which nothing is cut; `cache`, bytes
+    of a chunk of rows.
     """
 
     name: ClassVar[str] = "split-reductions"
@@ -111,6 +116,7 @@ class SplitReductions(Pass):
     min_size: int = 0
     cache: int = 0
     sm_count: int = H200.sm_count
+    capability: int = H200.capability
 
     def run(self, module: ir.Module) -> None:
         if self.target not in MACHINES:
@@ -121,8 +127,9 @@ class SplitReductions(Pass):
             raise UserError("'parallel', 'min-size' and 'cache' are not negative", location=self.name)
         if self.sm_count < 1:
             raise UserError(f"option 'sm-count' cannot be {self.sm_count}", location=self.name, hint="1 or more")
-        machine = MACHINES[self.target]
+        machine, gpu = MACHINES[self.target], None
         if self.target != "cpu":
+            gpu = replace(H200, sm_count=self.sm_count, capability=self.capability)
             machine = replace(machine, parallel=machine.parallel * self.sm_count, few=machine.few * self.sm_count)
         if self.parallel:
             machine = replace(machine, parallel=self.parallel, few=self.parallel, points=1)
@@ -132,15 +139,15 @@ class SplitReductions(Pass):
             machine = replace(machine, cache=self.cache, wide=0, beside=1)
         with module.context:
             for graph in graph_functions(module):
-                _Graph(graph, machine).run()
+                _Graph(graph, machine, gpu).run()
 
 
 class _Graph(GraphWalk):
     """One graph function: its computes, and which tensors are read along rows."""
 
-    def __init__(self, graph: ir.Operation, machine: _Machine):
+    def __init__(self, graph: ir.Operation, machine: _Machine, gpu: CudaMachine | None):
         super().__init__(graph)
-        self.machine, self.shared = machine, SHARED * machine.least
+        self.machine, self.gpu, self.shared = machine, gpu, SHARED * machine.least
         self.simplifier = Simplifier()
         indexing = self._indexing()
         ops = enumerate(self.ops)
@@ -204,9 +211,11 @@ class _Graph(GraphWalk):
             near = self._chunks_of_rows(points, elements, each)
             if near > 1:
                 pieces, why = near, "rows are computed from what it reads"
+        product = self._of_product(op)
+        pieces = pieces if product is None else product
         if pieces <= 1:
             return
-        if is_splittable(op, loop):
+        if product is None and is_splittable(op, loop):
             loop = refine(op, loop, self._indexing(), lambda tensor, dim: (tensor, dim) in self.apart)
             ranges = sizes_of(loop)
         kind = loop.attributes["kind"].value
@@ -223,6 +232,13 @@ class _Graph(GraphWalk):
             else:
                 split(op, loop, chunks, self._indexing(), None if window is None else window.lane)
                 self._told(op, PASSED, f"split into {prod(chunks.outer)} chunks of {_sizes(chunks)}", why)
+
+    def _of_product(self, op: ir.Operation) -> int | None:
+        """Into how many chunks the sum of `op` is worth cutting, if tensor cores have it."""
+        if self.gpu is None:
+            return None
+        body = decode(op, indexing=self._indexing())
+        return pieces_of_sum(Domain(body, body.root, self.gpu))
 
     def _told(self, op: ir.Operation, kind: str, decision: str, reason: str) -> None:
         self.remark(op, Remark(SplitReductions.name, kind, decision, reason, place(op)))

@@ -16,11 +16,10 @@ from ...ir.shapes import constant
 from ...ir.types import byte_width
 from ...machines.measures import value
 from ...mlir import ir
-from .contractions import LEAST
+from .contractions import LEAST, MACHINE
 from .descriptors import SINCE, numbers
 from .domains import Domain, DomainPlan
 from .machine import WARP, power_of_two
-from .product_costs import MACHINE
 
 ROWS = (
     64  # queries of a tile, at most: a warp group's, of which two to four share a processor and hide each other's waits

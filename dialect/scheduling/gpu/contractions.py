@@ -13,12 +13,14 @@ from ...analysis.products.contractions import Contraction, contraction_of, facto
 from ...analysis.products.cut_sums import CutSum, cut_sum
 from ...analysis.products.segments import Segments, segments_of, with_data
 from ...ir.types import byte_width
+from ...machines.measures import value
 from ...mlir import ir
 from .descriptors import described
 from .domains import Domain, DomainPlan
-from .machine import power_of_two
+from .machine import VECTOR, power_of_two
 from .tuned_products import tuned_product
 
+MACHINE = "h200"
 LEAST = 16  # rows, columns and elements summed of a tile, for an instruction of tensor cores
 LEAST_BYTES = 32  # of what is summed
 FEW_ROWS = 9  # rows or columns from which on a product is none of few rows, which is as fast as the matrix is read
@@ -30,6 +32,9 @@ IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32,
 FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
 STAGES = 4  # pieces under way, at most
 DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
+LEAST_STEPS = 8  # of a piece of a sum, which a program has alone
+AROUND = 3  # steps that a program takes longer than those of its loop
+SUM = 4  # bytes of a sum
 TOGETHER = 8  # tiles of rows whose programs follow each other over the columns: what they read stays in L2
 
 
@@ -80,6 +85,35 @@ def contraction(domain: Domain) -> DomainPlan | None:
         measured.changed(plan, loops[0], loops[0].descriptors)
         plan.warps, plan.stages, plan.resident = measured.warps, measured.stages, measured.resident(plan.resident)
     return plan
+
+
+def pieces_of_sum(domain: Domain) -> int | None:
+    """Into how many equal pieces the sum of a contraction is cut, a program each for every tile, whose sums a small kernel adds up: as many as
+    take the least time. None for a domain that is no contraction alone; 1 where its schedule was measured."""
+    every = found_in(domain)
+    if len(every) != 1 or len(domain.inner) != 1 or len(domain.inner[0].sizes) != 1:
+        return None
+    found, plan, summed = every[0], contraction(domain), iterations(every[0].loop.sizes)
+    rows, columns = (_size(domain, dims) for dims in (found.rows, found.columns))
+    if plan is None or summed is None or rows is None or columns is None:
+        return None
+    if found.is_partial or cut_sum(found.loop.op) is not None or tuned_product(found.loop.op) is not None:
+        return 1
+    batch, sm_count, width = _size(domain, found.batch) or 1, domain.machine.sm_count, byte_width(found.x.element)
+    (high, wide), step = plan.tile[-2:], plan.loops[0].step
+    tiles, rate = batch * -(-rows // high) * -(-columns // wide), "product_rate_f32" if width == 4 else "product_rate"
+    multiplied = 2 * high * wide * step * sm_count / value(MACHINE, rate)
+    each = max(multiplied, (high + wide) * step * width / value(MACHINE, "program_rate"))
+
+    def seconds(pieces: int) -> float:
+        steps = -(-summed // (pieces * step)) + AROUND
+        moved = 2 * pieces * batch * rows * columns * SUM if pieces > 1 else 0
+        together = value(MACHINE, "launch") + moved / value(MACHINE, "memory_rate") if moved else 0
+        return -(-tiles * pieces // sm_count) * steps * each + together
+
+    most = min(2 * sm_count // tiles, summed // (step * LEAST_STEPS))
+    aligned = VECTOR // width if summed * width % VECTOR == 0 else 1  # as rows of factors are, where they lie so
+    return min((n for n in range(1, max(1, most) + 1) if summed % (n * aligned) == 0), key=seconds, default=1)
 
 
 def found_in(domain: Domain) -> list[Contraction]:

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from ...machines.measures import value
-from .contractions import step_of, tile_of
+from .contractions import MACHINE, step_of, tile_of
 
-MACHINE = "h200"
 # Steps that a program takes longer than those of its loop: until the first piece is there, and for what follows the sums.
 AROUND = 1.5
 LANES = 32  # operations on one element in a clock: nothing is multiplied meanwhile, for registers are free when products before are done

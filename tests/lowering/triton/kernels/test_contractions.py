@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from bascule.lowering.triton.interpreter import plans
 from torch.nn import functional as F
 
 import bascule
@@ -55,6 +56,39 @@ def test_products(sizes, dtype):
 @pytest.mark.parametrize("batch", [1, 3])
 def test_batches(batch):
     check(*run(torch.bmm, *matrices(torch.bfloat16, (batch, 40, 50), (batch, 50, 30))), torch.bfloat16, 50)
+
+
+LONG = {  # rows, summed, columns -> programs of the product
+    (64, 8192, 64): 16,
+    (40, 8200, 72): 10,
+    (70, 6006, 64): 22,
+    (1024, 512, 1100): 144,  # many tiles: a sum each
+}
+
+
+@pytest.mark.parametrize("sizes", LONG, ids=str)
+def test_long_sums_of_few_tiles_are_cut(sizes, monkeypatch):
+    """Their pieces are products of one kernel, a small one adds up their sums in f32, always in one order, and does what follows."""
+    m, k, n = sizes
+    kernels, real = [], plans.run_kernel
+    monkeypatch.setattr(plans, "run_kernel", lambda kernel, given: (kernels.append(kernel), real(kernel, given)))
+    x, w, b = matrices(torch.bfloat16, (m, k), (k, n), (n,))
+    found, wanted = run(lambda x, w, b: torch.relu(x @ w + b), x, w, b)
+    check(found, wanted, torch.bfloat16, k)
+    assert kernels[0].grid.results[0].value == LONG[sizes] and "tt.dot" in kernels[0].ttir
+    assert len(kernels) == (1 if m == 1024 else 2)
+
+
+def test_a_gradient_of_a_weight_is_cut():
+    def function(x, seed, w):
+        return w - 0.1 * (x.t() @ seed)
+
+    x, seed, w = matrices(torch.bfloat16, (4096, 48), (4096, 40), (48, 40))
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "interpret", "pipeline": PIPELINE}
+    told = bascule.explain(function, x, seed, w, options=options)
+    assert "split into" in str(told)
+    check(*run(function, x, seed, w), torch.bfloat16, 4096)
 
 
 LAYOUTS = {
