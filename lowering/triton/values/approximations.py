@@ -92,7 +92,7 @@ def scaled_twice(op: ir.Operation) -> tuple[ir.Value, float] | None:
 
 
 def scaled_by(b: Builder, x: ir.Value) -> tuple[ir.Value, float | None]:
-    """What the tile `x` is a positive multiple of, and which one; `x` and None where it is not known to be one."""
+    """The tile that `x` is a positive multiple of, and which one; `x` and None where it is not known to be one."""
     if not _is(x, "arith.mulf"):
         return x, None
     u, factor = x.owner.operands
