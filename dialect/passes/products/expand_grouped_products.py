@@ -39,7 +39,8 @@ class ExpandGroupedProducts(Pass):
     and so do those whose sums are in groups (2 dims by 2), as the gradients of the matrices.
 
     Sums are in f32 and rounded once. Rows after the last offset are zeros before what reads them (in eager they are not written). With
-    `index-asserts` kernels assert that offsets are no rows beyond the last, and do not decrease. What stays a call has a remark that says why.
+    `index-asserts` a small kernel before asserts that offsets are no rows beyond the last, and do not decrease: where a kernel of tensor cores
+    asserts anything, they wait for each instruction. What stays a call has a remark that says why.
     """
 
     name: ClassVar[str] = "expand-grouped-products"
