@@ -16,7 +16,7 @@ from ...scheduling.gpu.machine import H200
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 from .grouped_bodies import GroupedBodies
-from .grouped_uses import SLOWER, GroupedUse, joined_grouped, use_of, whole_use
+from .grouped_uses import GroupedUse, joined_grouped, use_of, whole_use
 from .pointwise_tails import laid
 
 SINCE, DESCRIBED = 80, 90  # the compute capabilities of tensor cores that multiply bf16, and of tensor descriptors
@@ -32,10 +32,10 @@ class ExpandGroupedProducts(Pass):
     They do from `capability` 90 on, where pointwise computes alone read the result, and
 
     - two of one matrix and the same offsets meet in one of these computes, as in `silu(x @ w[g]) * (x @ v[g])`, and are not in memory; or
-    - writing and reading the result, or reading it where it is in memory for something else, is estimated to take longer than a kernel loses by
-      the product, beside ATen's. The halves of its columns that meet are two computes; they are laid beside each other where it is in memory;
+    - one is read alone. The halves of its columns that meet are two computes; they are laid beside each other where it is in memory;
 
-    with a tile for each of `sm-count` multiprocessors and, of each group, rows for several tiles on average. With `always` all do, from 80 on,
+    where ATen's product, and writing and reading the result, or reading it where it is in memory for something else, are estimated to take longer
+    than a kernel (`dialect/scheduling/gpu/product_costs.py`), with a tile for each of `sm-count` multiprocessors and, of each group, rows for several tiles on average. With `always` all do, from 80 on,
     and so do those whose sums are in groups (2 dims by 2), as the gradients of the matrices.
 
     Sums are in f32 and rounded once. Rows after the last offset are zeros before what reads them (in eager they are not written). With
@@ -80,7 +80,7 @@ class ExpandGroupedProducts(Pass):
         rows, inner, columns, _ = product.sizes
         if min(rows, columns) < LEAST or inner <= LONG:
             return f"{rows}x{inner}x{columns} (rows, summed, columns) are too few for tensor cores"
-        return "" if self.always or SLOWER < 1 else "its sums are in groups: a kernel would save nothing beside ATen's"
+        return "" if self.always else "its sums are in groups: a kernel would save nothing beside ATen's"
 
     @property
     def _bodies(self) -> GroupedBodies:

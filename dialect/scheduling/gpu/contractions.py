@@ -6,12 +6,14 @@ The sizes of tiles follow Triton's matrix products on sm_80 and later: a warp ha
 
 from collections.abc import Sequence
 
+from ...analysis.bodies.body_summary import Access
 from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.bodies.structural_equality import form_of
 from ...analysis.products.contractions import Contraction, contraction_of, factors_of
 from ...analysis.products.cut_sums import CutSum, cut_sum
 from ...analysis.products.segments import Segments, segments_of, with_data
+from ...ir.regions import ops_in
 from ...ir.types import byte_width
 from ...mlir import ir
 from .descriptors import described
@@ -29,6 +31,10 @@ SMALL = 64  # the sides of a tile that is as small as one is made for more of th
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
 FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
 STAGES = 4  # pieces under way, at most
+PERSISTENT = True  # whether a multiprocessor has one program, which takes tile after tile
+LEAST_STAGES = 3  # pieces under way, from which on a program reads on while it stores a tile
+NARROW, PASSED = 2, 32 << 10  # bytes of a number of which a part goes through shared memory at a time, and of that part
+BARRIERS = 256  # bytes in shared memory of what waits for pieces
 DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
 TOGETHER = 8  # tiles of rows whose programs follow each other over the columns: what they read stays in L2
 
@@ -71,8 +77,14 @@ def contraction(domain: Domain) -> DomainPlan | None:
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
     warps = 8 if sums * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
-    plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group = TOGETHER
+    steps, piece = -(-summed // step), _piece(every, plan.tile, step)
+    plan.stages = max(1, min(STAGES, domain.machine.shared // piece, steps))
+    tiles = batch_size * -(-rows // high) * -(-columns // wide)
+    if PERSISTENT and _reads_on(domain, every) and warps == 8 and steps > 1 and tiles > sm_count:
+        left = domain.machine.shared - BARRIERS - _passed(domain, found, high * wide)
+        if left >= LEAST_STAGES * piece:
+            plan.programs, plan.stages = sm_count, min(plan.stages, left // piece)
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
@@ -117,6 +129,29 @@ def _is_of_batch(domain: Domain, found: Contraction, cut: CutSum) -> bool:
     return not depends & sides and (iterations(found.loop.sizes) or 0) > PIECE
 
 
+def _reads_on(domain: Domain, every: Sequence[Contraction]) -> bool:
+    """Whether Triton can read the first steps of a program's next tile while the last of one is multiplied: descriptors load all factors, and a
+    sum is one loop."""
+    plans = [domain.plans[each.loop] for each in every]
+    return all(len(plan.descriptors) == 2 and not plan.skip for plan in plans)
+
+
+def _passed(domain: Domain, found: Contraction, points: int) -> int:
+    """Bytes in shared memory, beside the steps, of what goes between the lanes of tensor cores and those of memory at the `points` of a tile: of
+    16 bits a part at a time, else all of it. As Triton 3.6 has it."""
+    width = max((access.width for access in _at_points(domain, found)), default=1)
+    if width > NARROW or any(op.name == "bascule.random" for op in ops_in(domain.node.op)):
+        return 4 * points
+    return min(PASSED, width * points)
+
+
+def _at_points(domain: Domain, found: Contraction) -> list[Access]:
+    """What is read and stored outside of the sums, at each row and column."""
+    sides = [[domain.indices[place] for place in places] for places in (found.rows, found.columns)]
+    outside = [access for access in domain.accesses if len(access.loops) == 1]
+    return [access for access in outside if all(any(map(access.form.varies, side)) for side in sides)]
+
+
 def _counts(domain: Domain) -> dict[Node, Segments]:
     """The loops that count the segments before a row."""
     found = {loop: segments_of(loop.op) for loop in domain.inner}
@@ -134,12 +169,7 @@ def _are_cut(domain: Domain, segments: Sequence[Segments], rows: Sequence[int]) 
 
 def _beside(domain: Domain, found: Contraction) -> int:
     """Tiles that registers hold beside the sums: 1 where several matrices are read at the point of the result, as a gradient's, else 0."""
-    sides = [[domain.indices[place] for place in places] for places in (found.rows, found.columns)]
-    read = {
-        domain.place(access)
-        for access in domain.accesses
-        if len(access.loops) == 1 and not access.stores and all(any(map(access.form.varies, side)) for side in sides)
-    }
+    read = {domain.place(access) for access in _at_points(domain, found) if not access.stores}
     return 1 if len(read) > 1 else 0
 
 

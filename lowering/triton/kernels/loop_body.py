@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.analysis.bodies.body_tree import LOOPS
@@ -14,6 +15,7 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
 from ..body.emitter import Body, Loop
+from ..body.indexing import Indexing
 from ..values.tiles import Axis, Tile, elementwise, union
 from .descriptors import Described, Descriptor
 
@@ -25,13 +27,20 @@ class LoopBody(Body):
 
     `plan`: of each loop of the domain at hand; `done`: loops that ran together with an earlier one; `origins`: where the program's tile begins
     along each axis; `described`: the loads that tensor descriptors do; `descriptors`: the parameters that these are; `segments`: what counts
-    those that the program's rows are in one of, if `inside` holds.
+    those that the program's rows are in one of, if `inside` holds (None: they are).
     """
 
     described: Mapping[ir.Operation, Described] = {}
     descriptors: Mapping[Descriptor, ir.Value] = {}
     segments: Sequence[Segments] = ()
-    inside: ir.Value
+    inside: ir.Value | None = None
+
+    def anew(self) -> Self:
+        """One that has emitted nothing yet, of the same kernel."""
+        ix = Indexing(self.b, self.ix.type, self.ix.symbols, self.ix.aligned)
+        made = type(self)(self.b, self.expressions, ix, self.buffers, self.capability, self.stages, self.threads)
+        made.described, made.descriptors = self.described, self.descriptors
+        return made
 
     def enter(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
         """Begins the region of the parallel domain `op`."""
