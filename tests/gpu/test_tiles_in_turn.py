@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from tests.lowering.triton.kernels import test_contractions as dense
 from tests.lowering.triton.kernels import test_grouped_products as grouped
 from tests.lowering.triton.kernels.test_contractions import matrices
-from tests.lowering.triton.kernels.test_tiles_in_turn import COLUMNS, ENDS, FUSED, ROWS, SUMMED
+from tests.lowering.triton.kernels.test_tiles_in_turn import COLUMNS, ENDS, FUSED, ROWS, SUMMED, one_more
 
 BF16 = torch.bfloat16
 
@@ -33,9 +33,7 @@ def test_sizes(sizes):
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 def test_groups(ends):
     x, w = on_gpu((ROWS, SUMMED), (4, COLUMNS, SUMMED))
-    found, wanted = grouped.run(
-        lambda x, w, o: grouped.product(x, w.transpose(1, 2), o) + 1, x, w, grouped.offsets(*ends).cuda()
-    )
+    found, wanted = grouped.run(one_more, x, w, grouped.offsets(*ends).cuda())
     grouped.check(found, wanted, BF16, SUMMED)
 
 

@@ -34,9 +34,10 @@ class ExpandGroupedProducts(Pass):
     - two of one matrix and the same offsets meet in one of these computes, as in `silu(x @ w[g]) * (x @ v[g])`, and are not in memory; or
     - one is read alone. The halves of its columns that meet are two computes; they are laid beside each other where it is in memory;
 
-    where ATen's product, and writing and reading the result, or reading it where it is in memory for something else, are estimated to take longer
-    than a kernel (`dialect/scheduling/gpu/product_costs.py`), with a tile for each of `sm-count` multiprocessors and, of each group, rows for several tiles on average. With `always` all do, from 80 on,
-    and so do those whose sums are in groups (2 dims by 2), as the gradients of the matrices.
+    where ATen's product, and writing and reading the result, or reading it where it is in memory for something else, are estimated to take
+    longer than a kernel (`dialect/scheduling/gpu/product_costs.py`), with a tile for each of `sm-count` multiprocessors and, of each group, rows
+    for several tiles on average. With `always` all do, from 80 on, and so do those whose sums are in groups (2 dims by 2), as the gradients of
+    the matrices.
 
     Sums are in f32 and rounded once. Rows after the last offset are zeros before what reads them (in eager they are not written). With
     `index-asserts` a small kernel before asserts that offsets are no rows beyond the last, and do not decrease: where a kernel of tensor cores

@@ -111,7 +111,7 @@ def _ends_before(row: ir.Value, groups: int, ends: Ends) -> ir.Value:
     zero = _number(0)
 
     def is_before(at: Sequence[ir.Value]) -> ir.Value:
-        return arith.extui(i32, arith.cmpi(UP_TO, _end(ends, *at, first=zero), row))
+        return arith.extui(i32, arith.cmpi(UP_TO, _end(ends, at[0], zero), row))
 
     return builders.reduce("sum", [expr(groups)], i32, is_before)[0]
 

@@ -78,13 +78,10 @@ def contraction(domain: Domain) -> DomainPlan | None:
     warps = 8 if sums * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
     plan.group = TOGETHER
-    steps, piece = -(-summed // step), _piece(every, plan.tile, step)
-    plan.stages = max(1, min(STAGES, domain.machine.shared // piece, steps))
-    tiles = batch_size * -(-rows // high) * -(-columns // wide)
-    if PERSISTENT and _reads_on(domain, every) and warps == 8 and steps > 1 and tiles > sm_count:
-        left = domain.machine.shared - BARRIERS - _passed(domain, found, high * wide)
-        if left >= LEAST_STAGES * piece:
-            plan.programs, plan.stages = sm_count, min(plan.stages, left // piece)
+    lengths = -(-summed // step)
+    plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), lengths))
+    if lengths > 1 and batch_size * -(-rows // high) * -(-columns // wide) > sm_count:
+        _take_in_turn(domain, every, plan, _piece(every, plan.tile, step))
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
@@ -129,11 +126,15 @@ def _is_of_batch(domain: Domain, found: Contraction, cut: CutSum) -> bool:
     return not depends & sides and (iterations(found.loop.sizes) or 0) > PIECE
 
 
-def _reads_on(domain: Domain, every: Sequence[Contraction]) -> bool:
-    """Whether Triton can read the first steps of a program's next tile while the last of one is multiplied: descriptors load all factors, and a
-    sum is one loop."""
+def _take_in_turn(domain: Domain, every: Sequence[Contraction], plan: DomainPlan, piece: int) -> None:
+    """Gives each multiprocessor one program, which takes tile after tile, where Triton can read the first pieces, of `piece` bytes, of the next
+    while the last of one are multiplied: descriptors load all factors, a sum is one loop, and shared memory has room."""
     plans = [domain.plans[each.loop] for each in every]
-    return all(len(plan.descriptors) == 2 and not plan.skip for plan in plans)
+    alone = plan.warps == 8 and all(len(plan.descriptors) == 2 and not plan.skip for plan in plans)
+    *_, high, wide = plan.tile
+    room = domain.machine.shared - BARRIERS - _passed(domain, every[0], high * wide)
+    if PERSISTENT and alone and room >= LEAST_STAGES * piece:
+        plan.programs, plan.stages = domain.machine.sm_count, min(plan.stages, room // piece)
 
 
 def _passed(domain: Domain, found: Contraction, points: int) -> int:

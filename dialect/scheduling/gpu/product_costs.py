@@ -57,8 +57,8 @@ class Product:
 
 @dataclass(frozen=True)
 class GroupedCosts:
-    """Of `products` grouped products of the same rows, in groups, summed elements and columns, of 16 bits: seconds as calls, and as one kernel whose
-    programs take tile after tile. `moved`: bytes of results that only calls write and read."""
+    """Of `products` grouped products of the same rows, in groups, summed elements and columns, of 16 bits: seconds as calls, and as one kernel
+    whose programs take tile after tile. `moved`: bytes of results that only calls write and read."""
 
     products: int
     rows: int
@@ -76,7 +76,11 @@ class GroupedCosts:
         operations = 2 * self.products * self.rows * self.summed * self.columns
         ends = 1 + value(MACHINE, "grouped_call_end") / self._steps
         launches = self.products + (1 if self.moved else 0)
-        return operations / value(MACHINE, "tensor_rate") * ends + seconds(self.moved) + launches * value(MACHINE, "launch")
+        return (
+            operations / value(MACHINE, "tensor_rate") * ends
+            + seconds(self.moved)
+            + launches * value(MACHINE, "launch")
+        )
 
     def fused(self, sm_count: int) -> float:
         """Of the kernel, and of the small one before it that checks offsets."""

@@ -72,8 +72,8 @@ def in_clusters(ptx: str, programs: int) -> str:
 
 
 def reassemble(compiled: Any, target: Any, options: dict[str, Any], resident: int = 0, cluster: int = 1) -> None:
-    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong or is slow at, room is to
-    be left for `resident` programs, or `cluster` of them are one."""
+    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong or is slow at, room is
+    to be left for `resident` programs, or `cluster` of them are one."""
     from triton.compiler.compiler import make_backend
 
     ptx = without_repeated_waits(without_packed_additions(compiled.asm["ptx"]))

@@ -26,8 +26,8 @@ from .loop_body import INNER, LoopBody
 
 @dataclass(frozen=True)
 class SegmentRows:
-    """Those of a tile: from `first` to before `end`, of segment `number`. `inside`: whether it is one, None: it is; `any`: whether there are rows,
-    None: there are."""
+    """Those of a tile: from `first` to before `end`, of segment `number`. `inside`: whether it is one, None: it is; `any`: whether there are
+    rows, None: there are."""
 
     first: Tile
     end: Tile

@@ -45,7 +45,7 @@ def test_sums_that_are_added_up_apart_take_longer():
 
 
 def test_grouped_products_as_measured():
-    """Eight groups of 8192 x 2048 x 5632: 0.258 ms as a call, 0.049 of what reads and writes 184 MB behind it; two are as one of twice the size."""
+    """Eight groups of 8192 x 2048 x 5632: 0.258 ms as a call, 0.049 of what reads and writes 184 MB behind it; two take nearly twice as long."""
     sizes, result = (8192, 2048, 5632, 8), 2 * 8192 * 5632
     alone, read = GroupedCosts(1, *sizes, 0), GroupedCosts(1, *sizes, 2 * result)
     assert 0.25e-3 < alone.called() < 0.27e-3 < 0.3e-3 < read.called() < 0.315e-3

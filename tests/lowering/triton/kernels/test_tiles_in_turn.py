@@ -1,4 +1,4 @@
-"""Contractions of more tiles than there are multiprocessors: a program takes tile after tile, in the interpreter and as machine code of sm_90."""
+"""Contractions of more tiles than there are multiprocessors, of which a program takes one after the other: in the interpreter, and as code."""
 
 import pytest
 import torch
@@ -11,7 +11,11 @@ from tests.lowering.triton.kernels import test_contractions as dense
 from tests.lowering.triton.kernels import test_grouped_products as grouped
 from tests.lowering.triton.kernels.test_contractions import matrices
 
-ROWS, SUMMED, COLUMNS = 2040, 72, 2312  # 16 tiles by 10, all of which a multiprocessor has one or two, none of them whole
+ROWS, SUMMED, COLUMNS = (
+    2040,
+    72,
+    2312,
+)  # 16 tiles by 10, all of which a multiprocessor has one or two, none of them whole
 BF16 = torch.bfloat16
 
 
@@ -54,11 +58,14 @@ ENDS = {
 }
 
 
+def one_more(x, w, ends):
+    return grouped.product(x, w.transpose(1, 2), ends) + 1
+
+
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 def test_groups(ends, kernels):
     x, w = matrices(BF16, (ROWS, SUMMED), (4, COLUMNS, SUMMED))
-    function = lambda x, w, o: grouped.product(x, w.transpose(1, 2), o) + 1
-    found, wanted = grouped.run(function, x, w, grouped.offsets(*ends))
+    found, wanted = grouped.run(one_more, x, w, grouped.offsets(*ends))
     grouped.check(found, wanted, BF16, SUMMED)
     assert is_in_turn(kernels[-1])
 
@@ -96,4 +103,6 @@ def test_machine_code(name, kernels):
     code = compile_kernel(kernels[-1], 90)
     told = ptxas.log(code.asm["ptx"], 90)
     assert " 0 bytes spill stores" in told and "serialized" not in told
-    assert code.metadata.shared <= 227 << 10 and code.asm["ttgir"].count("ttng.warp_group_dot ") == 1 + ("joined" in name)
+    assert code.metadata.shared <= 227 << 10 and code.asm["ttgir"].count("ttng.warp_group_dot ") == 1 + (
+        "joined" in name
+    )
