@@ -147,7 +147,7 @@ def _passed(domain: Domain, found: Contraction, points: int) -> int:
 
 
 def _at_points(domain: Domain, found: Contraction) -> list[Access]:
-    """What is read and stored outside of the sums, at each row and column."""
+    """Accesses outside of the sums, at each row and column."""
     sides = [[domain.indices[place] for place in places] for places in (found.rows, found.columns)]
     outside = [access for access in domain.accesses if len(access.loops) == 1]
     return [access for access in outside if all(any(map(access.form.varies, side)) for side in sides)]

@@ -141,7 +141,7 @@ def test_kernels_wait_before_they_touch_memory(kind):
 
 
 def test_fewer_stages_where_shared_memory_ends(monkeypatch):
-    """What Triton has beside the pieces under way is known when it has compiled."""
+    """Triton tells what it has beside the pieces under way when it has compiled."""
     tried = []
 
     def compiled(kernel, capability):
