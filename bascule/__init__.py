@@ -8,6 +8,7 @@
     bascule.bisect(model, inputs) which graph, pass and fusion made a model's numbers wrong
     bascule.compile_fx(gm, inputs), bascule.compile_fx_inner(gm, inputs)    graphs without Dynamo, as Inductor's functions of these names
     bascule.aot_compile(exported, path), bascule.aot_load(path)     a program as one file, and back, without a compiler
+    bascule.register_decomposition(operator, function)    what to compile in the place of a custom operator
     bascule.list_options()        the options, their meaning and defaults
     bascule.counters()            how often what happened in this process
     bascule.wait_for_kernels()    until what is compiled beside the program is compiled
@@ -44,6 +45,7 @@ _PUBLIC = {
     "list_options": "options",
     "memory": "budget.report",
     "memory_efficient_fusion": "entry.compile_fx",
+    "register_decomposition": "frontend.aot.declared_decompositions",
     "report": "report_page.collect",
     "wait_for_kernels": "tiers.background",
 }

@@ -288,7 +288,6 @@ BUDGET = "option 'memory_budget'"
 BUDGETLESS = {
     "custom_partitioner_fn": "that function chooses what is saved",
     "tiers": "PyTorch's operators, which run the first calls, hold what they like",
-    "cudagraphs": "the pool of a recording keeps the memory of forward and backward side by side",
 }
 
 # The options that name passes over FX graphs, and what stands for all of these where they are printed.

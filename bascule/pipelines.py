@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bascule.frontend.aot.matmul_precision import allows_tf32
+
 from .errors import UserError
 from .options import Options
 
@@ -23,6 +25,7 @@ DEFAULT = (
     "fold-views",
     "simplify-indexing",
     "inline-producers",
+    "fold-one-hot-sums",  # when what a sum adds stands in it
     "fuse-attention",  # when masks stand where they are read
     "fuse-products",
     "chunk-rows",  # when what reads a large tensor is few computes
@@ -99,7 +102,8 @@ def text_for(options: Options) -> str:
 def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> "Pipeline":
     """The passes for `options`. A pass with a field named as one of `SHARED` or of `machine` (see `Target.machine`), which its text leaves at
     the default, takes the option's value, or what the machine has; so does one with a field `deterministic`, where PyTorch is asked for
-    deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts`, on a GPU.
+    deterministic algorithms and the machine is a GPU, on which points run in any order; and one with a field `index_asserts`, or `tf32`, on a
+    GPU.
 
     Raises `UserError` with the column for a pipeline that does not parse.
     """
@@ -111,6 +115,7 @@ def pipeline_for(options: Options, machine: Mapping[str, Any] | None = None) -> 
     asked["deterministic"] = torch.are_deterministic_algorithms_enabled() and gpu
     # On a CPU the graph has checks: `frontend/runtime_checks/index_checks.py`.
     asked["index_asserts"] = options.index_asserts and gpu
+    asked["tf32"] = gpu and allows_tf32()
     stages = []
     for stage in Pipeline.parse(text).stages:
         shared = {

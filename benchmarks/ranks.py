@@ -80,6 +80,8 @@ def measured(model: str, size: Size, way: str, compiler: str, device: str, steps
             losses = [step(batches[0])]
             told = {"first_step_s": _most(time.perf_counter() - began, device)}
             told |= _times(step, batches[0], steps, device)
+            if dist.get_rank() == 0:  # batches of other sizes may be compiled for minutes
+                print(f"{model}, {way}: {compiler}: timed: {told}", flush=True)
             predicted = dict(counters().get("collectives", {}))  # of what was timed
             told["losses"] = losses + [step(batch) for batch in batches[1:]]
     except Exception as error:  # one combination that fails does not end the others, where all ranks fail alike

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from bascule.frontend.aot.matmul_precision import allows_tf32
+
 from ..dialect.analysis.memory.lone_products import LoneProduct
 from ..dialect.analysis.memory.matmul_operands import Product
 from ..dialect.ir.attribute_names import TUNED_PRODUCT
@@ -66,4 +68,6 @@ def shape_of(product: Product) -> ProductShape:
     """That of a product of static sizes."""
     rows, summed, columns = (constant(size) or 0 for size in product.sizes)
     batch = product.result.type.shape[0] if product.result.type.rank == 3 else 1
-    return ProductShape(batch, rows, summed, columns, byte_width(product.x.type.element_type))
+    element = product.x.type.element_type
+    tf32 = isinstance(element, ir.F32Type) and allows_tf32()
+    return ProductShape(batch, rows, summed, columns, byte_width(element), tf32)

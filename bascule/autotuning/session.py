@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from bascule.frontend.aot.graph_key import NotKeyed
+from bascule.frontend.aot.matmul_precision import matmul_settings
 from bascule.runtime.kernels.cuda_driver import device_name
 
 from ..cache.disk.entry_paths import SCHEDULES
@@ -26,7 +25,7 @@ class Session:
         self.store: BackedStore | None = store_of(SCHEDULES) if record.options.cache else None
         self.conditions: Mapping[str, Any] = {}
         try:
-            self.conditions = {"device": device_name(device), "products": _settings(), **versions()}
+            self.conditions = {"device": device_name(device), "products": matmul_settings(), **versions()}
         except NotKeyed:
             self.store = None  # our own source changes while it runs
         spent = sum(record.seconds.get(stage, 0.0) for stage in STAGES)
@@ -48,10 +47,3 @@ class Session:
     def keep(self, key: str, content: bytes) -> None:
         if self.store is not None:
             self.store.put(key, content)
-
-
-def _settings() -> list[Any]:
-    """PyTorch's, by which its products round, and how long they take."""
-    matmul = torch.backends.cuda.matmul
-    names = ("allow_tf32", "allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction")
-    return [str(getattr(matmul, name)) for name in names]

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
-from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import ImportedGraph
 from bascule.runtime.boxed import Boxed, boxed
 
 from ..compat.graphs.dynamo import reset
 from ..compiler.autograd_graph import direction_of
 from ..compiler.compile_graph import compile_graph
+from ..compiler.decompositions import decompositions_for
 from ..compiler.fx_passes import fx_pipeline
 from ..debugging.compare_results import copy_of
 from ..entry.explain import run_backward
@@ -104,7 +104,7 @@ def bisect(
             look = partial(_looked, checked, direction_of(**directions), ran, wrong)
             return looked_at(f"{name}_{direction_of(**directions)}", "torch", checked, gm, given, look)
 
-        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), passes=passes)
+        return compile_with_autograd(gm, example_inputs, compiler, decompositions_for(checked), passes=passes)
 
     reset()
     run_backward(torch.compile(model, backend=backend, dynamic=dynamic)(*inputs))

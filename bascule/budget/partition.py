@@ -44,7 +44,9 @@ def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, 
     """A search of what `joint` saves with the budget of `options`."""
 
     def measure(options: Options, forward: GraphModule, backward: GraphModule) -> StepPeak | None:
-        return step_peak(forward, backward, how["num_fwd_outputs"], options)
+        return step_peak(
+            forward, backward, how["num_fwd_outputs"], options, how.get("static_lifetime_input_indices") or ()
+        )
 
     without = replace(options, memory_budget=None, memory_budget_precision=None)
     search = Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without))

@@ -10,7 +10,6 @@ import torch
 from torch.fx import GraphModule
 
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
-from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.fx.stack_traces import location_of
 from bascule.frontend.partitioner.joint_splits import Pair
 from bascule.frontend.partitioner.memory_budget import Search, text_of
@@ -19,6 +18,7 @@ from bascule.frontend.partitioner.min_cut import min_cut
 from ..compat.graphs.dynamo import reset
 from ..compiled.eager import operator_by_operator
 from ..compiler.custom_passes import apply, partitioner
+from ..compiler.decompositions import decompositions_for
 from ..compiler.fx_passes import fx_pipeline
 from ..dialect.analysis.memory.live_bytes import GIVEN, RESULT, Held
 from ..errors import UserError
@@ -120,7 +120,9 @@ def memory(
             passes = fx_pipeline("memory", checked, captured=True)
             split = partial(_split, checked, example_inputs, steps, untold)
             cut = partitioner(checked, passes, partial(min_cut, passes=passes, split=split))
-            return compile_with_autograd(gm, example_inputs, _by_operators, decomposition_table(), cut, passes=passes)
+            return compile_with_autograd(
+                gm, example_inputs, _by_operators, decompositions_for(checked), cut, passes=passes
+            )
 
     reset()
     with torch.enable_grad():

@@ -2,9 +2,11 @@
 
 What the step is given is there all the time: parameters, buffers, inputs. The forward adds what it makes; of that the backward finds what is
 saved and what is returned. An arena on a CPU that is large enough is kept between calls, one for both, as `runtime/memory/cpu_arena.py` has it.
+Where both are replayed as CUDA graphs, the bytes of their pool count, which holds all that they make.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,21 +20,26 @@ from bascule.frontend.fx.trace_context import hint
 from bascule.frontend.fx_pipeline.pipeline import FxPipeline
 from bascule.frontend.importer.graph import VISIBLE, import_graph
 from bascule.frontend.partitioner.held_tensors import mark_held
+from bascule.frontend.partitioner.memory_budget import text_of
 from bascule.frontend.partitioner.training_step import tensor_bytes
 from bascule.runtime.memory.result_block_pool import LEAST as KEPT
 
 from ..compiler.custom_passes import apply, made_functional
 from ..compiler.fx_passes import fx_pipeline
 from ..compiler.planned_programs import Planned, Times, digest_of
+from ..cudagraphs.cudagraphify import Replays
+from ..cudagraphs.unsafe_operators import unrecordable
 from ..dialect.analysis.memory.live_bytes import Held, LiveBytes, live_bytes
 from ..dialect.ir import context
-from ..dialect.ir.functions import SYMBOLS, graph_functions
+from ..dialect.ir.attributes import OperandAttr
+from ..dialect.ir.functions import OUTPUTS, SYMBOLS, graph_functions
 from ..dialect.mlir import ir
 from ..errors import UnsupportedError
 from ..options import POST_GRAD, Options
 from ..pipelines import pipeline_for
 from ..targets.placement import placement_of
 from ..targets.select import target_for
+from .graph_pool import Played, first_product, large_bytes, pool_bytes, saved_places, workspace_of
 
 SYMBOL = 64  # that a symbol is taken for of which no number is known: one that is computed, or that only data decides
 
@@ -50,6 +57,7 @@ class StepPeak:
     visible: int  # outputs of the forward that the user sees, the first ones
     read: tuple[Node, ...]  # the tensors that the backward is given, as nodes of its graph
     programs: tuple[Planned, Planned]
+    pool: int | None = None  # bytes of the pool of CUDA graphs, if both are replayed
 
     @property
     def standing(self) -> int:
@@ -63,7 +71,12 @@ class StepPeak:
 
     @property
     def bytes(self) -> int:
-        return max(self.peaks)
+        return max(self.peaks) if self.pool is None else max(*self.peaks, self.standing + self.pool)
+
+    @property
+    def how(self) -> str:
+        """By what the peak is told."""
+        return "by its memory plan" if self.pool is None else f"with a pool of CUDA graphs of {text_of(self.pool)}"
 
     def held_at_peak(self) -> tuple[str, list[Held]]:
         """The direction in which the peak is, and what its program holds then."""
@@ -76,10 +89,16 @@ class StepPeak:
         return program.peak(self.kept, with_arena=not self.kept or program.arena < KEPT)
 
 
-def step_peak(forward: GraphModule, backward: GraphModule, visible: int, options: Options) -> StepPeak | None:
-    """Of a step that the partitioner has split, whose forward returns `visible` outputs to the user and the others to the backward. Changes both
-    graphs. None where one of them is compiled in parts, so that there is no plan of the whole."""
+def step_peak(
+    forward: GraphModule, backward: GraphModule, visible: int, options: Options, static: Collection[int] = ()
+) -> StepPeak | None:
+    """Of a step that the partitioner has split, whose forward returns `visible` outputs to the user and the others to the backward. `static`:
+    numbers of the inputs that stay where they are from call to call. Changes both graphs. None where one of them is compiled in parts, so that
+    there is no plan of the whole."""
     passes = _quiet(options)
+    replayed = Replays(options).are_for(forward)
+    if replayed and any(unrecordable(each.graph) for each in (forward, backward)):
+        return None
     mark_held(forward, backward, visible)
     forward.graph.output_node().meta[VISIBLE] = visible
     given = _given(forward)
@@ -93,7 +112,38 @@ def step_peak(forward: GraphModule, backward: GraphModule, visible: int, options
         return None
     arena = max(first.arena, then.arena)
     kept = arena if on_host and arena >= KEPT else 0
-    return StepPeak(given, first, then, kept, returned, visible, read, (one, other))
+    found = StepPeak(given, first, then, kept, returned, visible, read, (one, other))
+    return replace(found, pool=_pool(found, forward, frozenset(static), options)) if replayed else found
+
+
+def _pool(found: StepPeak, forward: GraphModule, static: Collection[int], options: Options) -> int:
+    """Bytes of the pool of CUDA graphs."""
+    (one, other), placement = found.programs, placement_of(forward)
+    workspace = workspace_of(target_for(options.target, placement).machine)
+    stays = {node.name for number, node in enumerate(inputs_of(forward.graph)) if number in static}
+    results = _results(forward, one.module)
+    copied = [size for name, size in found.given.items() if name not in stays]
+    others = [node for node in found.read if node.name not in stays and node.name not in results]
+    first = Played(found.forward, copied, workspace, first_product(one.module), large_bytes(found.forward))
+    then = Played(
+        found.backward, [tensor_bytes(each.meta["val"]) for each in others], workspace, first_product(other.module)
+    )
+    return pool_bytes(
+        first, then, saved_places(found.forward, found.backward, [results.get(each.name) for each in found.read])
+    )
+
+
+def _results(forward: GraphModule, module: ir.Module) -> dict[str, int]:
+    """The numbers of the results of a forward's program, by the names of what its graph returns."""
+    with module.context:
+        (graph,) = graph_functions(module)
+        outputs = [each.index if isinstance(each, OperandAttr) else None for each in graph.attributes[OUTPUTS]]
+    pairs = zip(outputs_of(forward.graph), outputs, strict=True)
+    return {
+        node.name: ir.IntegerAttr(number).value
+        for node, number in pairs
+        if number is not None and isinstance(node, Node)
+    }
 
 
 def _quiet(options: Options) -> FxPipeline:

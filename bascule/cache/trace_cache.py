@@ -15,6 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from bascule.frontend.aot import autograd_cache
+from bascule.frontend.aot.declared_decompositions import key_text
 from bascule.frontend.aot.graph_key import NotKeyed, nodes_of
 from bascule.frontend.aot.restarts import Restart, restart
 from bascule.frontend.aot.trace_lookup import Result
@@ -38,7 +39,7 @@ from .trace_bundle import share, shared
 from .trace_entry import EntryWriter, Lines, MissingGraph, TraceReader
 from .versions import versions
 
-FORMAT = 6  # of entries, and of what a key covers
+FORMAT = 7  # of entries, and of what a key covers
 VARIANTS = 8  # entries of one key, with different guards
 RAN = "pre_grad_custom_pass"  # has run on the graph that is looked up
 DIRECTIONS: dict[int, tuple[Direction, ...]] = {1: ("inference",), 2: ("forward", "backward")}
@@ -58,6 +59,8 @@ def unused(options: Options) -> str | None:
         return "the option 'profiler_mark_wrapper_call' is on"
     if options.print_fx_passes:
         return "the option 'print_fx_passes' is on"  # passes run on what is traced
+    if (operator := key_text()[0]) is not None:
+        return f"the decomposition of '{operator}' has no version"
     if dynamo_config.repro_after is not None:
         return "a reproducer was asked for"
     return bypassed(options) or autograd_cache.unavailable()
@@ -110,7 +113,10 @@ class Traces:
             from .graph_key import users_code
 
             code = users_code(pipeline_for(self.options), self.options)
-        return digest([FORMAT, options, code, versions(), _gpus(args)], autograd_cache.key_text(gm, args, aot_config))
+        return digest(
+            [FORMAT, options, code, key_text()[1], versions(), _gpus(args)],
+            autograd_cache.key_text(gm, args, aot_config),
+        )
 
     def _file(self, variant: int) -> str:
         return sha256(f"{self.key} {variant}".encode()).hexdigest()

@@ -67,7 +67,7 @@ class Replays:
         self, gm: torch.fx.GraphModule, direction: Direction, static: Sequence[int] | None = None
     ) -> "Replay | None":
         """For `gm`, one of the graphs; None where nothing is replayed. `static`: numbers of the inputs that stay, if the caller knows them."""
-        if not self.options.cudagraphs or self.unreplayed(gm) is not None:
+        if not self.are_for(gm):
             return None
         if static is None and direction != "backward":
             from bascule.runtime.cudagraphs.cudagraph_trees import static_input_numbers
@@ -79,6 +79,10 @@ class Replays:
         if direction == "backward":
             mark_gradients(gm, self.names)
         return Replay(self, direction, self.trees())
+
+    def are_for(self, gm: torch.fx.GraphModule) -> bool:
+        """Whether `gm` is to be replayed."""
+        return self.options.cudagraphs and self.unreplayed(gm) is None
 
     def unreplayed(self, gm: torch.fx.GraphModule) -> str | None:
         """Why nothing of `gm` would be replayed, if that is plain."""

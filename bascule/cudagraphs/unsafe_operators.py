@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from bascule.frontend.aot.grouped_products import is_loop
 from bascule.frontend.torch_patches.custom_op_gradients import LOOKS
 
 from ..compat.operators.schemas import OpOverload
@@ -28,7 +29,6 @@ _WAIT = frozenset(
         "bincount",
         "cholesky_inverse",
         "geqrf",
-        "histc",
         "linalg_cholesky_ex",
         "linalg_eig",
         "linalg_householder_product",
@@ -67,6 +67,10 @@ def _reason(node: Node) -> str | None:
         return "the host waits for the GPU in it, which a CUDA graph cannot hold"
     if name in _REBIND:
         return "it gives a tensor other memory, which a CUDA graph cannot hold"
+    if target.namespace == "bascule" and name == "grouped_mm" and is_loop(*_grouped(node)):
+        return "the host waits for where the groups end, which a CUDA graph cannot hold"
+    if name == "histc" and _looks_for_ends(node):
+        return "the host waits for the least and the largest element, which a CUDA graph cannot hold"
     if name in ("index_put", "_unsafe_index_put") and _puts_at_mask(node):
         return "the host waits for the places where its mask is set, which a CUDA graph cannot hold"
     if _leaves_gpu(node):
@@ -79,6 +83,21 @@ def _puts_at_mask(node: Node) -> bool:
     indices, values = node.args[1], node.args[2]
     one = values.meta["val"].dim() == 0
     return not one and any(isinstance(x, Node) and x.meta["val"].dtype in _MASKS for x in indices)
+
+
+def _grouped(node: Node) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """The tensors of a grouped product, and how many groups there are."""
+    x, y, offsets = (argument.meta["val"] for argument in node.args)
+    return x, y, offsets.shape[0]
+
+
+def _looks_for_ends(node: Node) -> bool:
+    """Whether a histogram is of equal ends, which stand for those of the elements; those of integers are cut to integers."""
+    low, high = (node.kwargs.get(key, node.args[n] if len(node.args) > n else 0) for n, key in ((2, "min"), (3, "max")))
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        return True
+    floats = node.meta["val"].dtype.is_floating_point
+    return low == high if floats else int(low) == int(high)
 
 
 def _leaves_gpu(node: Node) -> bool:

@@ -82,7 +82,7 @@ def _compiled(
     if getattr(functorch_config, "bundled_autograd_cache", False):  # `aot_compile` of what `torch.compile` gave
         from .saved_function import compile_to_save
 
-        return compile_to_save(gm, example_inputs, checked, on_record, name, _decompositions)
+        return compile_to_save(gm, example_inputs, checked, on_record, name, partial(_decompositions, checked))
     if run_as_eager(gm, example_inputs, checked, name, on_record):
         return gm.forward
     passes = fx_pipeline(name, checked, captured=True)
@@ -111,7 +111,7 @@ def _compiled(
     )
     cut = _partitioner(checked, passes)
     how = {"passes": passes, "leaning": checked.internals, "backward_at_once": checked.tiers}
-    return compile_with_autograd(gm, example_inputs, compiler, _decompositions(), cut, **how)
+    return compile_with_autograd(gm, example_inputs, compiler, _decompositions(checked), cut, **how)
 
 
 def _partitioner(options: Options, passes: FxPipeline) -> Callable[..., Any]:
@@ -147,7 +147,7 @@ def _compile_or_load(
     from ..cache.trace_cache import Traces
 
     replays = Replays.of(gm, options) if options.cudagraphs else None
-    traces = Traces(name, options, _decompositions, on_record, replays)
+    traces = Traces(name, options, partial(_decompositions, options), on_record, replays)
 
     @cache
     def tiers() -> Any:
@@ -171,7 +171,7 @@ def _compile_or_load(
     return compile_with_autograd(gm, example_inputs, compiler, {}, _partitioner(options, passes), traces, **how)
 
 
-def _decompositions() -> dict[Any, Callable]:
-    from bascule.frontend.aot.decompositions import decomposition_table
+def _decompositions(options: Options) -> dict[Any, Callable]:
+    from ..compiler.decompositions import decompositions_for
 
-    return decomposition_table()
+    return decompositions_for(options)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from bascule.frontend.aot.compile_autograd import compile_eagerly, compile_with_autograd
-from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.aot.retrace import decomposed, exported_pytree, functional, with_values
 from bascule.frontend.freezing.weight_inputs import weight_inputs
 
@@ -20,6 +19,7 @@ from ..compiled.eager import operator_by_operator
 from ..compiled.output_code import CompiledFxGraph
 from ..compiler.autograd_graph import Shared, compile_autograd_graph
 from ..compiler.custom_passes import apply
+from ..compiler.decompositions import decompositions_for
 from ..compiler.fx_passes import fx_pipeline
 from ..cudagraphs.cudagraphify import ForwardDevice, Replays
 from ..errors import UserError
@@ -78,7 +78,7 @@ def compile_fx_inner(
         name = f"fx{next(_numbers) if graph_id is None else graph_id}"
         if run_as_eager(gm, inputs, checked, name):
             return CompiledFxGraph(CompiledGraph(operator_by_operator(gm)))
-        gm = decomposed(functional(gm, inputs), inputs, decomposition_table())
+        gm = decomposed(functional(gm, inputs), inputs, decompositions_for(checked))
         directions: dict[str, Any] = {"is_backward": is_backward, "is_inference": is_inference}
         # The passes over the joint graph are the caller's.
         replays = Replays(checked, forward=boxed_forward_device_index or ForwardDevice())
@@ -134,7 +134,7 @@ def compile_fx(
         name = f"fx{next(_numbers)}"
         if run_as_eager(model, example_inputs, options, name):
             return model.forward
-        table = decomposition_table() if decompositions is None else decompositions
+        table = decompositions_for(options) if decompositions is None else decompositions
         own = inner_compile is compile_fx_inner
         passes, weights = fx_pipeline(name, options), weight_inputs(model) if options.freezing else None
         shared = Shared(replays=Replays.of(model, options), weights=weights, passes=passes, tiers=Tiers())
@@ -164,7 +164,7 @@ def memory_efficient_fusion(
         passes = fx_pipeline(name, checked)
         shared = Shared(replays=Replays(checked), weights=None, passes=passes, tiers=Tiers())
         compiler = partial(compile_autograd_graph, name, checked, None, **shared)
-        return compile_eagerly(function, compiler, decomposition_table(), passes)
+        return compile_eagerly(function, compiler, decompositions_for(checked), passes)
 
 
 def _refuse_of_whole_programs(options: Options) -> None:

@@ -20,13 +20,13 @@ from typing import Any
 import torch
 
 from bascule.frontend.aot.compile_autograd import compile_with_autograd
-from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.importer.graph import ImportedGraph
 from bascule.frontend.partitioner.min_cut import min_cut
 from bascule.runtime.boxed import Boxed, boxed
 
 from ..compiled.eager import in_sequence, operator_by_operator
 from ..compiler.autograd_graph import compile_autograd_graph, direction_of
+from ..compiler.decompositions import decompositions_for
 from ..compiler.fx_passes import fx_pipeline
 from ..debugging.accuracy import disagreements
 from ..debugging.checked_interpreter import CheckedInterpreter
@@ -56,12 +56,13 @@ def bascule_nop(
 ) -> Callable[..., Any]:
     """The graphs that AOTAutograd makes with our decompositions, their operators called one by one."""
     with raised_as_is():
-        passes = fx_pipeline(f"graph{next(_numbers)}", make_options(mode, options))
+        checked = make_options(mode, options)
+        passes = fx_pipeline(f"graph{next(_numbers)}", checked)
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **directions: bool) -> Any:
         return operator_by_operator(gm)
 
-    return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), passes=passes)
+    return compile_with_autograd(gm, example_inputs, compiler, decompositions_for(checked), passes=passes)
 
 
 def bascule_debug(
@@ -152,7 +153,7 @@ def _with_stage(
                 return run
             return compile_autograd_graph(name, checked, None, gm, inputs, passes=passes, **directions)
 
-        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), passes=passes)
+        return compile_with_autograd(gm, example_inputs, compiler, decompositions_for(checked), passes=passes)
 
 
 def _printed(place: Place, imported: ImportedGraph, gm: torch.fx.GraphModule) -> Boxed:
@@ -232,7 +233,7 @@ def bascule_dump(
             compiled = compile_autograd_graph(name, checked, None, gm, inputs, passes=passes, **directions)
             return _told_inputs(compiled.call, again) if data or deciding_inputs(gm) else compiled
 
-        return compile_with_autograd(gm, example_inputs, compiler, decomposition_table(), split, passes=passes)
+        return compile_with_autograd(gm, example_inputs, compiler, decompositions_for(checked), split, passes=passes)
 
 
 def _told_inputs(compiled: Boxed, tell: Callable[[list[Any]], None]) -> Boxed:

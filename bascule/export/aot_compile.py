@@ -10,7 +10,6 @@ import torch
 from torch.export import ExportedProgram
 
 from bascule.export.effect_tokens import unlift_tokens
-from bascule.frontend.aot.decompositions import decomposition_table
 from bascule.frontend.fx.custom_operators import custom_operators
 from bascule.frontend.torch_patches.higher_order_effects import body_effects
 from bascule.runtime.kernels.processor import instruction_sets
@@ -21,6 +20,7 @@ from bascule.runtime.packages.exported_program import FORMAT
 from ..aliasing.storage_offset_guard import places_of, traced_place
 from ..aliasing.untracked_writes import unfollowed
 from ..compat.tensors.pytree import treespec_dumps
+from ..compiler.decompositions import decompositions_for
 from ..compiler.fx_passes import fx_pipeline
 from ..dialect.interrupts import pass_on
 from ..errors import UserError
@@ -51,7 +51,7 @@ def aot_compile(
     """
     place = _place(path)
     checked = _checked(program, weights, options)
-    exported, program = program, _decomposed(program)
+    exported, program = program, _decomposed(program, checked)
     tensors = {**program.state_dict, **program.constants}
     interface = interface_of(program)
     passes, gm, frozen = fx_pipeline("program", checked), program.graph_module, list[str]()
@@ -86,13 +86,13 @@ def aot_compile(
     _write(place, pack(description, blobs))
 
 
-def _decomposed(program: ExportedProgram) -> ExportedProgram:
+def _decomposed(program: ExportedProgram, options: Options) -> ExportedProgram:
     """As it is compiled: of operators of ATen that have rules, without tokens among its inputs and outputs."""
     write = unfollowed(program.graph_module, ())
     if write is not None:
         raise write.error()
     with body_effects:
-        program = program.run_decompositions(decomposition_table())
+        program = program.run_decompositions(decompositions_for(options))
     unlift_tokens(program)
     return program
 

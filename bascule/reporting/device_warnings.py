@@ -10,6 +10,8 @@ from functools import cache
 import torch
 from torch.fx import GraphModule
 
+from bascule.frontend.aot.matmul_precision import allows_tf32
+
 from ..compat.tensors.pytree import tree_leaves
 
 AMPERE = (8, 0)
@@ -31,7 +33,7 @@ def warn_about(subjects: Sequence[str], device: torch.device) -> None:
     if not subjects:
         return
     modern = torch.cuda.get_device_capability(device) >= AMPERE
-    if F32_PRODUCTS in subjects and modern and torch.get_float32_matmul_precision() == "highest":
+    if F32_PRODUCTS in subjects and modern and not allows_tf32():
         _tf32(device)
     if BF16 in subjects and not modern:
         _bf16(device)

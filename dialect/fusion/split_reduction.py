@@ -12,7 +12,7 @@ from ..analysis.bodies.backward_slice import captured, needed
 from ..ir import builders
 from ..ir.loop_ops import POSITION_KINDS
 from ..ir.regions import end_of, ops_in
-from ..ir.shapes import constant, index_map, layout_of, tensor_type
+from ..ir.shapes import Size, constant, expr, index_map, layout_of, row_major, tensor_type
 from ..mlir import arith, ir, math, scf
 from .chunk_sizes import CHUNKS, Chunks
 from .inlining import clone_composed
@@ -103,11 +103,14 @@ def _digit_sizes(size: int, cuts: set[int]) -> list[int]:
     return sizes[::-1]
 
 
-def split(op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Indexing) -> None:
+def split(
+    op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Indexing, fastest: int | None = None
+) -> None:
     """Makes computes of partial results before `op`, and `reduce` one of those. `is_splittable` must hold, and `chunks.exact` for
-    kinds whose empty places no element can fill (welford). `indexing` must not be used after."""
+    kinds whose empty places no element can fill (welford). `indexing` must not be used after. `fastest`: the index of the domain of `op` that
+    partial results are adjacent along, if not the last."""
     with ir.InsertionPoint(op), reduce.location:
-        splitting = _Splitting(op, reduce, chunks, indexing)
+        splitting = _Splitting(op, reduce, chunks, indexing, fastest)
     kind = reduce.attributes["kind"].value
     with ir.InsertionPoint(reduce), reduce.location:
         combine = _COMBINATIONS.get(kind)
@@ -120,8 +123,8 @@ def split(op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Inde
 class _Splitting:
     """One reduction being split. Ops of the final reduction are built at the insertion point."""
 
-    def __init__(self, op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Indexing):
-        self.op, self.reduce, self.chunks, self.indexing = op, reduce, chunks, indexing
+    def __init__(self, op: ir.Operation, reduce: ir.Operation, chunks: Chunks, indexing: Indexing, fastest: int | None):
+        self.op, self.reduce, self.chunks, self.indexing, self.fastest = op, reduce, chunks, indexing, fastest
         self.needed = _needed(op, reduce) or []
         self.domain = list(op.regions[0].blocks[0].arguments)
         self.sizes = list(op.attributes["ranges"].value.results)
@@ -146,7 +149,7 @@ class _Splitting:
 
         element = ir.IntegerType.get_signless(64) if kind in POSITION_KINDS else self.type
         with ir.InsertionPoint(self.op):
-            value = builders.compute(tensor_type(sizes, element), sizes, body)
+            value = builders.compute(tensor_type(sizes, element, self._steps(sizes)), sizes, body)
         value.owner.attributes[CHUNKS] = chunks.attribute()
         return value
 
@@ -175,6 +178,14 @@ class _Splitting:
         first = index_map(2, [dim(0) * self.chunks.size + dim(1)])
         (place,) = self.indexing.at(first, [chunk[-1], within[0]])
         return [*chunk[:-1], self.indexing.build(place), *within[1:]]
+
+    def _steps(self, sizes: Sequence[Size]) -> list[Size]:
+        """The strides of partial results."""
+        order = list(range(len(sizes)))
+        if self.fastest is not None:
+            order.append(order.pop(len(self.chunks.outer) + self.fastest))
+        steps = row_major([expr(sizes[n]) for n in order])
+        return [steps[order.index(n)] for n in range(len(sizes))]
 
     def reduced(self, kind: str, partial: ir.Value, emit: Callable[..., ir.Value] = lambda value: value) -> ir.Value:
         """`emit` of the partial results of this point, combined by `kind` in the order of the chunks."""

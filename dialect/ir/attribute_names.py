@@ -19,6 +19,7 @@ TUNED_PRODUCT = (
 PARTIAL_SUMS = (
     "bascule.partial_sums"  # elements whose sum may have fewer bits than its type, before it is added up in that
 )
+INPUT_PRECISION = "bascule.input_precision"  # what factors of f32 are rounded to before they are multiplied: "tf32"
 # Of computes.
 TOGETHER = "bascule.together"  # a number: those that have it share a kernel, at the indices of the first one
 TOGETHER_DIMS = (

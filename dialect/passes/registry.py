@@ -31,6 +31,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "split-reductions": ("tensor.split_reductions", "SplitReductions"),
     "drop-roundings": ("tensor.drop_roundings", "DropRoundings"),
     "inline-producers": ("tensor.inline_producers", "InlineProducers"),
+    "fold-one-hot-sums": ("tensor.fold_one_hot_sums", "FoldOneHotSums"),
     "widen-intermediates": ("tensor.widen_intermediates", "WidenIntermediates"),
     "cse-computes": ("tensor.cse_computes", "CseComputes"),
     "simplify-masks": ("kernel.simplify_masks", "SimplifyMasks"),

@@ -21,6 +21,7 @@ from bascule.compat.tensors.functorch import peek_interpreter_stack
 
 from ..fx.custom_operators import told_of_operator
 from ..fx.storages import storage
+from .matmul_precision import matmul_settings
 from .process_groups import GROUPED, processes, told_of_mesh
 
 _MODULES = {"torch", "operator", "_operator", "math", "builtins"}  # where functions in a graph come from
@@ -198,7 +199,7 @@ def state_text() -> str:
 
     if dispatch_modes() or peek_interpreter_stack() is not None:
         raise NotKeyed("traced inside of a mode or a function transform")
-    backends, matmul = torch.backends, torch.backends.cuda.matmul
+    backends = torch.backends
     autocast = [
         (kind, torch.get_autocast_dtype(kind)) for kind in autocast_devices() if torch.is_autocast_enabled(kind)
     ]
@@ -212,15 +213,15 @@ def state_text() -> str:
         torch.utils.deterministic.fill_uninitialized_memory,
         torch.get_default_dtype(),
         str(torch.get_default_device()),
-        torch.get_float32_matmul_precision(),
-        (
-            matmul.allow_tf32,
-            matmul.allow_fp16_reduced_precision_reduction,
-            matmul.allow_bf16_reduced_precision_reduction,
-        ),
+        matmul_settings(),
         (backends.cuda.flash_sdp_enabled(), backends.cuda.mem_efficient_sdp_enabled()),
         (backends.cuda.math_sdp_enabled(), backends.cuda.cudnn_sdp_enabled()),
-        (backends.cudnn.enabled, backends.cudnn.deterministic, backends.cudnn.benchmark, backends.cudnn.allow_tf32),
+        (
+            backends.cudnn.enabled,
+            backends.cudnn.deterministic,
+            backends.cudnn.benchmark,
+            backends.cudnn.conv.fp32_precision,
+        ),
         (mkldnn_enabled(), torch.is_anomaly_enabled()),
     ]
     return repr(told)

@@ -122,6 +122,13 @@ def mark_attention_products(graph: Graph, devices: Sequence[str] = ("cuda",)) ->
     return found
 
 
+def is_gathered(node: Node) -> bool:
+    """Whether `node` is what an index from data gathers, laid out anew or not."""
+    while node.target in (*COPIES, aten.permute.default, aten.transpose.int) or is_view(node):
+        node = node.args[0]
+    return node.target in (aten.index.Tensor, aten.index_select.default, aten.embedding.default)
+
+
 def made_of_numbers(nodes: Sequence[Node]) -> list[Node]:
     """Nodes that `nodes` read and that are computed of numbers alone, as masks by places are: they need not be in memory."""
     found, todo = dict[Node, bool](), [operand for node in nodes for operand in node.all_input_nodes]
@@ -150,7 +157,9 @@ def is_pointwise(node: Node) -> bool:
 
 
 def fits(result: Node, scored: Sequence[Node], sizes: Sequence[int]) -> bool:
-    """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products."""
+    """Whether the kernels take what is summed and so many rows, and rows and columns are those of the products. Of few rows calls take no
+    longer, but for keys and values that an index gathers, as from a cache of pages: for a call these are written first."""
     deep = [sizes_of(node.args[0])[-1] for node in scored if node.target is aten.bmm.default] + [sizes_of(result)[-1]]
     batch, rows, _ = sizes_of(result)
-    return rows >= LEAST and all(LEAST <= n <= DEEPEST for n in deep) and [batch, rows] == [prod(sizes[:-2]), sizes[-2]]
+    enough = rows >= LEAST or (rows > 1 and is_gathered(result.args[1]))
+    return enough and all(LEAST <= n <= DEEPEST for n in deep) and [batch, rows] == [prod(sizes[:-2]), sizes[-2]]

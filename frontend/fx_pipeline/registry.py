@@ -86,6 +86,13 @@ _TABLE = (
     FxPass("outline-regions", ("trace",), "regions.trace_once:outline_regions", on_module=True),
     FxPass("open-batch-norms", ("joint",), "fx_passes.batch_norm:open_batch_norms"),
     FxPass("merge-equal-nodes", ("joint",), "fx_passes.cse:merge_equal_nodes"),
+    FxPass(
+        "open-attentions",
+        ("joint", "inference"),
+        "fx_passes.open_attentions:open_attentions",
+        needs=("fused-products",),
+        interpreted=True,
+    ),
     FxPass("pad-products", ("joint", "inference"), "fx_passes.pad_mm:pad_products"),
     FxPass("narrow-pooling-indices", ("joint",), "fx_passes.narrow_pool_indices:narrow_pooling_indices"),
     FxPass(

@@ -58,15 +58,15 @@ def attention(
         out, largest, total = _parted(query, key, value, score, mask, scale, parts)
     else:
         key, value = (_of_each_head(x, query) for x in (key, value))
-        scores = _matrices(changed(_scores(query, key, scale), _indices(query, key), score, mask))
-        weights, largest, total = _softmax(scores)
-        out = torch.bmm(weights.to(query.dtype), _matrices(value).to(query.dtype))
+        scores = matrices(changed(_scores(query, key, scale), _indices(query, key), score, mask))
+        weights, largest, total = softmax(scores)
+        out = torch.bmm(weights.to(query.dtype), matrices(value).to(query.dtype))
     logarithm = torch.where(largest.isinf(), largest, largest + total.log())
     sizes = query.shape[:3]
     return out.view(*sizes, value.shape[3]), (logarithm / LOG_2).view(sizes), (largest / LOG_2).view(sizes)
 
 
-def _softmax(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def softmax(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of each row the weights, 0 in one that is empty, the largest score, and the sum of powers about that."""
     largest = scores.amax(-1, keepdim=True)
     powers = torch.exp(scores - largest)
@@ -80,9 +80,9 @@ def parts_of_keys(query: Tensor, key: Tensor) -> int | None:
     sizes = (*query.shape, *key.shape)
     if query.device.type == "cpu" or not all(isinstance(size, int) and size > 0 for size in sizes):
         return None
-    heads, keys = key.shape[0] * key.shape[1], key.shape[2]
+    heads, keys = query.shape[0] * key.shape[1], key.shape[2]
     rows = query.shape[1] // key.shape[1] * query.shape[2]
-    same = query.shape[0] == key.shape[0]
+    same = key.shape[0] in (1, query.shape[0])  # one cache of pages may be that of all
     parts = 1
     while heads * parts < PROGRAMS and keys % (2 * parts) == 0 and keys // (2 * parts) >= KEYS:
         parts *= 2
@@ -99,11 +99,11 @@ def _parted(
     apart = batch * few * parts, heads // few * rows, keys // parts
     inside = (batch, few, parts, heads // few, rows, keys // parts)
     grouped = query.reshape(batch * few, 1, apart[1], -1).expand(-1, parts, -1, -1).reshape(*apart[:2], -1)
-    k, v = (x.reshape(apart[0], apart[2], -1) for x in (key, value))
+    k, v = (x.expand(batch, *x.shape[1:]).reshape(apart[0], apart[2], -1) for x in (key, value))
     whole = _pieces(grouped, k.transpose(1, 2), working_dtype(query)).view(inside).permute(0, 1, 3, 4, 2, 5)
     scores = changed(whole.reshape(batch, heads, rows, keys) * scale, _indices(query, key), score, mask)
     scores = scores.view(batch, few, heads // few, rows, parts, -1).permute(0, 1, 4, 2, 3, 5).reshape(apart)
-    weights, largest, total = _softmax(scores)
+    weights, largest, total = softmax(scores)
     out = _pieces(weights.to(query.dtype), v.to(query.dtype), scores.dtype)
     out, largest, total = (x.view(batch * few, parts, apart[1], -1) for x in (out, largest, total))
     most = largest.amax(1)
@@ -138,30 +138,30 @@ def gradients(
     )
     shown = mask(*indices)
     seed = torch.zeros_like(out) if seeds[0] is None else seeds[0]
-    sums = _row_sums(out, seed, seeds[1], scores.dtype)
-    change = _products(seed, values.transpose(-2, -1), scores.dtype)
+    sums = row_sums(out, seed, seeds[1], scores.dtype)
+    change = products(seed, values.transpose(-2, -1), scores.dtype)
     counted = tuple(None for _ in (*indices, *joint.captured))
     gradients_of = partial(joint, scores, *indices, out_dims=[0, *counted])
     # A gradient is linear in that of the result, so that the factor may come first: it costs nothing beside the difference.
     of_score = gradients_of(powers * (change * scale - sums * scale))[0]
-    of_score = _matrices(torch.where(shown, of_score, 0.0).to(dtype))
+    of_score = matrices(torch.where(shown, of_score, 0.0).to(dtype))
     weights = torch.where(shown, powers, 0.0)
     of_captured = gradients_of(weights * (change - sums))[5:]
-    of_value = torch.bmm(_matrices(weights.to(dtype)).transpose(1, 2), _matrices(seed))
-    of_key = torch.bmm(of_score.transpose(1, 2), _matrices(query))
-    of_query = torch.bmm(of_score, _matrices(keys)).view(query.shape)
+    of_value = torch.bmm(matrices(weights.to(dtype)).transpose(1, 2), matrices(seed))
+    of_key = torch.bmm(of_score.transpose(1, 2), matrices(query))
+    of_query = torch.bmm(of_score, matrices(keys)).view(query.shape)
     of_key, of_value = (_of_shared_heads(x.view(batch, heads, *x.shape[1:]), key) for x in (of_key, of_value))
     captured = (None if x is None else x.to(like.dtype) for x, like in zip(of_captured, joint.captured, strict=True))
     return of_query, of_key, of_value, tuple(captured)
 
 
 def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
-    return _products(query, key.transpose(-2, -1), working_dtype(query)) * scale
+    return products(query, key.transpose(-2, -1), working_dtype(query)) * scale
 
 
-def _products(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
+def products(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
     """x @ y of each batch and head, computed in `dtype`."""
-    return _pieces(_matrices(x), _matrices(y), dtype).view(*x.shape[:-1], y.shape[-1])
+    return _pieces(matrices(x), matrices(y), dtype).view(*x.shape[:-1], y.shape[-1])
 
 
 def _pieces(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
@@ -169,7 +169,7 @@ def _pieces(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.bmm(x.to(dtype), y.to(dtype))
 
 
-def _row_sums(out: Tensor, seed: Tensor, of_logarithm: Tensor | None, dtype: torch.dtype) -> Tensor:
+def row_sums(out: Tensor, seed: Tensor, of_logarithm: Tensor | None, dtype: torch.dtype) -> Tensor:
     """The sum over each row of its weights and their gradients, which lessens these."""
     sums = (out.to(dtype) * seed.to(dtype)).sum(-1, keepdim=True)
     return sums if of_logarithm is None else sums - of_logarithm.unsqueeze(-1) / LOG_2
@@ -180,7 +180,7 @@ def _indices(query: Tensor, key: Tensor) -> list[Tensor]:
     return [torch.arange(size, device=query.device) for size in sizes]
 
 
-def _matrices(x: Tensor) -> Tensor:
+def matrices(x: Tensor) -> Tensor:
     return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 

@@ -1,10 +1,10 @@
 """Attention by hand in a training step: the backward has its probabilities from scores that it computes again and from two numbers a row.
 
 Autograd keeps the probabilities, a number for each query and key. The forward saves the maximum of a row of scores and its sum of exponentials
-instead, and the backward computes exp(score - maximum) / sum where it needs it, the scores from queries and keys. Of a row the gradient of the
-scores is p * (g - sum(p * g)). Where the probabilities weigh values and nothing else, the sum is that of the result times its gradient
-(Euler: the result is homogeneous in the probabilities), which needs no score. So neither direction has a tensor of scores, where
-`fuse-attention` and `fuse-products` make the kernels. Dao, Fu, Ermon, Rudra and Re, "FlashAttention".
+instead, and the backward computes exp(score - maximum) / sum where it needs it, as 2 ** ((score - maximum) * log2(e) - log2(sum)), the scores
+from queries and keys. Of a row the gradient of the scores is p * (g - sum(p * g)). Where the probabilities weigh values and nothing else, the
+sum is that of the result times its gradient (Euler: the result is homogeneous in the probabilities), which needs no score. So neither direction
+has a tensor of scores, where `fuse-attention` and `fuse-products` make the kernels. Dao, Fu, Ermon, Rudra and Re, "FlashAttention".
 """
 
 from collections.abc import Sequence
@@ -23,6 +23,8 @@ from ..fx_passes.attention_structure import Softmax, fits, made_of_numbers, made
 from ..fx_passes.seed_dropout import CHECKPOINTED
 
 aten = torch.ops.aten
+
+LOG2_E = 1.4426950408889634
 
 
 def save_attention_statistics(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
@@ -82,9 +84,11 @@ class _Attention:
         first = min([self.gradient, *self.again])  # in the order of the graph
         with graph.inserting_before(first):
             make = _Maker(graph, self.gradient)
-            power = make(aten.exp.default, make(aten.sub.Tensor, scores, most))
-            again = make(aten.mul.Tensor, power, make(aten.reciprocal.default, total))
-            for node in (again, power, power.args[0]):
+            distance = make(aten.sub.Tensor, scores, most)
+            scaled = make(aten.mul.Tensor, distance, LOG2_E)
+            power = make(aten.sub.Tensor, scaled, make(aten.log2.default, total))
+            again = make(aten.exp2.default, power)
+            for node in (again, power, scaled, distance):
                 _again(node)
         self._weigh_again(graph, first, again)
         mark([*self.scored, self.result, self.given, *self.again, *reads_of(self.gradient)])

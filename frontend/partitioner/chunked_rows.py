@@ -22,7 +22,9 @@ def by_chunks(step: Step, peak: int) -> Step | None:
     if largest is None or step.whole(largest) < WORTH * peak:
         return None
     least = int(ALIKE * step.whole(largest))
-    return replace(step, chunked=frozenset(_made_of(step, largest)), chunk_bytes=least)
+    returned = {step.root(node) for node in (*step.forward_outputs, *step.backward_outputs)}  # these stay whole
+    made = frozenset(node for node in _made_of(step, largest) if step.root(node) not in returned)
+    return replace(step, chunked=made, chunk_bytes=least) if made else None
 
 
 def is_matrix_product(node: Node) -> bool:

@@ -23,6 +23,7 @@ from .training_step import Step, is_number, tensor_bytes
 
 ROUNDS = 6  # choices that are compiled for one budget, at most
 SECONDS = 5.0  # of the solver, at most, for all choices of a step within a budget; as many for each of the least bytes
+FINER_SECONDS = 1.0  # of the solver, at most, for the fewest bytes of each program with more stages, where a budget is far from possible
 ONE_SECONDS = 0.5  # that a choice may take when those are over
 TRIES = 3  # solutions of the program for one choice, at most
 CLOSE = 0.03  # of the budget: a choice whose peak is no lower is good enough
@@ -39,6 +40,9 @@ class HasBytes(Protocol):
 
     @property
     def bytes(self) -> int: ...
+
+    @property
+    def how(self) -> str: ...
 
 
 Plans = TypeVar("Plans", bound=HasBytes)
@@ -86,7 +90,7 @@ class Outcome(Generic[Plans]):
     precision: str | None = None
 
     def __str__(self) -> str:
-        how = "by its memory plan" if self.peak.exact else "predicted: it is compiled in parts"
+        how = "predicted: it is compiled in parts" if self.peak.measured is None else self.peak.measured.how
         chunks = ", the largest product by chunks of its rows" if self.choice.chunks else ""
         again = f"{self.choice.again} {'call' if self.choice.again == 1 else 'calls'} computed again in the backward{chunks}"
         if self.choice.lowered:
@@ -180,12 +184,12 @@ class Search(Generic[Plans]):
         # By chunks only where nothing else keeps the budget: sums over rows are added up in another order.
         for program in self.programs:
             found = found or [each for each in self._tried(budget, program) if self.peak_of(each).bytes <= budget]
-        best = min(found, key=lambda each: each.time, default=None) or self.least
+        best = min(found, key=lambda each: each.time, default=None) or self._least_for(budget)
         if self.peak_of(best).bytes > budget:
-            least = self.peak_of(best).bytes
+            least, usual = self.peak_of(best).bytes, self.usual_peak
             raise UserError(
                 f"a budget of {text_of(budget)} cannot be kept: this step needs {text_of(least, up=True)} ({least} bytes) at least, "
-                f"{text_of(self.unlimited.bytes)} without a budget",
+                f"{'' if usual.exact else 'about '}{text_of(usual.bytes)} without a budget",
                 location=OPTION,
                 hint=f"give {text_of(least, up=True)} or more, or a smaller batch",
             )
@@ -256,13 +260,30 @@ class Search(Generic[Plans]):
     @cached_property
     def least(self) -> Choice:
         """The choice with the lowest peak that is known."""
-        found = [self.usual]
-        for program in self.programs:
+        return self._least(SECONDS)
+
+    def _least_for(self, budget: int) -> Choice:
+        """A choice with about the lowest peak: found quickly, where that is far over `budget`."""
+        quick = self._least(FINER_SECONDS)
+        far = self.peak_of(quick).bytes > (1 + FAR) * budget
+        return quick if far else min(quick, self.least, key=lambda each: self.peak_of(each).bytes)
+
+    @cached_property
+    def _coarse(self) -> list[tuple[Choice, SavedProgram]]:
+        """The choice of the fewest bytes of each program."""
+        found = [(each.least(SECONDS), each) for each in self.programs]
+        return [(self._choice_of(each, solution), each) for solution, each in found if solution is not None]
+
+    def _least(self, seconds: float) -> Choice:
+        found = list[Choice]()
+        for choice, program in self._coarse:
             # With more stages the program knows lives better, and proves less in the time that it has.
-            for each in (program, self._program(program.step, program.choice, 2 * STAGES)):
-                solution = each.least(SECONDS)  # what is told as the least is to be found again
-                found += [self._choice_of(program, solution)] if solution is not None else []
-        return min(found, key=lambda each: self.peak_of(each).bytes)
+            finer = self._program(program.step, program.choice, 2 * STAGES)
+            solution = finer.least(seconds)
+            known = [choice] if solution is None else [choice, self._choice_of(finer, solution)]
+            # A plan takes as long as in a compile: choices of one program, alike, are told apart by what is predicted.
+            found.append(min(known, key=lambda each: each.predicted))
+        return min(found or [self.usual], key=lambda each: self.peak_of(each).bytes)
 
     def curve(self, points: int) -> list[tuple[Peak[Plans], Choice]]:
         """Up to `points` choices from the lowest peak to min-cut's, each faster than those with a lower peak."""

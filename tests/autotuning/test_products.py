@@ -214,6 +214,18 @@ def test_f32_without_what_follows_is_ruled_out_by_the_model(gpu):
     assert not asked and "stays a call: 64x48x80: not measured: in f32, without tensor cores" in told
 
 
+def test_f32_where_tf32_is_allowed(gpu):
+    """Tensor cores take it: it is measured as other products are, and its sum says how it is multiplied."""
+    asked = gpu(kernel_is("kernel 0"))
+    torch.set_float32_matmul_precision("high")
+    try:
+        graph = explained(torch.matmul, *matrices((64, 48), (48, 80), dtype=torch.float32))
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert not graph.aten and len(graph.kernels) == 1
+    assert 'bascule.input_precision = "tf32"' in str(asked[0]["kernel 0"])
+
+
 def test_f32_of_short_sums_with_what_follows(gpu):
     asked = gpu(kernel_is("kernel 0"))
     graph = explained(lambda x, w: F.silu(x @ w), *matrices((64, 20), (20, 80), dtype=torch.float32))

@@ -115,6 +115,16 @@ def test_a_number_is_refused():
         (lambda x: (torch.linalg.svdvals(x) + 1,), [(4, 4)], ["_linalg_svd"]),
         (lambda x, v: (torch.index_put(x, [x > 0], v),), [(4,), ()], []),
         (lambda x, v: (torch.index_put(x, [x > 0], v),), [(4,), (4,)], ["index_put"]),
+        (lambda x: (torch.histc(x, 4, 0, 3),), [(4,)], []),
+        (lambda x: (torch.histc(x, bins=4, min=0.0, max=1.0),), [(4,)], []),
+        (lambda x: (torch.histc(x, 4),), [(4,)], ["histc"]),
+        (lambda x: (torch.histc(x, 4, 2, 2),), [(4,)], ["histc"]),
+        (lambda x, w: (torch.ops.bascule.grouped_mm(x, w, x[:2, 0].int()),), [(64, 32), (2, 32, 64)], []),
+        (
+            lambda x, w: (torch.ops.bascule.grouped_mm(x, w, x[:2, 0].int()),),
+            [(64, 8), (2, 8, 64)],
+            ["bascule::grouped_mm"],
+        ),
     ],
 )
 def test_operators_that_no_recording_holds(function, shapes, operators):

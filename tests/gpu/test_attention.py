@@ -5,6 +5,7 @@ import torch
 
 from tests.lowering.triton.kernels import test_attention_training as training
 from tests.lowering.triton.kernels import test_descriptors, test_product_chains
+from tests.lowering.triton.kernels import test_paged_attention as paged
 from tests.lowering.triton.kernels.test_attention import (
     ALIKE,
     CHANGES,
@@ -132,3 +133,40 @@ def test_training_with_dropout_from_a_mask():
 
 def test_training_with_dropout_that_is_drawn_again():
     training.check_dropout("cuda")
+
+
+@pytest.mark.parametrize("rows", [1, 5, 20])
+def test_pages_are_read_by_one_kernel(rows):
+    given = paged.inputs(rows, "cuda")
+    found, kernels = paged.run(paged.decode, given, "cuda")
+    assert kernels == 1
+    check(found, paged.decode(*(x.double() if x.is_floating_point() else x for x in given)), torch.bfloat16)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("rows", [1, 32])
+def test_flex_attention_over_pages(rows):
+    with torch.no_grad():
+        function, given, wanted = paged.paged(rows, "cuda")
+        found, _ = paged.run(function, given, "cuda")
+    check(found, wanted, torch.bfloat16)
+
+
+@pytest.mark.parametrize("name", ["causal, of a window", "key >= row", "documents"])
+def test_tiles_of_two_warp_groups(name):
+    """As many rows as these are for."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(48, 1024, 128, generator=generator).bfloat16().cuda() for _ in range(3))
+    found, wanted, _ = run(lambda q, k, v: attention(q, k, v, MASKS[name]), q, k, v)
+    check(found, wanted, torch.bfloat16)
+
+
+@pytest.mark.parametrize("number", [-1e10, torch.finfo(torch.bfloat16).min], ids=str)
+def test_rows_that_a_large_number_hides(number):
+    hidden = torch.zeros(300, 300, dtype=torch.bool, device="cuda")
+    hidden[5], hidden[40:45], hidden[:, 3] = True, True, True
+
+    def function(q, k, v, hidden):
+        return attention(q, k, v, lambda scores: scores.masked_fill(hidden, number))
+
+    train(function, *on_gpu(torch.bfloat16, 300, 300, 64, 64), hidden)

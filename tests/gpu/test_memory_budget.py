@@ -1,7 +1,13 @@
-"""A training step on a GPU holds no more than its budget by PyTorch's allocator; with values kept in bf16 too."""
+"""A training step on a GPU holds no more than its budget by PyTorch's allocator; with values kept in bf16, and as CUDA graphs too."""
+
+from random import Random
 
 import pytest
 import torch
+from bascule.runtime.cudagraphs import cudagraph_trees
+
+from bascule.budget import step_peak
+from bascule.budget.caching_allocator import Pool
 
 ROWS, WIDTH, LAYERS = 4096, 512, 6
 BESIDE = 1 << 16  # bytes that the allocator rounds up to, and the loss's own gradient
@@ -49,3 +55,48 @@ def test_the_budget_is_kept(part, precision):
         torch.testing.assert_close(x.double(), y, rtol=0, atol=2**-7 * y.abs().max().item())
     if precision is None:
         assert torch.equal(within[0], without[0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_model_of_the_allocator_is_as_pytorchs(seed):
+    random, pool, live = Random(seed), Pool(), []
+    real = torch.cuda.MemPool()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    with torch.cuda.use_mem_pool(real):
+        for _ in range(300):
+            if live and random.random() < 0.5:
+                block, tensor = live.pop(random.randrange(len(live)))
+                pool.free(block)
+                del tensor
+            else:
+                size = int(2 ** random.uniform(6, 26))
+                live.append((pool.allocate(size), torch.empty(size, dtype=torch.uint8, device="cuda")))
+            assert torch.cuda.memory_reserved() - before == pool.held
+        live.clear()
+
+
+@pytest.mark.parametrize("part", [1.0, 0.7])
+def test_the_pool_of_cuda_graphs_is_as_foretold(part, monkeypatch):
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    pools, pool_of = [], step_peak._pool
+    monkeypatch.setattr(step_peak, "_pool", lambda *args: pools.append(pool_of(*args)) or pools[-1])
+    blocks = [
+        (torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.GELU(), torch.nn.Linear(4 * WIDTH, WIDTH)) for _ in range(LAYERS)
+    ]
+    model = torch.nn.Sequential(*(each for block in blocks for each in block)).to("cuda")
+    options = {"on_error": "raise", "cache": False, "cudagraphs": True, "memory_budget": part}
+    call = torch.compile(lambda x: model(x).square().mean(), backend="bascule", options=options)
+    for _ in range(5):
+        torch.compiler.cudagraph_mark_step_begin()
+        model.zero_grad(set_to_none=True)
+        x = torch.randn(ROWS, WIDTH, device="cuda")
+        call(x).backward()
+        want = torch.nn.functional.mse_loss(model(x), torch.zeros_like(x))
+    gradients = [p.grad.clone() for p in model.parameters()]
+    wanted = torch.autograd.grad(want, list(model.parameters()))
+    for got, known in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(got, known, rtol=0, atol=2e-3 * known.abs().max().item())
+    held = cudagraph_trees.held_bytes(0)
+    assert any(abs(held - pool) <= 0.1 * held for pool in pools), (held, pools)

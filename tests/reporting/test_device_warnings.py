@@ -47,7 +47,7 @@ def test_nothing_to_say(monkeypatch, dtype, device, capability):
 
 
 def test_tf32_is_on(monkeypatch):
-    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    monkeypatch.setattr(device_warnings, "allows_tf32", lambda: True)
     assert told(monkeypatch, product(torch.float32), GPU, (9, 0)) == []
 
 

@@ -76,14 +76,8 @@ class _Reader:
         self.end = len(self.ops) - 1
 
     def read(self) -> LiveBytes:
-        buffers = buffers_of(self.ops, self.table)
-        known = {buffer.value for buffer in buffers}
-        buffers += [
-            Buffer(result, number, len(self.ops), allocated=False)  # of an operator that may hold what it returns
-            for number, op in enumerate(self.ops)
-            for result in (op.results if op.name == "func.call" else ())
-            if isinstance(result.type, ir.MemRefType) and result not in known and self._is_extern(op)
-        ]
+        # A user's operator may hold what it returns, which no program counts on; its memory of its own is not the step's.
+        buffers = buffers_of(self.ops, self.table, owners=("",))
         over = {buffer.value.owner.operation.attributes[OVER].value: buffer for buffer in buffers if _is_over(buffer)}
         held = [*self._arguments(over), *map(self._held, (each for each in buffers if not _is_over(each)))]
         return LiveBytes((*held, *self._workspaces()), self.end)

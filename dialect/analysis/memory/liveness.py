@@ -25,8 +25,8 @@ class Buffer:
     read: int = -1  # the last op that uses it
 
 
-def buffers_of(ops: Sequence[ir.Operation], table: ir.SymbolTable) -> list[Buffer]:
-    """The allocations among `ops` and the results of operators of torch's own, in order. A value and its views are one buffer."""
+def buffers_of(ops: Sequence[ir.Operation], table: ir.SymbolTable, owners: tuple[str, ...] = OWNERS) -> list[Buffer]:
+    """The allocations among `ops` and the results of operators whose names begin as `owners`, in order. A value and its views are one buffer."""
     buffers: dict[ir.Value, Buffer] = {}
     for number, op in enumerate(ops):
         name = op.name
@@ -53,7 +53,7 @@ def buffers_of(ops: Sequence[ir.Operation], table: ir.SymbolTable) -> list[Buffe
                 buffer.escapes |= name == "func.return"
         if name == "func.call" and len(op.results):
             attributes = table[op.attributes["callee"].value].operation.attributes
-            if EXTERN in attributes and attributes[EXTERN].value.startswith(OWNERS):
+            if EXTERN in attributes and attributes[EXTERN].value.startswith(owners):
                 for result in op.results:
                     if isinstance(result.type, ir.MemRefType):
                         buffers[result] = Buffer(result, number, len(ops), allocated=False, written=number)

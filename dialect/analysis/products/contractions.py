@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...ir.attribute_names import PARTIAL_SUMS
+from ...ir.attribute_names import INPUT_PRECISION, PARTIAL_SUMS
 from ...ir.regions import end_of
 from ...ir.shapes import constant
 from ...mlir import ir
@@ -14,6 +14,7 @@ NARROW = (ir.BF16Type, ir.F16Type)
 FLOAT8 = (ir.Float8E4M3FNType, ir.Float8E5M2Type)
 WIDENINGS = ("arith.extf", "arith.extsi")
 WHOLE = 1 << 30  # elements of sums that are partial from end to end
+TF32 = "tf32"  # floats of 32 bits of which 10 of the fraction are left
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class Contraction:
     def is_partial(self) -> bool:
         """Whether sums of some elements are added up apart."""
         return PARTIAL_SUMS in self.loop.op.attributes and self.loop.op.attributes[PARTIAL_SUMS].value < WHOLE
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether factors of f32 are multiplied as they are, which no tensor core does."""
+        return isinstance(self.x.element, ir.F32Type) and not is_tf32(self.loop.op)
 
     def swapped(self) -> "Contraction":
         """The same, with the operands exchanged."""
@@ -138,6 +144,11 @@ def factor(reduce: ir.Operation, number: int) -> ir.Value | None:
     return None if wide is None else before_widening(wide[number], PARTIAL_SUMS in reduce.attributes)
 
 
+def is_tf32(reduce: ir.Operation) -> bool:
+    """Whether factors of f32 may be rounded to TF32 before they are multiplied."""
+    return INPUT_PRECISION in reduce.attributes and reduce.attributes[INPUT_PRECISION].value == TF32
+
+
 def _multiplied(reduce: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     (term, *others) = end_of(reduce.regions[0].blocks[0]).operands
     if others or isinstance(term.owner, ir.Block) or term.owner.name not in ("arith.mulf", "arith.muli"):
@@ -164,7 +175,7 @@ def _is_byte(type_: ir.Type) -> bool:
 
 def _made_of_reads(value: ir.Value, reduce: ir.Operation) -> set[ir.Operation]:
     """The ops that a factor is computed by, from what is read in the loop or before it, and from constants: so its reads tell what it depends
-    on. No op where it is computed from something else, or before the loop."""
+    on. No op where it is computed from something else, or before the loop. An index may come from data, as a row's by a table."""
     block, ops, todo = reduce.regions[0].blocks[0], set[ir.Operation](), [value]
     while todo:
         owner = todo.pop().owner
@@ -177,12 +188,17 @@ def _made_of_reads(value: ir.Value, reduce: ir.Operation) -> set[ir.Operation]:
         for operand in op.operands:
             inside = not isinstance(operand.owner, ir.Block) and operand.owner.operation.block == block
             if isinstance(operand.type, ir.IndexType):
-                if op.name not in ACCESSES and op.name != "affine.apply":
+                if op.name not in (*ACCESSES, "affine.apply") and _is_of_indices(operand):
                     return set()
                 todo += [operand] if inside else []
             elif not _is_buffer(operand):
                 todo.append(operand)
     return ops if any(op.block == block for op in ops) else set()
+
+
+def _is_of_indices(value: ir.Value) -> bool:
+    """Whether an index is one of a loop's, or computed of such."""
+    return isinstance(value.owner, ir.Block) or value.owner.name == "affine.apply"
 
 
 def _is_buffer(value: ir.Value) -> bool:

@@ -13,7 +13,7 @@ from ..affine.linear_forms import Form, Step, dims_of
 ALIGNMENT = 16  # bytes: of where it begins, and of all strides but the 1
 # Of CUDA's tensor maps: dims, elements along one (places in it have 32 bits, with a sign), bytes from one to the next.
 MOST_DIMS, MOST_SIZE, MOST_STRIDE = 5, (1 << 31) - 1, 1 << 40
-WIDTHS = (1, 2)  # bytes of an element: factors of f32 are multiplied in registers
+WIDTHS = (1, 2, 4)  # bytes of an element: those of f32 are rounded to TF32 by the copy
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _refusal(start: int, batch: Sequence[Dim], rows: Dim, summed: Dim, width: in
     """Why the hardware does not take these dims of elements of `width` bytes; None: it does."""
     if 1 not in (rows.stride, summed.stride):
         return "memory runs neither along its rows nor along what is summed"
-    if width == 1 and summed.stride != 1:
-        return "memory runs along its rows, and tensor cores take 8 bits along what is summed"
+    if width != 2 and summed.stride != 1:
+        return f"memory runs along its rows, and tensor cores take {8 * width} bits along what is summed"
     other = summed if rows.stride == 1 else rows
     strides = [width * dim.stride for dim in (*batch, other)]
     if start < 0 or width * start % ALIGNMENT:

@@ -7,16 +7,29 @@ from ...ir.shapes import constant, shape_of
 from ...mlir import ir
 
 GROUPED = "aten._grouped_mm.default"
+LOOPED = "bascule.grouped_mm.default"  # of any float, with zeros for rows after the last group
 OPERANDS = 3  # of its arguments: two matrices, and where the groups end; then a bias and a dtype
 
 
 @dataclass(frozen=True)
 class _Call:
+    """`operator`: what is called."""
+
     op: ir.Operation
+    operator: str
 
     @property
     def result(self) -> ir.Value:
         return self.op.results[0]
+
+    @property
+    def element(self) -> ir.Type:
+        return self.result.type.element_type
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether the call is a loop on the host over the groups: ATen's is but for bf16."""
+        return self.operator == LOOPED or not isinstance(self.element, ir.BF16Type)
 
 
 @dataclass(frozen=True)
@@ -55,9 +68,10 @@ class GroupedSums(_Call):
 
 
 def grouped_product(op: ir.Operation, function: ir.Operation) -> GroupedProduct | GroupedSums | str | None:
-    """The grouped product that `op`, a call of the ATen function `function`, is; why it is none of static sizes in f16 or bf16; or None for
+    """The grouped product that `op`, a call of the ATen function `function`, is; why it is none of static sizes in f16, bf16 or f32; or None for
     another operator's."""
-    if function.attributes[EXTERN].value != GROUPED:
+    operator = function.attributes[EXTERN].value
+    if operator not in (GROUPED, LOOPED):
         return None
     arguments, none = list(function.attributes[ARGUMENTS]), ir.UnitAttr.get()
     if arguments[OPERANDS - 1] == none or any(argument != none for argument in arguments[OPERANDS:]):
@@ -68,9 +82,10 @@ def grouped_product(op: ir.Operation, function: ir.Operation) -> GroupedProduct 
     if ranks not in ((2, 3), (2, 2)):
         return f"its matrices have {ranks[0]} and {ranks[1]} dims: where rows, or sums, are in groups these are 2 and 3, or 2 and 2"
     element = x.type.element_type
-    narrow = isinstance(element, ir.FloatType) and element.width == 16
-    if not narrow or {w.type.element_type, op.results[0].type.element_type} != {element}:
+    known = isinstance(element, ir.BF16Type | ir.F16Type | ir.F32Type)
+    if not known or {w.type.element_type, op.results[0].type.element_type} != {element}:
         return f"it is of {element}"
     if any(constant(size) is None for value in given for size in shape_of(value)):
         return "its sizes are not known"
-    return GroupedProduct(op, x, w, offsets) if ranks == (2, 3) else GroupedSums(op, x, w, offsets)
+    form = GroupedProduct if ranks == (2, 3) else GroupedSums
+    return form(op, operator, x, w, offsets)

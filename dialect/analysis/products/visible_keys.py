@@ -17,6 +17,8 @@ from ..affine.linear_forms import dims_of
 
 T = TypeVar("T")
 MOST = 8  # intervals of a union
+READS = ("tensor.extract", "memref.load")
+READ = 1 << 40  # what a number that is read counts as, either way
 OEQ = 1  # the number of that predicate of arith.cmpf
 
 
@@ -46,8 +48,8 @@ def visible_keys(
     weight: bool = False,
 ) -> Visible | None:
     """Where `value`, a score, may be other than -inf (a `weight`, other than 0); None where nothing bounds that. `key` is the number of its
-    index, `extents` has the sizes of all that may be named, `index` gives an index value as an expression of these, None for one from
-    elsewhere."""
+    index, `extents` has the sizes of all indices that may be named, `index` gives an index value as an expression of these, or None. An integer
+    that is read may be one too, of a number that has no size: a length, as of the keys that a cache has of a sequence."""
     masks = Masks(key, extents, index)
     found = masks.weight(value) if weight else masks.score(value)
     # What is before the first key of one interval alone, or after the last of one alone, is in another.
@@ -123,12 +125,17 @@ class Masks:
             case "arith.addf" | "arith.subf":
                 return _or(*map(self.weight, owner.operands))
             case "math.exp" | "math.exp2":
-                (power,) = owner.operands
-                if not _named(power, "arith.subf"):
-                    return self.score(power)
-                score, most = power.owner.operands
-                return self.score(score) if _is_guarded(most) or self._leaves_some(score, most) else ALL
+                return self._power(owner.operands[0])
         return ALL
+
+    def _power(self, value: ir.Value) -> Visible:
+        """Where an exponent is other than -inf, or more: a score from which numbers of its row were subtracted."""
+        if _named(value, "arith.mulf") and _is_positive(value.owner.operands[1]):
+            return self._power(value.owner.operands[0])
+        if not _named(value, "arith.subf"):
+            return self.score(value)
+        score, most = value.owner.operands
+        return self._power(score) if _is_guarded(most) or self._leaves_some(score, most) else ALL
 
     def _leaves_some(self, score: ir.Value, most: ir.Value) -> bool:
         """Whether each row for which there is `most`, its largest score or the like, has a score that no mask hides: else both may be -inf, and
@@ -257,9 +264,21 @@ class Masks:
         if len(terms) != 1:
             return ALL
         ((term, factor),) = terms.items()
+        if not self._is_safe(term, factor, rest):
+            return ALL
         if factor > 0:  # term <= -rest / factor
             return self._at_most(term, _quotient(expr(rest * -1), factor))
         return ALL if factor == 0 else self._at_least(term, expr(_quotient(expr(rest * -1), -factor) * -1))
+
+    def _is_safe(self, term: ir.AffineExpr, factor: int, rest: ir.AffineExpr) -> bool:
+        """Whether no number that was read is multiplied or divided, whatever it is."""
+
+        def is_read(e: ir.AffineExpr) -> bool:
+            return not dims_of(e) <= self.extents.keys()
+
+        read = [(each, times) for each, times in _terms(rest) if is_read(each)]
+        plain = all(abs(times) == 1 and isinstance(each, ir.AffineDimExpr) for each, times in [*read, (term, factor)])
+        return not read or plain
 
     def _at_most(self, term: ir.AffineExpr, bound: ir.AffineExpr) -> Visible:
         if isinstance(term, ir.AffineDimExpr):
@@ -285,6 +304,8 @@ class Masks:
             return None
         if owner.name == "arith.constant":
             return expr(owner.attributes["value"].value)
+        if owner.name in READS:
+            return self.index(value)
         found = self._computed(owner)
         if found is None:
             return None
@@ -324,13 +345,13 @@ class Masks:
 
     def _range(self, e: ir.AffineExpr) -> tuple[int, int]:
         apply = {"+": int.__add__, "*": int.__mul__, "//": int.__floordiv__}
-        least, most = (
-            extreme(
-                e, end, lambda d, least: 0 if least else self.extents[d] - 1, int, lambda name, x, y: apply[name](x, y)
-            )
-            for end in (True, False)
-        )
+        least, most = (extreme(e, end, self._end, int, lambda name, x, y: apply[name](x, y)) for end in (True, False))
         return least, most
+
+    def _end(self, dim: int, least: bool) -> int:
+        if dim not in self.extents:
+            return -READ if least else READ
+        return 0 if least else self.extents[dim] - 1
 
 
 def _and(*sides: Visible) -> Visible:

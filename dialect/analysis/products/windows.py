@@ -5,21 +5,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import prod
 
 from ..bodies.body_summary import Access, Body
 from ..bodies.body_tree import Node
 from ..bodies.costs import magnitude
 
 MOST = 64  # points of the loop's body, for all of the domain's points that are taken together
+WHOLE = 80  # of one that is not a loop
 WIDE = 8  # points of the domain, each with a sum of its own in registers
 LEAST = 0.6  # of the reads as they are, what has to be left
+READ = 1.5  # instructions that an element takes which is read, and widened, where a sum takes one a term
+BESIDE, IDLE = 16, 1.34  # points along an index beside, at most, and those that a tile has over those that there are
 
 
 @dataclass(frozen=True)
 class Window:
     """The domain's index `outer` and the reduction's `inner`, as positions: `points` of the first and `terms` of the second, at which together
-    `loads` elements are read in place of `points` x `terms` x `reads`. `lanes`: size of the domain along what memory runs along;
-    `ragged`: whether points or terms are left over."""
+    `loads` elements are read in place of `points` x `terms` x `reads`. `lane`: the domain's index that memory runs along, if any, of size
+    `lanes`; `far`: elements of memory between neighbours along `outer`, at most; `beside`: neighbours along other indices of the domain that
+    read in part the same; `ragged`: whether points or terms are left over; `whole`: whether all that a sum has is taken together, along its
+    other indices too."""
 
     outer: int
     inner: int
@@ -27,8 +33,17 @@ class Window:
     terms: int
     loads: float
     reads: int
+    lane: int | None
     lanes: int
+    far: int
+    beside: int
     ragged: bool
+    whole: bool
+
+    @property
+    def cost(self) -> float:
+        """Instructions a term, about."""
+        return 1 + READ * self.loads / (self.points * self.terms)
 
     @property
     def left(self) -> float:
@@ -38,14 +53,15 @@ class Window:
 
 def window_of(body: Body) -> Window | None:
     """The window of a kernel whose loops are sums of equal ranges; None where there is none, or reads are hardly fewer with it. Of those that
-    leave about as many reads, one without a rest, then the smallest, then that of the faster index."""
+    take about as many instructions, one without a rest, then the smallest, then that of the slower index: what is left of memory is adjacent.
+    """
     loops = body.root.inner_loops()
     if not loops or not body.root.sizes or any(not _is_sum(loop) or loop.sizes != loops[0].sizes for loop in loops):
         return None
     found = _Search(body, loops)
     return min(
         (w for w in found.windows() if w.left <= LEAST),
-        key=lambda w: (round(w.left, 1), w.ragged, w.points * w.terms, -w.outer),
+        key=lambda w: (round(w.cost, 1), w.ragged, w.points * w.terms, -w.far),
         default=None,
     )
 
@@ -97,7 +113,7 @@ class _Search:
 
     def _window(self, i: int, k: int, points: int, terms: int, size: int, ragged: bool) -> Window | None:
         """The window of so many points and terms; what is left over of `size` reads its own."""
-        reads, overlaps, loads = 0, False, 0.0
+        reads, overlaps, loads, far = 0, False, 0.0, 0
         rest = size % points
         for loop in self.loops:
             a, b = self.body.root.indices[i], loop.indices[k]
@@ -108,8 +124,31 @@ class _Search:
                 whole, part = (_distinct(access, a, b, n, terms) for n in (points, rest))
                 overlaps = overlaps or (access.form.varies(a) and access.form.varies(b) and whole < points * terms)
                 loads += (whole * (size // points) + part) / (size / points)
+                step = access.form.steps.get(a, 0)
+                far = max(far, abs(step) if isinstance(step, int) else 0)
+        if not overlaps:
+            return None
+        lengths = [self.body.extents[index] for index in self.loops[0].indices]
+        whole = all(lengths) and lengths[k] == terms and points * prod(lengths) <= WHOLE
         lanes = 1 if self.lanes is None else self.body.extents[self.lanes] or 1
-        return Window(i, k, points, terms, loads, reads, lanes, ragged or rest > 0) if overlaps else None
+        beside = prod(tile_beside(size) for a in self.body.root.indices if (size := self._beside(a, i, k)))
+        lane = None if self.lanes is None else self.body.root.indices.index(self.lanes)
+        return Window(i, k, points, terms, loads, reads, lane, lanes, far, beside, ragged or rest > 0, whole)
+
+    def _beside(self, a: int, i: int, k: int) -> int:
+        """The size of the domain's index a, if it is not that of the window, and windows overlap along it too; else 0."""
+        others = [b for n, b in enumerate(self.loops[0].indices) if n != k]
+        size = self.body.extents[a]
+        if not size or size == 1 or a == self.lanes or a == self.body.root.indices[i]:
+            return 0
+        return size if any((length := self.body.extents[b]) and self._overlap(a, b, length) for b in others) else 0
+
+
+def tile_beside(size: int) -> int:
+    """How many of so many neighbours whose windows overlap a program computes, so that memory is read once for them: a power of two that
+    leaves few idle, or one."""
+    tiles = [1 << n for n in range(BESIDE.bit_length())]
+    return max(tile for tile in tiles if -(-size // tile) * tile <= IDLE * size)
 
 
 def _distinct(access: Access, a: int, b: int, points: int, terms: int) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import product
 from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
@@ -13,11 +14,12 @@ from ...analysis.products.windows import Window, window_of
 from ...ir import builders
 from ...ir.builders import symbols_of
 from ...ir.functions import functions, kernel_op
-from ...ir.regions import clone, end_of
+from ...ir.regions import clone, end_of, ops_in
 from ...ir.shapes import constant, expr, index_map, size_map
 from ...mlir import affine, arith, ir
 from ..base import EITHER, Pass, check_target
 from ..tensor.simplify_indexing import simplify_indexing
+from .settled_conditions import settle
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class UnrollWindows(Pass):
                 if kernel is not None and found is not None:
                     _unroll(kernel, found)
                     simplify_indexing(function, simplifier)
+                    _settle(kernel, Indexing(symbols_of(function), simplifier))
 
 
 def _window(kernel: ir.Operation, indexing: Indexing) -> Window | None:
@@ -53,6 +56,14 @@ def _window(kernel: ir.Operation, indexing: Indexing) -> Window | None:
     if any(node.name in ("bascule.foreach", "bascule.compute", "bascule.scan") for node in body.loops):
         return None
     return window_of(body)
+
+
+def _settle(kernel: ir.Operation, indexing: Indexing) -> None:
+    """Most of several neighbours are never in the border, whatever point it is."""
+    for op in ops_in(kernel):
+        if "ranges" in op.attributes:
+            indexing.enter(op)
+    settle(kernel, indexing)
 
 
 def _unroll(kernel: ir.Operation, window: Window) -> None:
@@ -109,19 +120,25 @@ def _part(
 ) -> ir.Value:
     """The sum `op` from `first` on along the window: so many steps of so many terms."""
     block, sizes = op.regions[0].blocks[0], sizes_of(op)
-    sizes[window.inner] = expr(steps)
+    together = [terms if n == window.inner else constant(size) if window.whole else 1 for n, size in enumerate(sizes)]
+    sizes = [expr(steps) if n == window.inner else expr(1) if window.whole else size for n, size in enumerate(sizes)]
 
-    def term(number: int, at: list[ir.Value]) -> ir.Value:
-        inside = known | dict(zip(block.arguments, at))
-        place = ir.AffineExpr.get_dim(0) * terms + (first + number)
-        inside[block.arguments[window.inner]] = affine.apply(index_map(1, [place]), [at[window.inner]])
+    def term(numbers: Sequence[int], at: list[ir.Value]) -> ir.Value:
+        inside = dict(known)
+        for n, (index, count, number) in enumerate(zip(block.arguments, together, numbers)):
+            place = ir.AffineExpr.get_dim(0) * count + (number + (first if n == window.inner else 0))
+            inside[index] = (
+                at[n]
+                if count == 1 and place == ir.AffineExpr.get_dim(0)
+                else affine.apply(index_map(1, [place]), [at[n]])
+            )
         for view in list(block.operations)[:-1]:
             clone(view.operation, inside)
         (value,) = end_of(block).operands
         return inside.get(value, value)
 
     def body(at: list[ir.Value]) -> ir.Value:
-        return reduce(_added, [term(number, at) for number in range(terms)])
+        return reduce(_added, [term(numbers, at) for numbers in product(*map(range, together))])
 
     return builders.reduce("sum", sizes, op.results[0].type, body)[0]
 

@@ -179,13 +179,19 @@ class _Expansion:
         return self.found.gradient
 
     def _weight(self, image: ir.Value) -> ir.Value:
-        """The weight, with its channels next to each other in memory where those of the image are: lanes run along them."""
+        """The weight, with its channels next to each other in memory where those of the image are: lanes run along them. As what is summed:
+        a program widens nothing that all of them need."""
         weight = self.found.weight
         if not runs_along(image, 1) or runs_along(weight, 0):
             return weight
         sizes = list(weight.type.shape)
         steps = [1, sizes[0], *(step * sizes[0] for step in row_major(sizes[2:]))]
-        copy = builders.compute(tensor_type(sizes, weight.type.element_type, steps), sizes, builders.element_at(weight))
+        wide = self._wide(weight.type.element_type)
+
+        def element(at: At) -> ir.Value:
+            return _widened(builders.read(weight, at), wide)
+
+        copy = builders.compute(tensor_type(sizes, wide, steps), sizes, element)
         copy.owner.attributes[STORED] = ir.UnitAttr.get()
         return copy
 

@@ -3,10 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ...analysis.products.contractions import TF32
 from ...analysis.products.grouped_products import GroupedProduct, GroupedSums, grouped_product
+from ...analysis.products.looped_products import LoopedProduct
 from ...fusion.joined_products import seen
-from ...ir.attribute_names import FUSED
+from ...ir.attribute_names import FUSED, INPUT_PRECISION
 from ...ir.functions import STORED, graph_functions, replace_extern_calls
+from ...ir.regions import ops_in
+from ...ir.types import byte_width
 from ...mlir import ir
 from ...remarks.attribute import add_remark, place
 from ...remarks.record import MISSED, PASSED, Remark
@@ -25,7 +29,7 @@ SINCE, DESCRIBED = 80, 90  # the compute capabilities of tensor cores that multi
 @dataclass(frozen=True)
 class ExpandGroupedProducts(Pass):
     """Takes the tensor stage as `torch-to-bascule` leaves it. On `target` cuda calls of `aten._grouped_mm` of rows that are in groups (2 dims by
-    3, f16 or bf16, static sizes, offsets, no bias) become computes for tensor cores: element (m, n) is the sum over k of
+    3, f16, bf16 or f32, static sizes, offsets, no bias) become computes for tensor cores: element (m, n) is the sum over k of
     `x[m, k] * w[g, k, n]`, where g is a count of the offsets that are at most m. What reads it pointwise, at its own element or at that of one
     half of its columns, goes along.
 
@@ -39,6 +43,10 @@ class ExpandGroupedProducts(Pass):
     for several tiles on average. With `always` all do, from 80 on, and so do those whose sums are in groups (2 dims by 2), as the gradients of
     the matrices.
 
+    A call that is a loop on the host, which waits for the offsets, is a compute where its kernel is estimated to take no longer: `_grouped_mm`,
+    but of bf16, and `bascule.grouped_mm`, which is such a loop of any float. With `tf32` (PyTorch allows that) sums of f32 are
+    `bascule.input_precision = "tf32"`.
+
     Sums are in f32 and rounded once. Rows after the last offset are zeros before what reads them (in eager they are not written). With
     `index-asserts` a small kernel before asserts that offsets are no rows beyond the last, and do not decrease: where a kernel of tensor cores
     asserts anything, they wait for each instruction. What stays a call has a remark that says why.
@@ -49,6 +57,7 @@ class ExpandGroupedProducts(Pass):
     target: str = "cpu"
     numerics: str = "f32"
     always: bool = False
+    tf32: bool = False
     index_asserts: bool = False
     sm_count: int = H200.sm_count
     capability: int = H200.capability
@@ -70,6 +79,8 @@ class ExpandGroupedProducts(Pass):
             return f"{rows}x{inner}x{columns} (rows, summed, columns) are too few for tensor cores"
         if self.always:
             return replace(whole_use(product), reason="all are asked for")
+        if product.is_looped:
+            return self._looped(product) or replace(whole_use(product), reason="a call is a loop on the host")
         if self.numerics == "eager":
             return "products and what reads them round as in eager"
         if self.capability < DESCRIBED:
@@ -81,7 +92,14 @@ class ExpandGroupedProducts(Pass):
         rows, inner, columns, _ = product.sizes
         if min(rows, columns) < LEAST or inner <= LONG:
             return f"{rows}x{inner}x{columns} (rows, summed, columns) are too few for tensor cores"
+        if product.is_looped and not self.always:
+            return self._looped(product)
         return "" if self.always else "its sums are in groups: a kernel would save nothing beside ATen's"
+
+    def _looped(self, product: GroupedProduct | GroupedSums) -> str:
+        """Why one that a call multiplies group by group stays that; empty: it does not."""
+        width, in_sums = byte_width(product.element), isinstance(product, GroupedSums)
+        return LoopedProduct(*product.sizes, in_sums=in_sums, width=width, tf32=self.tf32).refusal
 
     @property
     def _bodies(self) -> GroupedBodies:
@@ -106,11 +124,18 @@ class ExpandGroupedProducts(Pass):
             return True
         with ir.InsertionPoint(op), op.location:
             value = self._bodies.of_sums(use)
+        self._rounded(value)
         told = "x".join(map(str, use.sizes)) + " (rows, summed in groups, columns, groups)"
         add_remark(value.owner.operation, Remark(self.name, PASSED, "expanded", told, place(op)))
         op.results[0].replace_all_uses_with(value)
         op.erase()
         return True
+
+    def _rounded(self, made: ir.Value) -> None:
+        """Has sums of products of f32 in the compute of `made` round their factors, where that is allowed."""
+        for op in ops_in(made.owner.operation) if self.tf32 and isinstance(made.type.element_type, ir.F32Type) else ():
+            if op.name == "bascule.reduce" and isinstance(op.results[0].type, ir.F32Type):
+                op.attributes[INPUT_PRECISION] = ir.StringAttr.get(TF32)
 
     def _replace(self, use: GroupedUse) -> None:
         """Puts computes in the place of a call, and lays beside each other at once what its kernel has pieces of."""
@@ -119,6 +144,8 @@ class ExpandGroupedProducts(Pass):
         _store(product.x)
         with ir.InsertionPoint(op), op.location:
             made = [bodies.of_rows(product, columns) for columns in use.columns]
+            for value in made:
+                self._rounded(value)
             if whole:
                 result.replace_all_uses_with(laid(result.type, made))
         instead = dict(zip([columns.value for columns in use.columns], made))

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from ...analysis.memory.buffers import ALIASES
 from ...analysis.memory.matmul_operands import Product, runs_along
-from ...analysis.products.contractions import before_widening
+from ...analysis.products.contractions import TF32, before_widening
 from ...fusion.joined_products import joined_products
 from ...ir import builders
-from ...ir.attribute_names import FUSED, TUNED_PRODUCT
+from ...ir.attribute_names import FUSED, INPUT_PRECISION, TUNED_PRODUCT
 from ...ir.functions import STORED, graph_functions, replace_extern_calls
 from ...ir.shapes import constant, expr, shape_of, tensor_type
 from ...ir.types import rounding_mode
@@ -36,14 +36,16 @@ class ExpandProducts(Pass):
       weight of a linear layer, (N, K), seen transposed. With `across` also where memory runs along the results (a matrix (K, N)): sums of
       columns. Of three rows or more, and of (K, N), cuBLAS is as fast;
     - an outer product, whose inner size is 1: pointwise;
-    - with `contractions`, any other product of f16 or bf16 of static sizes, for tensor cores: what is computed from its elements can go along.
+    - with `contractions`, any other product of f16 or bf16 of static sizes, and with `tf32` (PyTorch allows that) of f32, for tensor cores: what
+      is computed from its elements can go along.
       Without it those that are marked `bascule.fused`, the products of an attention, for `fuse-attention` and `fuse-products`; and, from
       `capability` 90 on, two of one matrix that a pointwise op joins, as `silu(x @ w) * (x @ v)`, with enough tiles for `sm-count`
       multiprocessors; and those that are marked `bascule.tuned_product`, which `max_autotune` has measured as kernels. The mark goes to the sum.
 
-    Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, whatever PyTorch allows
-    cuBLAS (TF32, sums in f16). A product in f32 of matrices that are widened from f16 or bf16 is one of these matrices, unrounded. With
-    `numerics=eager` no pass removes a rounding. A product of up to 8 rows that stays a call has a remark that says why.
+    Products of f16 and bf16 are summed in f32 and rounded once, with what is added; those of f32 are summed in f32, of few rows exactly,
+    whatever PyTorch allows cuBLAS (TF32, sums in f16). Where tensor cores round factors to TF32, the sum has `bascule.input_precision`. A
+    product in f32 of matrices that are widened from f16 or bf16 is one of these matrices, unrounded. With `numerics=eager` no pass removes a
+    rounding. A product of up to 8 rows that stays a call has a remark that says why.
     """
 
     name: ClassVar[str] = "expand-products"
@@ -53,6 +55,7 @@ class ExpandProducts(Pass):
     across: bool = False
     rows: int = 2
     contractions: bool = False
+    tf32: bool = False
     sm_count: int = H200.sm_count
     capability: int = H200.capability
 
@@ -80,7 +83,7 @@ class ExpandProducts(Pass):
             return False
         with ir.InsertionPoint(op), op.location:
             rounding = rounding_mode(kept=self.numerics == "eager")
-            value = _Expansion(product, rounding, whole).build()
+            value = _Expansion(product, rounding, whole, self._rounds(product) and whole).build()
         sizes = "x".join("?" if (size := constant(s)) is None else str(size) for s in product.sizes)
         if tuned:
             _as_measured(product, value.owner.operation)
@@ -120,11 +123,17 @@ class ExpandProducts(Pass):
     def _is_contraction(self, product: Product, fused: bool) -> bool:
         sizes = list(map(constant, product.sizes))
         element = product.x.type.element_type
-        narrow = isinstance(element, ir.FloatType) and element.width == 16
+        multiplied = (isinstance(element, ir.FloatType) and element.width == 16) or (
+            self._rounds(product) and not fused
+        )
         few = 1 if fused else FEW  # rows of a query over a long cache, which an attention takes
         rows, *others = sizes
         enough = rows is not None and rows > few and all(size is not None and size > FEW for size in others)
-        return (self.contractions or fused) and narrow and enough
+        return (self.contractions or fused) and multiplied and enough
+
+    def _rounds(self, product: Product) -> bool:
+        """Whether the factors of a contraction are rounded to TF32."""
+        return self.tf32 and isinstance(product.x.type.element_type, ir.F32Type)
 
 
 def _as_measured(product: Product, compute: ir.Operation) -> None:
@@ -179,11 +188,13 @@ def _along(product: Product) -> bool:
 
 @dataclass(frozen=True)
 class _Expansion:
-    """The computes that a product is. `rounding`: attributes of the roundings of its elements; `whole`: one compute has all rows."""
+    """The computes that a product is. `rounding`: attributes of the roundings of its elements; `whole`: one compute has all rows; `tf32`:
+    factors are rounded to that."""
 
     product: Product
     rounding: dict[str, ir.Attribute]
     whole: bool
+    tf32: bool
 
     @property
     def wide(self) -> ir.Type:
@@ -231,7 +242,10 @@ class _Expansion:
 
         if constant(inner) == 1:
             return term(arith.constant(ir.IndexType.get(), 0))
-        return builders.reduce("sum", [inner], self.wide, lambda k: term(*k))[0]
+        (total,) = builders.reduce("sum", [inner], self.wide, lambda k: term(*k))
+        if self.tf32:
+            total.owner.attributes[INPUT_PRECISION] = ir.StringAttr.get(TF32)
+        return total
 
     def _finished(self, total: ir.Value, at: list[ir.Value]) -> ir.Value:
         """The element that a sum gives: scaled, with what is added, rounded."""

@@ -55,7 +55,7 @@ class GroupedBodies:
                 inside = arith.andi(arith.cmpi(FROM, k, first), arith.cmpi(BEFORE, k, end))
                 factors = builders.read(product.x, [row, k]), builders.read(product.y, [k, column])
                 chosen = [arith.select(inside, factor, none) for factor in factors]
-                return arith.mulf(*(arith.extf(f32, factor) for factor in chosen))
+                return arith.mulf(*map(_wide, chosen))
 
             return self._rounded(builders.reduce("sum", [expr(inner)], f32, term)[0], type_.element_type)
 
@@ -78,7 +78,12 @@ class GroupedBodies:
         return Ends(made, last)
 
     def _rounded(self, value: ir.Value, element: ir.Type) -> ir.Value:
-        return arith.truncf(element, value, **rounding_mode(kept=self.rounds))
+        return value if value.type == element else arith.truncf(element, value, **rounding_mode(kept=self.rounds))
+
+
+def _wide(factor: ir.Value) -> ir.Value:
+    f32 = ir.F32Type.get()
+    return factor if factor.type == f32 else arith.extf(f32, factor)
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def _of_row(product: GroupedProduct, row: ir.Value, column: ir.Value, ends: Ends
 
     def term(at: list[ir.Value]) -> ir.Value:
         factors = builders.read(product.x, [row, *at]), builders.read(product.w, [last, *at, column])
-        return arith.mulf(*(arith.extf(f32, factor) for factor in factors))
+        return arith.mulf(*map(_wide, factors))
 
     (total,) = builders.reduce("sum", [shape_of(product.x)[1]], f32, term)
     inside = arith.cmpi(BEFORE, number, arith.constant(number.type, groups))

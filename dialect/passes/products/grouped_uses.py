@@ -9,16 +9,16 @@ from ...fusion.joined_products import TILE, readers_of, seen
 from ...ir.functions import functions, is_extern
 from ...ir.regions import op_in
 from ...ir.shapes import constant, shape_of
+from ...ir.types import byte_width
 from ...mlir import ir
 from ...scheduling.gpu.contractions import LEAST
 from ...scheduling.gpu.product_costs import GroupedCosts
 from .pointwise_tails import Tail, tail_of
 
-ALIGNED = 8  # elements of 16 bits: rows are multiples of 16 bytes, so that tensor descriptors load them
+ALIGNED = 16  # bytes that rows are multiples of, so that tensor descriptors load them
 ROWS = (
     256  # of a group on average: of two tiles, so that less than a fifth of what is multiplied is beyond a group's end
 )
-WIDTH = 2  # bytes of an element
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,9 @@ def joined_grouped(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Op
 def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUse | str:
     """How a grouped product is a kernel on a GPU of `sm_count` multiprocessors with tensor descriptors; or why it stays a call."""
     rows, inner, columns, groups = product.sizes
-    if inner % ALIGNED or columns % ALIGNED:
-        return f"its rows of {inner} and {columns} elements are no multiples of {WIDTH * ALIGNED} bytes"
+    width = byte_width(product.element)
+    if width * inner % ALIGNED or width * columns % ALIGNED:
+        return f"its rows of {inner} and {columns} elements are no multiples of {ALIGNED} bytes"
     if rows < ROWS * groups:
         return f"its groups have {rows // groups} rows on average, fewer than {ROWS}"
     use = whole_use(product)
@@ -81,7 +82,7 @@ def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUs
     joins = joined and not written
     halved = len(use.columns)
     # Of results that meet in one kernel each is written and read; one that is in memory for something else is read.
-    moved = (1 if written else 2) * WIDTH * rows * columns
+    moved = (1 if written else 2) * width * rows * columns
     costs = GroupedCosts(1, rows, inner, columns, groups, moved)
     kernel = GroupedCosts(2 if joins else halved, rows, inner, columns if joins else columns // halved, groups, 0)
     called, fused = costs.called() * (2 if joins else 1), kernel.fused(sm_count)
@@ -111,7 +112,7 @@ def halves_of(product: GroupedProduct) -> list[Columns]:
     found = sorted(filter(None, map(_slice, users)), key=lambda each: each.first)
     places = [(each.first, each.count) for each in found]
     if (
-        columns % (2 * ALIGNED)
+        byte_width(product.element) * columns % (2 * ALIGNED)
         or columns < 2 * LEAST
         or places != [(first, columns // 2) for first in (0, columns // 2)]
     ):

@@ -11,7 +11,7 @@ from ...analysis.bodies.body_summary import Body, decode
 from ...analysis.bodies.body_tree import sizes_of
 from ...analysis.bodies.costs import magnitude, tensor_bytes
 from ...analysis.bodies.shared_reads import shared_size
-from ...analysis.products.windows import window_of
+from ...analysis.products.windows import Window, window_of
 from ...errors import UserError
 from ...fusion.chunk_sizes import Chunks, cut
 from ...fusion.members import Member
@@ -194,7 +194,8 @@ class _Graph(GraphWalk):
             return
         columns = member.reduces_columns()
         why = f"{points} results of {elements} elements each"
-        shared = self._together(op, loop) if self.machine.wide else 1
+        window = window_of(decode(op, indexing=self._indexing())) if self.machine.wide else None
+        shared = self._together(window, op, loop) if self.machine.wide else 1
         pieces = self._pieces(points, elements, columns, shared)
         if not columns and points * WAITING >= self.machine.few and self._read_again(member):
             pieces = 1
@@ -220,17 +221,18 @@ class _Graph(GraphWalk):
                 sizes = "x".join(map(str, known))
                 self._told(op, MISSED, "not split", f"no {pieces} equal chunks of {sizes}; {why}")
             else:
-                split(op, loop, chunks, self._indexing())
+                split(op, loop, chunks, self._indexing(), None if window is None else window.lane)
                 self._told(op, PASSED, f"split into {prod(chunks.outer)} chunks of {_sizes(chunks)}", why)
 
     def _told(self, op: ir.Operation, kind: str, decision: str, reason: str) -> None:
         self.remark(op, Remark(SplitReductions.name, kind, decision, reason, place(op)))
 
-    def _together(self, op: ir.Operation, loop: ir.Operation) -> int:
+    def _together(self, window: Window | None, op: ir.Operation, loop: ir.Operation) -> int:
         """Points that one piece of work computes: those that read the same, and those whose windows overlap."""
-        window = window_of(decode(op, indexing=self._indexing()))
         if window is None:
             return shared_size(op, loop)
+        if window.beside > 1:
+            return window.points * window.beside
         return window.points * max(1, min(WINDOWS, window.lanes) // self.machine.columns)
 
     def _pieces(self, points: int, elements: int, columns: bool, shared: int = 1) -> int:

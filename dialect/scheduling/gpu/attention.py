@@ -6,20 +6,30 @@ each row, and adds the piece's values to the row's, scaled where the maximum gre
 
 from dataclasses import replace
 
+from ...analysis.affine.linear_forms import dims_of
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.products.attention import Attention, attentions_of, yielded
+from ...analysis.products.segments import with_data
 from ...analysis.products.visible_keys import visible_keys
+from ...ir.regions import ops_in
 from ...ir.shapes import constant
 from ...ir.types import byte_width
+from ...machines.measures import value
 from ...mlir import ir
 from .contractions import LEAST
-from .descriptors import numbers
+from .descriptors import SINCE, numbers
 from .domains import Domain, DomainPlan
-from .machine import power_of_two
+from .machine import WARP, power_of_two
+from .product_costs import MACHINE
 
 ROWS = (
     64  # queries of a tile, at most: a warp group's, of which two to four share a processor and hide each other's waits
 )
+HIGH_ROWS = 128  # the same, of two warp groups, where those of one would read keys and values faster than L2 gives them
+GRADIENT_ROWS = (
+    64  # the same, where weights need no softmax: of the gradients, whose sums and scores take more registers
+)
+FULL = 2  # programs of so many rows that a multiprocessor has, at least
 KEYS = 64  # of a step, at most: scores and values' sums share a thread's registers
 # Columns of a tile, at least: with 16 or 32 and 64 keys a step Triton 3.6 gave wrong sums (H200, 2026-11-24, tests/gpu/test_attention.py).
 NARROWEST = 64
@@ -27,10 +37,13 @@ DEEPEST = 256  # elements of a query, or columns of values, at most: they are th
 # Whether keys and values are loaded by tensor descriptors where they can be: 0.92 to 1.0 of the time with pointers (H200, 2026-11-26,
 # `python -m benchmarks.attention`).
 DESCRIPTORS = True
-CRASHING = 2  # stages of pieces by descriptors for which ptxas ends with a segmentation fault (Triton 3.6 and sm_90; not for 1, 3 and 4)
+# Stages of pieces by descriptors for which ptxas ends with a segmentation fault, where a walk whose bounds a mask gives has a last step that is
+# not whole (Triton 3.6 and sm_90, 2026-11-27: all of 51 such forwards and gradients with fewer rows than keys, none of 450 others).
+CRASHING = 2
+WARPS = 4  # of a warp group
 STAGES = 3  # pieces of keys and values under way, at most
-WARPS = 4
 RESIDENT = 2  # programs of a multiprocessor that shared memory leaves room for, where that is two stages each: one computes while one waits
+FULL_ACCUMULATORS = 64  # registers of a thread that sums of values take, from which on two programs of eight warps do not fit a multiprocessor
 
 
 def attention(domain: Domain) -> DomainPlan | None:
@@ -47,7 +60,10 @@ def attention(domain: Domain) -> DomainPlan | None:
     summed = [iterations(product.loop.sizes) or 0 for product in products]
     if rows is None or columns is None or keys is None or min(columns, keys - 1, *summed) < LEAST:
         return None
-    high, wide = power_of_two(max(LEAST, min(rows, ROWS))), power_of_two(max(columns, NARROWEST))
+    wide = power_of_two(max(columns, NARROWEST))
+    most = _rows(domain, found, rows) if found.normalizers else GRADIENT_ROWS
+    high = power_of_two(max(LEAST, min(rows, most)))
+    warps = WARPS * max(1, high // ROWS)
     deep = max(map(power_of_two, summed))
     if max(len(every) * wide, deep) > DEEPEST:
         return None
@@ -62,11 +78,27 @@ def attention(domain: Domain) -> DomainPlan | None:
     for number, product in enumerate((inner for loop in loops for inner in loop.loops), len(domain.plans)):
         product.walk, product.dot = number, True  # each alone
     tile = [*batch, high, wide]
-    plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, WARPS, loops=loops)
-    plan.stages = max(1, min(_stages(domain, every, high, step), -(-keys // step)))
-    for each in every if DESCRIPTORS and plan.stages != CRASHING else ():
+    plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, warps, loops=loops)
+    full = warps > WARPS and high * wide // (warps * WARP) >= FULL_ACCUMULATORS
+    plan.stages = max(1, min(_stages(domain, every, high, step, 1 if full else RESIDENT), -(-keys // step)))
+    crashes = plan.stages == CRASHING and skips and keys % step > 0
+    for each in every if DESCRIPTORS and not crashes else ():
         _describe(domain, each)
     return plan
+
+
+def _rows(domain: Domain, found: Attention, rows: int) -> int:
+    """Of a tile with a softmax, at most. A step of keys and values is read for as many multiplications a byte as there are rows. Where random
+    numbers are drawn they take the time, and registers of two programs or three."""
+    batch = iterations([domain.sizes[place] for place in found.batch])
+    draws = any(op.name == "bascule.random" for loop in found.loops for op in ops_in(loop.op))
+    fast = (
+        not draws
+        and domain.machine.capability >= SINCE
+        and value(MACHINE, "product_rate") / ROWS > value(MACHINE, "l2_rate")
+    )
+    many = batch is not None and batch * (rows // HIGH_ROWS) >= FULL * domain.machine.sm_count
+    return HIGH_ROWS if fast and many else ROWS
 
 
 def _describe(domain: Domain, found: Attention) -> None:
@@ -81,8 +113,9 @@ def _describe(domain: Domain, found: Attention) -> None:
     domain.plans[found.weighted].descriptors = numbers(domain, found.weighted, found.values, [*batch, columns])
 
 
-def _stages(domain: Domain, every: list[Attention], rows: int, step: int) -> int:
-    """Steps under way: what they read and the rows' own operands are in shared memory, once for all that read it."""
+def _stages(domain: Domain, every: list[Attention], rows: int, step: int, resident: int) -> int:
+    """Steps under way: what they read and the rows' own operands are in shared memory, once for all that read it, and so in that of `resident`
+    programs of a multiprocessor if it has room for two steps of each."""
     held, walked = dict[ir.Value, int](), dict[ir.Value, int]()
     for each in every:
         (key,) = each.scores.indices
@@ -92,9 +125,10 @@ def _stages(domain: Domain, every: list[Attention], rows: int, step: int) -> int
         for operand, sizes in zip([*operands, each.values], [*deep, columns]):
             wide = power_of_two(iterations(sizes) or 1) * byte_width(operand.element)
             for access in operand.accesses:
-                (walked if operand.varies(key) or operand is each.values else held)[access.buffer] = wide
+                if access.width <= byte_width(operand.element):  # no index that a table has
+                    (walked if operand.varies(key) or operand is each.values else held)[access.buffer] = wide
     piece, shared = sum(walked.values()) * step, domain.machine.shared
-    free = [shared // programs - sum(held.values()) * rows for programs in (RESIDENT, 1)]
+    free = [shared // programs - sum(held.values()) * rows for programs in (resident, 1)]
     return min(STAGES, next((room // piece for room in free if room // piece > 1), 1))
 
 
@@ -102,7 +136,7 @@ def found_in(domain: Domain) -> list[Attention]:
     """The attentions of 16-bit values that a domain is, one or two; nothing if it is something else."""
     if domain.machine.capability < 80:
         return []
-    found = attentions_of(domain.inner, domain.indices, domain.sizes, domain.accesses)
+    found = attentions_of(domain.inner, domain.indices, domain.sizes, with_data(domain.body, domain.accesses))
     narrow = all(byte_width(each.values.element) == 2 and each.rows and each.columns for each in found)
     return found if narrow else []
 
@@ -137,7 +171,12 @@ def _hides_keys(domain: Domain, found: Attention) -> bool:
     assert body.indexing is not None
     indexing = body.indexing
 
-    def index(value: ir.Value) -> ir.AffineExpr:
+    batch = {domain.indices[place] for place in found.batch}
+
+    def index(value: ir.Value) -> ir.AffineExpr | None:
+        if not isinstance(value.type, ir.IndexType):  # it is read
+            same = all(dims_of(index(operand)) <= batch for operand in list(value.owner.operands)[1:])
+            return ir.AffineExpr.get_dim(body.number(value)) if same else None
         expression, bases = indexing.resolve(value)
         numbers = [body.number(base) for base in bases]
         dims = ir.AffineMap.get(max(numbers, default=0) + 1, 0, [ir.AffineExpr.get_dim(number) for number in numbers])

@@ -59,9 +59,10 @@ def contraction(domain: Domain) -> DomainPlan | None:
     sides = (columns, rows) if swapped else (rows, columns)  # what is computed is the factor that registers hold
     batch_size, sm_count = _size(domain, found.batch) or 1, domain.machine.sm_count
     segments = max((each.count for each in counts.values()), default=1)
-    high, wide = tile_of(*sides, batch_size, width, sums, sm_count, segments)[:: -1 if swapped else 1]
+    exact, passes = found.is_exact, _passes_registers(found)
+    high, wide = tile_of(*sides, batch_size, sums << passes, sm_count, segments, exact)[:: -1 if swapped else 1]
     narrowest = min(access.width for side in (found.x, found.y) for access in side.accesses)
-    step = step_of(summed, width, narrowest if min(high, wide) <= SMALL else width)
+    step = step_of(summed, width, narrowest if min(high, wide) <= SMALL else width, exact)
     batch = list(found.batch)
     order = [*batch, *found.rows, *found.columns]
     axes = [1] * len(batch) + [len(found.rows), len(found.columns)]
@@ -75,17 +76,17 @@ def contraction(domain: Domain) -> DomainPlan | None:
     first.skip = cut_sum(found.loop.op) is not None
     for each in every if DESCRIPTORS else ():
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
-    warps = 8 if sums * high * wide > 128 * 128 else 4
+    warps = 8 if (sums << passes) * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
-    plan.group = TOGETHER
-    lengths = -(-summed // step)
-    plan.stages = max(1, min(STAGES, domain.machine.shared // _piece(every, plan.tile, step), lengths))
-    if lengths > 1 and batch_size * -(-rows // high) * -(-columns // wide) > sm_count:
-        _take_in_turn(domain, every, plan, _piece(every, plan.tile, step))
+    plan.group, plan.resident = TOGETHER, 2 if passes else 0
+    lengths, piece = -(-summed // step), _piece(every, plan.tile, step)
+    plan.stages = max(1, min(STAGES, (domain.machine.shared >> passes) // piece, lengths))
+    if lengths > 1 and not passes and batch_size * -(-rows // high) * -(-columns // wide) > sm_count:
+        _take_in_turn(domain, every, plan, piece)
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
-        plan.warps, plan.stages = measured.warps, measured.stages
+        plan.warps, plan.stages, plan.resident = measured.warps, measured.stages, measured.resident(plan.resident)
     return plan
 
 
@@ -111,7 +112,7 @@ def found_in(domain: Domain) -> list[Contraction]:
         if not counts and any(a.form.adjacent(domain.indices[row]) for a in stores for row in each.rows):
             each = each.swapped()
         found.append(each)
-    alike = {(each.batch, each.rows, each.columns, each.x.element, tuple(each.loop.sizes)) for each in found}
+    alike = {(e.batch, e.rows, e.columns, e.x.element, e.is_exact, tuple(e.loop.sizes)) for e in found}
     return found if len(alike) == 1 and _are_cut(domain, list(counts.values()), found[0].rows) else []
 
 
@@ -168,6 +169,17 @@ def _are_cut(domain: Domain, segments: Sequence[Segments], rows: Sequence[int]) 
     return all(form == forms[0] for form in forms) and places == [domain.body.number(segments[0].row)]
 
 
+def _passes_registers(found: Contraction) -> bool:
+    """Whether a factor goes from shared memory through registers, which turn it for TF32: tensor cores take those along what is summed. Two
+    programs of a multiprocessor do so in turns."""
+    last = found.loop.indices[-1]
+    return (
+        byte_width(found.x.element) == 4
+        and not found.is_exact
+        and not (found.x.adjacent(last) and found.y.adjacent(last))
+    )
+
+
 def _beside(domain: Domain, found: Contraction) -> int:
     """Tiles that registers hold beside the sums: 1 where several matrices are read at the point of the result, as a gradient's, else 0."""
     read = {domain.place(access) for access in _at_points(domain, found) if not access.stores}
@@ -175,7 +187,7 @@ def _beside(domain: Domain, found: Contraction) -> int:
 
 
 def _has_instructions(found: Contraction, capability: int) -> bool:
-    """Whether a GPU multiplies such elements: those of f32 without tensor cores."""
+    """Whether a GPU multiplies such elements: those of f32 as they are without tensor cores."""
     element = found.x.element
     return byte_width(element) in (2, 4) or capability >= (FLOAT8_SINCE if isinstance(element, ir.FloatType) else 80)
 
@@ -193,19 +205,20 @@ def _size(domain: Domain, dims: Sequence[int]) -> int | None:
     return iterations([domain.sizes[dim] for dim in dims])
 
 
-def step_of(summed: int, width: int, read: int) -> int:
-    """The length of a step: a line of a factor that is multiplied in elements of `width` bytes, or read in ones of `read`."""
-    if width == 4:
+def step_of(summed: int, width: int, read: int, exact: bool = False) -> int:
+    """The length of a step: a line of a factor that is multiplied in elements of `width` bytes, or read in ones of `read`; fewer where f32 is
+    `exact`."""
+    if exact:
         return IEEE_STEP
     return min(PIECE // min(width, read), max(LEAST_BYTES // width, power_of_two(summed)))
 
 
 def tile_of(
-    rows: int, columns: int, batch: int, width: int, sums: int, sm_count: int, segments: int = 1
+    rows: int, columns: int, batch: int, sums: int, sm_count: int, segments: int = 1, exact: bool = False
 ) -> tuple[int, int]:
-    """Rows and columns of a tile, of factors of `width` bytes: the largest whose sums, so many for each element, registers hold, unless
-    multiprocessors would have none; no higher than a segment is on average."""
-    highest, widest = (HIGHEST, WIDEST) if width < 4 else (IEEE_SIDE, IEEE_SIDE)
+    """Rows and columns of a tile: the largest whose sums, so many for each element, registers hold, unless multiprocessors would have none; no
+    higher than a segment is on average; small where f32 is `exact`."""
+    highest, widest = (IEEE_SIDE, IEEE_SIDE) if exact else (HIGHEST, WIDEST)
     widest = max(LEAST, widest // power_of_two(sums))
     highest = min(highest, max(LEAST, power_of_two(rows // segments)))
     high, wide = (max(LEAST, min(most, power_of_two(n))) for most, n in ((highest, rows), (widest, columns)))

@@ -16,6 +16,8 @@ SINCE = 90  # the compute capability that has them
 
 def described(domain: Domain, found: Contraction) -> list[int]:
     """The factors of a contraction that are, by their number in the product."""
+    if found.is_exact:
+        return []
     sides = [(found.x, found.rows), (found.y, found.columns)]
     batch = [[domain.indices[place]] for place in found.batch]
     runs = [(operand, [*batch, [domain.indices[place] for place in places]]) for operand, places in sides]

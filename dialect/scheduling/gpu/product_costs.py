@@ -43,7 +43,7 @@ class Product:
         """Seconds of a contraction that reads and writes `moved` bytes. `ops`: what is computed for each element of the factor of columns, or of
         rows, which a program does for all of its tile again."""
         sides = (self.columns, self.rows) if ops and of_columns else (self.rows, self.columns)
-        high, wide = tile_of(*sides, self.batch, self.width, self.sums, sm_count)
+        high, wide = tile_of(*sides, self.batch, self.sums, sm_count)
         step = step_of(self.summed, self.width, self.width)
         programs = self.batch * -(-sides[0] // high) * -(-sides[1] // wide)
         steps = -(-self.summed // step) + AROUND
@@ -84,7 +84,7 @@ class GroupedCosts:
 
     def fused(self, sm_count: int) -> float:
         """Of the kernel, and of the small one before it that checks offsets."""
-        high, wide = tile_of(self.rows, self.columns, 1, 2, self.products, sm_count, self.groups)
+        high, wide = tile_of(self.rows, self.columns, 1, self.products, sm_count, self.groups)
         tiles = -(-self.rows // high) * -(-self.columns // wide)
         step = 2 * self.products * high * wide * STEP * sm_count / value(MACHINE, "tensor_rate")
         turns = -(-tiles // sm_count)

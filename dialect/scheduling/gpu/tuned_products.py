@@ -13,6 +13,7 @@ from .schedule_form import DomainSchedule, KernelSchedule, LoopSchedule
 
 KIND = "contraction"  # of a domain whose loops tensor cores run, and nothing else
 NUMBERS = ("step", "warps", "stages", "group")
+SHARED_TILE = 128 * 128  # elements of a tile, up to which two programs of a multiprocessor hold their sums
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,14 @@ class ProductSchedule:
         (domain,) = schedule.domains
         (loop,) = domain.loops
         self.changed(domain := replace(domain), loop := replace(loop), self.descriptors)
-        return replace(schedule, domains=[replace(domain, loops=[loop])], warps=self.warps, stages=self.stages)
+        resident = self.resident(schedule.resident)
+        domains = [replace(domain, loops=[loop])]
+        return replace(schedule, domains=domains, warps=self.warps, stages=self.stages, resident=resident)
+
+    def resident(self, asked: int) -> int:
+        """Programs of a multiprocessor for which registers are to leave room, where so many are asked for: as it comes with larger tiles."""
+        high, wide = self.tile
+        return asked if high * wide <= SHARED_TILE else 0
 
     def changed(self, domain: DomainSchedule, loop: LoopSchedule, possible: Sequence[int]) -> None:
         """Writes its numbers, but those of the program, into the schedule of a domain and that of the one loop in it, of whose factors

@@ -1,16 +1,23 @@
 """How sums over windows run on an NVIDIA GPU where memory runs along the domain, once `unroll-windows` has several neighbours at a point."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 from ...analysis.bodies.body_tree import Node
+from ...analysis.bodies.costs import magnitude
 from ...analysis.bodies.nested_loops import iterations
+from ...analysis.products.windows import tile_beside
 from .domains import Domain, DomainPlan
 from .machine import VECTOR, WARP, power_of_two, waste
 
 SUMS = 32  # of a thread, at most: with what it has read of the windows they leave room for four warps more
 THREADS = 128  # of a program
 WASTE = 1.15  # points along the lanes that programs have, over those that there are
+LEAST = 8  # bytes that a thread loads at a time, where fewer threads would be too few
+WARPS = 12  # of a multiprocessor that sums over many places, at least
+LINE = 16  # threads that load neighbours, at least: of 8 bytes each, a line of the cache
 SHORT = 16  # points of a loop that is run point by point
 
 
@@ -20,18 +27,79 @@ def windows(domain: Domain) -> DomainPlan | None:
     sums = all(loop.kinds == ["sum"] and not loop.inner_loops() for loop in domain.inner)
     if not sums or not any(_reads_neighbours(domain, loop) for loop in domain.inner):
         return None
-    lanes = domain.runs(domain.order(domain.indices, domain.sizes))[-1]
-    places = [n for n in range(len(domain.indices)) if n not in lanes]
-    width = max((a.width for a in domain.accesses if a.form.adjacent(domain.indices[lanes[-1]])), default=4)
+    order = domain.order(domain.indices, domain.sizes)
+    near = [a for a in domain.accesses if a.form.adjacent(domain.indices[order[-1]])]
+    width = max((a.width for a in near if not a.stores), default=4)
     each = max(1, min(VECTOR // width, power_of_two(SUMS // len(domain.inner) + 1) // 2))
-    wide = max(each, _wide(domain.run_size(lanes), THREADS))
-    high = max(1, THREADS * each // wide)
     lengths = [iterations(loop.sizes) for loop in domain.inner]
     if all(length is not None and length <= SHORT for length in lengths):
-        while high > 1 and _programs(domain, places, high, lanes, wide) < 2 * domain.machine.sm_count:
-            high //= 2
-        return _plan(domain, places, high, lanes, wide, max(WARP, high * wide // each))
-    return _plan(domain, places, 1, lanes, wide, THREADS, high)
+        return _short(domain, order, each)
+    return _long(domain, order, each, width)
+
+
+def _short(domain: Domain, order: Sequence[int], each: int) -> DomainPlan:
+    """Of sums of a window: all of a program's threads have places of their own."""
+    lanes = _lanes(domain, order, each)
+    places = [n for n in range(len(domain.indices)) if n not in lanes]
+    wide = max(each, _wide(domain.run_size(lanes), THREADS * each if len(lanes) > 1 else THREADS))
+    high = max(1, THREADS * each // wide) if places else 1
+    while high > 1 and _programs(domain, places, high, lanes, wide) < 2 * domain.machine.sm_count:
+        high //= 2
+    axes = [(places, high)] if places else []
+    return _plan(domain, [*axes, (lanes, wide)], max(WARP, high * wide // each))
+
+
+def _long(domain: Domain, order: Sequence[int], each: int, width: int) -> DomainPlan:
+    """Of sums over many places: neighbours along an index whose windows overlap too are one program's, which reads what they share once from
+    memory; threads share a sum only if there are fewer than a warp. Elsewhere all that a thread has no lane for are steps of the sum."""
+    lanes = domain.runs(order)[-1]
+    places = [n for n in range(len(domain.indices)) if n not in lanes]
+    wide = max(each, _wide(domain.run_size(lanes), THREADS))
+    beside = _beside(domain, places)
+    tile = 1 if beside is None else tile_beside(domain.run_size([beside]))
+    if beside is None or tile == 1:
+        step = max(1, THREADS * each // wide)
+        return _plan(domain, [*([(places, 1)] if places else []), (lanes, wide)], THREADS, step)
+    points = prod(domain.run_size([n]) for n in places) * domain.run_size(lanes)
+    while each > LEAST // width and points < each * WARPS * WARP * domain.machine.sm_count:
+        each //= 2
+    wide = min(wide, max(each, THREADS * each // tile))
+    step = max(1, WARP * each // (tile * wide))
+    others = [n for n in places if n != beside]
+    axes = [(others, 1)] if others else []
+    return _plan(domain, [*axes, ([beside], tile), (lanes, wide)], max(WARP, step * tile * wide // each), step)
+
+
+def _beside(domain: Domain, places: Sequence[int]) -> int | None:
+    """The index along which neighbours read in good part the same elements, at other steps of the loops: the one along which they read most
+    bytes; None where there is none."""
+    found = Counter[int]()
+    for n, access in product(places, domain.accesses):
+        step = access.form.steps.get(domain.indices[n], 0)
+        if access.stores or not isinstance(step, int) or not step or domain.indices[n] in access.form.opaque:
+            continue
+        inner = [each for loop in access.loops if loop in domain.inner for each in zip(loop.indices, loop.sizes)]
+        along = [(access.form.steps.get(index, 0), magnitude([size])) for index, size in inner]
+        reach = max((abs(steps) * size for steps, size in along if isinstance(steps, int)), default=0)
+        if abs(step) < reach and domain.run_size([n]) > 1:
+            found[n] += domain.bytes(access)
+    return max(found, key=lambda n: found[n], default=None)
+
+
+def _lanes(domain: Domain, order: Sequence[int], each: int) -> list[int]:
+    """The indices that lanes run along, as through one: those that memory runs through so wherever the outer one is needed, and one more
+    where a power of two of the innermost is a part of a line."""
+    lanes = domain.runs(order)[-1]
+    while len(lanes) < len(order):
+        outer, inner = (order[-len(lanes) - back] for back in (1, 0))
+        seen = [a for a in domain.accesses if a.form.varies(domain.indices[outer])]
+        if not all(a.form.flat(domain.indices[outer], domain.indices[inner], domain.sizes[inner]) for a in seen):
+            break
+        lanes = [outer, *lanes]
+    size = domain.run_size(lanes)
+    if len(lanes) < len(order) and _wide(size, THREADS) < min(size, LINE * each):
+        lanes = [order[-len(lanes) - 1], *lanes]
+    return lanes
 
 
 def _reads_neighbours(domain: Domain, loop: Node) -> bool:
@@ -55,9 +123,9 @@ def _programs(domain: Domain, places: Sequence[int], high: int, lanes: Sequence[
     return -(-prod(domain.run_size([n]) for n in places) // high) * -(-domain.run_size(list(lanes)) // wide)
 
 
-def _plan(
-    domain: Domain, places: Sequence[int], high: int, lanes: Sequence[int], wide: int, threads: int, step: int = 1
-) -> DomainPlan:
-    axes, tile = ([len(places), len(lanes)], [high, wide]) if places else ([len(lanes)], [wide])
+def _plan(domain: Domain, axes: Sequence[tuple[Sequence[int], int]], threads: int, step: int = 1) -> DomainPlan:
+    """`axes`: the indices of each and its extent in a tile."""
+    order = [n for indices, _ in axes for n in indices]
     loops = domain.plan(dict.fromkeys(domain.inner, step) if step > 1 else {})
-    return DomainPlan("window", [*places, *lanes], axes, tile, threads // WARP, loops=loops)
+    sizes, tile = [len(indices) for indices, _ in axes], [extent for _, extent in axes]
+    return DomainPlan("window", order, sizes, tile, threads // WARP, loops=loops)

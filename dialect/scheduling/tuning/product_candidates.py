@@ -30,13 +30,19 @@ HALF = 64  # rows and columns below which tensor cores wait for shared memory, w
 
 @dataclass(frozen=True)
 class ProductShape:
-    """`batch` products of rows x summed by summed x columns, of elements of `width` bytes."""
+    """`batch` products of rows x summed by summed x columns, of elements of `width` bytes; `tf32`: those of f32 are rounded to TF32."""
 
     batch: int
     rows: int
     summed: int
     columns: int
     width: int
+    tf32: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether elements are multiplied as they are, without tensor cores."""
+        return self.width == 4 and not self.tf32
 
 
 def product_candidates(shape: ProductShape, own: ProductSchedule, machine: CudaMachine) -> list[ProductSchedule]:
@@ -54,7 +60,7 @@ def product_candidates(shape: ProductShape, own: ProductSchedule, machine: CudaM
 
 def hopeless(shape: ProductShape, saved: int, machine: CudaMachine) -> str | None:
     """Why no kernel is measured beside ATen's call; None if some are. `saved`: bytes that what is computed from the result need not move."""
-    if shape.width == 2:
+    if not shape.is_exact:
         return None
     work = shape.batch * shape.rows * shape.summed * shape.columns
     library = work / (machine.sm_count * IEEE_RATE * CLOCK)
@@ -88,7 +94,8 @@ def predicted(shape: ProductShape, schedule: ProductSchedule, machine: CudaMachi
     high, wide = schedule.tile
     programs = shape.batch * ceil(shape.rows / high) * ceil(shape.columns / wide)
     steps = ceil(shape.summed / schedule.step)
-    rate = RATES[90 if machine.capability >= 90 else 80] if shape.width == 2 else IEEE_RATE
+    narrow = RATES[90 if machine.capability >= 90 else 80] * 2 // shape.width  # half as many of TF32
+    rate = IEEE_RATE if shape.is_exact else narrow
     slowed = (1 + HALF / (2 * high)) * (1 + HALF / (4 * wide))
     computing = high * wide * schedule.step / rate * slowed
     loading = (high + wide) * schedule.step * shape.width / L2_RATE
@@ -102,7 +109,7 @@ def predicted(shape: ProductShape, schedule: ProductSchedule, machine: CudaMachi
 
 def _tiles(shape: ProductShape) -> Iterator[tuple[int, int]]:
     """Sizes of tiles that are no more than twice the product's."""
-    most = MOST_TILE if shape.width == 2 else 64 * 64
+    most = 64 * 64 if shape.is_exact else MOST_TILE
     for high in SIDES:
         for wide in SIDES:
             small = high <= max(16, power_of_two(shape.rows)) and wide <= max(16, power_of_two(shape.columns))

@@ -23,6 +23,7 @@ LIBRARY = {
         "aten._scaled_mm.default",
         "aten._scaled_grouped_mm.default",
         "aten._grouped_mm.default",
+        "bascule.grouped_mm.default",
         "aten._weight_int8pack_mm.default",
         "aten._weight_int4pack_mm.default",
         "aten._weight_int4pack_mm_for_cpu.default",

@@ -1,6 +1,6 @@
 """The body of a kernel at tiles, op by op; `lowering/triton/kernels/loops.py` has the loops."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from bascule.dialect.ir.types import carried, scalar_type
 from bascule.dialect.mlir import ir
 
 from ..values import scalars
-from ..values.approximations import is_logistic, over_one_and_more, scaled_twice
+from ..values.approximations import is_logistic, over_one_and_more, scaled_or_hidden, scaled_twice
 from ..values.builder import Builder, element
 from ..values.packed_values import MOST, bytes_less, shifted, widened
 from ..values.precision import Precision
@@ -38,6 +38,7 @@ def _filling(op: ir.Operation) -> int | float | None:
     return other.attributes["value"].value if read.name == "memref.load" and own[:-1] == [read.operation] else None
 
 
+NARROWEST = 1 << 30  # integers from which on 32 bits are too few, with those of lanes beyond the last point
 WHOLE = 1 << 24  # integers up to which f32 has all
 FROM_BYTES = {"arith.sitofp": True, "arith.uitofp": False}  # whether they are signed
 SUMS = {"arith.addi": "arith.addf", "arith.subi": "arith.subf"}
@@ -128,9 +129,7 @@ class Body:
             op = view.operation
             if op.name in ("bascule.yield", "scf.yield", "scf.condition"):
                 return [self.tile(value) for value in op.operands]
-            before, self.b.location = self.b.location, op.location
             self._op(op)
-            self.b.location = before
         return []
 
     def tile(self, value: ir.Value) -> Tile:
@@ -144,6 +143,11 @@ class Body:
         return self.env[value]
 
     def _op(self, op: ir.Operation) -> None:
+        before, self.b.location = self.b.location, op.location
+        self._emit(op)
+        self.b.location = before
+
+    def _emit(self, op: ir.Operation) -> None:
         rule = RULES.get(op.name)
         if rule is not None:
             rule(self, op)
@@ -173,11 +177,10 @@ class Body:
         if isinstance(results[0].type, ir.IndexType) and not self._is_atom(results[0]):
             return  # an affine expression: emitted where it is used
         if op.name == "arith.select" and op.operands[0] in self.settled:
-            tiles = [self.tile(value) for value in op.operands]
-            self._define(results[0], elementwise(self.b, self.settled[op.operands[0]], tiles))
+            self._define(results[0], self._chosen(op))
             return
         types = [self._checked(op, self.ix.type if isinstance(r.type, ir.IndexType) else r.type) for r in results]
-        tiles = [self.tile(value) for value in op.operands]
+        tiles = self._compared(op) or [self.tile(value) for value in op.operands]
         axes = union(*(tile.axes for tile in tiles))
         known = (
             self._converted(op, types[0])
@@ -193,6 +196,40 @@ class Body:
             self._define(result, Tile(value, axes))
         if CHECKED in op.attributes and self.checks:
             RULES[CHECKED](self, op)
+
+    def _chosen(self, op: ir.Operation) -> Tile:
+        """A choice whose condition is settled in some steps. A score is scaled after it, where what is computed from it can be one instruction
+        with that: the branch ends what is computed together."""
+        condition, *sides = op.operands
+        scaled = scaled_or_hidden(*sides)
+        if scaled is None:
+            return elementwise(self.b, self.settled[condition], [self.tile(value) for value in op.operands])
+        sides, factor = scaled
+        chosen = elementwise(self.b, self.settled[condition], [self.tile(value) for value in (condition, *sides)])
+        return Tile(self.b.same("arith.mulf", chosen.value, self.b.constant(chosen.value.type, factor)), chosen.axes)
+
+    def _compared(self, op: ir.Operation) -> list[Tile] | None:
+        """The operands of a comparison of 64-bit integers that are computed of indices, in 32 bits; None where these are too few."""
+        if op.name != "arith.cmpi" or op.operands[0].type != self.b.i64 or self.ix.type != self.b.i32:
+            return None
+        found = [self._narrow(value) for value in op.operands]
+        return [tile for tile in found if tile is not None] if None not in found else None
+
+    def _narrow(self, value: ir.Value) -> Tile | None:
+        """An integer that is computed of indices, in 32 bits; None where these may be too few."""
+        bound, owner = self.expressions.bound(value), value.owner
+        if bound is None or bound >= NARROWEST:
+            return None
+        if isinstance(value.type, ir.IndexType):
+            return self.tile(value)
+        if isinstance(owner, ir.Block) or value.type.width < self.b.i32.width:
+            return None
+        if owner.name == "arith.constant":
+            return Tile(self.b.constant(self.b.i32, owner.attributes["value"].value))
+        sides = [tile for operand in owner.operands if (tile := self._narrow(operand)) is not None]
+        if len(sides) < len(owner.operands):
+            return None
+        return elementwise(self.b, partial(self.b.same, owner.name), sides) if len(sides) == 2 else sides[0]
 
     def _converted(self, op: ir.Operation, type_: ir.Type) -> Tile | None:
         """A sum or difference of small integers over different axes, as a float: each is converted before it is spread over those of the other.
@@ -278,10 +315,15 @@ class Body:
             self.read_with.discard(op)
             return
         multiplies = self.loop is not None and self.loop.multiplies
-        offset, evict = self._over_lanes(self.ix.address(address, by_axes=multiplies)), self._eviction(address)
+        rest, start = (address, 0) if multiplies else self.expressions.apart(op)
+        offset, evict = self._over_lanes(self.ix.address(rest, by_axes=multiplies)), self._eviction(address)
         keep = self.loop.walk if self.loop is not None and self.loop.keeps else None
+        atoms = dims_of(address)
+        known = (
+            atoms if atoms <= self.expressions.extents.keys() else None
+        )  # an index from data has any value outside of a tile
         self.env[op.results[0]] = self.memory.load(
-            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep
+            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep, start, known
         )
 
     def _load_neighbours(self, op: ir.Operation, scalar: ir.Type) -> bool:
@@ -335,13 +377,15 @@ class Body:
 
     def _put(self, op: ir.Operation) -> None:
         value, dest = self.tile(op.operands[0]), op.operands[1]
-        offset = self.ix.address(self.expressions.address(op))
         mode = op.attributes["mode"].value if "mode" in op.attributes else "set"
         base = self.buffers[dest]
         if mode == "set":
+            rest, start = self.expressions.apart(op)
+            offset = self.ix.address(rest)
             again = self.loop is not None and self.loop.evict == "first"  # not to take the place of what is read again
-            self.memory.store(base, offset, value, EVICTIONS["first" if again else "normal"])
+            self.memory.store(base, offset, value, EVICTIONS["first" if again else "normal"], start)
             return
+        offset = self.ix.address(self.expressions.address(op))
         refused = self.memory.atomic(base, offset, value, mode, self.axes, scalar_type(dest.type.element_type))
         if refused:
             raise unsupported(op, refused)
@@ -379,9 +423,10 @@ class Body:
     # Conditions
 
     @contextmanager
-    def under(self, condition: Tile | None, guard: bool) -> Iterator[None]:
+    def under(self, condition: Tile | None, guard: bool, atoms: Set[int] | None = None) -> Iterator[None]:
+        """`atoms`: the indices that a bound is about, if no other is out of range where it does not hold."""
         if condition is not None:
-            self.memory.conditions.append(Condition(condition, guard))
+            self.memory.conditions.append(Condition(condition, guard, atoms))
         try:
             yield
         finally:

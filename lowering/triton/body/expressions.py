@@ -46,6 +46,19 @@ def _divides(e: Expr) -> bool:
     return not isinstance(e, ir.AffineAddExpr | ir.AffineMulExpr) or _divides(e.lhs) or _divides(e.rhs)
 
 
+def _started(e: Expr) -> tuple[int, Expr]:
+    """The number that is a term of `e`, and the sum of its other terms, in order."""
+    form = linear(e)
+    if not isinstance(form.start, int):
+        return 0, e
+    rest = expr(0)
+    for dim in sorted(form.steps):
+        rest = rest + Expr.get_dim(dim) * form.steps[dim]
+    for term, step in form.terms:
+        rest = rest + term * step
+    return form.start, expr(rest)
+
+
 class Expressions:
     """The index values of a kernel function, and every use of one: addresses, and indices that become data."""
 
@@ -55,6 +68,9 @@ class Expressions:
         self.atoms = 0
         self.extents: dict[int, Size] = {}  # of the atoms that are indices of loops
         self.simplifier, self.simple = Simplifier(), dict[Expr, Expr]()
+        self.starts: dict[
+            tuple[ir.Value, Expr], set[int]
+        ] = {}  # (buffer, where to) -> elements from there that are accessed
         for position, argument in enumerate(function.regions[0].blocks[0].arguments):
             if isinstance(argument.type, ir.IndexType):
                 self.known[argument] = Expr.get_symbol(position)
@@ -73,6 +89,14 @@ class Expressions:
         first = ACCESSES[op.name]
         indices = [self.of(value) for value in list(op.operands)[first:]]
         return self._simplified(substitute(layout_of(op.operands[first - 1].type).results[0], indices))
+
+    def apart(self, op: ir.Operation) -> tuple[Expr, int]:
+        """An element offset, and how many elements from there a load or a store goes to: one offset for all accesses of a buffer between which
+        are always as many elements."""
+        address = self.address(op)
+        start, rest = _started(address)
+        near = self.starts.get((op.operands[ACCESSES[op.name] - 1], rest), ())
+        return (rest, start) if len(near) > 1 else (address, 0)
 
     def bound(self, value: ir.Value) -> int | None:
         """No less than the size of an index, or an integer that is computed of indices; None if it is not known."""
@@ -127,7 +151,9 @@ class Expressions:
         for view in block.operations:
             op = view.operation
             if op.name in ACCESSES:
-                self.uses.append(self.address(op))
+                self.uses.append(address := self.address(op))
+                start, rest = _started(address)
+                self.starts.setdefault((op.operands[ACCESSES[op.name] - 1], rest), set()).add(start)
             elif not self._symbolic(op):
                 self.uses += [self.of(v) for v in op.operands if isinstance(v.type, ir.IndexType)]
             self._enter(op)

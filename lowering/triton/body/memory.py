@@ -4,6 +4,7 @@ A bound (an index below its size) concerns an access only if the address runs al
 `scf.if`) concerns every access under it. A boolean is a byte in memory.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from bascule.dialect.mlir import ir
@@ -21,8 +22,15 @@ INTEGER_MODES = {"add": ADD, "max": MAX, "min": MIN, "maxu": UNSIGNED_MAX, "minu
 
 @dataclass(frozen=True)
 class Condition:
+    """`atoms`: of a bound, the indices that are not inside where it does not hold; None: any may be so."""
+
     tile: Tile
     guard: bool
+    atoms: Set[int] | None = None
+
+    def concerns(self, atoms: Set[int] | None) -> bool:
+        """Whether what is read at `atoms` may be out of range where this does not hold; None: whatever it is."""
+        return self.guard or self.atoms is None or atoms is None or not self.atoms.isdisjoint(atoms)
 
 
 class Memory:
@@ -36,27 +44,39 @@ class Memory:
         """`axes`, and those of the guards."""
         return union(axes, *(c.tile.axes for c in self.conditions if c.guard))
 
-    def mask(self, axes: Axes) -> list[ir.Value]:
-        """The conditions that concern what is over `axes`, as one value; none: an empty list."""
+    def mask(self, axes: Axes, atoms: Set[int] | None = None) -> list[ir.Value]:
+        """The conditions that concern what is over `axes`, and read at `atoms`, if given, as one value; none: an empty list."""
         mask: ir.Value | None = None
         for condition in self.conditions:
-            if set(condition.tile.axes) <= set(axes):
+            if set(condition.tile.axes) <= set(axes) and condition.concerns(atoms):
                 term = spread(self.b, condition.tile, axes)
                 mask = term if mask is None else self.b.same("arith.andi", mask, term)
         return [] if mask is None else [mask]
 
-    def _pointers(self, base: ir.Value, offset: Tile, axes: Axes) -> ir.Value:
+    def _pointers(self, base: ir.Value, offset: Tile, axes: Axes, start: int = 0) -> ir.Value:
+        """Pointers to what is `start` elements beyond `offset`: a number that instructions add themselves."""
         own = offset.axes
         pointer = base if not own else self.b.value("tt.splat", shaped(base.type, own), [base])
         pointer = self.b.value("tt.addptr", pointer.type, [pointer, offset.value])
+        if start:
+            pointer = self.b.value("tt.addptr", pointer.type, [pointer, self.b.constant(offset.value.type, start)])
         return spread(self.b, Tile(pointer, own), axes)
 
     def load(
-        self, base: ir.Value, offset: Tile, stored: ir.Type, scalar: ir.Type, evict: int, keep: int | None = None
+        self,
+        base: ir.Value,
+        offset: Tile,
+        stored: ir.Type,
+        scalar: ir.Type,
+        evict: int,
+        keep: int | None = None,
+        start: int = 0,
+        atoms: Set[int] | None = None,
     ) -> Tile:
-        """`keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what is computed of them is not to."""
+        """`start`: elements beyond `offset`. `keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what
+        is computed of them is not to. `atoms`: the indices that say where, if nothing else does."""
         b, axes = self.b, self.reach(offset.axes)
-        mask = self.mask(axes)
+        mask = self.mask(axes, atoms)
         other = [] if self.filling is None or not mask else [b.constant(shaped(stored, axes), self.filling)]
         attributes: dict[str, ir.Attribute] = {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(mask), len(other)]),
@@ -65,7 +85,7 @@ class Memory:
             "isVolatile": ir.BoolAttr.get(False),
         }
         value = b.value(
-            "tt.load", shaped(stored, axes), [self._pointers(base, offset, axes), *mask, *other], attributes
+            "tt.load", shaped(stored, axes), [self._pointers(base, offset, axes, start), *mask, *other], attributes
         )
         if keep is not None and axes and self.kept.setdefault(value, keep) != keep:
             value = again(b, value, keep)
@@ -75,7 +95,7 @@ class Memory:
             value = b.convert("tt.bitcast", value, scalar)
         return Tile(value, axes)
 
-    def store(self, base: ir.Value, offset: Tile, value: Tile, evict: int) -> None:
+    def store(self, base: ir.Value, offset: Tile, value: Tile, evict: int, start: int = 0) -> None:
         b, axes = self.b, self.reach(union(offset.axes, value.axes))
         content = spread(b, value, axes)
         if value.value.type == shaped(b.i1, value.axes):
@@ -83,7 +103,7 @@ class Memory:
         elif isinstance(element(content.type), FLOAT8):
             content = b.convert("tt.bitcast", content, b.i8)
         attributes: dict[str, ir.Attribute] = {"cache": b.number(b.i32, 1), "evict": b.number(b.i32, evict)}
-        b.op("tt.store", [], [self._pointers(base, offset, axes), content, *self.mask(axes)], attributes)
+        b.op("tt.store", [], [self._pointers(base, offset, axes, start), content, *self.mask(axes)], attributes)
 
     def atomic(self, base: ir.Value, offset: Tile, value: Tile, mode: str, axes: Axes, scalar: ir.Type) -> str | None:
         """`memory = mode(memory, value)` at every point of `axes`, the axes in force. Returns a reason where it cannot."""

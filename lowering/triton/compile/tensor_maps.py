@@ -14,8 +14,8 @@ from ..kernels.triton_kernel import DescriptorParameter, TritonKernel
 
 WRAPPED = re.compile(r"!tt\.tensordesc<tensor<([^<>]*)>>")
 BARE_SINCE = (3, 8)  # the version in which the type names no tensor
-# CUtensorMapDataType, and bytes; of floats of 8 bits it has none: the copies are of bytes.
-ELEMENTS = {"f16": (6, 2), "bf16": (9, 2), **dict.fromkeys(("i8", "f8E4M3FN", "f8E5M2"), (0, 1))}
+# CUtensorMapDataType, and bytes; of floats of 8 bits it has none: the copies are of bytes. A copy to TF32 rounds f32 on its way.
+ELEMENTS = {"f16": (6, 2), "bf16": (9, 2), "tf32": (11, 4), **dict.fromkeys(("i8", "f8E4M3FN", "f8E5M2"), (0, 1))}
 
 
 class TensorMap(TypedDict):

@@ -8,8 +8,8 @@ from bascule.dialect.interpreter.scalars import SCALARS
 from bascule.dialect.interpreter.values import dtype_of
 from bascule.dialect.mlir import ir
 
-from ..values.approximations import INSTRUCTIONS
-from ..values.builder import element
+from ..values.approximations import INSTRUCTIONS, TO_TF32
+from ..values.builder import SAME, element
 from ..values.clusters import ARRIVE, gathering
 from ..values.dependent_launch import WAIT
 from ..values.libdevice import LIBDEVICE
@@ -18,6 +18,7 @@ from .machine import Machine, Rule
 from .memory import Either, Pointer, atomic, compare_and_swap, load, store
 from .scalars import scalar
 
+TF32, DROPPED = 0, 13  # the number in `inputPrecision`; the bits of an f32's fraction that TF32 does not have
 _FUNCTIONS = {symbol: name for name, symbol in LIBDEVICE.items()}
 
 
@@ -102,8 +103,12 @@ def _instruction(machine, op, *operands):
     (x,) = operands
     if (told := on_bytes(text)) is not None:
         return [_on_bytes(*told, x)]
+    if text == SAME:
+        return [x]
     if text.startswith(PACKED):
         return [x.to(dtype_of(element(op.results[0].type)))]
+    if text == TO_TF32:
+        return [tf32(x)]
     if text not in INSTRUCTIONS:
         raise error(op, f"is the instruction '{text}', which the interpreter lacks")
     return [x.reciprocal()] if INSTRUCTIONS[text] == "reciprocal" else scalar(op, INSTRUCTIONS[text], [x])
@@ -192,10 +197,20 @@ def _transpose(machine, op, x):
 
 
 def _dot(machine, op, x, y, total):
-    """Sums in f64, rounded once: tensor cores round more often, in no order that is told. Those of integers wrap."""
+    """Sums in f64, rounded once: tensor cores round more often, in no order that is told. Those of integers wrap. Factors of f32 are rounded as
+    the descriptor or the instruction does that brings them; tensor cores alone drop the bits."""
+    if x.dtype == torch.float32 and op.attributes["inputPrecision"].value == TF32:
+        x, y = map(tf32, (x, y))
     if not total.is_floating_point():
         return [(total.long() + (x.double() @ y.double()).long()).to(total.dtype)]
     return [(total.double() + x.double() @ y.double()).to(total.dtype)]
+
+
+def tf32(x: torch.Tensor) -> torch.Tensor:
+    """`x` to the nearest number of 10 bits of fraction, ties to the larger magnitude; NaN and infinities stay."""
+    bits = x.contiguous().view(torch.int32)
+    rounded = ((bits + (1 << (DROPPED - 1))) & -(1 << DROPPED)).view(torch.float32)
+    return torch.where(x.isfinite(), rounded, x)
 
 
 def _either(condition: torch.Tensor, a: Any, b: Any) -> Any:

@@ -13,6 +13,7 @@ from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, Row, unsupported
+from ..values.approximations import scaled_by
 from ..values.builder import element
 from ..values.reduction_kinds import REDUCTIONS, Values, power_about, reduce_along
 from ..values.scalars import extreme
@@ -62,21 +63,26 @@ class OnlineWalker(Walker):
         b = self.e.b
         (score,) = self.e.block(self.block)
         axes = union(self.rows, (axis_of(self.loop),))
-        x = spread(b, score, axes)
+        x, scale = scaled_by(b, spread(b, score, axes))
         if bound is not None:
             x = b.select(spread(b, bound, axes), x, b.constant(x.type, -inf))
         before, total = values or self.start()
         (most,) = reduce_along(b, REDUCTIONS["max"], [x], 1)
-        largest = extreme(b, before, most, True)
+        largest = extreme(b, before, self._times(most, scale), True)
         # A row whose scores are all -inf so far has no exponentials yet: they are about 0.
         finite = b.select(
             b.compare("oeq", largest, b.constant(largest.type, -inf)), b.constant(largest.type, 0.0), largest
         )
-        powers = power_about(b, x, spread(b, Tile(finite, self.rows), axes))
+        powers = power_about(b, self._times(x, scale), spread(b, Tile(finite, self.rows), axes))
         factor = power_about(b, before, finite)
         (added,) = reduce_along(b, REDUCTIONS["sum"], [powers], 1)
         self.shared.powers, self.shared.factor = Tile(powers, axes), Tile(factor, self.rows)
         return [largest, b.value("math.fma", total.type, [total, factor, added])]
+
+    def _times(self, x: ir.Value, scale: float | None) -> ir.Value:
+        """Scores as they are. Rounding keeps their order, so that the largest is that of the largest before it was scaled, and one instruction
+        scales a score and subtracts from it."""
+        return x if scale is None else self.e.b.same("arith.mulf", x, self.e.b.constant(x.type, scale))
 
     def finish(self, states: list[Values]) -> None:
         (self.state,) = states
@@ -93,6 +99,7 @@ class SumsWalker(Walker):
         super().__init__(emitter, op, loop)
         self.sides = self.outside[-2:]
         self.weights = self._found()
+        self.scale: float | None = None  # of the sum, where the weights are not scaled
         self.state: Values = []
 
     def _found(self) -> Weights | RowWeights:
@@ -135,8 +142,12 @@ class SumsWalker(Walker):
         return read
 
     def _weights(self, bound: Tile | None) -> ir.Value:
-        """Those of the step at hand: rows x summed."""
-        return self._inside(self._made(self.weights.score), (self.sides[0], axis_of(self.loop)), bound)
+        """Those of the step at hand: rows x summed. What multiplies them all multiplies their sum instead, where their type has f32's range."""
+        weights = self._made(self.weights.score)
+        if isinstance(element(self.weights.values.type), ir.BF16Type):
+            unscaled, self.scale = scaled_by(self.e.b, weights.value)
+            weights = Tile(unscaled, weights.axes)
+        return self._inside(weights, (self.sides[0], axis_of(self.loop)), bound)
 
     def _before(self, total: ir.Value) -> ir.Value:
         """The total of the steps before, as the one at hand needs it."""
@@ -158,7 +169,10 @@ class SumsWalker(Walker):
         (self.state,) = states
 
     def leave(self) -> None:
-        self.e.env[self.op.results[0]] = Tile(self.state[0], self.sides)
+        b, (total,) = self.e.b, self.state
+        if self.scale is not None:
+            total = b.same("arith.mulf", total, b.constant(total.type, self.scale))
+        self.e.env[self.op.results[0]] = Tile(total, self.sides)
 
 
 class WeightedWalker(SumsWalker):

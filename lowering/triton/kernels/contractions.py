@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.analysis.bodies.backward_slice import needed
-from bascule.dialect.analysis.products.contractions import WHOLE, WIDENINGS, factors_of
+from bascule.dialect.analysis.products.contractions import WHOLE, WIDENINGS, factors_of, is_tf32
 from bascule.dialect.analysis.products.cut_sums import cut_sum
 from bascule.dialect.ir.attribute_names import PARTIAL_SUMS
 from bascule.dialect.ir.regions import end_of
@@ -12,6 +12,7 @@ from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, unsupported
+from ..values.approximations import TO_TF32, instruction
 from ..values.builder import Builder, element
 from ..values.reduction_kinds import Values
 from ..values.tiles import Axes, Axis, Tile, spread, union
@@ -21,7 +22,7 @@ from .loop_kinds import Walker
 
 NARROW = 2  # bytes of factors that tensor cores multiply, at most
 FIRST = 64  # rows of the first factor of an instruction on sm_90
-IEEE = 2  # Triton's number for products of f32 as they are
+TF32, IEEE = 0, 2  # Triton's numbers for products of f32 that are rounded before, and as they are
 
 
 class ContractionWalker(Walker):
@@ -41,9 +42,12 @@ class ContractionWalker(Walker):
         partial = op.attributes[PARTIAL_SUMS].value if PARTIAL_SUMS in op.attributes else 0
         # Triton adds up what a step sums, or nothing apart.
         self.partial = partial if partial >= WHOLE else min(partial, loop.axis.extent)
+        self.precision = TF32 if is_tf32(op) else IEEE
         self.state: Values = []
         found = {factor: load_of(factor, op) for factor in factors}
         self.loads = {factor: load for factor, load in found.items() if load in emitter.described}
+        if self.precision == IEEE and any(isinstance(factor.type, ir.F32Type) for factor in self.loads):
+            raise unsupported(op, "a tensor descriptor for a factor of f32, which it would round to TF32,")
         self.pads = len(self.loads) == len(factors)
         self.turned = self._is_turned()
 
@@ -73,7 +77,8 @@ class ContractionWalker(Walker):
         b = self.e.b
         x, y = self._operands(position, bound)
         (total,) = values or self.start()
-        return [product_of(b, y, x, total, self.partial) if self.turned else product_of(b, x, y, total, self.partial)]
+        first, second = (y, x) if self.turned else (x, y)
+        return [product_of(b, first, second, total, self.partial, self.precision)]
 
     def _operands(self, position: Tile, bound: Tile | None) -> Values:
         """The pieces of the factors, rows x summed and columns x summed; 0 beyond what is summed."""
@@ -92,7 +97,7 @@ class ContractionWalker(Walker):
             sides = [side for side in self.sides if side in tile.axes]
             if len(sides) != 1:
                 raise unsupported(self.op, "a factor of both rows and columns, or of neither, on tensor cores")
-            tiles.append((sides[0], self._inside(tile, (sides[0], axis), bound)))
+            tiles.append((sides[0], self._rounded(self._inside(tile, (sides[0], axis), bound))))
         (first, _), (second, _) = tiles
         if first == second:
             raise unsupported(self.op, "two factors of rows, or of columns, on tensor cores")
@@ -126,6 +131,11 @@ class ContractionWalker(Walker):
             return value
         return b.select(spread(b, bound, axes), value, _zeros(b, value.type))
 
+    def _rounded(self, value: ir.Value) -> ir.Value:
+        """`value` in the precision of the factors, where tensor cores would drop bits; a descriptor's load rounds by itself."""
+        f32 = isinstance(element(value.type), ir.F32Type)
+        return instruction(self.e.b, TO_TF32, value) if f32 and self.precision == TF32 else value
+
     def finish(self, states: list[Values]) -> None:
         self.state = states[0]
         if len(states) > 1:
@@ -140,14 +150,16 @@ def _zeros(b: Builder, type_: ir.Type) -> ir.Value:
     return b.constant(type_, 0 if isinstance(element(type_), ir.IntegerType) else 0.0)
 
 
-def product_of(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0) -> ir.Value:
+def product_of(
+    b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0, precision: int = IEEE
+) -> ir.Value:
     """total + x @ y.T, rows x summed by columns x summed."""
-    return dot(b, x, transposed(b, y), total, partial)
+    return dot(b, x, transposed(b, y), total, partial, precision)
 
 
-def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0) -> ir.Value:
-    """total + x @ y. `partial`: elements whose sum may have fewer bits before it is added to `total`."""
-    attributes = {"inputPrecision": b.number(b.i32, IEEE), "maxNumImpreciseAcc": b.number(b.i32, partial)}
+def dot(b: Builder, x: ir.Value, y: ir.Value, total: ir.Value, partial: int = 0, precision: int = IEEE) -> ir.Value:
+    """total + x @ y. `partial`: elements whose sum may have fewer bits before it is added to `total`; `precision`: of factors of f32."""
+    attributes = {"inputPrecision": b.number(b.i32, precision), "maxNumImpreciseAcc": b.number(b.i32, partial)}
     return b.value("tt.dot", total.type, [x, y, total], attributes)
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from bascule.dialect.analysis.affine.linear_forms import linear
 from bascule.dialect.analysis.bodies.nested_loops import inner_loops
+from bascule.dialect.analysis.products.contractions import TF32
 from bascule.dialect.analysis.products.cut_sums import read_factor
 from bascule.dialect.analysis.products.descriptors import descriptor_of
 from bascule.dialect.analysis.products.segments import segment_numbers
@@ -45,7 +46,10 @@ class Descriptor:
         i64 = ir.IntegerType.get_signless(64)
         numbers = {"parameter": ir.IntegerAttr.get(i64, parameter), "start": ir.IntegerAttr.get(i64, self.start)}
         lists = {name: ir.DenseI64ArrayAttr.get(getattr(self, name)) for name in ("sizes", "strides", "box")}
-        return ir.DictAttr.get({**numbers, **lists, "element": ir.StringAttr.get(str(self.element))})
+        element = (
+            TF32 if isinstance(self.element, ir.F32Type) else str(self.element)
+        )  # those of f32 are of products in TF32
+        return ir.DictAttr.get({**numbers, **lists, "element": ir.StringAttr.get(element)})
 
 
 @dataclass(frozen=True)

@@ -344,7 +344,7 @@ class KernelFunction:
             e.axes = tuple(axes)
             for groups, at, bound in places:
                 e.ix.bind(groups, at)
-                conditions.enter_context(e.under(bound, False))
+                conditions.enter_context(e.under(bound, False, _outermost(groups)))
             e.block(part.op.regions[0].blocks[0])
 
 
@@ -364,6 +364,16 @@ def _is_one(count: Count) -> bool:
 
 def _counted(ix: Indexing, count: Count) -> Tile:
     return count if isinstance(count, Tile) else ix.evaluate(count)
+
+
+def _outermost(groups: Sequence[tuple[list[int], Expr]]) -> set[int]:
+    """The atoms that are beyond their sizes where a flat position over `groups` is: the others are remainders."""
+    atoms = set[int]()
+    for group, size in groups:
+        atoms.update(group)
+        if constant(size) != 1:
+            break
+    return atoms
 
 
 def _grouped(ix: Indexing, program: Tile, counts: Sequence[Count], group: int) -> Tile:

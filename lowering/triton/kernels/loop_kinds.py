@@ -14,7 +14,16 @@ from bascule.dialect.mlir import ir
 
 from ..body.emitter import Loop, Row, unsupported
 from ..values.builder import Builder, element
-from ..values.reduction_kinds import REDUCTIONS, SCANS, Reduction, Values, reduce_along, reduce_together, scan_along
+from ..values.reduction_kinds import (
+    REDUCTIONS,
+    SCANS,
+    Reduction,
+    Values,
+    add_products,
+    reduce_along,
+    reduce_together,
+    scan_along,
+)
 from ..values.step_folding import Fold, take
 from ..values.tiles import Axes, Tile, shaped, spread
 from .loop_body import LoopBody
@@ -109,7 +118,11 @@ class ReduceWalker(Walker):
         if bound is not None:
             inside = spread(b, bound, axes)
             state = [b.select(inside, v, n) for v, n in zip(state, outside)]
-        return self.reduction.combine(b, values, state) if values and self.reduction.add is None else state
+        if not values or self.reduction.add is not None:
+            return state
+        if self.kind == "sum" and bound is None:
+            return [add_products(b, values[0], x_tile)]
+        return self.reduction.combine(b, values, state)
 
     def _number(self) -> ir.Value:
         """How many elements each lane has seen, the one at hand with them."""
@@ -133,7 +146,9 @@ class ReduceWalker(Walker):
     def leave(self) -> None:
         e = self.e
         result_type = scalar_type(self.op.results[0].type)
-        for result, value in zip(self.op.results, self.reduction.finish(e.b, self.state, result_type)):
+        begun = self.kind == "sum" and self.loop.axis is None  # with 0.0, each
+        values = self.state if begun else self.reduction.finish(e.b, self.state, result_type)
+        for result, value in zip(self.op.results, values):
             e.env[result] = Tile(value, self.outside)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bascule.dialect.analysis.affine.linear_forms import dims_of
+from bascule.dialect.analysis.bodies.backward_slice import needed
 from bascule.dialect.analysis.products.attention import yielded
 from bascule.dialect.analysis.products.mask_conditions import MaskCondition, mask_conditions
 from bascule.dialect.analysis.products.visible_keys import Masks, extreme, visible_keys
@@ -15,6 +17,7 @@ from ..values.tiles import Tile, elementwise
 from .attention import axis_of
 from .loop_body import LoopBody
 
+FAR = 1 << 30  # beyond all keys, with what is added to it
 OPS = {"+": "arith.addi", "*": "arith.muli"}
 
 
@@ -100,7 +103,32 @@ def _known(e: LoopBody, scores: ir.Operation) -> tuple[int, dict[int, int], Call
     key = e.expressions.of(argument).position
     atoms = {atom: e.expressions.extents[atom] for atom in (*e.domain, key)}
     extents = {atom: n for atom, extent in atoms.items() if (n := constant(extent)) is not None}
-    return key, extents, e.expressions.of
+    block = scores.regions[0].blocks[0]
+
+    def index(value: ir.Value) -> ir.AffineExpr | None:
+        if isinstance(value.type, ir.IndexType):
+            return e.expressions.of(value)
+        return _length(e, value, block)
+
+    return key, extents, index
+
+
+def _length(e: LoopBody, value: ir.Value, block: ir.Block) -> ir.AffineExpr | None:
+    """An integer that is read as an expression, where it is one for the program's tile; what is above or below all keys is near them."""
+    indices = [e.expressions.of(operand) for operand in list(value.owner.operands)[1:]]
+    atoms = {atom for index in indices for atom in dims_of(index)}
+    if not atoms <= e.domain or any(e.ix.at[atom]().axes for atom in atoms):
+        return None
+    for op in needed([value], block).ops:
+        e._op(op)
+    b, number = e.b, e.tile(value).value
+    wide = b.convert("arith.extsi", number, b.i64) if number.type != b.i64 else number
+    for name, most in (("arith.maxsi", -FAR), ("arith.minsi", FAR)):
+        wide = b.same(name, wide, b.constant(b.i64, most))
+    near = wide if e.ix.type == b.i64 else b.convert("arith.trunci", wide, e.ix.type)
+    found = e.expressions.of(value)
+    e.ix.put(found.position, Tile(near), positive=False)
+    return found
 
 
 def _extreme(e: LoopBody, bound: ir.AffineExpr, least: bool) -> Tile:

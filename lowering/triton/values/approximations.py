@@ -5,6 +5,7 @@ The coefficients are minimax fits (Lawson's iteration, float64) of relative erro
 """
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from bascule.dialect.mlir import ir
 
@@ -13,6 +14,7 @@ from .builder import Builder, asm
 # The GPU's own instructions, of relative error below 2**-22, which flush denormals -> the operation that they approximate.
 EXP2, RECIPROCAL = "ex2.approx.ftz.f32 $0, $1;", "rcp.approx.ftz.f32 $0, $1;"
 INSTRUCTIONS = {EXP2: "math.exp2", RECIPROCAL: "reciprocal"}
+TO_TF32 = "cvt.rna.tf32.f32 $0, $1;"  # to the nearest number of 10 bits of fraction, ties away from 0
 
 # erf(x): x * P(x**2) below the bound; above it 1 - 2**-(t * Q(t)) with t = min(|x|, LAST), and the sign of x.
 # Q is fitted for the larger of the relative errors of erf(t) and 1 - erf(t), which a gelu reads.
@@ -88,6 +90,28 @@ def scaled_twice(op: ir.Operation) -> tuple[ir.Value, float] | None:
     if one is None or other is None or abs(one) > 1 > abs(other) or not NORMAL[0] <= abs(one * other) <= NORMAL[1]:
         return None
     return x, one * other
+
+
+def scaled_by(b: Builder, x: ir.Value) -> tuple[ir.Value, float | None]:
+    """What the tile `x` is a positive multiple of, and which one; `x` and None where it is not known to be one."""
+    if not _is(x, "arith.mulf"):
+        return x, None
+    u, factor = x.owner.operands
+    attribute = factor.owner.attributes["value"] if _is(factor, "arith.constant") else None
+    if not isinstance(attribute, ir.DenseElementsAttr):
+        return x, None
+    number = attribute.get_splat_value().value
+    return (u, number) if 0 < number < inf else (x, None)
+
+
+def scaled_or_hidden(x: ir.Value, y: ir.Value) -> tuple[list[ir.Value], float] | None:
+    """Of a choice between u * c and -inf, in either order, what is chosen before it is multiplied, and c > 0; None for another choice."""
+    for one, other in ((x, y), (y, x)):
+        if _is(one, "arith.mulf") and _number(other) == -inf:
+            u, factor = one.owner.operands[0], _number(one.owner.operands[1])
+            if factor is not None and 0 < factor < inf:
+                return [u if side == one else side for side in (x, y)], factor
+    return None
 
 
 def _is(value: ir.Value, name: str) -> bool:

@@ -43,6 +43,12 @@ OPPOSITE = {
         "arith.maxui": "arith.minui",
     },
 }
+SAME = "mov.b32 $0, $1;"
+# Of conditions: what costs next to nothing to make again
+AGAIN = {
+    *("arith.cmpi", "arith.andi", "arith.ori", "arith.xori", "arith.addi", "arith.subi", "arith.extsi", "math.absi"),
+    *("tt.expand_dims", "tt.broadcast"),
+}
 QUOTIENTS = {"arith.remsi": "arith.divsi", "arith.remui": "arith.divui"}
 INVERSE = {"arith.addi": "arith.subi", "arith.subi": "arith.addi", **dict.fromkeys(QUOTIENTS, "arith.addi")}
 
@@ -202,16 +208,32 @@ class Builder:
         return self.value("arith.select", x.type, [condition, x, y])
 
     def select_unless(self, known: ir.Value, shown: bool, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
-        """The same, in a branch that is not taken where `known`, of the whole program, says that the condition is `shown`."""
+        """The same, in a branch that is not taken where `known`, of the whole program, says that the condition is `shown`. The branch computes
+        the condition: what stands before it each step would take, and a branch of choices alone is none in machine code."""
         key = ("scf.if", known, shown, condition, x, y)
         if (found := self._found(key)) is not None:
             return found
         made = self.op("scf.if", [x.type], [known], regions=2)
-        for region, chosen in zip(made.regions, (lambda: x if shown else y, lambda: self.select(condition, x, y))):
+        for region, chosen in zip(
+            made.regions, (lambda: x if shown else y, lambda: self.select(self._again(condition), x, y))
+        ):
             with self.inside(region.blocks.append()):
                 self.op("scf.yield", [], [chosen()])
         self.scopes[-1][key] = made.results[0]
         return made.results[0]
+
+    def _again(self, value: ir.Value) -> ir.Value:
+        """`value`, made again here with what it is made of in this loop; where nothing else reads what was made before, Triton drops it. LLVM
+        does not see that places are those of another branch: it would compute what both share before either."""
+        if isinstance(value.owner, ir.Block) or self.depths.get(value, 0) < len(self.scopes) - 2:
+            return value
+        tensor, op = isinstance(value.type, ir.RankedTensorType), value.owner
+        if tensor and value.type.rank == 1 and element(value.type) == self.i32:
+            return self.op("tt.elementwise_inline_asm", [value.type], [value], asm(SAME, "=r,r")).results[0]
+        if not tensor or op.name not in AGAIN:
+            return value
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        return self.op(op.name, [value.type], [self._again(operand) for operand in op.operands], attributes).results[0]
 
     def is_nan(self, x: ir.Value) -> ir.Value:
         return self.compare("uno", x, x)

@@ -73,6 +73,25 @@ def _from_zero(b: Builder, state: Values, type_: ir.Type) -> Values:
     return [b.same("arith.addf", x, b.constant(x.type, 0.0)) if _is_float(x) else x for x in state]
 
 
+def add_products(b: Builder, total: ir.Value, x: ir.Value) -> ir.Value:
+    """`total` and `x`; where that is a sum of products, one after the other: each is one instruction with its sum."""
+    terms = list[ir.Value]()
+    rest = x
+    while (owner := _made_by(rest)) is not None and owner.name == "arith.addf":
+        rest, last = owner.operands
+        terms.append(last)
+    terms.append(rest)
+    if any((owner := _made_by(term)) is None or owner.name != "arith.mulf" for term in terms):
+        terms = [x]
+    for term in reversed(terms):
+        total = b.same("arith.addf" if _is_float(x) else "arith.addi", total, term)
+    return total
+
+
+def _made_by(x: ir.Value) -> ir.Operation | None:
+    return None if isinstance(x.owner, ir.Block) else x.owner.operation
+
+
 def _extreme(largest: bool) -> Callable:
     name = "arith.maxsi" if largest else "arith.minsi"
     return lambda b, x, y: extreme(b, x, y, largest) if _is_float(x) else b.same(name, x, y)
@@ -186,12 +205,9 @@ def softmax_power(b: Builder, x: ir.Value) -> ir.Value:
 
 
 def power_about(b: Builder, x: ir.Value, most: ir.Value) -> ir.Value:
-    """exp(x - most) of scores: about as exact as these, of which a rounding changes it as much as that of `most` here."""
-    if element(x.type) != b.f32:
-        return softmax_power(b, b.same("arith.subf", x, most))
-    factor = b.constant(x.type, approximations.LOG2_E)
-    shift = b.same("arith.subf", b.constant(x.type, 0.0), b.same("arith.mulf", most, factor))
-    return approximations.exp2(b, b.value("math.fma", x.type, [x, factor, shift]))
+    """exp(x - most) of scores. They are subtracted first: of numbers beyond f32's over log2(e), by which masks hide, or of which one has not
+    the digits, the multiples differ by anything."""
+    return softmax_power(b, b.same("arith.subf", x, most))
 
 
 def _softmax(b: Builder, x: Values, y: Values) -> Values:

@@ -7,6 +7,7 @@ import torch
 from bascule.runtime import release_arenas
 
 import bascule
+from bascule.budget import partition
 from bascule.errors import UserError
 from bascule.options import make_options
 from benchmarks.memory import peak_bytes
@@ -81,6 +82,16 @@ def test_the_least_is_named_and_possible(without):
         torch.testing.assert_close(x, y, rtol=0, atol=2e-6 * y.abs().max().item())
 
 
+def test_what_is_far_from_possible_is_refused_after_a_plan_or_two(monkeypatch):
+    planned = []
+    step_peak = partition.step_peak
+    monkeypatch.setattr(partition, "step_peak", lambda *args: planned.append(step_peak(*args)) or planned[-1])
+    with pytest.raises(UserError, match="cannot be kept") as raised:
+        Run("1 MiB")
+    assert len(planned) <= 2  # one without chunks of rows, one with
+    assert int(re.search(r"\((\d+) bytes\) at least", str(raised.value))[1]) == min(each.bytes for each in planned)
+
+
 def test_min_cut_stays_where_it_keeps_the_budget(without):
     run = Run("1 GiB")
     assert run.peak <= without.peak
@@ -121,10 +132,14 @@ def test_what_is_no_budget(budget, told):
         make_options(options={"memory_budget": budget})
 
 
-@pytest.mark.parametrize("name", ["tiers", "cudagraphs"])
-def test_what_it_does_not_go_with(name):
-    with pytest.raises(UserError, match=f"option 'memory_budget': does not go with '{name}'"):
-        make_options(options={"memory_budget": 0.5, name: True})
+def test_what_it_does_not_go_with():
+    with pytest.raises(UserError, match="option 'memory_budget': does not go with 'tiers'"):
+        make_options(options={"memory_budget": 0.5, "tiers": True})
+
+
+def test_cuda_graphs_change_nothing_on_a_cpu(without):
+    run = Run(0.8, cudagraphs=True)
+    assert run.peak <= 0.8 * without.peak + BESIDE
 
 
 @pytest.mark.parametrize(

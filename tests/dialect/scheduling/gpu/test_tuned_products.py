@@ -1,5 +1,7 @@
 """A product's measured schedule: from a kernel's, as an attribute and as JSON, and into a kernel's again."""
 
+from dataclasses import replace
+
 import pytest
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir.attribute_names import TUNED_PRODUCT
@@ -44,6 +46,11 @@ def test_another_one_is_applied_to_a_copy():
     own = scheduled(linear(4096, 4096, 4096))
     assert ProductSchedule.of(OTHER.applied(own)) == OTHER
     assert ProductSchedule.of(own) != OTHER
+
+
+def test_registers_for_two_programs_are_asked_for_with_small_tiles_alone():
+    own = replace(scheduled(linear(4096, 4096, 4096)), resident=2)
+    assert OTHER.applied(own).resident == 2 and ProductSchedule((128, 256), 64, 8, 4, 8).applied(own).resident == 0
 
 
 def test_attributes_and_json_are_read_as_they_were_written():

@@ -78,6 +78,17 @@ def test_the_model_knows_waves():
     assert 1.9 < more / whole < 2.1
 
 
+def test_tf32_has_the_tiles_of_tensor_cores():
+    """At half of the rate, of twice as many bytes."""
+    exact, wide, narrow = (ProductShape(1, 4096, 4096, 4096, *of) for of in ((4,), (4, True), (2,)))
+    assert hopeless(exact, 0, H200) is not None and hopeless(wide, 0, H200) is None
+    own = ProductSchedule((128, 256), 32, 8, 4, 8, (0, 1))
+    found = product_candidates(wide, own, H200)
+    assert found[0] == own and max(high * wide for one in found for high, wide in [one.tile]) == 128 * 256
+    assert all(sum(one.tile) * one.step * 4 * one.stages <= H200.shared for one in found)
+    assert 1.9 < predicted(wide, own, H200) / predicted(narrow, ProductSchedule((128, 256), 64, 8, 4, 8), H200) < 2.1
+
+
 def test_f32_needs_memory_traffic_that_pays():
     shape = ProductShape(1, 4096, 1024, 4096, 4)
     assert "us longer than a call" in (hopeless(shape, 2 * 4096 * 4096 * 4, H200) or "")

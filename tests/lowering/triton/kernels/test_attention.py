@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from bascule.dialect.scheduling.gpu import attention as scheduling
+from bascule.lowering.triton.interpreter import plans
 from bascule.lowering.triton.kernels import loops
 from bascule.lowering.triton.kernels.walked_keys import walked_keys
 
@@ -142,6 +144,33 @@ def test_masks_that_hide_no_keys_of_a_tile(name):
     found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, ALIKE[name]), *inputs)
     assert kernels == 1
     check(found, wanted, torch.float16)
+
+
+@pytest.mark.parametrize("name", ["causal, of a window", "key >= row", "prefix or causal"])
+def test_tiles_of_two_warp_groups(name, monkeypatch):
+    """As where there are many rows."""
+    monkeypatch.setattr(scheduling, "FULL", 0)
+    kernels, real = [], plans.run_kernel
+    monkeypatch.setattr(plans, "run_kernel", lambda kernel, given: (kernels.append(kernel), real(kernel, given)))
+    found, wanted, _ = run(lambda q, k, v: attention(q, k, v, MASKS[name]), *heads(torch.bfloat16, 300, 330, 64, 64))
+    check(found, wanted, torch.bfloat16)
+    (kernel,) = kernels
+    assert kernel.warps == 8 and "tensor<128x64xf32>" in kernel.ttir
+
+
+@pytest.mark.parametrize("number", [-1e10, torch.finfo(torch.bfloat16).min], ids=str)
+def test_rows_that_a_large_number_hides_are_means(number):
+    """Of numbers without digits, or beyond f32's over log2(e). A mask in memory, as of padded tokens, and one by places."""
+
+    def function(q, k, v, hidden):
+        scores = q @ k.transpose(-1, -2) * 0.25
+        return torch.softmax(where(lambda r, k: k <= r + 3, number)(scores).masked_fill(hidden, number), -1) @ v
+
+    hidden = torch.zeros(70, 90, dtype=torch.bool)
+    hidden[5], hidden[40:45], hidden[:, 3] = True, True, True
+    found, wanted, kernels = run(function, *heads(torch.bfloat16, 70, 90, 16, 32), hidden)
+    assert kernels == 1 and wanted.isfinite().all()
+    check(found, wanted, torch.bfloat16)
 
 
 def test_masks_and_biases_in_memory():

@@ -1,10 +1,13 @@
 """Attention by hand in a training step, in the interpreter: result and gradients against eager in f64, and which kernels run."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
+from bascule.lowering.triton.compile.compilation import compile_kernel
+from bascule.lowering.triton.interpreter import plans
 from bascule.lowering.triton.kernels import loops
 from bascule.lowering.triton.kernels.walked_keys import walked_keys
 
@@ -12,7 +15,7 @@ import bascule
 from tests.lowering.triton.kernels.test_attention import EPS, MASKS, attention, causal, heads, where
 from tests.lowering.triton.kernels.test_product_chains import CHAINS
 
-FORWARD = 2  # the attention with its rows' statistics, and the reciprocals of those
+FORWARD = 2  # the attention with its rows' statistics, and the logarithms of their sums
 
 
 def backward(deep, columns):
@@ -109,6 +112,33 @@ def test_steps_that_hide_nothing_look_at_no_mask(name, wrong, monkeypatch):
         assert not any(torch.allclose(x.double(), y, rtol=0.1, atol=0.1) for x, y in zip(found, wanted))
     else:
         check(found, wanted, torch.bfloat16)
+
+
+def test_a_mask_is_computed_where_it_hides_something(monkeypatch):
+    """In 32 bits, and in the branch: what stands before a branch of choices alone each step would take."""
+    pytest.importorskip("triton")
+    kernels, real = [], plans.run_kernel
+    monkeypatch.setattr(plans, "run_kernel", lambda kernel, given: (kernels.append(kernel), real(kernel, given)))
+    run(partial(attention, change=causal), *heads(torch.bfloat16, 192, 192, 64, 64, (1, 1)))
+    masked = [compile_kernel(kernel, 90).asm["ttgir"] for kernel in kernels if "scf.if" in kernel.ttir]
+    assert len(masked) == 3
+    for text in masked:
+        branches = [text[one.end() : text.index("scf.yield", one.end())] for one in re.finditer(r"\} else \{", text)]
+        compared = re.findall(r"arith.cmpi .*x64xi\d+", text)
+        inside = re.findall(r"arith.cmpi .*x64xi32", "".join(branches))
+        assert compared and len(inside) == len(compared)
+
+
+@pytest.mark.parametrize("number", [-1e10, torch.finfo(torch.bfloat16).min], ids=str)
+def test_rows_that_a_large_number_hides(number):
+    hidden = torch.zeros(70, 90, dtype=torch.bool)
+    hidden[5], hidden[40:45], hidden[:, 3] = True, True, True
+
+    def function(q, k, v):
+        return attention(q, k, v, lambda scores: scores.masked_fill(hidden, number))
+
+    found, wanted, _ = run(function, *heads(torch.bfloat16, 70, 90, 16, 32))
+    check(found, wanted, torch.bfloat16)
 
 
 def test_no_scores_are_saved():

@@ -1,0 +1,174 @@
+"""Attentions with a bias that PyTorch gives its memory-efficient kernel, as tensor operators in the forms that `fuse-attention` and
+`fuse-products` make kernels of.
+
+cuDNN's and flash attention's kernels refuse a bias that has a gradient; the kernel that takes one writes the gradient of each score. Here the
+gradient of a bias that batches share is summed where it is computed. A row whose scores are all -inf is 0, and has no gradients, as PyTorch's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, Node
+from torch.utils.checkpoint import CheckpointPolicy
+
+from ..fx.fused_products import DEEPEST, LEAST, mark
+from ..fx.node_calls import arguments_of
+from ..fx.trace_context import fake_mode_of
+from ..graph_split import biased_attention
+from ..graph_split.higher_order_decompositions import traced_function
+from .attention_structure import NARROW, reads_of
+from .seed_dropout import CHECKPOINTED
+
+aten = torch.ops.aten
+
+FORWARD = aten._scaled_dot_product_efficient_attention.default
+BACKWARD = aten._scaled_dot_product_efficient_attention_backward.default
+OUT, LOGARITHM = 0, 1  # results of the forward that are read
+BIAS = 3  # its place among the operands, and its gradient's among the results
+
+
+def open_attentions(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
+    """Makes attentions with a bias products and a softmax, where kernels without scores in memory come of them. Returns how many."""
+    opened = 0
+    for node in graph.find_nodes(op="call_function", target=FORWARD):
+        attention = _Attention.of(node)
+        if attention is not None and node.args[0].meta["val"].device.type in devices:
+            attention.open()
+            opened += 1
+    return opened
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """`forward`, whose results its one `backward` reads beside the user, if there is a gradient. `results`: by place."""
+
+    forward: Node
+    backward: Node | None
+    results: dict[int, Node]
+    scale: float
+
+    @staticmethod
+    def of(forward: Node) -> "_Attention | None":
+        query, key, value, bias, _, dropout, causal, scale = arguments_of(forward)
+        results = _results(forward)
+        readers = {user for place, node in results.items() if place != OUT for user in node.users}
+        backward = next(iter(readers), None)
+        plain = OUT in results and isinstance(bias, Node) and dropout == 0.0 and causal is False
+        if not plain or len(readers) > 1 or not _takes(*(x.meta["val"] for x in (query, key, value, bias))):
+            return None
+        if any(name in forward.meta for name in CHECKPOINTED):
+            return None
+        if backward is not None:
+            of_bias = _results(backward).get(BIAS) if backward.target is BACKWARD else None
+            if backward.target is not BACKWARD or (of_bias is not None and not all(map(is_summed, reads_of(of_bias)))):
+                return None
+        width = query.meta["val"].shape[-1]
+        return _Attention(forward, backward, results, width**-0.5 if scale is None else scale)
+
+    def open(self) -> None:
+        query, key, value, bias, *_ = self.forward.args
+        count = 1 if self.backward is None else 2
+        likes = [self.forward.meta["val"][OUT], None][:count]
+        made = _spliced(
+            self.forward,
+            lambda q, k, v, b: biased_attention.attention(q, k, v, b, self.scale)[:count],
+            [query, key, value, bias],
+            likes,
+        )
+        if self.backward is not None:
+            self._open_backward(self.backward, made)
+        self.results[OUT].replace_all_uses_with(made[OUT])
+        for node in (*self.results.values(), self.forward):
+            self.forward.graph.erase_node(node)
+
+    def _open_backward(self, backward: Node, made: Sequence[Node]) -> None:
+        seed, query, key, value, bias, *_ = backward.args
+        wanted = _results(backward)
+        made[LOGARITHM].meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+        gradients = partial(biased_attention.gradients, scale=self.scale)
+
+        def function(*given: Any) -> list[Tensor]:
+            found = gradients(*given)
+            return [found[place] for place in wanted]
+
+        given = [seed, query, key, value, bias, made[OUT], made[LOGARITHM]]
+        found = _spliced(backward, function, given, [backward.meta["val"][place] for place in wanted], again=1)
+        for node, new in zip(wanted.values(), found):
+            node.replace_all_uses_with(new)
+        for node in (*wanted.values(), backward):
+            node.graph.erase_node(node)
+
+
+def is_summed(reader: Node) -> bool:
+    """Whether a reader of the gradients of scores is a sum over one dim of their batch."""
+    if reader.target is not aten.sum.dim_IntList:
+        return False
+    rank = len(reader.args[0].meta["val"].shape)
+    return [dim % rank < rank - 2 for dim in reader.args[1]] == [True]
+
+
+def _results(node: Node) -> dict[int, Node]:
+    """The results of `node` that are read, by place."""
+    found: dict[int, Node] = {user.args[1]: user for user in node.users if user.target is getitem}
+    return found
+
+
+def _takes(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> bool:
+    """Whether the kernels take such operands."""
+    sizes = [size for x in (query, key, value) for size in x.shape]
+    static = all(isinstance(size, int) and size > 0 for size in sizes)
+    if not static or query.dtype not in NARROW or not query.dtype == key.dtype == value.dtype == bias.dtype:
+        return False
+    alike = query.shape[:2] == key.shape[:2] == value.shape[:2] == bias.shape[:2]
+    return (
+        alike
+        and min(query.shape[2], key.shape[2]) >= LEAST
+        and all(LEAST <= x.shape[3] <= DEEPEST for x in (query, value))
+    )
+
+
+def _spliced(
+    at: Node, function: Any, operands: Sequence[Node], likes: Sequence[Tensor | None], again: int | None = None
+) -> list[Node]:
+    """The results of `function` of `operands`, by nodes before `at`, with the strides of `likes`. What does not depend on the first `again`
+    operands is computed anew in a backward."""
+    values = [x.meta["val"] for x in operands]
+    traced = traced_function(
+        lambda *x: [_laid_out(one, like) for one, like in zip(function(*x), likes)],
+        values,
+        fake_mode_of(values),
+        {},
+        at,
+    )
+    made: dict[Node, Node] = {}
+    own = set(operands[: again or 0])
+    with at.graph.inserting_before(at):
+        for node in traced.graph.nodes:
+            if node.op == "placeholder":
+                made[node] = operands[len(made)]
+            elif node.op == "output":
+                mark(made.values())
+                return [made[x] for x in node.args[0]]
+            else:
+                new = made[node] = at.graph.node_copy(node, made.__getitem__)
+                new.meta = {**{k: v for k, v in at.meta.items() if k != "tensor_meta"}, "val": node.meta["val"]}
+                if own.intersection(new.all_input_nodes):
+                    own.add(new)
+                elif again is not None:
+                    new.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+    raise AssertionError("a graph without an output")
+
+
+def _laid_out(x: Tensor, like: Tensor | None) -> Tensor:
+    """`x` with the order of dims in memory that `like` has."""
+    if like is None or x.stride() == like.stride():
+        return x
+    order = sorted(range(x.dim()), key=lambda dim: -like.stride(dim))
+    back = [order.index(dim) for dim in range(x.dim())]
+    return x.permute(order).clone(memory_format=torch.contiguous_format).permute(back)

@@ -1,0 +1,127 @@
+"""Attentions with a bias that PyTorch has its memory-efficient kernel for: kernels without scores in memory, or calls."""
+
+import pytest
+import torch
+
+OPERATOR = torch.ops.aten._scaled_dot_product_efficient_attention
+INF = float("inf")
+
+
+def attention(q, k, v, bias, **how):
+    """Of heads side by side, as models have them: batch x rows x heads x columns."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    bias = bias.expand(*q.shape[:2], -1, -1)
+    out = OPERATOR(q, k, v, bias, torch.is_grad_enabled(), how.pop("dropout", 0.0), False, **how)[0]
+    return out.transpose(1, 2).flatten(2)
+
+
+def exact(q, k, v, bias, scale=None):
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale) + bias
+    empty = (scores == -INF).all(-1, keepdim=True)
+    weights = scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+    return (weights @ v).transpose(1, 2).flatten(2)
+
+
+def inputs(batch, heads, rows, keys, width, columns, of_bias, dtype=torch.bfloat16):
+    generator = torch.Generator().manual_seed(0)
+    sizes = (
+        (batch, rows, heads, width),
+        (batch, keys, heads, width),
+        (batch, keys, heads, columns),
+        (*of_bias, rows, keys),
+    )
+    found = [torch.randn(*size, generator=generator) for size in sizes]
+    found[3][..., 3, :], found[3][..., 4, 1:7] = -INF, -INF
+    return [x.to(dtype) for x in found]
+
+
+def compiled(tmp_path, **how):
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "interpret", "dump": str(tmp_path), "cache": False}
+    return torch.compile(lambda *x: attention(*x, **how), backend="bascule", options=options)
+
+
+def calls(tmp_path):
+    texts = [path.read_text() for path in tmp_path.glob("*/*-unroll-windows.mlir")]
+    assert texts
+    return sum("efficient_attention" in text for text in texts)
+
+
+CASES = {
+    "shared by a batch": ((3, 2, 40, 56, 32, 32, (1, 2)), {}),
+    "one head": ((3, 1, 33, 47, 16, 24, (1, 1)), {}),
+    "a scale": ((2, 3, 64, 16, 64, 40, (1, 3)), {"scale": 0.3}),
+    "few rows": ((2, 2, 17, 70, 24, 16, (1, 2)), {}),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_training(case, dtype, tmp_path):
+    sizes, how = CASES[case]
+    own = [x.requires_grad_() for x in inputs(*sizes, dtype=dtype)]
+    wide = [x.detach().double().requires_grad_() for x in own]
+    out, wanted = compiled(tmp_path, **how)(*own), exact(*wide, **how)
+    seed = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    out.backward(seed)
+    wanted.backward(seed.double())
+    assert calls(tmp_path) == 0
+    for one, other in zip([out, *(x.grad for x in own)], [wanted, *(x.grad for x in wide)]):
+        error = (one.double() - other).abs()
+        assert error.max() <= 8 * torch.finfo(dtype).eps * other.abs().max()
+
+
+def test_a_mask_without_a_gradient(tmp_path):
+    """Each of a batch may have its own."""
+    own = inputs(3, 2, 40, 56, 32, 32, (3, 1))
+    wide = [x.double() for x in own]
+    for x in (*own[:3], *wide[:3]):
+        x.requires_grad_()
+    out, wanted = compiled(tmp_path)(*own), exact(*wide)
+    out.sum().backward()
+    wanted.sum().backward()
+    assert calls(tmp_path) == 0
+    for one, other in zip([out, *(x.grad for x in own[:3])], [wanted, *(x.grad for x in wide[:3])]):
+        torch.testing.assert_close(one.double(), other, atol=0.03, rtol=0.03)
+
+
+def test_inference(tmp_path):
+    own = inputs(3, 2, 40, 56, 32, 32, (3, 2))
+    with torch.no_grad():
+        out = compiled(tmp_path)(*own)
+    assert calls(tmp_path) == 0
+    torch.testing.assert_close(out.double(), exact(*(x.double() for x in own)), atol=0.02, rtol=0.02)
+    assert not out[:, 3].any()  # rows that see no key
+
+
+LEFT = {
+    "f32": ((3, 2, 40, 56, 32, 32, (1, 2), torch.float32), {}),
+    "a batch of one": ((1, 2, 40, 56, 32, 32, (1, 2)), {}),
+    "a bias of each of a batch": ((3, 2, 40, 56, 32, 32, (3, 2)), {}),
+    "a bias that heads share": ((3, 2, 40, 56, 32, 32, (1, 1)), {}),
+    "small heads": ((3, 2, 40, 56, 8, 8, (1, 2)), {}),
+    "dropout": ((3, 2, 40, 56, 32, 32, (1, 2)), {"dropout": 0.1}),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_what_is_left_to_the_library(case):
+    """In the FX graph, for the operator has no kernel for CPUs."""
+    from bascule.frontend.fx_passes.open_attentions import open_attentions
+    from torch._functorch.aot_autograd import aot_function
+    from torch._subclasses import FakeTensorMode
+
+    sizes, how = LEFT[case]
+    found = []
+
+    def look(joint, *args, **kwargs):
+        found.append(open_attentions(joint.graph, devices=("cpu",)))
+        joint.graph.lint()
+        raise InterruptedError
+
+    with FakeTensorMode():
+        given = [torch.empty_like(x, device="cpu").requires_grad_() for x in inputs(*sizes)]
+        with pytest.raises(InterruptedError):
+            aot_function(lambda *x: attention(*x, **how), lambda gm, _: gm, partition_fn=look)(*given)
+    assert found == [0]
