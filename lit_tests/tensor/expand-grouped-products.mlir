@@ -24,7 +24,7 @@
 // CHECK: kind = "sum", ranges = #{{.*}}} : () -> f32
 // CHECK: %[[INSIDE:.*]] = arith.cmpi slt, %[[COUNT]]
 // CHECK: arith.select %[[INSIDE]]
-// REMARK: expanded: 8192x2048x5632x8 (rows, summed, columns, groups): 46 us of writing and reading it, against 27 us
+// REMARK: expanded: 8192x2048x5632x8 (rows, summed, columns, groups): it takes about 284 us in a kernel, 310 us as a call and one behind it
 // ALWAYS-NOT: call @gmm(
 func.func private @gmm(tensor<8192x2048xbf16>, tensor<8x2048x5632xbf16>, tensor<8xi32>) -> tensor<8192x5632xbf16> attributes {bascule.arguments = [#bascule.operand<0 : i64>, #bascule.operand<1 : i64>, #bascule.operand<2 : i64>, unit, unit], bascule.extern = "aten._grouped_mm.default", bascule.results = array<i64: 0>}
 func.func @pointwise(%x: tensor<8192x2048xbf16>, %w: tensor<8x2048x5632xbf16>, %o: tensor<8xi32>) -> tensor<8192x5632xbf16> attributes {bascule.graph} {
@@ -52,10 +52,10 @@ func.func @alone(%x: tensor<8192x2048xbf16>, %w: tensor<8x2048x5632xbf16>, %o: t
 
 // -----
 
-// Its sums are so long that what a kernel loses by them is more than what it saves.
+// Its sums are so long that writing and reading it is little beside them.
 // CHECK-LABEL: func.func @long(
 // CHECK: call @gmm
-// REMARK: grouped product stays a call: 8 us of writing and reading it, against 39 us that a kernel loses by the product
+// REMARK: grouped product stays a call: it takes about 370 us in a kernel, 366 us as a call and one behind it
 func.func private @gmm(tensor<8192x16384xbf16>, tensor<8x16384x1024xbf16>, tensor<8xi32>) -> tensor<8192x1024xbf16> attributes {bascule.arguments = [#bascule.operand<0 : i64>, #bascule.operand<1 : i64>, #bascule.operand<2 : i64>, unit, unit], bascule.extern = "aten._grouped_mm.default", bascule.results = array<i64: 0>}
 func.func @long(%x: tensor<8192x16384xbf16>, %w: tensor<8x16384x1024xbf16>, %o: tensor<8xi32>) -> tensor<8192x1024xbf16> attributes {bascule.graph} {
   %p = call @gmm(%x, %w, %o) : (tensor<8192x16384xbf16>, tensor<8x16384x1024xbf16>, tensor<8xi32>) -> tensor<8192x1024xbf16>
@@ -103,7 +103,7 @@ func.func @transposed(%x: tensor<8192x2048xbf16>, %w: tensor<8x2048x8192xbf16>, 
 // CHECK: tensor.extract %[[GATE]]
 // CHECK: tensor.extract %[[UP]]
 // CHECK: return %[[BOTH]],
-// REMARK: expanded: 8192x512x5632x8 (rows, summed, columns, groups): 23 us of reading it, against 7 us
+// REMARK: expanded: 8192x512x5632x8 (rows, summed, columns, groups): it takes about 99 us in a kernel, 108 us as a call and one behind it
 func.func private @gmm(tensor<8192x512xbf16>, tensor<8x512x5632xbf16>, tensor<8xi32>) -> tensor<8192x5632xbf16> attributes {bascule.arguments = [#bascule.operand<0 : i64>, #bascule.operand<1 : i64>, #bascule.operand<2 : i64>, unit, unit], bascule.extern = "aten._grouped_mm.default", bascule.results = array<i64: 0>}
 func.func @halves(%x: tensor<8192x512xbf16>, %w: tensor<8x512x5632xbf16>, %o: tensor<8xi32>) -> (tensor<8192x5632xbf16>, tensor<8192x2816xbf16>) attributes {bascule.graph} {
   %p = call @gmm(%x, %w, %o) : (tensor<8192x512xbf16>, tensor<8x512x5632xbf16>, tensor<8xi32>) -> tensor<8192x5632xbf16>
@@ -161,7 +161,7 @@ func.func @beside(%x: tensor<8192x512xbf16>, %w: tensor<8x512x2816xbf16>, %o: te
 // Two of one matrix and the same offsets.
 // CHECK-LABEL: func.func @joined(
 // CHECK-NOT: call @
-// REMARK-COUNT-2: pointwise computes join it with another of the same matrix
+// REMARK-COUNT-2: the two that meet take about 197 us in a kernel, 210 us as calls and one behind them
 func.func private @gmm(tensor<8192x4096xbf16>, tensor<8x4096x1024xbf16>, tensor<8xi32>) -> tensor<8192x1024xbf16> attributes {bascule.arguments = [#bascule.operand<0 : i64>, #bascule.operand<1 : i64>, #bascule.operand<2 : i64>, unit, unit], bascule.extern = "aten._grouped_mm.default", bascule.results = array<i64: 0>}
 func.func @joined(%x: tensor<8192x4096xbf16>, %w: tensor<8x4096x1024xbf16>, %v: tensor<8x4096x1024xbf16>, %o: tensor<8xi32>) -> tensor<8192x1024xbf16> attributes {bascule.graph} {
   %p = call @gmm(%x, %w, %o) : (tensor<8192x4096xbf16>, tensor<8x4096x1024xbf16>, tensor<8xi32>) -> tensor<8192x1024xbf16>

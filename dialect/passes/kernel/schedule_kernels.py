@@ -52,6 +52,8 @@ class ScheduleKernels(Pass):
         order       the domain's dims, slowest first, as they are flattened
         axes        how many consecutive dims of `order` make each axis of the tile
         tile        points of a program along each axis, powers of two. Programs are numbered with the last axis fastest
+        programs    how many there are at most; each has tile after tile, and reads pieces of the next while it stores one. Left out: one a
+                    tile
         loops       one for each loop directly in the domain's region, in order:
           order       its ranges as they are flattened
           step        points at once, a power of two. A loop that has no more is one tile, read once and held in registers

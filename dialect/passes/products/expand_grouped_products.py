@@ -20,7 +20,7 @@ from ...scheduling.gpu.machine import H200
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 from .grouped_bodies import GroupedBodies
-from .grouped_uses import SLOWER, GroupedUse, joined_grouped, use_of, whole_use
+from .grouped_uses import GroupedUse, joined_grouped, use_of, whole_use
 from .pointwise_tails import laid
 
 SINCE, DESCRIBED = 80, 90  # the compute capabilities of tensor cores that multiply bf16, and of tensor descriptors
@@ -36,18 +36,20 @@ class ExpandGroupedProducts(Pass):
     They do from `capability` 90 on, where pointwise computes alone read the result, and
 
     - two of one matrix and the same offsets meet in one of these computes, as in `silu(x @ w[g]) * (x @ v[g])`, and are not in memory; or
-    - writing and reading the result, or reading it where it is in memory for something else, is estimated to take longer than a kernel loses by
-      the product, beside ATen's. The halves of its columns that meet are two computes; they are laid beside each other where it is in memory;
+    - one is read alone. The halves of its columns that meet are two computes; they are laid beside each other where it is in memory;
 
-    with a tile for each of `sm-count` multiprocessors and, of each group, rows for several tiles on average. With `always` all do, from 80 on,
-    and so do those whose sums are in groups (2 dims by 2), as the gradients of the matrices.
+    where ATen's product, and writing and reading the result, or reading it where it is in memory for something else, are estimated to take
+    longer than a kernel (`dialect/scheduling/gpu/product_costs.py`), with a tile for each of `sm-count` multiprocessors and, of each group, rows
+    for several tiles on average. With `always` all do, from 80 on, and so do those whose sums are in groups (2 dims by 2), as the gradients of
+    the matrices.
 
     A call that is a loop on the host, which waits for the offsets, is a compute where its kernel is estimated to take no longer: `_grouped_mm`,
     but of bf16, and `bascule.grouped_mm`, which is such a loop of any float. With `tf32` (PyTorch allows that) sums of f32 are
     `bascule.input_precision = "tf32"`.
 
     Sums are in f32 and rounded once. Rows after the last offset are zeros before what reads them (in eager they are not written). With
-    `index-asserts` kernels assert that offsets are no rows beyond the last, and do not decrease. What stays a call has a remark that says why.
+    `index-asserts` a small kernel before asserts that offsets are no rows beyond the last, and do not decrease: where a kernel of tensor cores
+    asserts anything, they wait for each instruction. What stays a call has a remark that says why.
     """
 
     name: ClassVar[str] = "expand-grouped-products"
@@ -92,7 +94,7 @@ class ExpandGroupedProducts(Pass):
             return f"{rows}x{inner}x{columns} (rows, summed, columns) are too few for tensor cores"
         if product.is_looped and not self.always:
             return self._looped(product)
-        return "" if self.always or SLOWER < 1 else "its sums are in groups: a kernel would save nothing beside ATen's"
+        return "" if self.always else "its sums are in groups: a kernel would save nothing beside ATen's"
 
     def _looped(self, product: GroupedProduct | GroupedSums) -> str:
         """Why one that a call multiplies group by group stays that; empty: it does not."""

@@ -10,13 +10,11 @@ from ...ir.functions import functions, is_extern
 from ...ir.regions import op_in
 from ...ir.shapes import constant, shape_of
 from ...ir.types import byte_width
-from ...machines.measures import value
 from ...mlir import ir
 from ...scheduling.gpu.contractions import LEAST
+from ...scheduling.gpu.product_costs import GroupedCosts
 from .pointwise_tails import Tail, tail_of
 
-OPERATIONS, BYTES = value("h200", "product_rate"), value("h200", "memory_rate")  # a second
-SLOWER = value("h200", "grouped_product")
 ALIGNED = 16  # bytes that rows are multiples of, so that tensor descriptors load them
 ROWS = (
     256  # of a group on average: of two tiles, so that less than a fifth of what is multiplied is beyond a group's end
@@ -78,17 +76,24 @@ def use_of(product: GroupedProduct, *, joined: bool, sm_count: int) -> GroupedUs
     use = whole_use(product)
     if rows * columns < (TILE if joined else 2 * TILE) * sm_count:
         return f"its {rows}x{columns} elements have no tile for each of {sm_count} multiprocessors"
-    if joined and product.result not in use.tail.stored:
-        return replace(use, reason="pointwise computes join it with another of the same matrix")
-    if not use.tail.computes and SLOWER >= 1:
+    if not use.tail.computes:
         return "no pointwise computes read it, or others do too"
     written = product.result in use.tail.stored or use.whole
-    moved = 0 if not use.tail.computes else 1 if written else 2
-    saved = moved * width * rows * columns / BYTES
-    lost = 2 * rows * inner * columns / OPERATIONS * (SLOWER - 1)
-    what = "reading" if written else "writing and reading"
-    told = f"{1e6 * saved:.0f} us of {what} it, against {1e6 * lost:.0f} us that a kernel loses by the product"
-    return replace(use, reason=told) if saved > lost else told
+    joins = joined and not written
+    halved = len(use.columns)
+    # Of results that meet in one kernel each is written and read; one that is in memory for something else is read.
+    moved = (1 if written else 2) * width * rows * columns
+    costs = GroupedCosts(1, rows, inner, columns, groups, moved)
+    kernel = GroupedCosts(2 if joins else halved, rows, inner, columns if joins else columns // halved, groups, 0)
+    called, fused = costs.called() * (2 if joins else 1), kernel.fused(sm_count)
+    told = f"it takes about {_microseconds(fused)} in a kernel, {_microseconds(called)} as a call and one behind it"
+    if joins:
+        told = f"the two that meet take about {_microseconds(fused)} in a kernel, {_microseconds(called)} as calls and one behind them"
+    return replace(use, reason=told) if fused < called else told
+
+
+def _microseconds(time: float) -> str:
+    return f"{1e6 * time:.0f} us"
 
 
 def whole_use(product: GroupedProduct) -> GroupedUse:

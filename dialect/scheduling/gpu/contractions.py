@@ -6,12 +6,14 @@ The sizes of tiles follow Triton's matrix products on sm_80 and later: a warp ha
 
 from collections.abc import Sequence
 
+from ...analysis.bodies.body_summary import Access
 from ...analysis.bodies.body_tree import Node
 from ...analysis.bodies.nested_loops import iterations
 from ...analysis.bodies.structural_equality import form_of
 from ...analysis.products.contractions import Contraction, contraction_of, factors_of
 from ...analysis.products.cut_sums import CutSum, cut_sum
 from ...analysis.products.segments import Segments, segments_of, with_data
+from ...ir.regions import ops_in
 from ...ir.types import byte_width
 from ...machines.measures import value
 from ...mlir import ir
@@ -31,6 +33,10 @@ SMALL = 64  # the sides of a tile that is as small as one is made for more of th
 IEEE_SIDE, IEEE_STEP = 64, 16  # the same, and what is summed in a step, of f32, which no tensor core multiplies exactly
 FLOAT8_SINCE = 89  # the compute capability whose tensor cores multiply floats of 8 bits
 STAGES = 4  # pieces under way, at most
+PERSISTENT = True  # whether a multiprocessor has one program, which takes tile after tile
+LEAST_STAGES = 3  # pieces under way, from which on a program reads on while it stores a tile
+NARROW, PASSED = 2, 32 << 10  # bytes of a number of which a part goes through shared memory at a time, and of that part
+BARRIERS = 256  # bytes in shared memory of what waits for pieces
 DESCRIPTORS = True  # whether factors are loaded by tensor descriptors where they can be
 LEAST_STEPS = 8  # of a piece of a sum, which a program has alone
 AROUND = 3  # steps that a program takes longer than those of its loop
@@ -77,9 +83,11 @@ def contraction(domain: Domain) -> DomainPlan | None:
         domain.plans[each.loop].descriptors = sorted(described(domain, each))
     warps = 8 if (sums << passes) * high * wide > 128 * 128 else 4
     plan = DomainPlan("contraction", order, axes, [1] * len(batch) + [high, wide], warps, loops=loops)
-    shared = domain.machine.shared >> passes
-    plan.stages = max(1, min(STAGES, shared // _piece(every, plan.tile, step), -(-summed // step)))
     plan.group, plan.resident = TOGETHER, 2 if passes else 0
+    lengths, piece = -(-summed // step), _piece(every, plan.tile, step)
+    plan.stages = max(1, min(STAGES, (domain.machine.shared >> passes) // piece, lengths))
+    if lengths > 1 and not passes and batch_size * -(-rows // high) * -(-columns // wide) > sm_count:
+        _take_in_turn(domain, every, plan, piece)
     measured = tuned_product(found.loop.op) if len(every) == 1 else None
     if measured is not None:
         measured.changed(plan, loops[0], loops[0].descriptors)
@@ -153,6 +161,33 @@ def _is_of_batch(domain: Domain, found: Contraction, cut: CutSum) -> bool:
     return not depends & sides and (iterations(found.loop.sizes) or 0) > PIECE
 
 
+def _take_in_turn(domain: Domain, every: Sequence[Contraction], plan: DomainPlan, piece: int) -> None:
+    """Gives each multiprocessor one program, which takes tile after tile, where Triton can read the first pieces, of `piece` bytes, of the next
+    while the last of one are multiplied: descriptors load all factors, a sum is one loop, and shared memory has room."""
+    plans = [domain.plans[each.loop] for each in every]
+    alone = plan.warps == 8 and all(len(plan.descriptors) == 2 and not plan.skip for plan in plans)
+    *_, high, wide = plan.tile
+    room = domain.machine.shared - BARRIERS - _passed(domain, every[0], high * wide)
+    if PERSISTENT and alone and room >= LEAST_STAGES * piece:
+        plan.programs, plan.stages = domain.machine.sm_count, min(plan.stages, room // piece)
+
+
+def _passed(domain: Domain, found: Contraction, points: int) -> int:
+    """Bytes in shared memory, beside the steps, of what goes between the lanes of tensor cores and those of memory at the `points` of a tile: of
+    16 bits a part at a time, else all of it. As Triton 3.6 has it."""
+    width = max((access.width for access in _at_points(domain, found)), default=1)
+    if width > NARROW or any(op.name == "bascule.random" for op in ops_in(domain.node.op)):
+        return 4 * points
+    return min(PASSED, width * points)
+
+
+def _at_points(domain: Domain, found: Contraction) -> list[Access]:
+    """Accesses outside of the sums, at each row and column."""
+    sides = [[domain.indices[place] for place in places] for places in (found.rows, found.columns)]
+    outside = [access for access in domain.accesses if len(access.loops) == 1]
+    return [access for access in outside if all(any(map(access.form.varies, side)) for side in sides)]
+
+
 def _counts(domain: Domain) -> dict[Node, Segments]:
     """The loops that count the segments before a row."""
     found = {loop: segments_of(loop.op) for loop in domain.inner}
@@ -181,12 +216,7 @@ def _passes_registers(found: Contraction) -> bool:
 
 def _beside(domain: Domain, found: Contraction) -> int:
     """Tiles that registers hold beside the sums: 1 where several matrices are read at the point of the result, as a gradient's, else 0."""
-    sides = [[domain.indices[place] for place in places] for places in (found.rows, found.columns)]
-    read = {
-        domain.place(access)
-        for access in domain.accesses
-        if len(access.loops) == 1 and not access.stores and all(any(map(access.form.varies, side)) for side in sides)
-    }
+    read = {domain.place(access) for access in _at_points(domain, found) if not access.stores}
     return 1 if len(read) > 1 else 0
 
 

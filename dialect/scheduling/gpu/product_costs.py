@@ -7,6 +7,7 @@ from .contractions import MACHINE, step_of, tile_of
 
 # Steps that a program takes longer than those of its loop: until the first piece is there, and for what follows the sums.
 AROUND = 1.5
+STEP = 64  # elements of 16 bits that a step of a contraction sums
 LANES = 32  # operations on one element in a clock: nothing is multiplied meanwhile, for registers are free when products before are done
 CLOCK = 1.7e9  # of a multiprocessor
 APART = 1.25  # the time of sums some of which are added up apart, over that of others
@@ -51,6 +52,42 @@ class Product:
         return max(-(-programs // sm_count) * steps * (multiplied + computed), seconds(moved) / busy) + value(
             MACHINE, "launch"
         )
+
+
+@dataclass(frozen=True)
+class GroupedCosts:
+    """Of `products` grouped products of the same rows, in groups, summed elements and columns, of 16 bits: seconds as calls, and as one kernel
+    whose programs take tile after tile. `moved`: bytes of results that only calls write and read."""
+
+    products: int
+    rows: int
+    summed: int
+    columns: int
+    groups: int
+    moved: int
+
+    @property
+    def _steps(self) -> int:
+        return -(-self.summed // STEP)
+
+    def called(self) -> float:
+        """Of calls, and what the kernel behind them takes for the results that they wrote."""
+        operations = 2 * self.products * self.rows * self.summed * self.columns
+        ends = 1 + value(MACHINE, "grouped_call_end") / self._steps
+        launches = self.products + (1 if self.moved else 0)
+        return (
+            operations / value(MACHINE, "tensor_rate") * ends
+            + seconds(self.moved)
+            + launches * value(MACHINE, "launch")
+        )
+
+    def fused(self, sm_count: int) -> float:
+        """Of the kernel, and of the small one before it that checks offsets."""
+        high, wide = tile_of(self.rows, self.columns, 1, self.products, sm_count, self.groups)
+        tiles = -(-self.rows // high) * -(-self.columns // wide)
+        step = 2 * self.products * high * wide * STEP * sm_count / value(MACHINE, "tensor_rate")
+        turns = -(-tiles // sm_count)
+        return turns * (self._steps + value(MACHINE, "tile_end")) * step + 2 * value(MACHINE, "launch")
 
 
 def kernel(moved: int) -> float:

@@ -48,8 +48,8 @@ class LoopSchedule:
 @dataclass
 class DomainSchedule:
     """Of a parallel domain: its dims in the order they are flattened, how many of them make an axis, and points of a tile along
-    each; a program has one tile. `kind`: for readers. `group`: tiles along the last axis but one whose programs follow each other, for each
-    tile along the last."""
+    each; a program has one tile, or, where there are at most so many `programs`, one after the other. `kind`: for readers. `group`: tiles along
+    the last axis but one which follow each other, for each tile along the last."""
 
     kind: str = field(compare=False)
     order: Sequence[int]
@@ -57,6 +57,7 @@ class DomainSchedule:
     tile: Sequence[int]
     loops: Sequence[LoopSchedule] = field(default=(), kw_only=True)
     group: int = field(default=1, kw_only=True)
+    programs: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ def _of_domain(domain: DomainSchedule) -> Config:
     keys: Config = {name: ir.DenseI64ArrayAttr.get(getattr(domain, name)) for name in ("order", "axes", "tile")}
     if domain.group > 1:
         keys["group"] = i64(domain.group)
+    if domain.programs:
+        keys["programs"] = i64(domain.programs)
     return keys | {"kind": ir.StringAttr.get(domain.kind), "loops": _of_loops(domain.loops)}
 
 
@@ -151,7 +154,8 @@ def _domain(config: Config) -> DomainSchedule:
     order, axes, tile = (tuple(config[name]) for name in ("order", "axes", "tile"))
     kind = config["kind"].value if "kind" in config else ""
     group = config["group"].value if "group" in config else 1
-    return DomainSchedule(kind, order, axes, tile, loops=_loops(config), group=group)
+    programs = config["programs"].value if "programs" in config else 0
+    return DomainSchedule(kind, order, axes, tile, loops=_loops(config), group=group, programs=programs)
 
 
 def _loops(config: Config) -> tuple[LoopSchedule, ...]:

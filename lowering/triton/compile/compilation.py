@@ -100,16 +100,25 @@ def _private_cache() -> Iterator[None]:
         yield
 
 
+def _with_stages(kernel: TritonKernel, stages: int) -> TritonKernel:
+    """The same with fewer pieces under way: what Triton passes through shared memory beside them is known when it has."""
+    ttir = kernel.ttir.replace(f"tt.num_stages = {kernel.stages} :", f"tt.num_stages = {stages} :")
+    return replace(kernel, ttir=ttir, stages=stages)
+
+
 def _machine_code(kernel: TritonKernel, capability: int) -> MachineCode:
+    most = SHARED.get(capability)
     compiled = compile_kernel(kernel, capability)
+    while most is not None and compiled.metadata.shared > most and kernel.stages > 1:
+        kernel = _with_stages(kernel, kernel.stages - 1)
+        compiled = compile_kernel(kernel, capability)
     made = compiled.metadata
     for scratch in ("global_scratch_size", "profile_scratch_size"):
         if getattr(made, scratch, 0):
             raise CompilerError(
                 f"{kernel.title} wants {getattr(made, scratch)} bytes of {scratch}, which the launcher does not give"
             )
-    most = SHARED.get(capability, made.shared)
-    if made.shared > most:
+    if most is not None and made.shared > most:
         raise CompilerError(
             f"{kernel.title} wants {made.shared} bytes of shared memory, and a program on sm_{capability} has {most}"
         )

@@ -18,6 +18,8 @@ _APART = (
 )
 
 
+_WAIT = re.compile(r"\bwgmma\.wait_group\.sync\.aligned\s+0;")
+_PRODUCT = re.compile(r"\bwgmma\.mma_async\b|^\s*[$\w]+:")  # or a label, to which others may jump
 _KERNEL = re.compile(r"^[^/\n]*\.entry\b", re.MULTILINE)
 _THREADS = re.compile(r"^([ \t]*\.reqntid\b[^\n]*\n)", re.MULTILINE)  # of a kernel, among its directives
 
@@ -30,6 +32,18 @@ def without_packed_additions(ptx: str) -> str:
             f"PTX adds pairs of 16-bit integers in a form that is not known: '{_line_of(changed, left)}'"
         )
     return changed
+
+
+def without_repeated_waits(ptx: str) -> str:
+    """The same, where a wait for all products of tensor cores that follows another, with no product and no label between, is left out: between
+    two of them ptxas sees sums defined while products are under way, and has each product of the kernel wait for the one before."""
+    lines, waited = list[str](), False
+    for line in ptx.split("\n"):
+        is_wait = _WAIT.search(line) is not None
+        if not (is_wait and waited):
+            lines.append(line)
+        waited = is_wait or (waited and _PRODUCT.search(line) is None)
+    return "\n".join(lines)
 
 
 def _line_of(text: str, found: re.Match) -> str:
@@ -58,11 +72,12 @@ def in_clusters(ptx: str, programs: int) -> str:
 
 
 def reassemble(compiled: Any, target: Any, options: dict[str, Any], resident: int = 0, cluster: int = 1) -> None:
-    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong, room is to be left
-    for `resident` programs, or `cluster` of them are one."""
+    """Replaces what was assembled of `compiled`, Triton's compiled kernel, if its PTX holds what the assembler gets wrong or is slow at, room is
+    to be left for `resident` programs, or `cluster` of them are one."""
     from triton.compiler.compiler import make_backend
 
-    ptx = in_clusters(with_room(without_packed_additions(compiled.asm["ptx"]), resident), cluster)
+    ptx = without_repeated_waits(without_packed_additions(compiled.asm["ptx"]))
+    ptx = in_clusters(with_room(ptx, resident), cluster)
     if ptx == compiled.asm["ptx"]:
         return
     backend = make_backend(target)

@@ -15,6 +15,7 @@ has variants, see `Variant`. Attributes of the function tell the launcher the re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial, reduce
 
 from bascule.dialect.analysis.bodies.structural_equality import form_of
 from bascule.dialect.analysis.products.segments import Segments
@@ -55,6 +56,8 @@ class Variant:
     aligned: bool
 
 
+SegmentTiles = segments.Rows | segments.RowsInside | segments.RowsAfter
+Count = Expr | Tile  # of tiles along an axis: one that comes from data is a tile's
 WIDE, NARROW, ALIGNED = Variant("", None, False), Variant("_narrow", 32, False), Variant("_aligned", 32, True)
 
 
@@ -79,7 +82,13 @@ class Part:
 
     @property
     def programs(self) -> Expr:
-        """Programs of the domain, one a tile."""
+        """Programs of the domain: one a tile, or at most as many as the schedule says."""
+        tiles = self.tiles
+        known = constant(tiles)
+        return tiles if not self.schedule.programs or known is None else expr(min(known, self.schedule.programs))
+
+    @property
+    def tiles(self) -> Expr:
         return Indexing.product([([], count) for count in self.counts()])
 
 
@@ -271,18 +280,61 @@ class KernelFunction:
 
     def _emit_part(self, e: Emitter, part: Part, program: Tile) -> None:
         e.enter(part.op, part.schedule.loops)
-        counts, axes = part.counts(), list[Axis]()
+        if part.schedule.programs:
+            self._emit_in_turn(e, part, program)
+            return
+        rows = segments.rows_among(e, part.segments, part.schedule.tile[-2]) if part.segments else None
+        self._emit_tile(e, part, program, part.counts(), rows)
+
+    def _emit_in_turn(self, e: Emitter, part: Part, program: Tile) -> None:
+        """A program's tiles, one after the other: `program`, and each as many after it as there are programs. Of rows in segments those of a
+        segment come first, then those after the last."""
+        counts = part.counts()
+        if not part.segments:
+            self._emit_each(e, part, program, counts)
+            return
+        inside, after = segments.rows_among(e, part.segments, part.schedule.tile[-2]).apart(e)
+        self._emit_each(e, part, program, [*counts[:-2], inside.tiles, counts[-1]], inside)
+        e = e.anew()
+        e.enter(part.op, part.schedule.loops)
+        self._emit_each(e, part, program, [*counts[:-2], after.tiles, counts[-1]], after)
+
+    def _emit_each(
+        self,
+        e: Emitter,
+        part: Part,
+        program: Tile,
+        counts: Sequence[Count],
+        rows: SegmentTiles | None = None,
+    ) -> None:
+        """The tiles of a program, of all that there are, `counts` along each axis; `rows`: those that they are of."""
+        ix, step = e.ix, e.ix.evaluate(part.programs)
+        first, *others = (_counted(ix, count) for count in counts)
+        tiles = reduce(partial(ix.op, "arith.muli"), others, first)
+
+        def each(tile: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+            self._emit_tile(e, part, Tile(tile), counts, rows)
+            return []
+
+        e.b.loop((program.value, tiles.value, step.value), [], each, runs=rows is None, flat=True)
+
+    def _emit_tile(
+        self, e: Emitter, part: Part, tile: Tile, counts: Sequence[Count], rows: SegmentTiles | None = None
+    ) -> None:
+        """The body at one tile, of which there are `counts` along each axis."""
+        axes = list[Axis]()
         places = list[tuple[list[tuple[list[int], Expr]], Tile, Tile | None]]()
         if part.schedule.group > 1:
-            program = _grouped(e.ix, program, counts, part.schedule.group)
+            tile = _grouped(e.ix, tile, counts, part.schedule.group)
         with ExitStack() as conditions:
             for number, (groups, extent) in enumerate(zip(part.axes, part.schedule.tile)):
-                at = e.ix.coordinate([([], count) for count in counts], number, program)
+                at = _coordinate(e.ix, counts, number, tile)
                 axis = Axis(number, extent) if extent > 1 else None
                 if axis is not None:
                     axes.append(axis)
-                    if part.segments and number == len(counts) - 2:
-                        places.append((groups, *segments.enter(e, part.segments, at, axis, conditions)))
+                    if rows is not None and number == len(counts) - 2:
+                        own = rows.at(e, at)
+                        places.append((groups, *segments.enter(e, part.segments, own, axis, conditions)))
                         continue
                     at = e.ix.op("arith.muli", at, e.ix.number(extent))
                 e.origins.append(at)
@@ -296,6 +348,24 @@ class KernelFunction:
             e.block(part.op.regions[0].blocks[0])
 
 
+def _coordinate(ix: Indexing, counts: Sequence[Count], number: int, tile: Tile) -> Tile:
+    """The place along axis `number` of a tile; tiles are numbered along the last axis first."""
+    if _is_one(counts[number]):
+        return ix.number(0)
+    for inner in reversed(counts[number + 1 :]):
+        tile = tile if _is_one(inner) else ix.op("arith.divui", tile, _counted(ix, inner))
+    is_first = all(map(_is_one, counts[:number]))
+    return tile if is_first else ix.op("arith.remui", tile, _counted(ix, counts[number]))
+
+
+def _is_one(count: Count) -> bool:
+    return not isinstance(count, Tile) and constant(count) == 1
+
+
+def _counted(ix: Indexing, count: Count) -> Tile:
+    return count if isinstance(count, Tile) else ix.evaluate(count)
+
+
 def _outermost(groups: Sequence[tuple[list[int], Expr]]) -> set[int]:
     """The atoms that are beyond their sizes where a flat position over `groups` is: the others are remainders."""
     atoms = set[int]()
@@ -306,11 +376,10 @@ def _outermost(groups: Sequence[tuple[list[int], Expr]]) -> set[int]:
     return atoms
 
 
-def _grouped(ix: Indexing, program: Tile, counts: Sequence[Expr], group: int) -> Tile:
+def _grouped(ix: Indexing, program: Tile, counts: Sequence[Count], group: int) -> Tile:
     """The tile, numbered along the last axis first, of a program in an order in which `group` tiles along the last axis but one go before the
     next along the last."""
-    *_, rows, columns = counts
-    high, wide = ix.evaluate(rows), ix.evaluate(columns)
+    high, wide = (_counted(ix, count) for count in counts[-2:])
     of_matrix = ix.op("arith.muli", high, wide)
     matrix, program = ix.op("arith.divui", program, of_matrix), ix.op("arith.remui", program, of_matrix)
     of_group = ix.op("arith.muli", wide, ix.number(group))

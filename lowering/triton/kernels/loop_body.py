@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 from bascule.dialect.analysis.affine.linear_forms import dims_of
 from bascule.dialect.analysis.bodies.body_tree import LOOPS
@@ -14,6 +15,7 @@ from bascule.dialect.mlir import ir
 from bascule.dialect.scheduling.gpu.schedule_form import LoopSchedule
 
 from ..body.emitter import Body, Loop
+from ..body.indexing import Indexing
 from ..values.tiles import Axis, Tile, elementwise, union
 from .descriptors import Described, Descriptor
 
@@ -25,13 +27,21 @@ class LoopBody(Body):
 
     `plan`: of each loop of the domain at hand; `done`: loops that ran together with an earlier one; `origins`: where the program's tile begins
     along each axis; `described`: the loads that tensor descriptors do; `descriptors`: the parameters that these are; `segments`: what counts
-    those that the program's rows are in one of, if `inside` holds.
+    those that the program's rows are in one of, if `inside` holds (None: they are); `top`: the block of the domain, whose later reads have been
+    emitted if `asked`.
     """
 
     described: Mapping[ir.Operation, Described] = {}
     descriptors: Mapping[Descriptor, ir.Value] = {}
     segments: Sequence[Segments] = ()
-    inside: ir.Value
+    inside: ir.Value | None = None
+
+    def anew(self) -> Self:
+        """One that has emitted nothing yet, of the same kernel."""
+        ix = Indexing(self.b, self.ix.type, self.ix.symbols, self.ix.aligned)
+        made = type(self)(self.b, self.expressions, ix, self.buffers, self.capability, self.stages, self.threads)
+        made.described, made.descriptors = self.described, self.descriptors
+        return made
 
     def enter(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
         """Begins the region of the parallel domain `op`."""
@@ -40,6 +50,7 @@ class LoopBody(Body):
         self.done: set[ir.Operation] = set()
         self.origins: list[Tile] = []
         self.segments = ()
+        self.top, self.asked = op.regions[0].blocks[0], False
         self.guards = not loops and any(inner.name == "scf.if" for inner in ops_in(op))
         self.domain = {self.expressions.of(index).position for index in op.regions[0].blocks[0].arguments}
 
@@ -61,6 +72,17 @@ class LoopBody(Body):
         ops = [view.operation for view in first.block.operations]
         for op in ops[ops.index(first) + 1 : ops.index(later)]:
             if self._may_come_early(op):
+                self._op(op)
+
+    def ahead(self, loop: ir.Operation) -> None:
+        """Emits what is read behind the domain's first `loop`, at places that are known before it, so that memory is asked for all at once. Not
+        beside contractions, whose sums fill the registers."""
+        if self.asked or loop.block != self.top or any(schedule.dot for schedule in self.plan.values()):
+            return
+        self.asked = True
+        ops = [view.operation for view in loop.block.operations]
+        for op in ops[ops.index(loop) + 1 :]:
+            if op.name == "memref.load" and self._may_come_early(op):
                 self._op(op)
 
     def _may_come_early(self, op: ir.Operation) -> bool:

@@ -30,6 +30,7 @@ class Emitter(LoopBody):
         schedule = self.plan[op]
         together = [other for other, plan in self.plan.items() if plan.walk == schedule.walk]
         self.done.update(together[1:])  # the first one runs them all
+        self.ahead(op)
         for other in together[1:]:
             same = other.block == op.block and other.attributes["ranges"] == op.attributes["ranges"]
             if not same or _alone(self.plan[other]) != _alone(schedule):

@@ -96,6 +96,9 @@ class _Check:
             )
         if not all(map(_power_of_two, tile)):
             raise refusal(self.kernel, f"the schedule's tile {list(tile)} is not of powers of two")
+        if domain.programs and (domain.programs < 0 or self.schedule.group or self.schedule.cluster > 1):
+            what = f"{domain.programs} programs for one tile after the other"
+            raise refusal(self.kernel, f"the schedule has {what}, in groups of launches, or in clusters")
         self._loops(domain.loops, op)
         dot = any(loop.dot for loop in domain.loops)  # its pieces have a side of the tile each
         points = _longest(domain.loops) * max(tile) if dot else _longest(domain.loops) * prod(tile)

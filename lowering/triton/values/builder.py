@@ -250,11 +250,15 @@ class Builder:
         body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
         stages: int = 1,
         runs: bool = False,
+        flat: bool = False,
     ) -> list[ir.Value]:
         """`scf.for` over lower, upper and step, which are of one integer type; returns the carried values after it. More than one of
-        `stages`: Triton reads so many steps ahead, into shared memory. `runs`: it is known to take a step."""
+        `stages`: Triton reads so many steps ahead, into shared memory. `runs`: it is known to take a step. `flat`: Triton makes one loop of it
+        and of the loop in it, and reads ahead from one to the next."""
         types = [value.type for value in carried]
         attributes: dict[str, ir.Attribute] = {"tt.num_stages": self.number(self.i32, stages)} if stages > 1 else {}
+        if flat:
+            attributes["tt.flatten"] = ir.UnitAttr.get()
         made = self.op("scf.for", types, [*bounds, *carried], attributes, regions=1)
         block = made.regions[0].blocks.append(bounds[0].type, *types, arg_locs=[self.location] * (1 + len(types)))
         iv, *values = block.arguments

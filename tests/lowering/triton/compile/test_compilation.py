@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from bascule.lowering.triton import compile_kernel, compile_kernels
 from bascule.lowering.triton.compile import compilation
 from bascule.lowering.triton.compile.compilation import start_compiling
 from bascule.lowering.triton.compile.kernel_cache import KernelCache
+from bascule.lowering.triton.kernels.triton_kernel import TritonKernel
 
 from bascule.cache.disk.store import Store
 from bascule.cache.stores.backed_store import BackedStore
@@ -136,6 +138,23 @@ def test_kernels_wait_before_they_touch_memory(kind):
     for capability in (80, 90):
         codes = compile_kernels(list(kernels), capability, nowhere).values()
         assert {code.early for code in codes} == {capability >= 90}
+
+
+def test_fewer_stages_where_shared_memory_ends(monkeypatch):
+    """Triton tells what it has beside the pieces under way when it has compiled."""
+    tried = []
+
+    def compiled(kernel, capability):
+        tried.append((kernel.stages, kernel.ttir))
+        made = SimpleNamespace(shared=70_000 * kernel.stages, name="k", num_warps=8)
+        return SimpleNamespace(metadata=made, asm={"cubin": b""})
+
+    monkeypatch.setattr(compilation, "compile_kernel", compiled)
+    kernel = TritonKernel("k", "scf.for {tt.num_stages = 5 : i32}", None, 8, 5)
+    assert compilation._machine_code(kernel, 90).shared == 210_000
+    assert [stages for stages, _ in tried] == [5, 4, 3] and "tt.num_stages = 3 :" in tried[-1][1]
+    with pytest.raises(CompilerError, match="wants 70000 bytes of shared memory"):
+        compilation._machine_code(kernel, 75)
 
 
 def test_the_users_line_reaches_the_machine_code():

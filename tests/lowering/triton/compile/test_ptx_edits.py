@@ -6,7 +6,12 @@ import pytest
 import torch
 from bascule.dialect.errors import CompilerError
 from bascule.lowering.triton import compile_kernel
-from bascule.lowering.triton.compile.ptx_edits import in_clusters, with_room, without_packed_additions
+from bascule.lowering.triton.compile.ptx_edits import (
+    in_clusters,
+    with_room,
+    without_packed_additions,
+    without_repeated_waits,
+)
 from bascule.lowering.triton.values.dependent_launch import WAIT, for_capability
 
 from tests.lowering.triton.check import lowered, program
@@ -31,6 +36,27 @@ def test_none_is_left_in_the_gradient_of_a_pooling():
     (kernel,) = lowered(module).values()
     asm = compile_kernel(kernel, 90).asm
     assert "add.s16x2" not in asm["ptx"] and "VIADD.16x2" not in asm["sass"]
+
+
+WAIT_ALL, PRODUCT = (
+    "\twgmma.wait_group.sync.aligned 0;",
+    "\twgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%r1};",
+)
+
+
+def test_a_wait_behind_a_wait_is_left_out():
+    ptx = [PRODUCT, WAIT_ALL, "\tmov.b32 %r1, %r2;", WAIT_ALL, PRODUCT, WAIT_ALL]
+    assert without_repeated_waits("\n".join(ptx)).split("\n") == [*ptx[:3], *ptx[4:]]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [PRODUCT, "$L__BB0_2:", "\twgmma.wait_group.sync.aligned 1;\n" + PRODUCT],
+    ids=["product", "label", "both"],
+)
+def test_a_wait_for_something_stays(between):
+    ptx = "\n".join([PRODUCT, WAIT_ALL, between, WAIT_ALL])
+    assert without_repeated_waits(ptx) == ptx
 
 
 KERNEL = ".visible .entry kernel(\n\t.param .u64 p\n)\n.reqntid 128\n{\n\tret;\n}\n"

@@ -38,14 +38,16 @@ def product(x, w, offs):
 
 
 def run(function, *inputs, **options):
-    """The results of `function` by tensor cores, in the interpreter where the inputs are on a CPU, and in f64 of the same numbers."""
+    """The results of `function` by tensor cores, in the interpreter where the inputs are on a CPU, and in f64 of the same numbers: one kernel,
+    behind one that checks the offsets."""
     torch._dynamo.reset()
     target = "auto" if inputs[0].is_cuda else "interpret"
     given = {"on_error": "raise", "target": target, "pipeline": PIPELINE, **options}
     before = dict(bascule.counters().get("kernels", {}))
     found = torch.compile(function, backend="bascule", options=given)(*inputs)
     if not inputs[0].is_cuda:
-        assert bascule.counters()["kernels"]["launches"] - before.get("launches", 0) == 1
+        launches = 2 if given.get("index_asserts", True) else 1
+        assert bascule.counters()["kernels"]["launches"] - before.get("launches", 0) == launches
     return found, function(*(x.double() if x.is_floating_point() else x for x in inputs))
 
 
@@ -136,13 +138,10 @@ def test_what_is_beyond_the_matrices_stays_out():
     check(found, wanted, torch.bfloat16, 72)
 
 
-@pytest.mark.parametrize(
-    "ends, told",
-    [((20, 10, 80), "decrease"), ((20, 81, 81), "out of bounds"), ((-1, 10, 80), "out of bounds")],
-)
-def test_offsets_that_are_no_rows(ends, told):
+@pytest.mark.parametrize("ends", [(20, 10, 80), (20, 81, 81), (-1, 10, 80), (80, 80, 79)], ids=str)
+def test_offsets_that_are_no_rows(ends):
     x, w = matrices(torch.bfloat16, (80, 40), (3, 40, 56))
-    with pytest.raises(Exception, match=rf"_grouped_mm.*{told}"):
+    with pytest.raises(Exception, match=r"_grouped_mm.*out of bounds"):
         run(product, x, w, offsets(*ends), index_asserts=True)
 
 
@@ -163,7 +162,7 @@ def test_without_assertions_nothing_is_read_or_written_beyond(ends):
 def test_tensor_descriptors(transposed, descriptors):  # noqa: F811
     x, w = matrices(torch.bfloat16, (64, 72), (3, 56, 72) if transposed else (3, 72, 56))
     run((lambda x, w, o: product(x, w.transpose(1, 2), o)) if transposed else product, x, w, offsets(10, 40, 64))
-    ((one, other),) = descriptors
+    one, other = descriptors[-1]
     assert one["sizes"] == [64, 72] and other["sizes"] == ([3, 56, 72] if transposed else [3, 72, 56])
     assert other["box"][0] == 1
 
@@ -172,8 +171,8 @@ def trained(function, *inputs):
     """The result of `function`, and the gradients of the inputs that are floats, of a fixed sum of it."""
     inputs = [x.detach().clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
     found = function(*inputs)
-    weights = torch.linspace(-1, 1, found.numel(), dtype=torch.float64).reshape(found.shape).to(found.dtype)
-    found.backward(weights)
+    weights = torch.linspace(-1, 1, found.numel(), dtype=torch.float64, device=found.device)
+    found.backward(weights.reshape(found.shape).to(found.dtype))
     return [found.detach(), *(x.grad for x in inputs if x.is_floating_point())]
 
 
@@ -206,7 +205,7 @@ def experts_apart(x, w, v, o):
     return product(F.silu(gate) * up, v.transpose(1, 2), o)
 
 
-@pytest.mark.parametrize("layer, launches", [(experts, 6), (experts_apart, 7)])
+@pytest.mark.parametrize("layer, launches", [(experts, 8), (experts_apart, 9)])
 def test_training(layer, launches):
     """The forward stores what the backward needs, and both have their pointwise work in the kernels of products, two and
     four, or five where the matrices of the first are apart."""
@@ -247,7 +246,7 @@ def test_sums_in_groups(ends, descriptors):  # noqa: F811
     x, y = matrices(torch.bfloat16, (300, 40), (300, 56))
     found, wanted = run(sums, x, y, offsets(*ends))
     check(found, wanted, torch.bfloat16, 300)
-    assert [each["sizes"] for each in descriptors[0]] == [[300, 40], [300, 56]]
+    assert [each["sizes"] for each in descriptors[-1]] == [[300, 40], [300, 56]]
 
 
 def test_sums_in_groups_of_numbers_that_are_none():
@@ -294,16 +293,17 @@ def test_machine_code(name, monkeypatch):
     )
     sizes, function = CODE[name]
     run(function, *matrices(torch.bfloat16, *sizes), offsets(100, 100, 300, 512))
-    (kernel,) = kernels
+    kernel = kernels[-1]
     code = compile_kernel(kernel, 90)
     assert "wgmma.mma_async" in code.asm["ptx"] and "cp.async.bulk.tensor" in code.asm["ptx"]
-    assert " 0 bytes spill stores" in ptxas.log(code.asm["ptx"], 90)
+    told = ptxas.log(code.asm["ptx"], 90)
+    assert " 0 bytes spill stores" in told and "serialized" not in told
 
 
 def test_the_model_chooses():
-    """With as many tiles as there are multiprocessors, and so short sums that writing and reading the result takes longer."""
+    """With more tiles than there are multiprocessors, and so short sums that writing and reading the result takes longer."""
     torch._dynamo.reset()
-    x, w = matrices(torch.bfloat16, (2048, 16), (8, 1064, 16))
+    x, w = matrices(torch.bfloat16, (2048, 64), (8, 4104, 64))
     ends = offsets(100, 300, 300, 1000, 1100, 1700, 1900, 2048)
 
     def layer(x, w, o):
@@ -313,4 +313,4 @@ def test_the_model_chooses():
     options = {"on_error": "raise", "target": "interpret", "pipeline": ",".join(EXTENDED)}
     found = torch.compile(layer, backend="bascule", options=options)(x, w, ends)
     assert bascule.counters()["aten"] == before
-    check(found, layer(x.double(), w.double(), ends), torch.bfloat16, 16, scale=8)
+    check(found, layer(x.double(), w.double(), ends), torch.bfloat16, 64, scale=8)

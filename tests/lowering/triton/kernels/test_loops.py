@@ -8,7 +8,7 @@ from bascule.dialect.passes.kernel.schedule_kernels import ScheduleKernels
 from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.interpreter import Memory, run_kernel
 
-from tests.lowering.triton.check import edit, lowered
+from tests.lowering.triton.check import edit, lowered, program
 
 # Two independent domains, the second with a reduction at each of its points.
 DOMAINS = """
@@ -183,3 +183,14 @@ def test_equal_domains_share_their_code(count):
 def test_domains_that_differ_do_not_share_code():
     made = kernel(DOMAINS.replace("arith.mulf", "arith.addf"))
     assert made.ttir.count('"tt.load"') == 2
+
+
+def test_what_is_read_behind_a_sum_is_asked_for_before():
+    """A scale of the row, at a place that is known before the sum is."""
+
+    def f(x, s):
+        return x.sum(-1) * s
+
+    (kernel,) = lowered(program(f, torch.randn(64, 1000), torch.randn(64))).values()
+    places = [kernel.ttir.index(op) for op in ("tt.load", "tt.reduce", "tt.store")]
+    assert places == sorted(places) and kernel.ttir.rindex("tt.load") < places[1]

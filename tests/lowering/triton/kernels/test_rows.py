@@ -215,10 +215,11 @@ def test_steps_that_are_read_ahead_fit_shared_memory(width, dtype, capability):
     assert capability == 86 or any(kernel.stages > 1 for kernel in kernels)
 
 
-def test_too_much_shared_memory_is_refused():
+def test_too_much_shared_memory_is_made_less():
+    """Of a schedule for a larger GPU fewer steps are read ahead."""
     kernels = rows_beside_columns(8192, torch.float32, capability=90)
-    with pytest.raises(bascule.CompilerError, match="bytes of shared memory, and a program on sm_86 has 101376"):
-        compile_kernels(kernels, 86, KernelCache(None))
+    assert max(compile_kernel(kernel, 86).metadata.shared for kernel in kernels) > 101376
+    assert max(code.shared for code in compile_kernels(kernels, 86, KernelCache(None)).values()) <= 101376
 
 
 def test_registers_leave_room_for_programs_beside_columns():
