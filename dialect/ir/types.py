@@ -56,7 +56,7 @@ def to_nearest_even() -> ir.Attribute:
 
 
 def rounding_mode(kept: bool) -> dict[str, ir.Attribute]:
-    """What an `arith.truncf` takes beside its operand; `kept`: no pass removes its rounding."""
+    """The attributes of an `arith.truncf`; `kept`: no pass removes its rounding."""
     return {"roundingmode": to_nearest_even()} if kept else {}
 
 
