@@ -42,7 +42,7 @@ TAKEN = (with_effects, auto_functionalized)  # higher-order operators
 
 @dataclass(frozen=True)
 class _Callee:
-    """What all calls of an operator have in common. (PyTorch makes the objects of a schema anew each time that they are asked for.)"""
+    """Facts that all calls of an operator share. (PyTorch makes the objects of a schema anew each time that they are asked for.)"""
 
     text: str
     name: str  # of its op
