@@ -119,6 +119,7 @@ def in_fresh_process(name: str, backend: str, caches: str, how: list[str]) -> fl
         "BASCULE_CACHE_DIR": kept if backend in CACHED else "",
     }
     environment = {**os.environ, **places}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
     out = subprocess.run(command, capture_output=True, text=True, env=environment)
     if out.returncode:
         raise RuntimeError(f"{name} with {backend}:\n{out.stderr[-3000:]}")

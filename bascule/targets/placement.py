@@ -63,11 +63,13 @@ def placement_of(gm: GraphModule) -> Placement:
 
 def meta_work(graph: Graph) -> dict[Node, str]:
     """The nodes that read or make tensors without elements, with the reason: they run by themselves, and no kernel is made for them."""
+    found = {node for node in graph.nodes if any(x.is_meta for x in _tensors(node))}
+    if not found:
+        return {}
     return {
         node: "its tensors are on the device 'meta', where nothing is computed"
         for node in graph.nodes
-        if node.op == "call_function"
-        and any(x.is_meta for near in (node, *node.all_input_nodes) for x in _tensors(near))
+        if node.op == "call_function" and not found.isdisjoint((node, *node.all_input_nodes))
     }
 
 

@@ -74,8 +74,8 @@ def is_extern(function: ir.Operation) -> bool:
 
 
 def kernel_op(function: ir.Operation) -> ir.Operation | None:
-    """The `bascule.kernel` of a kernel function, else None."""
-    if is_extern(function) or not len(function.regions[0].blocks):
+    """The `bascule.kernel` of a kernel function, else None. A graph, which may be long, is not searched."""
+    if GRAPH in function.attributes or is_extern(function) or not len(function.regions[0].blocks):
         return None
     for op in function.regions[0].blocks[0].operations:
         if op.operation.name == "bascule.kernel":

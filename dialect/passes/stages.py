@@ -80,9 +80,11 @@ def require(stage: Pass, module: ir.Module) -> None:
     """Raises `UserError` at the first function of ours that is of another stage than `stage` takes."""
     if not stage.takes:
         return
+    ways = _WAYS[stage.takes]
     for function in functions(module):
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        hint = next((_WAYS[stage.takes][k] for t in _types(type_) if (k := _kind(t)) in _WAYS[stage.takes]), None)
+        kinds = map(_kind, dict.fromkeys(_types(type_)))  # a graph has many values of few types
+        hint = next((ways[kind] for kind in kinds if kind in ways), None)
         if hint is not None and _ours(function):
             raise UserError(
                 f"'{stage.name}' takes {STAGE_NAMES[stage.takes]}: those of @{function.attributes['sym_name'].value} are not",

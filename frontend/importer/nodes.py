@@ -6,6 +6,7 @@ tensor, None among the results, a list result (which becomes one result an eleme
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -24,7 +25,7 @@ from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 
 from ..conversion.torch_stage import COMPLEX, DECOMPOSED, EXPR, LAYOUTS
 from ..fx.fused_products import FUSED_PRODUCT
-from ..fx.node_calls import STORAGE_OFFSETS, in_places
+from ..fx.node_calls import STORAGE_OFFSETS
 from ..fx.operator_effects import is_seen_outside
 from ..fx.storage_places import offset_in
 from .auto_functionalized import Structure, import_functionalized
@@ -39,17 +40,45 @@ auto_functionalized = torch.ops.higher_order.auto_functionalized_v2
 TAKEN = (with_effects, auto_functionalized)  # higher-order operators
 
 
+@dataclass(frozen=True)
+class _Callee:
+    """Facts that all calls of an operator share. (PyTorch makes the objects of a schema anew each time that they are asked for.)"""
+
+    text: str
+    name: str  # of its op
+    parameters: list[tuple[str, Any]]  # with their defaults
+    types: list[Any]  # of the parameters
+    returns: bool
+    returns_lists: bool
+    is_seen_outside: bool
+
+    @staticmethod
+    def of(target: OpOverload) -> "_Callee":
+        schema = target._schema
+        parameters, returns = schema.arguments, schema.returns
+        return _Callee(
+            str(target),
+            base._get_mlir_op_name_for_schema(schema),
+            [(parameter.name, parameter.default_value) for parameter in parameters],
+            [parameter.type for parameter in parameters],
+            bool(returns),
+            any(isinstance(result.type, torch.ListType) for result in returns),
+            is_seen_outside(target),
+        )
+
+
 class NodeImporter(base.GraphNodeImporter):
     """Imports the nodes of one graph into the block of its function. Placeholders are bound by the caller."""
 
     # constant or list of constants -> its value: each is made once a function
     constants: dict[tuple, ir.Value]
     floats: dict[sympy.Symbol, ir.Value]  # symbols that are floats, as tensors of rank 0
+    callees: dict[OpOverload, _Callee]
 
     def begin(self, symbols: Symbols, types: TensorTypes, locations: Locations) -> None:
         """To be called before nodes are imported; the constructor's arguments are those of the base class."""
         self.symbols, self.types, self.locations = symbols, types, locations
-        self.constants, self.floats = {}, {}
+        self.constants, self.floats, self.callees = {}, {}, {}
         self.structures: dict[Node, Structure] = {}
         self.torch_types = {
             name: ir.Type.parse(f"!torch.{name}")
@@ -89,18 +118,18 @@ class NodeImporter(base.GraphNodeImporter):
         self, node: Node, target: OpOverload, given: Sequence[Any], named: Mapping[str, Any], value: Any
     ) -> Structure:
         """A call of `target`, on behalf of `node`, with FX arguments (or values); `value` is what it returns, as fake tensors."""
-        schema = target._schema
-        loc = self.locations.of(node, str(target))
-        arguments = in_places(target, given, named)
+        callee = self.callees.get(target) or self.callees.setdefault(target, _Callee.of(target))
+        loc = self.locations.of(node, callee.text)
+        rest = callee.parameters[len(given) :]
+        arguments = [*given, *(named.get(name, default) for name, default in rest)]
         if (position := STORAGE_OFFSETS.get(target)) is not None and isinstance(arguments[0], Node):
             arguments[position] = offset_in(arguments[0], arguments[position])
-        operands = [self._argument(loc, a, p.type) for a, p in zip(arguments, schema.arguments)]
-        leaves = [] if value is None and not schema.returns else _leaves(value)
-        lists = any(isinstance(result.type, torch.ListType) for result in schema.returns)
-        op = self._operator(loc, base._get_mlir_op_name_for_schema(schema), operands, leaves, registered=not lists)
-        if node.target is with_effects or is_seen_outside(target):
+        operands = [self._argument(loc, a, type_) for a, type_ in zip(arguments, callee.types)]
+        leaves = [] if value is None and not callee.returns else _leaves(value)
+        op = self._operator(loc, callee.name, operands, leaves, registered=not callee.returns_lists)
+        if node.target is with_effects or callee.is_seen_outside:
             op.attributes[EFFECTS] = ir.UnitAttr.get()
-        if str(target) in _CASTS and str(node.meta.get("original_aten", target)) not in _CASTS:
+        if callee.text in _CASTS and str(node.meta.get("original_aten", target)) not in _CASTS:
             op.attributes[DECOMPOSED] = ir.UnitAttr.get()
         if node.meta.get(FUSED_PRODUCT) and target is node.target:
             op.attributes[FUSED] = ir.UnitAttr.get()

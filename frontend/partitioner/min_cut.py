@@ -16,7 +16,7 @@ import torch
 from torch.fx import GraphModule
 
 from bascule.compat.graphs.aot_autograd import config as functorch_config
-from bascule.compat.graphs.partitioners import OrderedSet, partitioners
+from bascule.compat.graphs.partitioners import LazyGraphModule, OrderedSet, partitioners, use_lazy_graph_module
 
 from ..fx_pipeline.pipeline import FxPipeline
 from .held_tensors import mark_held
@@ -72,7 +72,7 @@ def min_cut(
     These have what is saved be what both sides read, and stand in place of the partitioner's own CSE.
     """
     (passes or FxPipeline()).run("joint", joint)
-    with functorch_config.patch(cse=False), _composites_fused(), _quick_flow():
+    with functorch_config.patch(cse=False), _composites_fused(), _quick_flow(), _code_on_demand():
         forward, backward = split(joint, inputs, **kwargs)
     mark_held(forward, backward, kwargs["num_fwd_outputs"])
     return forward, backward
@@ -88,6 +88,20 @@ def _quick_flow() -> Iterator[None]:
     from networkx.algorithms.flow import boykov_kolmogorov
 
     with patch.object(networkx, "minimum_cut", partial(networkx.minimum_cut, flow_func=boykov_kolmogorov)):
+        yield
+
+
+@contextmanager
+def _code_on_demand() -> Iterator[None]:
+    """The partitioner's last step leaves modules that make their code when it is asked for. It makes that of the backward again, and the copy
+    that AOTAutograd keeps makes it a third time, and nobody runs it."""
+    raised = partitioners.raise_getitems
+
+    def lazily(gm: GraphModule) -> GraphModule:
+        with use_lazy_graph_module(True):
+            return raised(LazyGraphModule.from_graphmodule(gm))
+
+    with patch.object(partitioners, "raise_getitems", lazily):
         yield
 
 

@@ -25,8 +25,9 @@ def inline(graph: Graph) -> int:
         for node in graph.nodes
         if node.op == "call_function" and node.target in (forward_operator, backward_operator)
     ]
-    for node in calls:
-        _put_in(graph, node)
+    with without_dispatch_modes():
+        for node in calls:
+            _put_in(graph, node)
     return len(calls)
 
 
@@ -69,7 +70,7 @@ def _tell(meta: dict[str, Any], told: list[dict[str, Any]]) -> None:
 
 class Values:
     """Fake tensors like those of a template, which share memory as they do: with each other, and with those that nodes outside were traced
-    with: `ends`, for inputs and outputs of the template."""
+    with: `ends`, for inputs and outputs of the template. Made where no dispatch mode is in force."""
 
     def __init__(self, ends: dict[Node, Any]):
         pairs = [(x.meta["val"], value) for x, value in ends.items() if isinstance(value, torch.Tensor)]
@@ -85,9 +86,8 @@ class Values:
 
     def _tensor(self, value: torch.Tensor) -> torch.Tensor:
         place = storage(value)
-        with without_dispatch_modes():
-            if place not in self._storages:
-                number = value.untyped_storage().nbytes()
-                self._storages[place] = torch.empty(number, dtype=torch.uint8, device="meta").untyped_storage()
-            at = self._storages[place], value.storage_offset(), value.shape, value.stride()
-            return FakeTensor(value.fake_mode, torch.empty(0, dtype=value.dtype, device="meta").set_(*at), value.device)  # type: ignore
+        if place not in self._storages:
+            number = value.untyped_storage().nbytes()
+            self._storages[place] = torch.empty(number, dtype=torch.uint8, device="meta").untyped_storage()
+        at = self._storages[place], value.storage_offset(), value.shape, value.stride()
+        return FakeTensor(value.fake_mode, torch.empty(0, dtype=value.dtype, device="meta").set_(*at), value.device)  # type: ignore

@@ -1,6 +1,8 @@
 """The pass `choose-products`: matrix products that another library does faster than the BLAS behind `aten.mm` become calls of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import ClassVar
 
@@ -43,9 +45,12 @@ class ChooseProducts(Pass):
             return
         with module.context:
             externs = Externs(module)
-            replace_extern_calls(module, lambda op, function: self._replace(op, function, externs))
+            given = cache(_bytes_given)  # a graph stands at its place meanwhile, and no product changes its arguments
+            replace_extern_calls(module, lambda op, function: self._replace(op, function, externs, given))
 
-    def _replace(self, op: ir.Operation, function: ir.Operation, externs: Externs) -> bool:
+    def _replace(
+        self, op: ir.Operation, function: ir.Operation, externs: Externs, given: Callable[[ir.Operation], int]
+    ) -> bool:
         found = _operands(op, function)
         if found is None:
             return False
@@ -54,7 +59,7 @@ class ChooseProducts(Pass):
         sizes = [_about(size) for size in (rows, inner, columns)]
         if constant(inner) is None or sizes[0] < ROWS or prod(sizes) < self.least:
             return False
-        if not is_row_major(x) and 4 * sizes[0] * sizes[1] > _bytes_given(op.parent) // PART:
+        if not is_row_major(x) and 4 * sizes[0] * sizes[1] > given(op.parent) // PART:
             return False
         with ir.InsertionPoint(op), op.location:
             operands = [x, _transposed(y), *([row] if row is not None else [])]
