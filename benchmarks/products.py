@@ -40,7 +40,11 @@ BACKENDS = (
 AUTOTUNED = (
     "max-autotune"  # of grouped products and of few bits alone: the others' are matmul templates, and take minutes
 )
-APART = ",".join("expand-products{capability=80}" if name == "expand-products" else name for name in DEFAULT)
+APART = ",".join(
+    "expand-products{capability=80}" if name == "expand-products" else name
+    for name in DEFAULT
+    if name != "expand-quantized-products"
+)
 SIZES = (  # rows, length of the sums, columns
     (16384, 768, 30522),
     (16384, 768, 30528),
