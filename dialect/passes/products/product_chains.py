@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.backward_slice import captured
 from ...analysis.bodies.body_summary import decode
+from ...analysis.bodies.costs import op_cost
 from ...fusion.attention_parts import is_contraction
 from ...fusion.inlining import Inliner
 from ...ir.functions import graph_functions
@@ -22,6 +24,10 @@ from ...scheduling.gpu.summed_products import summed_products
 from ..base import VALUES, Pass, check_target
 from ..graph_walk import GraphWalk
 from ..tensor.simplify_indexing import simplify_within
+
+CHEAP = (
+    16  # additions of a score, at most, that are done for each rather than read: for a mask by places, of indices alone
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class ProductChains(GraphWalk):
         self.pass_name, self.simplifier, self.machine = pass_name, simplifier, machine
         self.contractions = {op for op in self.ops if op.name == "bascule.compute" and is_contraction(op)}
         self.near = self._near() if self.contractions else set()
-        self.of_indices = dict[ir.Operation, bool]()
+        self.of_indices = dict[ir.Operation, float]()
 
     def _near(self) -> set[ir.Operation]:
         """The contractions, and the computes that are made of them by computes alone."""
@@ -95,12 +101,26 @@ class ProductChains(GraphWalk):
             op.erase()
 
     def is_of_indices(self, compute: ir.Operation) -> bool:
-        """Whether an element of `compute` is a function of its indices, without a loop."""
+        """Whether an element of `compute` is a function of its indices, without a loop, that is cheap but for what one index alone decides."""
+        return self._work_of_indices(compute) <= CHEAP
+
+    def _work_of_indices(self, compute: ir.Operation) -> float:
+        """In additions, of what depends on several indices, for an element of `compute`; infinite where that is no function of its indices, or
+        has a loop."""
         if compute not in self.of_indices:
-            inner = ops_in(compute)
-            read = [_compute(op.operands[0]) for op in inner if op.name == "tensor.extract"]
-            plain = all(op == compute or not len(op.regions) for op in inner)
-            self.of_indices[compute] = plain and all(other is not None and self.is_of_indices(other) for other in read)
+            block = compute.regions[0].blocks[0]
+            depends = {index: frozenset([number]) for number, index in enumerate(block.arguments)}
+            work = 0.0
+            for view in block.operations:
+                op = view.operation
+                below = frozenset[int]().union(*(depends.get(operand, frozenset()) for operand in op.operands))
+                depends |= dict.fromkeys(op.results, below)
+                if op.name == "tensor.extract":
+                    other = _compute(op.operands[0])
+                    work += inf if other is None else self._work_of_indices(other)
+                else:
+                    work += inf if len(op.regions) else op_cost(op.name) if len(below) > 1 else 0.0
+            self.of_indices[compute] = work
         return self.of_indices[compute]
 
     def used_outside(self, ops: Iterable[ir.Operation], inside: set[ir.Operation]) -> bool:
@@ -118,7 +138,7 @@ class ProductChains(GraphWalk):
         return attention(domain) is not None or summed_products(domain) is not None
 
     def inline(self, op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
-        """Inlines into `op` those of `chain`, and what is computed of indices alone: a tile computes that once for a row or a column."""
+        """Inlines into `op` those of `chain`, and what is computed of indices alone, if that is cheap."""
         indexing = Indexing(self.symbols, self.simplifier)
         for loop in (loop for compute in (op, *chain) for loop in ops_in(compute) if "ranges" in loop.attributes):
             indexing.enter(loop)
