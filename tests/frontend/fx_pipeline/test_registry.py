@@ -32,7 +32,14 @@ def test_names_are_not_those_of_mlir_passes():
 def test_stages_have_passes_in_the_order_of_the_table():
     assert [each.name for each in passes_at("joint")] == [
         *("keep-effects-in-forward", "drop-copies", "drop-unused-operands", "expand-repeats", "open-batch-norms"),
-        *("merge-equal-nodes", "pad-products", "narrow-pooling-indices", "peel-biases", "recompute-activation-masks"),
+        *(
+            "merge-equal-nodes",
+            "open-attentions",
+            "pad-products",
+            "narrow-pooling-indices",
+            "peel-biases",
+            "recompute-activation-masks",
+        ),
         *(
             "save-extremes",
             "save-seen-calls",

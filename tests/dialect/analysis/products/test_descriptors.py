@@ -76,4 +76,4 @@ def test_what_is_none(mlir, text, reason):
 
 
 def test_elements_of_other_widths(mlir):
-    assert at(f"{ROWS} + {SUMMED}", width=4) == "its elements have 4 bytes"
+    assert at(f"{ROWS} + {SUMMED}", width=8) == "its elements have 8 bytes"
