@@ -8,7 +8,6 @@ gradients are let go at a step's begin. Bascule's budgets are parts of Inductor'
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -20,14 +19,13 @@ from .measure import print_table, save
 
 THEIRS = (1.0, 0.7, 0.5, 0.3)  # of `activation_memory_budget`; 1 is without one
 PARTS = (0.5, 0.8)  # of Inductor's peak
-STEPS = 20
 MIB = 2**20
 
 
 def child(backend: str, budget: float | None) -> None:
     """In a fresh process: prints a row."""
     from .cuda_model_cases import CASES
-    from .cuda_models import reference, step_of
+    from .cuda_models import reference, step_of, timed
 
     torch.set_float32_matmul_precision("high")
     case = next(case for case in CASES if case.name.startswith("GPT-2"))
@@ -47,14 +45,7 @@ def child(backend: str, budget: float | None) -> None:
     model.zero_grad(set_to_none=True)
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    times = []
-    for _ in range(STEPS):
-        start = time.perf_counter()
-        step()
-        torch.cuda.synchronize()
-        times.append(1e3 * (time.perf_counter() - start))
-    print(json.dumps(row | {"ms": statistics.median(times), "peak_mib": torch.cuda.max_memory_allocated() / MIB}))
+    print(json.dumps(row | timed(step)))
 
 
 def _compiled(model: torch.nn.Module, backend: str, budget: float | None) -> Any:

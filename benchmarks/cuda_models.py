@@ -118,6 +118,19 @@ def cached() -> Counter[str]:
     )
 
 
+def timed(step: Callable[[], Any]) -> dict[str, float]:
+    """Of warm steps the median of milliseconds, and the peak of memory in MiB."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        step()
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    return {"ms": statistics.median(times), "peak_mib": torch.cuda.max_memory_allocated() / 2**20}
+
+
 def measure(case: CudaModelCase, backends: list[str], first: str, partly: Callable[[dict], None]) -> dict[str, Any]:
     """`first`: the name of the seconds of the first call."""
     row: dict[str, Any] = {"model": case.name}
@@ -147,19 +160,7 @@ def measure(case: CudaModelCase, backends: list[str], first: str, partly: Callab
             del result
             for _ in range(3):
                 step()
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            times = []
-            for _ in range(REPEATS):
-                start = time.perf_counter()
-                step()
-                torch.cuda.synchronize()
-                times.append(1e3 * (time.perf_counter() - start))
-            row[backend] = {
-                **found,
-                "ms": statistics.median(times),
-                "peak_mib": torch.cuda.max_memory_allocated() / 2**20,
-            }
+            row[backend] = {**found, **timed(step)}
         except Exception as error:  # the other backends are still to be measured
             traceback.print_exc()
             row[backend] = {"failed": f"{type(error).__name__}: {error}"[:800]}

@@ -17,17 +17,30 @@ def own_work(body: Body, read: Callable[[ir.Value], float]) -> float:
     the same unit.
     """
     sizes = [magnitude([size]) for size in body.root.sizes]
-    return _Walk(sizes, read).work(body.block, list(body.op.regions[0].blocks[0].arguments))
+
+    def share(depends: frozenset[int]) -> float:
+        """Of the points those that are told apart by what stands before the last indices, on which nothing depends."""
+        return 1 / prod(max(1, size) for size in sizes[max(depends, default=-1) + 1 :])
+
+    return _Walk(share, read).work(body)
+
+
+def joint_work(body: Body, read: Callable[[ir.Value], float]) -> float:
+    """The same, of what depends on several indices: what one alone decides is done once for a row or a column of a tile."""
+    return _Walk(lambda depends: float(len(depends) > 1), read).work(body)
 
 
 class _Walk:
-    def __init__(self, sizes: list[int], read: Callable[[ir.Value], float]):
-        self.sizes, self.read = sizes, read
+    """`share`: of the points those that do anew what depends on such indices."""
+
+    def __init__(self, share: Callable[[frozenset[int]], float], read: Callable[[ir.Value], float]):
+        self.share, self.read = share, read
         self.known: dict[ir.Value, frozenset[int]] = {}  # which indices a value depends on
 
-    def work(self, block: Block, indices: list[ir.Value]) -> float:
+    def work(self, body: Body) -> float:
+        indices = body.op.regions[0].blocks[0].arguments
         self.known |= {index: frozenset([place]) for place, index in enumerate(indices)}
-        return self._visit(block)[0]
+        return self._visit(body.block)[0]
 
     def _visit(self, block: Block) -> tuple[float, frozenset[int]]:
         """The work of a block, and which indices the values depend on that it yields."""
@@ -42,12 +55,8 @@ class _Walk:
             for result in node.op.results:
                 self.known[result] = depends
             cost = self.read(operands[0]) if node.name in ACCESSES else op_cost(node.name)
-            total += cost * self._share(depends)
+            total += cost * self.share(depends)
         return total, self._of(list(block.end.operands)) if block.end is not None else frozenset()
 
     def _of(self, values: list[ir.Value]) -> frozenset[int]:
         return frozenset[int]().union(*(self.known[value] for value in values if value in self.known))
-
-    def _share(self, depends: frozenset[int]) -> float:
-        """Of the points those that are told apart by what stands before the last indices, on which nothing depends."""
-        return 1 / prod(max(1, size) for size in self.sizes[max(depends, default=-1) + 1 :])

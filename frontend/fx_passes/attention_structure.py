@@ -129,6 +129,14 @@ def is_gathered(node: Node) -> bool:
     return node.target in (aten.index.Tensor, aten.index_select.default, aten.embedding.default)
 
 
+def sums_batch(reader: Node) -> bool:
+    """Whether a reader of scores, or of their gradients, is a sum over one dim of their batch."""
+    if reader.target is not aten.sum.dim_IntList:
+        return False
+    rank = len(reader.args[0].meta["val"].shape)
+    return [dim % rank < rank - 2 for dim in reader.args[1]] == [True]
+
+
 def made_of_numbers(nodes: Sequence[Node]) -> list[Node]:
     """Nodes that `nodes` read and that are computed of numbers alone, as masks by places are: they need not be in memory."""
     found, todo = dict[Node, bool](), [operand for node in nodes for operand in node.all_input_nodes]

@@ -26,7 +26,7 @@ from ..fx.storages import is_view
 from ..fx.trace_context import fake_mode_of
 from ..graph_split import biased_attention
 from ..graph_split.higher_order_decompositions import traced_function
-from .attention_structure import COPIES, NARROW, reads_of
+from .attention_structure import COPIES, NARROW, reads_of, sums_batch
 from .seed_dropout import CHECKPOINTED
 
 aten = torch.ops.aten
@@ -103,7 +103,7 @@ class _Attention:
             return [found[place] for place in wanted]
 
         given = [seed, query, key, value, bias, made[OUT], made[LOGARITHM]]
-        found = _spliced(backward, function, given, [backward.meta["val"][place] for place in wanted], again=1)
+        found = _spliced(backward, function, given, [backward.meta["val"][place] for place in wanted], seed)
         for node, new in zip(wanted.values(), found):
             node.replace_all_uses_with(new)
         for node in (*wanted.values(), backward):
@@ -119,11 +119,7 @@ def _is_in_memory(node: Node) -> bool:
 
 def _is_summed(reader: Node) -> bool:
     """Whether a reader of the gradients of scores is a sum over one dim of their batch, which the graph returns."""
-    if reader.target is not aten.sum.dim_IntList:
-        return False
-    rank = len(reader.args[0].meta["val"].shape)
-    returned = [user.op == "output" for user in _readers(reader)]
-    return [dim % rank < rank - 2 for dim in reader.args[1]] == [True] and all(returned)
+    return sums_batch(reader) and all(user.op == "output" for user in _readers(reader))
 
 
 def _readers(node: Node) -> Iterator[Node]:
@@ -156,10 +152,10 @@ def _takes(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> bool:
 
 
 def _spliced(
-    at: Node, function: Any, operands: Sequence[Node], likes: Sequence[Tensor | None], again: int | None = None
+    at: Node, function: Any, operands: Sequence[Node], likes: Sequence[Tensor | None], seed: Node | None = None
 ) -> list[Node]:
-    """The results of `function` of `operands`, by nodes before `at`, with the strides of `likes`. What does not depend on the first `again`
-    operands is computed anew in a backward."""
+    """The results of `function` of `operands`, by nodes before `at`, with the strides of `likes`. In a backward what does not depend
+    on its operand `seed` is computed anew."""
     values = [x.meta["val"] for x in operands]
     traced = traced_function(
         lambda *x: [_laid_out(one, like) for one, like in zip(function(*x), likes)],
@@ -169,7 +165,7 @@ def _spliced(
         at,
     )
     made: dict[Node, Node] = {}
-    own = set(operands[: again or 0])
+    own = {seed}
     with at.graph.inserting_before(at):
         for node in traced.graph.nodes:
             if node.op == "placeholder":
@@ -182,7 +178,7 @@ def _spliced(
                 new.meta = {**{k: v for k, v in at.meta.items() if k != "tensor_meta"}, "val": node.meta["val"]}
                 if own.intersection(new.all_input_nodes):
                     own.add(new)
-                elif again is not None:
+                elif seed is not None:
                     new.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
     raise AssertionError("a graph without an output")
 

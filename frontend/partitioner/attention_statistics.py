@@ -19,7 +19,15 @@ from bascule.compat.operators.schemas import OpOverload
 
 from ..fx.fused_products import mark, sizes_of
 from ..fx.node_calls import call_like
-from ..fx_passes.attention_structure import Softmax, fits, made_of_numbers, made_of_product, reads_of, weights_of
+from ..fx_passes.attention_structure import (
+    Softmax,
+    fits,
+    made_of_numbers,
+    made_of_product,
+    reads_of,
+    sums_batch,
+    weights_of,
+)
 from ..fx_passes.seed_dropout import CHECKPOINTED
 
 aten = torch.ops.aten
@@ -171,7 +179,4 @@ def _given(given: Node, result: Node) -> Node | None:
 def _is_fused(reader: Node) -> bool:
     """Whether a reader of the gradients of scores is a product, or a sum over one dim of their batch, as the gradient of a bias: then they are
     in no memory."""
-    if reader.target is aten.sum.dim_IntList:
-        rank = len(reader.args[0].meta["val"].shape)
-        return [dim % rank < rank - 2 for dim in reader.args[1]] == [True]
-    return reader.target is aten.bmm.default
+    return sums_batch(reader) or reader.target is aten.bmm.default

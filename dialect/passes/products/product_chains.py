@@ -8,10 +8,10 @@ from typing import ClassVar
 from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.backward_slice import captured
-from ...analysis.bodies.body_summary import decode
-from ...analysis.bodies.costs import op_cost
+from ...analysis.bodies.body_summary import Body, decode
 from ...fusion.attention_parts import is_contraction
 from ...fusion.inlining import Inliner
+from ...fusion.own_work import joint_work
 from ...ir.functions import graph_functions
 from ...ir.regions import ops_in
 from ...mlir import ir
@@ -108,19 +108,12 @@ class ProductChains(GraphWalk):
         """In additions, of what depends on several indices, for an element of `compute`; infinite where that is no function of its indices, or
         has a loop."""
         if compute not in self.of_indices:
-            block = compute.regions[0].blocks[0]
-            depends = {index: frozenset([number]) for number, index in enumerate(block.arguments)}
-            work = 0.0
-            for view in block.operations:
-                op = view.operation
-                below = frozenset[int]().union(*(depends.get(operand, frozenset()) for operand in op.operands))
-                depends |= dict.fromkeys(op.results, below)
-                if op.name == "tensor.extract":
-                    other = _compute(op.operands[0])
-                    work += inf if other is None else self._work_of_indices(other)
-                else:
-                    work += inf if len(op.regions) else op_cost(op.name) if len(below) > 1 else 0.0
-            self.of_indices[compute] = work
+            inner = ops_in(compute)
+            read = [_compute(op.operands[0]) for op in inner if op.name == "tensor.extract"]
+            plain = all(op == compute or not len(op.regions) for op in inner)
+            known = {other: self._work_of_indices(other) for other in read if other is not None}
+            finite = plain and all(other is not None for other in read) and inf not in known.values()
+            self.of_indices[compute] = joint_work(Body(compute), lambda x: known[x.owner.operation]) if finite else inf
         return self.of_indices[compute]
 
     def used_outside(self, ops: Iterable[ir.Operation], inside: set[ir.Operation]) -> bool:

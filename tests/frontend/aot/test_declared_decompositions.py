@@ -98,7 +98,7 @@ def experts():
     """The operators of `transformers`, with products in TF32 allowed."""
     moe = pytest.importorskip("transformers.integrations.moe")
     if not hasattr(torch.ops.transformers, "grouped_mm_fallback_backward"):
-        pytest.skip("transformers has another operator")
+        pytest.skip("this version of transformers has no such operator with a backward of its own")
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     yield moe

@@ -6,6 +6,7 @@ from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.compile import ptxas
 from bascule.lowering.triton.interpreter import plans
 from bascule.lowering.triton.interpreter.operations import tf32
+from bascule.runtime.modules.grouped_products import grouped_mm as looped
 from torch.nn import functional as F
 
 import bascule
@@ -135,19 +136,6 @@ def test_descriptors_load_what_lies_along_the_sum(descriptors):  # noqa: F811
     run(lambda x, w: x @ w, x, w.t().contiguous())
     both, one = descriptors
     assert [each["element"] for each in both] == ["tf32", "tf32"] and [each["sizes"] for each in one] == [[64, 72]]
-
-
-def looped(x, y, offs):
-    """Grouped products of rows or of sums, in the dtype of the factors."""
-    sizes = (x.shape[0], y.shape[2]) if y.dim() == 3 else (len(offs), x.shape[0], y.shape[1])
-    result, first = x.new_zeros(sizes), 0
-    for group, end in enumerate(offs.tolist()):
-        if y.dim() == 3:
-            result[first:end] = x[first:end] @ y[group]
-        else:
-            result[group] = x[:, first:end] @ y[first:end]
-        first = end
-    return result
 
 
 def grouped(x, y, offs):
