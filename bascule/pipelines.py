@@ -23,6 +23,7 @@ DEFAULT = (
     "expand-convolutions",
     "expand-quantized-products",
     "expand-products",  # while the transposition of a weight is a view that is read through
+    "expand-grouped-products",
     "fold-views",
     "simplify-indexing",
     "inline-producers",
@@ -61,10 +62,6 @@ DEFAULT = (
     "spare-arguments",
     "plan-memory",
 )
-
-# Passes whose kernels were slower than calls on the GPU that ran them, or that none has run since, by the pass that comes next.
-_UNTRIED = {"fold-views": "expand-grouped-products"}
-EXTENDED = tuple(each for name in DEFAULT for each in (_UNTRIED.get(name), name) if each is not None)
 
 # Passes that do not run where there is a memory budget: what they join waits, with all that it reads, for its last part. For the same reason
 # kernels that depend on nothing of each other stay apart, and any order that needs less memory is taken.

@@ -22,7 +22,7 @@ from bascule.frontend.fx_passes import pad_mm
 from torch import Tensor
 from torch.nn import functional as F
 
-from bascule.pipelines import DEFAULT, EXTENDED
+from bascule.pipelines import DEFAULT
 
 from . import quantized_products as quantized
 from .kernels import FLUSH, gpu_ms
@@ -43,7 +43,7 @@ AUTOTUNED = (
 APART = ",".join(
     "expand-products{capability=80}" if name == "expand-products" else name
     for name in DEFAULT
-    if name != "expand-quantized-products"
+    if name not in ("expand-quantized-products", "expand-grouped-products")
 )
 SIZES = (  # rows, length of the sums, columns
     (16384, 768, 30522),
@@ -143,7 +143,7 @@ def first_call(
     elif backend in ("inductor", AUTOTUNED):
         call = torch.compile(run, dynamic=False, mode="max-autotune-no-cudagraphs" if backend == AUTOTUNED else None)
     else:
-        options = {"on_error": "raise", "pipeline": APART if backend == "without" else ",".join(EXTENDED)}
+        options = {"on_error": "raise", "pipeline": APART if backend == "without" else ",".join(DEFAULT)}
         call = torch.compile(run, backend="bascule", dynamic=False, options=options)
 
     def timed() -> Found:

@@ -55,10 +55,17 @@ def refine(
     flat = [size for digits in sizes for size in digits]
     with ir.InsertionPoint(reduce), reduce.location:
         results = builders.reduce(reduce.attributes["kind"].value, flat, end_of(block).operands[0].type, body)
+    keep_attributes(reduce, results[0].owner.operation)
     for old, new in zip(reduce.results, results):
         old.replace_all_uses_with(new)
     reduce.erase()
     return results[0].owner.operation
+
+
+def keep_attributes(reduce: ir.Operation, other: ir.Operation) -> None:
+    """Gives another reduction of the same elements what is said of theirs: the precision that factors are multiplied in."""
+    for name in set(reduce.attributes) - set(other.attributes):
+        other.attributes[name] = reduce.attributes[name]
 
 
 def _cuts(block: ir.Block, indexing: Indexing, apart: Callable[[ir.Value, int], bool]) -> dict[ir.Value, set[int]]:
@@ -145,6 +152,7 @@ class _Splitting:
             results = builders.reduce(
                 kind, chunks.inner, self.type, lambda within: self._element(dict(inside), at[:outer], within)
             )
+            keep_attributes(self.reduce, results[0].owner.operation)
             return emit(results[number])
 
         element = ir.IntegerType.get_signless(64) if kind in POSITION_KINDS else self.type

@@ -96,12 +96,12 @@ def test_training():
 
 RUN = """
 import torch
-from bascule.pipelines import EXTENDED
+from bascule.pipelines import DEFAULT
 
 x, w = (torch.ones(*sizes, device="cuda", dtype=torch.bfloat16) for sizes in ((80, 64), (3, 64, 64)))
 ends = torch.tensor({ends}, device="cuda", dtype=torch.int32)
 name = "expand-grouped-products"
-options = {{"on_error": "raise", "pipeline": ",".join(f"{{each}}{{{{always=true}}}}" if each == name else each for each in EXTENDED)}}
+options = {{"on_error": "raise", "pipeline": ",".join(f"{{each}}{{{{always=true}}}}" if each == name else each for each in DEFAULT)}}
 torch.compile(lambda x, w, o: torch._grouped_mm(x, w, offs=o), backend="bascule", options=options)(x, w, ends)
 torch.cuda.synchronize()
 print("it went on")

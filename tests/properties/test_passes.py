@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from bascule.debugging.run_program import run_compiled
-from bascule.pipelines import EXTENDED
+from bascule.pipelines import DEFAULT
 from tests.properties.programs import programs
 
 # The programs are of the tensor stage: what comes before makes it.
-_DEFAULT = EXTENDED[EXTENDED.index("torch-to-bascule") + 1 :]
+_DEFAULT = DEFAULT[DEFAULT.index("torch-to-bascule") + 1 :]
 STAGES = tuple(_DEFAULT)
 # The same with thresholds so low that programs of a few elements pass them.
 EAGER = {

@@ -45,7 +45,8 @@ class LoopedProduct:
         """Seconds of a kernel."""
         beyond = self.groups * TILE // 2
         rows, summed = (self.rows, self.summed + beyond) if self.in_sums else (self.rows + beyond, self.summed)
-        slower = value(MACHINE, "grouped_narrow" if self.width < 4 else "grouped_tf32" if self.tf32 else "grouped_f32")
+        tf32 = "grouped_tf32_sums" if self.in_sums else "grouped_tf32"
+        slower = value(MACHINE, "grouped_narrow" if self.width < 4 else tf32 if self.tf32 else "grouped_f32")
         return 2 * rows * summed * self.columns / value(MACHINE, self._rate) * slower + value(MACHINE, "launch")
 
     @property

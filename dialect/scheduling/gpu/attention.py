@@ -11,24 +11,17 @@ from ...analysis.bodies.nested_loops import iterations
 from ...analysis.products.attention import Attention, attentions_of, yielded
 from ...analysis.products.segments import with_data
 from ...analysis.products.visible_keys import visible_keys
-from ...ir.regions import ops_in
 from ...ir.shapes import constant
 from ...ir.types import byte_width
-from ...machines.measures import value
 from ...mlir import ir
-from .contractions import LEAST, MACHINE
-from .descriptors import SINCE, numbers
+from .contractions import LEAST
+from .descriptors import numbers
 from .domains import Domain, DomainPlan
-from .machine import WARP, power_of_two
+from .machine import power_of_two
 
-ROWS = (
-    64  # queries of a tile, at most: a warp group's, of which two to four share a processor and hide each other's waits
-)
-HIGH_ROWS = 128  # the same, of two warp groups, where those of one would read keys and values faster than L2 gives them
-GRADIENT_ROWS = (
-    64  # the same, where weights need no softmax: of the gradients, whose sums and scores take more registers
-)
-FULL = 2  # programs of so many rows that a multiprocessor has, at least
+# Queries of a tile, at most: a warp group's, of which two to four share a processor and hide each other's waits. With 128, of two warp groups,
+# forwards take 1.13 times as long, gradients 1.1 (H200, 2026-11-27, `python -m benchmarks.attention`).
+ROWS = 64
 KEYS = 64  # of a step, at most: scores and values' sums share a thread's registers
 # Columns of a tile, at least: with 16 or 32 and 64 keys a step Triton 3.6 gave wrong sums (H200, 2026-11-24, tests/gpu/test_attention.py).
 NARROWEST = 64
@@ -42,7 +35,6 @@ CRASHING = 2
 WARPS = 4  # of a warp group
 STAGES = 3  # pieces of keys and values under way, at most
 RESIDENT = 2  # programs of a multiprocessor that shared memory leaves room for, where that is two stages each: one computes while one waits
-FULL_ACCUMULATORS = 64  # registers of a thread that sums of values take, from which on two programs of eight warps do not fit a multiprocessor
 
 
 def attention(domain: Domain) -> DomainPlan | None:
@@ -60,9 +52,7 @@ def attention(domain: Domain) -> DomainPlan | None:
     if rows is None or columns is None or keys is None or min(columns, keys - 1, *summed) < LEAST:
         return None
     wide = power_of_two(max(columns, NARROWEST))
-    most = _rows(domain, found, rows) if found.normalizers else GRADIENT_ROWS
-    high = power_of_two(max(LEAST, min(rows, most)))
-    warps = WARPS * max(1, high // ROWS)
+    high = power_of_two(max(LEAST, min(rows, ROWS)))
     deep = max(map(power_of_two, summed))
     if max(len(every) * wide, deep) > DEEPEST:
         return None
@@ -77,27 +67,12 @@ def attention(domain: Domain) -> DomainPlan | None:
     for number, product in enumerate((inner for loop in loops for inner in loop.loops), len(domain.plans)):
         product.walk, product.dot = number, True  # each alone
     tile = [*batch, high, wide]
-    plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, warps, loops=loops)
-    full = warps > WARPS and high * wide // (warps * WARP) >= FULL_ACCUMULATORS
-    plan.stages = max(1, min(_stages(domain, every, high, step, 1 if full else RESIDENT), -(-keys // step)))
+    plan = DomainPlan("attention", order, [*batch, len(found.rows), len(found.columns)], tile, WARPS, loops=loops)
+    plan.stages = max(1, min(_stages(domain, every, high, step), -(-keys // step)))
     crashes = plan.stages == CRASHING and skips and keys % step > 0
     for each in every if DESCRIPTORS and not crashes else ():
         _describe(domain, each)
     return plan
-
-
-def _rows(domain: Domain, found: Attention, rows: int) -> int:
-    """Of a tile with a softmax, at most. A step of keys and values is read for as many multiplications a byte as there are rows. Where random
-    numbers are drawn they take the time, and registers of two programs or three."""
-    batch = iterations([domain.sizes[place] for place in found.batch])
-    draws = any(op.name == "bascule.random" for loop in found.loops for op in ops_in(loop.op))
-    fast = (
-        not draws
-        and domain.machine.capability >= SINCE
-        and value(MACHINE, "product_rate") / ROWS > value(MACHINE, "l2_rate")
-    )
-    many = batch is not None and batch * (rows // HIGH_ROWS) >= FULL * domain.machine.sm_count
-    return HIGH_ROWS if fast and many else ROWS
 
 
 def _describe(domain: Domain, found: Attention) -> None:
@@ -112,8 +87,8 @@ def _describe(domain: Domain, found: Attention) -> None:
     domain.plans[found.weighted].descriptors = numbers(domain, found.weighted, found.values, [*batch, columns])
 
 
-def _stages(domain: Domain, every: list[Attention], rows: int, step: int, resident: int) -> int:
-    """Steps under way: what they read and the rows' own operands are in shared memory, once for all that read it, and so in that of `resident`
+def _stages(domain: Domain, every: list[Attention], rows: int, step: int) -> int:
+    """Steps under way: what they read and the rows' own operands are in shared memory, once for all that read it, and so in that of `RESIDENT`
     programs of a multiprocessor if it has room for two steps of each."""
     held, walked = dict[ir.Value, int](), dict[ir.Value, int]()
     for each in every:
@@ -127,7 +102,7 @@ def _stages(domain: Domain, every: list[Attention], rows: int, step: int, reside
                 if access.width <= byte_width(operand.element):  # no index that a table has
                     (walked if operand.varies(key) or operand is each.values else held)[access.buffer] = wide
     piece, shared = sum(walked.values()) * step, domain.machine.shared
-    free = [shared // programs - sum(held.values()) * rows for programs in (resident, 1)]
+    free = [shared // programs - sum(held.values()) * rows for programs in (RESIDENT, 1)]
     return min(STAGES, next((room // piece for room in free if room // piece > 1), 1))
 
 

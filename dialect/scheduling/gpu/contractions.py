@@ -60,11 +60,14 @@ def contraction(domain: Domain) -> DomainPlan | None:
     if min(rows, columns) < least:
         return None
     sums = sum(2 if each.is_partial else 1 for each in every) + _beside(domain, found)  # tiles that registers hold
-    swapped = not counts and found.y.is_computed and not found.x.is_computed
-    sides = (columns, rows) if swapped else (rows, columns)  # what is computed is the factor that registers hold
+    exact, passes = found.is_exact, _passes_registers(found)
+    in_registers = (passes and found.x.adjacent(found.loop.indices[-1])) or (
+        found.y.is_computed and not found.x.is_computed
+    )
+    swapped = not counts and in_registers
+    sides = (columns, rows) if swapped else (rows, columns)  # what registers hold is the first factor
     batch_size, sm_count = _size(domain, found.batch) or 1, domain.machine.sm_count
     segments = max((each.count for each in counts.values()), default=1)
-    exact, passes = found.is_exact, _passes_registers(found)
     high, wide = tile_of(*sides, batch_size, sums << passes, sm_count, segments, exact)[:: -1 if swapped else 1]
     narrowest = min(access.width for side in (found.x, found.y) for access in side.accesses)
     step = step_of(summed, width, narrowest if min(high, wide) <= SMALL else width, exact)

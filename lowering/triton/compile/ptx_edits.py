@@ -20,6 +20,9 @@ _APART = (
 
 _WAIT = re.compile(r"\bwgmma\.wait_group\.sync\.aligned\s+0;")
 _PRODUCT = re.compile(r"\bwgmma\.mma_async\b|^\s*[$\w]+:")  # or a label, to which others may jump
+_SUMS = re.compile(r"\bwgmma\.mma_async[^{}]*\{([^{}]*)\}")  # the registers of sums
+_ZERO = r"(?:0|0f00000000)"
+_OR_ZERO = re.compile(rf"\bselp\.b32(\s+%r\d+), (?:(%r\d+), {_ZERO}|{_ZERO}, (%r\d+)), (%p\d+);")
 _KERNEL = re.compile(r"^[^/\n]*\.entry\b", re.MULTILINE)
 _THREADS = re.compile(r"^([ \t]*\.reqntid\b[^\n]*\n)", re.MULTILINE)  # of a kernel, among its directives
 
@@ -44,6 +47,20 @@ def without_repeated_waits(ptx: str) -> str:
             lines.append(line)
         waited = is_wait or (waited and _PRODUCT.search(line) is None)
     return "\n".join(lines)
+
+
+def with_selections_of_floats(ptx: str) -> str:
+    """The same, where a sum of tensor cores or 0 is selected as a float: ptxas drops the products, those in TF32 that stand in two places, for
+    one that is selected as bits, and the sum is 0 (H200, 2026-11-27)."""
+    sums = {name.strip() for found in _SUMS.finditer(ptx) for name in found[1].split(",")}
+
+    def changed(found: re.Match) -> str:
+        to, first, second, condition = found.groups()
+        if (first or second) not in sums:
+            return found[0]
+        return f"selp.f32{to}, {first or '0f00000000'}, {second or '0f00000000'}, {condition};"
+
+    return _OR_ZERO.sub(changed, ptx) if sums else ptx
 
 
 def _line_of(text: str, found: re.Match) -> str:
@@ -77,7 +94,7 @@ def reassemble(compiled: Any, target: Any, options: dict[str, Any], resident: in
     from triton.compiler.compiler import make_backend
 
     ptx = without_repeated_waits(without_packed_additions(compiled.asm["ptx"]))
-    ptx = in_clusters(with_room(ptx, resident), cluster)
+    ptx = in_clusters(with_room(with_selections_of_floats(ptx), resident), cluster)
     if ptx == compiled.asm["ptx"]:
         return
     backend = make_backend(target)

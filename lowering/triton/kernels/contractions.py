@@ -52,15 +52,19 @@ class ContractionWalker(Walker):
         self.turned = self._is_turned()
 
     def _is_turned(self) -> bool:
-        """Whether the factor of columns is the first of an instruction: where it alone is computed, for registers hold the first; and where
-        there are too few rows for one."""
+        """Whether the factor of columns is the first of an instruction: where it alone passes through registers, for these hold the first; and
+        where there are too few rows for one."""
         rows, columns = self.sides
-        if len(self.outside) > 2 or any(byte_width(factor.type) > NARROW for factor in self.factors):
+        wide = any(byte_width(factor.type) > NARROW for factor in self.factors)
+        if len(self.outside) > 2 or (wide and self.precision == IEEE):
             return False
-        computed = [factor for factor in self.factors if load_of(factor, self.op) is None]
-        if len(computed) != 1:
-            return rows.extent < FIRST <= columns.extent
-        e, loads = self.e, [op for op in needed(computed, self.block).ops if op.name == "memref.load"]
+        # One of TF32 that no descriptor rounds goes through registers.
+        passing = [
+            each for each in self.factors if (each not in self.loads if wide else load_of(each, self.op) is None)
+        ]
+        if len(passing) != 1:
+            return not wide and rows.extent < FIRST <= columns.extent
+        e, loads = self.e, [op for op in needed(passing, self.block).ops if op.name == "memref.load"]
         atoms = e.domain.intersection(*[dims_of(e.expressions.address(load)) for load in loads])
         return any(columns in e.ix.at[atom]().axes for atom in atoms)
 

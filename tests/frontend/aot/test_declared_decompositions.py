@@ -7,7 +7,7 @@ from bascule.frontend.aot.grouped_products import is_loop
 from torch.nn import functional as F
 
 import bascule
-from bascule.pipelines import EXTENDED
+from bascule.pipelines import DEFAULT
 from tests.lowering.triton.kernels.test_tf32 import looped
 
 SCHEMA = "(Tensor x, float by) -> Tensor"
@@ -89,7 +89,7 @@ def test_without_a_version_traces_are_not_kept(operator):
     assert declared_decompositions.key_text() == (None, [["declared::scaled", SCHEMA, "1"]])
 
 
-PIPELINE = ",".join(EXTENDED)
+PIPELINE = ",".join(DEFAULT)
 GROUPED = {"target": "interpret", "pipeline": PIPELINE}
 
 

@@ -9,6 +9,7 @@ from bascule.lowering.triton import compile_kernel
 from bascule.lowering.triton.compile.ptx_edits import (
     in_clusters,
     with_room,
+    with_selections_of_floats,
     without_packed_additions,
     without_repeated_waits,
 )
@@ -112,3 +113,12 @@ def test_a_kernel_whose_ptx_has_no_place_for_its_cluster_is_refused(monkeypatch)
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     with pytest.raises(CompilerError, match="reqnctapercluster"):
         compile_kernel(replace(kernel, cluster=2), 90)
+
+
+def test_sums_of_tensor_cores_or_zero_are_selected_as_floats():
+    product = "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%r1, %r2}, %rd1, %rd2, p, 1, 1;"
+    kept = ["selp.b32 \t%r3, %r9, 0, %p1;", "selp.b32 \t%r4, %r1, %r2, %p1;"]  # no sum, and nothing of zero
+    given = ["selp.b32 \t%r5, %r1, 0, %p1;", "selp.b32 \t%r6, 0f00000000, %r2, %p1;"]
+    wanted = ["selp.f32 \t%r5, %r1, 0f00000000, %p1;", "selp.f32 \t%r6, 0f00000000, %r2, %p1;"]
+    assert with_selections_of_floats("\n".join([product, *kept, *given])) == "\n".join([product, *kept, *wanted])
+    assert with_selections_of_floats("\n".join(given)) == "\n".join(given)

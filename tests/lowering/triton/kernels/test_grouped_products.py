@@ -11,12 +11,12 @@ from bascule.lowering.triton.interpreter import plans
 from torch.nn import functional as F
 
 import bascule
-from bascule.pipelines import EXTENDED
+from bascule.pipelines import DEFAULT
 from tests.lowering.triton.kernels.test_contractions import EPS, matrices
 from tests.lowering.triton.kernels.test_descriptors import descriptors  # noqa: F401  (a fixture)
 
 PASS = "expand-grouped-products"
-PIPELINE = ",".join(f"{PASS}{{always=true}}" if name == PASS else name for name in EXTENDED)
+PIPELINE = ",".join(f"{PASS}{{always=true}}" if name == PASS else name for name in DEFAULT)
 
 
 def offsets(*ends):
@@ -310,7 +310,7 @@ def test_the_model_chooses():
         return F.silu(product(x, w.transpose(1, 2), o))
 
     before = dict(bascule.counters().get("aten", {}))
-    options = {"on_error": "raise", "target": "interpret", "pipeline": ",".join(EXTENDED)}
+    options = {"on_error": "raise", "target": "interpret", "pipeline": ",".join(DEFAULT)}
     found = torch.compile(layer, backend="bascule", options=options)(x, w, ends)
     assert bascule.counters()["aten"] == before
     check(found, layer(x.double(), w.double(), ends), torch.bfloat16, 64, scale=8)

@@ -12,7 +12,7 @@ from bascule.lowering.triton.interpreter import plans
 from torch.nn import functional as F
 
 import bascule
-from bascule.pipelines import EXTENDED
+from bascule.pipelines import DEFAULT
 
 NAME = "expand-quantized-products"
 E4M3, E5M2, BF16, F16 = torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16
@@ -22,7 +22,7 @@ EPS = {BF16: 2.0**-8, F16: 2.0**-11, torch.float32: 2.0**-22}
 def compiled(function, inputs, form="inside"):
     """The result of `function`, compiled with kernels of that form, empty: the fastest; and the number of its launches."""
     torch._dynamo.reset()
-    pipeline = ",".join(f"{NAME}{{form={form}}}" if form and name == NAME else name for name in EXTENDED)
+    pipeline = ",".join(f"{NAME}{{form={form}}}" if form and name == NAME else name for name in DEFAULT)
     options = {"on_error": "raise", "target": "auto" if inputs[0].is_cuda else "interpret", "pipeline": pipeline}
     before = bascule.counters().get("kernels", {}).get("launches", 0)
     found = torch.compile(function, backend="bascule", options=options, dynamic=False)(*inputs)
@@ -64,6 +64,11 @@ def by_columns(x):
     return x.t().contiguous().t()
 
 
+def numbers(launches, x):
+    """Of kernels: one more adds up the pieces of a long sum, which a GPU has for few tiles."""
+    return (launches, launches + 1) if x.is_cuda and x.shape[-1] >= 4096 else (launches,)
+
+
 # Floats of 8 bits
 
 
@@ -89,7 +94,7 @@ def fp8(m, k, n, x=E4M3, w=E4M3, rowwise=True):
 def check_scaled(inputs, form="inside", **options):
     dtype = options.get("dtype", BF16)
     found, launches = compiled(lambda *given: scaled(*given, **options), inputs, form)
-    assert launches == (form != "call")
+    assert launches in numbers(form != "call", inputs[0])
     close(found, exact(*inputs), dtype, sizes_of_terms(*inputs))
 
 
@@ -190,7 +195,7 @@ def weight_only(m, k, n, dtype=BF16, bits=torch.int8):
 
 def check_weights(function, inputs, launches, form="inside"):
     found, counted = compiled(function, inputs, form)
-    assert counted == launches
+    assert counted in numbers(launches, inputs[0])
     rounded = function(*(x.double() for x in inputs))
     largest = F.linear(*(x.double().abs() for x in inputs[:2])) * inputs[2].double().abs().clamp(min=2.0**-8)
     assert found.dtype == inputs[0].dtype
@@ -335,7 +340,7 @@ def test_packed_weights_with_scales_of_groups():
 
 
 def remarks(function, *inputs):
-    options = {"on_error": "raise", "target": "interpret", "pipeline": ",".join(EXTENDED)}
+    options = {"on_error": "raise", "target": "interpret", "pipeline": ",".join(DEFAULT)}
     told = bascule.explain(function, *inputs, options=options)
     return [line.strip() for line in str(told).splitlines() if ".default (" in line]
 

@@ -10,13 +10,13 @@ from bascule.runtime.modules.grouped_products import grouped_mm as looped
 from torch.nn import functional as F
 
 import bascule
-from bascule.pipelines import EXTENDED
+from bascule.pipelines import DEFAULT
 from tests.lowering.triton.kernels.test_contractions import LAYOUTS, SIZES, matrices
 from tests.lowering.triton.kernels.test_descriptors import descriptors  # noqa: F401  (a fixture)
 from tests.lowering.triton.kernels.test_grouped_products import ENDS, SUMS, offsets
 
 SETTINGS = {"expand-products": "contractions=true", "expand-grouped-products": "always=true"}
-PIPELINE = ",".join(f"{name}{{{SETTINGS[name]}}}" if name in SETTINGS else name for name in EXTENDED)
+PIPELINE = ",".join(f"{name}{{{SETTINGS[name]}}}" if name in SETTINGS else name for name in DEFAULT)
 F32 = torch.float32
 
 
@@ -214,3 +214,12 @@ def test_machine_code(name, monkeypatch):
     assert "wgmma.mma_async.sync.aligned" in code.asm["ptx"] and ".f32.tf32.tf32" in code.asm["ptx"]
     assert ("cvt.rna.tf32" in code.asm["ptx"]) == (name not in ("linear", "groups"))
     assert " 0 bytes spill stores" in ptxas.log(code.asm["ptx"], 90)
+
+
+def test_pieces_of_a_long_sum_are_rounded_too():
+    """Where a GPU has few tiles, each program sums a piece, and a small kernel the pieces."""
+    x, w = matrices(F32, (40, 8192), (8192, 48))
+    before = bascule.counters().get("kernels", {}).get("launches", 0)
+    found = run(torch.matmul, x, w)
+    assert bascule.counters()["kernels"]["launches"] - before == 2
+    check(found, rounded(x) @ rounded(w), 8192)
