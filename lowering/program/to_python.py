@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from textwrap import wrap
 
+from bascule.dialect.analysis.memory.arena_placement import KEPT
 from bascule.dialect.analysis.memory.buffers import bytes_of, root_of, strides
 from bascule.dialect.errors import UserError
 from bascule.dialect.ir import OperandAttr
@@ -33,7 +34,6 @@ from .module_writer import ModuleWriter
 REUSED = (
     1 << 20
 )  # bytes from which `runtime/memory/result_block_pool.py` is asked whether a result on a CPU lies where another did
-KEEPS = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
 
 
 def to_python(
@@ -190,7 +190,7 @@ class Program:
                 graph = "" if self.plans is None or self.plans.on_host else f', "{self.plans.graph}"'
                 taken = f"take_arena({python_of(places.sizes.of(op.results[0])[0], self.symbols)}{graph})"
                 places.own(op.results[0], "arena")
-                if self.plans is not None and not self.plans.on_host and size is not None and size <= KEEPS:
+                if self.plans is not None and not self.plans.on_host and size is not None and size <= KEPT:
                     line("    free = kept(stream)")
                     line(f"    layout = free.pop() if free else lay_out({taken})")
                     places.kept = Kept(len(self.source.lines))
@@ -215,7 +215,12 @@ class Program:
                 else:
                     line(f"    {name} = empty({layout}, torch.{dtype})")
             case "memref.dealloc":
-                self._delete([op.operands[0]])
+                # An arena on the host is given back at the end.
+                if places.known[op.operands[0]].base != "arena":
+                    self._delete([op.operands[0]])
+                elif places.kept is None and self.plans is not None and not self.plans.on_host:
+                    places.derived["arena"] += sorted(places.typed)
+                    self._delete([op.operands[0]])
             case "memref.view" | "memref.reinterpret_cast" | "bascule.view":
                 places.alias(op)
             case "memref.copy":

@@ -156,3 +156,27 @@ def test_one_token():
             got = compiled(x, *weights, *angles)
             wide = [t.float() for t in (x, *weights, *angles)]
             torch.testing.assert_close(got.float(), function(*wide), rtol=5e-2, atol=5e-2)
+
+
+def test_temporaries_of_another_time_do_not_raise_the_peak():
+    """An arena of some MiB is there after the 4 GiB are freed, not beside them."""
+    rows = 32768
+
+    def function(x, w, y, v):
+        wide = (x @ w).sin().amax(0)
+        for _ in range(6):
+            y = (y @ v).cos() @ v
+        return wide, y.amax(0)
+
+    sizes = [(rows, 16), (16, rows), (512, 512), (512, 512)]
+    inputs = [torch.randn(size, device="cuda") / size[0] ** 0.5 for size in sizes]
+    call = torch.compile(function, backend="bascule", options={"on_error": "raise", "cache": False})
+    found = call(*inputs)
+    for x, y in zip(found, function(*map(torch.Tensor.double, inputs)), strict=True):
+        torch.testing.assert_close(x.double(), y, rtol=1e-4, atol=1e-4)
+    del found, x, y
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    call(*inputs)
+    assert torch.cuda.max_memory_allocated() - before <= 4 * rows * rows + (1 << 17)

@@ -1,7 +1,7 @@
 """Placing buffers of known life and size in one block of memory, an arena, or apart from it. Pure arithmetic: no IR here.
 
-An arena exists from the first of its buffers to the end, in its full size. Around it other memory comes and goes: what a forward saved dies
-in the course of its backward, results are made. A buffer that is not alive when the sum is largest is then in the way.
+An arena exists from the first of its buffers to the end, or to the last of them, in its full size. Around it other memory comes and goes: what a
+forward saved dies in the course of its backward, results are made. A buffer that is not alive when the sum is largest is then in the way.
 """
 
 from bisect import bisect_left, insort
@@ -13,6 +13,7 @@ from itertools import accumulate
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 LARGE = 512  # the most buffers that are placed by size, which takes quadratic time
 LEAST = 1 << 16  # bytes of an arena that is not worth a second allocation
+KEPT = 1 << 18  # bytes: an arena on a GPU up to this size is kept between calls
 SMALL_SHARE = 256  # what is smaller than this part of the largest live set is not placed by size
 
 
@@ -101,31 +102,71 @@ def apart(
     end: int,
     slack: int,
     movable: Callable[[Interval], bool] = lambda buffer: True,
+    *,
+    worth: int = 0,
+    freed: int | None = None,
 ) -> set[int]:
     """The numbers of the `buffers` to allocate apart, so that the peak is at most a `slack`th above what it were if each buffer was alone.
 
-    `others` is what is alive beside them. Times are from 0 to `end`. `movable` says which buffers may be apart.
+    `others` is what is alive beside them. Times are from 0 to `end`. `movable` says which buffers may be apart. `worth`: bytes of the peak that
+    are worth one more allocation; with them what else would lower it is weighed too. `freed`: an arena of more bytes than these ends with the
+    last buffer in it.
     """
-    moved: set[int] = set()
     around = _live(others, end)
     least = max(map(sum, zip(around, _live(buffers, end))))
-    while len(moved) < len(buffers):
+
+    def without(moved: frozenset[int]) -> _Split:
         kept = [n for n in range(len(buffers)) if n not in moved]
         _, size = place([buffers[n] for n in kept])
-        if size <= LEAST:
-            break
-        arena = Interval(min(buffers[n].first for n in kept), end, size)
+        lasts = freed is None or size <= freed
+        last = end if lasts else max(buffers[n].last for n in kept)
+        arena = Interval(min((buffers[n].first for n in kept), default=end), last, size)
         total = list(map(sum, zip(around, _live([arena, *(buffers[n] for n in moved)], end))))
         peak = max(total)
-        if (peak - least) * slack <= least:
-            break
-        at = total.index(peak)
-        idle = [n for n in kept if not buffers[n].first <= at <= buffers[n].last and movable(buffers[n])]
-        if not idle:
-            break
-        largest = max(buffers[n].size for n in idle)
-        moved.update(n for n in idle if 2 * buffers[n].size > largest)
-    return moved
+        return _Split(moved, arena, peak, total.index(peak), peak - least)
+
+    def within(split: _Split) -> bool:
+        return split.arena.size <= LEAST or split.excess * slack <= least
+
+    found = [without(frozenset())]
+    for way in (_idle, _early, _late) if worth else (_idle,):
+        now = found[0]
+        while now.arena.size > LEAST and (now.excess > worth if worth else not within(now)):
+            group = way(now, {n: each for n, each in enumerate(buffers) if n not in now.moved and movable(each)})
+            if not group:
+                break
+            now = without(now.moved | group)
+            found.append(now)
+    good = [split for split in found if within(split)] or found
+    return set(min(good, key=lambda split: (split.peak + worth * len(split.moved), len(split.moved))).moved)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """What is `moved` out of an arena: the `peak` then, the first time `at` which it is, and how far it is above the least."""
+
+    moved: frozenset[int]
+    arena: Interval
+    peak: int
+    at: int
+    excess: int
+
+
+def _idle(split: _Split, kept: dict[int, Interval]) -> set[int]:
+    """Of what the arena has room for at the peak, though it is not alive, the largest."""
+    idle = {n: buffer.size for n, buffer in kept.items() if not buffer.first <= split.at <= buffer.last}
+    largest = max(idle.values(), default=0)
+    return {n for n, size in idle.items() if 2 * size > largest}
+
+
+def _early(split: _Split, kept: dict[int, Interval]) -> set[int]:
+    """All for which the arena is there at the peak: it begins after that."""
+    return {n for n, buffer in kept.items() if buffer.first <= split.at} if split.at <= split.arena.last else set()
+
+
+def _late(split: _Split, kept: dict[int, Interval]) -> set[int]:
+    """All for which the arena is there at the peak: it ends before that, if it is freed then."""
+    return {n for n, buffer in kept.items() if buffer.last >= split.at} if split.at >= split.arena.first else set()
 
 
 def _live(intervals: Sequence[Interval], end: int) -> list[int]:

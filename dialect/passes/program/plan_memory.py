@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...analysis.memory.arena_placement import ALIGNMENT, Interval, aligned, apart, color, largest_live_set, place
+from ...analysis.memory.arena_placement import ALIGNMENT, KEPT, Interval, aligned, apart, color, largest_live_set, place
 from ...analysis.memory.buffers import ALIASES, Sizes, bytes_of, moved_by, root_of, strides, substitute, values_of
 from ...analysis.memory.in_place import InPlace
 from ...analysis.memory.liveness import Buffer, buffers_of, dying_arguments
@@ -24,13 +24,19 @@ SYMBOL = 64  # the size assumed of a symbol: only what is allocated apart depend
 @dataclass(frozen=True)
 class _Memory:
     """`kept`: bytes from which a buffer stays in the arena, if there is such a bound: a fresh block of that size costs a page fault every 4 KiB.
-    `slack`: the peak may be so many times a part of itself above the least."""
+    `slack`: the peak may be so many times a part of itself above the least. `worth`: bytes of the peak that are worth one more allocation, if
+    it is weighed: about a microsecond of the host's. `freed`: an arena of more bytes, if there are any, is freed after its last use."""
 
     kept: int | None
     slack: int
+    worth: int = 0
+    freed: int | None = None
 
 
-MEMORIES = {"cpu": _Memory(kept=32 << 20, slack=128), "cuda": _Memory(kept=None, slack=1024)}
+MEMORIES = {
+    "cpu": _Memory(kept=32 << 20, slack=128),
+    "cuda": _Memory(kept=None, slack=1024, worth=1 << 16, freed=KEPT),
+}
 MEMORIES["interpret"] = MEMORIES["cuda"]
 
 
@@ -43,8 +49,10 @@ class PlanMemory(Pass):
     result is not returned. Then what is not returned gets a place in the arena: static sizes by best fit over
     their lives, sizes with symbols behind them, one place for all buffers of one size that are never needed together. A large
     buffer that is not alive when most memory is (arguments that die and what is returned counted) keeps an allocation of its own, if the
-    arena would otherwise raise the peak. `bascule.memory` on the graph function has the bytes `asked` for, those of the `arena`, those
-    `apart` if there are any, and those of the largest set of static buffers of the arena `live` at one time, the least it can have.
+    arena would otherwise raise the peak. On a GPU the arena is freed after its last use, and all that is needed until the peak, or from it on,
+    is apart where that takes fewer allocations: the arena then begins, or ends, elsewhere. `bascule.memory` on the graph function has the
+    bytes `asked` for, those of the `arena`, those `apart` if there are any, and those of the largest set of static buffers of the arena `live`
+    at one time, the least it can have.
     """
 
     name: ClassVar[str] = "plan-memory"
@@ -83,6 +91,10 @@ def _plan(graph: ir.Operation, table: ir.SymbolTable, target: _Memory) -> None:
     if places:
         first = ops[min(buffer.first for buffer in buffers)]
         arena = _Arena(graph, first, total)
+        last = max(buffer.last for buffer in buffers)
+        lasts = target.freed is None or (constant(total) is not None and constant(total) <= target.freed)
+        if not lasts and last < len(ops):
+            arena.free_after(ops[last])
         for buffer in buffers:
             arena.put(buffer, places[buffer.value], sizes.of(buffer.value))
     report = {"asked": asked, "arena": total, "live": expr(largest_live_set(intervals))}
@@ -139,7 +151,15 @@ def _apart(
     made = [life(b.value, b.first, b.last) for b in buffers if not b.allocated or b.escapes]
     made += [life(value, number, number) for number, value in copies]
     made += [life(value, 0, last) for value, last in given.items()]
-    moved = apart(lives, made, end, target.slack, lambda life: target.kept is None or life.size < target.kept)
+    moved = apart(
+        lives,
+        made,
+        end,
+        target.slack,
+        lambda life: target.kept is None or life.size < target.kept,
+        worth=target.worth,
+        freed=target.freed,
+    )
     return [b for n, b in enumerate(inner) if n not in moved], [inner[n] for n in sorted(moved)]
 
 
@@ -241,6 +261,10 @@ class _Arena:
             self.value = memref.AllocOp(type_, dynamic, []).result
             self.value.owner.attributes[ARENA] = ir.UnitAttr.get()
         self.last = self.value.owner.operation  # the offsets follow it
+
+    def free_after(self, op: ir.Operation) -> None:
+        with ir.InsertionPoint.after(op), op.location:
+            memref.dealloc(self.value)
 
     def put(self, buffer: Buffer, offset: ir.AffineExpr, sizes: list[ir.AffineExpr]) -> None:
         """Replaces the allocation of `buffer`, of `sizes`, by a view of the arena at byte `offset`."""

@@ -167,3 +167,22 @@ def test_outputs_that_are_arguments_stay_what_they_are():
     want = x + 1
     got = realigned(call, [x, y], checked=[0, 1], written=[0])
     assert got[0] is x and got[1] is y and torch.equal(x, want) and torch.equal(got[2], want * 2)
+
+
+def test_an_arena_is_freed_before_what_is_made_after_it():
+    """Not one that is kept between calls, and not before the last kernel that reads it."""
+
+    def function(x, w):
+        y = (((x.sin() @ w).cos() @ w).tan() @ w).amax(0)
+        return y.expand(4 * x.shape[0], -1) + 1
+
+    passes = PASSES.replace("plan-memory", "plan-memory{target=cuda}")
+    text = module_of(function, torch.randn(1024, 64), torch.randn(64, 64), passes=passes)
+    body = text[text.index("def call") :]
+    (deleted,) = lines_with(body, "arena,")
+    assert deleted.startswith("del ") and body.index("run") < body.index(deleted) < body.rindex("empty(")
+    assert re.search(r"\barena_float32\b", deleted) and not re.search(
+        r"\barena\b", body[body.index(deleted) + len(deleted) :]
+    )
+    small = module_of(function, torch.randn(64, 64), torch.randn(64, 64), passes=passes)
+    assert not lines_with(small, "del arena") and "free.append(layout)" in small

@@ -1,7 +1,16 @@
 """Where buffers are placed: properties that hold for every graph."""
 
 import torch
-from bascule.dialect.analysis.memory.arena_placement import ALIGNMENT, Interval, aligned, color, largest_live_set, place
+from bascule.dialect.analysis.memory.arena_placement import (
+    ALIGNMENT,
+    KEPT,
+    Interval,
+    aligned,
+    apart,
+    color,
+    largest_live_set,
+    place,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,3 +70,39 @@ def test_a_row_that_is_read_out_of_order_is_not_overwritten_before():
     x, w = torch.randn(2, 3, 8, requires_grad=True), torch.randn(8, 8)
     options = {"target": "interpret", "on_error": "raise"}
     torch.testing.assert_close(torch.compile(function, backend="bascule", options=options)(x, w), function(x, w))
+
+
+MIB = 1 << 20
+
+
+def peak(buffers, others, end, moved):
+    """With all but the `moved` in an arena that ends with the last of them."""
+    kept = [b for n, b in enumerate(buffers) if n not in moved]
+    alone = [b for n, b in enumerate(buffers) if n in moved]
+    if kept:
+        alone.append(Interval(min(b.first for b in kept), max(b.last for b in kept), place(kept)[1]))
+    return max(sum(b.size for b in (*alone, *others) if b.first <= time <= b.last) for time in range(end + 1))
+
+
+def test_an_arena_begins_after_a_peak_that_needs_little_of_it():
+    """Three small ones are needed beside the loss's gradient, and many others later: the three are apart."""
+    few = [Interval(0, 2, 4), Interval(0, 2, 8192), Interval(1, 2, 32768)]
+    many = [Interval(4 + n, 6 + n, MIB) for n in range(20)]
+    others = [Interval(1, 3, 1000 * MIB)]
+    found = apart([*few, *many], others, 30, 1024, worth=1 << 16, freed=KEPT)
+    assert found == {0, 1, 2}
+    assert peak([*few, *many], others, 30, found) == 1000 * MIB + sum(b.size for b in few)
+    assert apart([*few, *many], others, 30, 128) == set()
+
+
+def test_an_arena_ends_before_a_peak():
+    many = [Interval(n, 2 + n, MIB) for n in range(20)]
+    last, others = Interval(21, 25, 64), [Interval(24, 30, 1000 * MIB)]
+    assert apart([*many, last], others, 30, 1024, worth=1 << 16, freed=KEPT) == {20}
+
+
+@given(interval_lists, interval_lists, st.sampled_from([64, 1000]))
+def test_an_allocation_is_worth_its_bytes(buffers, others, worth):
+    buffers = [Interval(b.first, b.last, 100 * b.size) for b in buffers]
+    found = apart(buffers, others, 50, 1, worth=worth, freed=0)
+    assert peak(buffers, others, 50, found) + worth * len(found) <= peak(buffers, others, 50, set())
