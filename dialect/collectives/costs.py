@@ -21,7 +21,8 @@ class Costs:
     def __init__(self, machine: str, links: str, bandwidth: float | None = None):
         self.machine = {name: measure.value for name, measure in measures(machine).items()}
         known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
-        self.latency, self.all_reduce, self.beside = known["latency"], known["all_reduce"], known["beside"]
+        self.latency, self.all_reduce = known["latency"], known["all_reduce"]
+        self.beside, self.residency, self.launch = known["beside"], known["residency"], self.machine["launch"]
         self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
         if bandwidth:
             self.rates = {0: bandwidth}
@@ -34,10 +35,10 @@ class Costs:
         times = self.all_reduce if start.name == "all_reduce" else 1
         return self.latency + times * others * bytes_ / rate
 
-    def call(self, op: ir.Operation, table: ir.SymbolTable) -> float:
-        """Of any other op; nothing, if it is no call."""
+    def call(self, op: ir.Operation, table: ir.SymbolTable) -> tuple[float, float]:
+        """Of any other op, nothing if it is no call; and those of them in which it has all multiprocessors, as a product."""
         if op.name not in ("func.call", "memref.copy", "bascule.copy_into"):
-            return 0.0
+            return 0.0, 0.0
         values = [v for v in (*op.operands, *op.results) if isinstance(v.type, ir.ShapedType)]
         moved = (
             sum(prod(_sizes(v.type)) * byte_width(v.type.element_type) for v in values) / self.machine["memory_rate"]
@@ -48,7 +49,7 @@ class Costs:
         if values and (operations := _operations(operator, [v.type for v in values], len(op.operands))):
             narrow = byte_width(values[0].type.element_type) <= 2
             computed = operations / self.machine["product_rate" if narrow else "product_rate_f32"]
-        return self.machine["launch"] + max(moved, computed)
+        return self.launch + max(moved, computed), computed if computed > moved else 0.0
 
 
 def _sizes(type_: ir.ShapedType) -> list[int]:

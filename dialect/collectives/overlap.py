@@ -24,8 +24,7 @@ def overlapped(steps: Sequence[Step], found: Collectives, times: Times, slack: f
 class _Scheduling:
     def __init__(self, steps: Sequence[Step], found: Collectives, times: Times, slack: float, pull: bool):
         self.found, self.times, self.slack, self.pull = found, times, slack, pull
-        # To be overlapped is to run beside what computes.
-        self.seconds = {number: times.beside * alone for number, alone in times.collectives.items()}
+        self.seconds = times.overlapped()
         self.sequence = sequence_of(found)
         self.after = [set(step.after) for step in steps]
         for one, next_ in pairwise(self.sequence):

@@ -19,14 +19,14 @@ from bascule.reporting.graph_summary import Overlap
 from bascule.reporting.module_summary import overlap
 from benchmarks.rank_models import MODELS, SIZES, WAYS
 
-RANKS = 8
-
 
 class _Stop(Exception):
     """The graphs are there."""
 
 
-def predictions(model: str, way: str, passes: dict[str, str] | None = None, **changed: int) -> Sequence[Overlap]:
+def predictions(
+    model: str, way: str, passes: dict[str, str] | None = None, ranks: int = 8, **changed: int
+) -> Sequence[Overlap]:
     """Prediction for the forward and the backward of `model` on a GPU, distributed as `way` says. `passes`: name -> text of those that
     are to have options. `changed`: fields of its size."""
     size = replace(SIZES[model], **changed)
@@ -50,11 +50,11 @@ def predictions(model: str, way: str, passes: dict[str, str] | None = None, **ch
     warnings.simplefilter("ignore")
     torch._dynamo.reset()
     torch._functorch.config.force_non_lazy_backward_lowering = True
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=RANKS)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
     try:
         with torch.device("meta"):
             whole = MODELS[model](size).to(size.dtype)
-        call = WAYS[way](whole, init_device_mesh("cpu", (RANKS,)), lambda f: torch.compile(f, backend=backend))
+        call = WAYS[way](whole, init_device_mesh("cpu", (ranks,)), lambda f: torch.compile(f, backend=backend))
         whole.to_empty(device="cpu")
         call(torch.zeros(size.batch, size.length, dtype=torch.int64))
     except _Stop:

@@ -1,11 +1,12 @@
 """The pass `overlap-collectives`: collectives begin early and are waited for late, so that they run beside what computes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...analysis.memory.call_order import peak
 from ...analysis.memory.call_steps import steps_of
-from ...collectives.calls import collectives_of
+from ...collectives.calls import Collectives, collectives_of
 from ...collectives.costs import Costs
 from ...collectives.dependences import chained
 from ...collectives.overlap import overlapped
@@ -50,14 +51,7 @@ class OverlapCollectives(Pass):
                 found = collectives_of(ops, table)
                 if found.starts:
                     costs = costs or Costs(self.machine, self.links, self.bandwidth)
-                    times = Times(
-                        [
-                            0.0 if n in found.starts or n in found.waits else costs.call(op, table)
-                            for n, op in enumerate(ops)
-                        ],
-                        {number: costs.collective(start) for number, start in found.starts.items()},
-                        costs.beside,
-                    )
+                    times = _times(ops, table, found, costs)
                     steps, sizes, kept = steps_of(ops, end, table, in_order=False)
                     chained(steps, found)
                     before = predict(range(len(ops)), found, times)
@@ -79,6 +73,14 @@ class OverlapCollectives(Pass):
                     else:
                         after = before
                     graph.attributes[OVERLAP] = _told(before, after)
+
+
+def _times(ops: Sequence[ir.Operation], table: ir.SymbolTable, found: Collectives, costs: Costs) -> Times:
+    others = [n not in found.starts and n not in found.waits for n in range(len(ops))]
+    calls = [costs.call(op, table) if other else (0.0, 0.0) for op, other in zip(ops, others)]
+    alone = {number: costs.collective(start) for number, start in found.starts.items()}
+    seconds, filling = [one for one, _ in calls], [other for _, other in calls]
+    return Times(seconds, alone, costs.beside, filling, costs.residency, costs.launch)
 
 
 def _told(before: Prediction, after: Prediction) -> ir.Attribute:

@@ -92,8 +92,8 @@ def _plan(graph: ir.Operation, table: ir.SymbolTable, target: _Memory) -> None:
         first = ops[min(buffer.first for buffer in buffers)]
         arena = _Arena(graph, first, total)
         last = max(buffer.last for buffer in buffers)
-        lasts = target.freed is None or (constant(total) is not None and constant(total) <= target.freed)
-        if not lasts and last < len(ops):
+        known = constant(total)
+        if target.freed is not None and (known is None or known > target.freed) and last < len(ops):
             arena.free_after(ops[last])
         for buffer in buffers:
             arena.put(buffer, places[buffer.value], sizes.of(buffer.value))
