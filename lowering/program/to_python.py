@@ -215,12 +215,7 @@ class Program:
                 else:
                     line(f"    {name} = empty({layout}, torch.{dtype})")
             case "memref.dealloc":
-                # An arena on the host is given back at the end.
-                if places.known[op.operands[0]].base != "arena":
-                    self._delete([op.operands[0]])
-                elif places.kept is None and self.plans is not None and not self.plans.on_host:
-                    places.derived["arena"] += sorted(places.typed)
-                    self._delete([op.operands[0]])
+                self._free(op.operands[0])
             case "memref.view" | "memref.reinterpret_cast" | "bascule.view":
                 places.alias(op)
             case "memref.copy":
@@ -327,6 +322,14 @@ class Program:
 
     def _size_of(self, value: ir.Value) -> int | None:
         return constant(bytes_of(value.type, self.places.sizes.of(value)))
+
+    def _free(self, value: ir.Value) -> None:
+        """An arena that is kept between calls, and one on the host, are given back at the end."""
+        if self.places.known[value].base == "arena":
+            if self.places.kept is not None or self.plans is None or self.plans.on_host:
+                return
+            self.places.derived["arena"] += sorted(self.places.typed)
+        self._delete([value])
 
     def _delete(self, values: Sequence[ir.Value]) -> None:
         names = [name for value in values for name in self._names_of(value)]

@@ -143,7 +143,7 @@ def apart(
 
 @dataclass(frozen=True)
 class _Split:
-    """What is `moved` out of an arena: the `peak` then, the first time `at` which it is, and how far it is above the least."""
+    """Buffers `moved` out of an arena: the `peak` then, the first time `at` which it is, and how far it is above the least."""
 
     moved: frozenset[int]
     arena: Interval

@@ -1,4 +1,4 @@
-"""What the simulator of one rank says of runs that can be told by hand."""
+"""The simulator of one rank, on runs that can be told by hand."""
 
 import pytest
 from bascule.dialect.collectives.calls import Collectives, Start
