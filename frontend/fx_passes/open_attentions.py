@@ -5,11 +5,10 @@ cuDNN's and flash attention's kernels refuse a bias that has a gradient; the ker
 gradient of a bias that batches share is summed where it is computed. A row whose scores are all -inf is 0, and has no gradients, as PyTorch's.
 
 On an H200 (2026-11-27, PyTorch 2.11, 4 x 16 heads of 128, 2048 rows and keys, forward and backward) that took 2.50 ms for 4.65, and 67 MB for
-570. A bias that the graph computes would be computed for each score again: T5's step took 28.6 ms for 16.6. It is left to PyTorch's kernel, as
-is one of whose gradient more is computed.
+570. A bias that the graph computes, as one of relative positions, is in memory once for all layers that read it (`inline-producers`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import getitem
@@ -22,11 +21,10 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from ..fx.fused_products import DEEPEST, LEAST, mark
 from ..fx.node_calls import arguments_of
-from ..fx.storages import is_view
 from ..fx.trace_context import fake_mode_of
 from ..graph_split import biased_attention
 from ..graph_split.higher_order_decompositions import traced_function
-from .attention_structure import COPIES, NARROW, reads_of, sums_batch
+from .attention_structure import NARROW, reads_of, sums_batch
 from .seed_dropout import CHECKPOINTED
 
 aten = torch.ops.aten
@@ -66,11 +64,11 @@ class _Attention:
         plain = OUT in results and isinstance(bias, Node) and dropout == 0.0 and causal is False
         if not plain or len(readers) > 1 or not _takes(*(x.meta["val"] for x in (query, key, value, bias))):
             return None
-        if any(name in forward.meta for name in CHECKPOINTED) or not _is_in_memory(bias):
+        if any(name in forward.meta for name in CHECKPOINTED):
             return None
         if backward is not None:
             of_bias = _results(backward).get(BIAS) if backward.target is BACKWARD else None
-            if backward.target is not BACKWARD or (of_bias is not None and not all(map(_is_summed, reads_of(of_bias)))):
+            if backward.target is not BACKWARD or (of_bias is not None and not all(map(sums_batch, reads_of(of_bias)))):
                 return None
         width = query.meta["val"].shape[-1]
         return _Attention(forward, backward, results, width**-0.5 if scale is None else scale)
@@ -108,27 +106,6 @@ class _Attention:
             node.replace_all_uses_with(new)
         for node in (*wanted.values(), backward):
             node.graph.erase_node(node)
-
-
-def _is_in_memory(node: Node) -> bool:
-    """Whether `node` is an input of the graph, or a view or a copy of one."""
-    while is_view(node) or node.target in COPIES:
-        node = node.args[0]
-    return node.op == "placeholder"
-
-
-def _is_summed(reader: Node) -> bool:
-    """Whether a reader of the gradients of scores is a sum over one dim of their batch, which the graph returns."""
-    return sums_batch(reader) and all(user.op == "output" for user in _readers(reader))
-
-
-def _readers(node: Node) -> Iterator[Node]:
-    """The readers of `node`, and of views and copies of it, that are something else."""
-    for user in node.users:
-        if is_view(user) or user.target in COPIES:
-            yield from _readers(user)
-        else:
-            yield user
 
 
 def _results(node: Node) -> dict[int, Node]:

@@ -2,6 +2,7 @@
 
 from ...mlir import ir
 from ..affine.fastest_dim import fastest_dim
+from .backward_slice import needed
 from .body_summary import Body
 
 
@@ -13,6 +14,13 @@ def gathers(body: Body) -> bool:
     along = body.op.regions[0].blocks[0].arguments[lane]
     known: dict[ir.Value, tuple[bool, bool]] = {}
     return any(any(_look(index, along, known)[1] for index in list(read.op.operands)[1:]) for read in body.reads)
+
+
+def reads_by_data(body: Body) -> bool:
+    """Whether a compute reads at an index that is computed from what it read."""
+    block = body.op.regions[0].blocks[0]
+    reads = [read for read in body.reads if read.op.block == block]
+    return any(op.name == "tensor.extract" for op in needed([i for r in reads for i in [*r.op.operands][1:]], block).ops)
 
 
 def _look(value: ir.Value, along: ir.Value, known: dict[ir.Value, tuple[bool, bool]]) -> tuple[bool, bool]:

@@ -9,7 +9,8 @@ from ...analysis.affine.indexing import Indexing
 from ...analysis.affine.simplification import Simplifier
 from ...analysis.bodies.body_summary import PRODUCERS, Access, Body, readers_of
 from ...analysis.bodies.costs import tensor_bytes
-from ...analysis.bodies.gather_reads import gathers
+from ...analysis.bodies.gather_reads import gathers, reads_by_data
+from ...fusion.attention_parts import addends_read, is_contraction
 from ...fusion.inlining import Inliner
 from ...fusion.members import Member
 from ...fusion.own_work import own_work
@@ -89,6 +90,9 @@ class _Graph(GraphWalk):
         self.measured: set[ir.Value] = (
             set()
         )  # results that hold a product which was measured as a kernel, inlined ones included
+        self.gathering: set[ir.Value] = set()  # results that data's indices gather, by inlined ones included
+        self.products = self._of_products() if options.target != "cpu" else set[ir.Value]()
+        self.scores = self._beside_products()
         self.kept: set[ir.Value] = set()  # results needed in memory: not every use reads elements in a body
         # Result -> tensor -> reads of it a point, inlined ones included.
         self.reads: dict[ir.Value, Counter[ir.Value]] = {}
@@ -104,6 +108,8 @@ class _Graph(GraphWalk):
     def run(self) -> None:
         for body in self.bodies.values():
             reads = self.reads[body.result] = Counter()
+            if self.products and reads_by_data(body):
+                self.gathering.add(body.result)
             if body.loops:
                 self.looping.add(body.result)
             if any(TUNED_PRODUCT in loop.op.attributes for loop in body.loops):
@@ -119,6 +125,8 @@ class _Graph(GraphWalk):
                         self.looping.add(body.result)
                     if read.buffer in self.measured:
                         self.measured.add(body.result)
+                    if read.buffer in self.gathering:
+                        self.gathering.add(body.result)
                     for source, times in self.reads[read.buffer].items():
                         reads[source] += read.times * times
             if sum(1 for _ in body.result.uses) > len(self.uses.get(body.result, ())):
@@ -173,7 +181,7 @@ class _Graph(GraphWalk):
         if body.result in self.measured:
             if not self._follows(body, uses):
                 return None
-        elif body.loops and (body.steps > self.options.max_window or len(uses) > 1):
+        elif body.loops and (body.steps > self.options.max_window or len(uses) > 1 or self._sums_products(body)):
             return None
         scanned = any(consumer.op.name == "bascule.scan" for consumer, _ in uses)
         if scanned and self.options.target != "cpu" and body.result in self.looping:
@@ -188,6 +196,27 @@ class _Graph(GraphWalk):
             asked[(consumer.result, *list(read.op.operands)[1:])] = points
         return asked
 
+    def _of_products(self) -> set[ir.Value]:
+        """Contractions, and what is computed pointwise from them."""
+        found = set[ir.Value]()
+        for body in self.bodies.values():
+            pointwise = not body.loops and any(read.buffer in found for read in body.reads)
+            if body.op.name == "bascule.compute" and (pointwise or (body.loops and is_contraction(body.op))):
+                found.add(body.result)
+        return found
+
+    def _beside_products(self) -> set[ir.Value]:
+        """The same, and what these are computed from pointwise."""
+        found = set(self.products)
+        for body in reversed(self.bodies.values()) if found else ():
+            if not body.loops and any(reader.result in found for reader, _ in self.uses.get(body.result, ())):
+                found.add(body.result)
+        return found
+
+    def _sums_products(self, body: Body) -> bool:
+        """Whether `body` sums what is computed from contractions: `fuse-products` has these in its kernel."""
+        return any(addend.results[0] in self.products for addend in addends_read(body.op)) if self.products else False
+
     def _follows(self, body: Body, uses: list[tuple[Body, Access]]) -> bool:
         """Whether one pointwise compute, and nothing else, reads a measured product: each element, or part of them, once."""
         ((consumer, read), *others) = uses
@@ -201,6 +230,8 @@ class _Graph(GraphWalk):
         uses, reads = self.uses[body.result], self.reads[body.result]
         times = sum(asked.values()) / max(1, body.points)  # how often an element is computed, on average
         consumers = {consumer.result for consumer, _ in uses}
+        if times > 1 + BESIDE and body.result in self.gathering and not consumers.isdisjoint(self.scores):
+            return False  # a tile of scores would wait for an index, and then for what it names
         if body.result in self.kept:
             return self._is_cheap(body) and self._bytes(reads, body) <= body.bytes
         if not reads:

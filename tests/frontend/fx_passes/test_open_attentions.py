@@ -1,7 +1,10 @@
 """Attentions with a bias that PyTorch has its memory-efficient kernel for: kernels without scores in memory, or calls."""
 
+import re
+
 import pytest
 import torch
+from torch.nn import functional as F
 
 OPERATOR = torch.ops.aten._scaled_dot_product_efficient_attention
 INF = float("inf")
@@ -16,7 +19,8 @@ def attention(q, k, v, bias, **how):
     return out.transpose(1, 2).flatten(2)
 
 
-def exact(q, k, v, bias, scale=None):
+def exact(q, k, v, bias, scale=None, change=lambda x: x):
+    bias = change(bias)
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale) + bias
     empty = (scores == -INF).all(-1, keepdim=True)
@@ -54,6 +58,8 @@ CASES = {
     "one head": ((3, 1, 33, 47, 16, 24, (1, 1)), {}),
     "a scale": ((2, 3, 64, 16, 64, 40, (1, 3)), {"scale": 0.3}),
     "few rows": ((2, 2, 17, 70, 24, 16, (1, 2)), {}),
+    "a bias that is computed": ((3, 2, 40, 56, 32, 32, (1, 2)), {"change": torch.tanh}),
+    "a gradient of which more is computed": ((3, 2, 40, 56, 32, 32, (1, 1, 2)), {"change": lambda x: x.sum(0)}),
 }
 
 
@@ -96,14 +102,58 @@ def test_inference(tmp_path):
     assert not out[:, 3].any()  # rows that see no key
 
 
+LAYERS, BUCKETS = 3, 8
+
+
+def relative_bias(table, rows, keys):
+    """As a T5's: a number for each head and distance, far ones by their logarithm."""
+    distance = (torch.arange(keys)[None] - torch.arange(rows)[:, None]).abs()
+    bucket = torch.where(distance < 4, distance, (distance.float().clamp(min=1).log() * 2).long().clamp(max=BUCKETS - 1))
+    return F.embedding(bucket, table).permute(2, 0, 1)[None]
+
+
+def stacked(attend, table, *operands, once):
+    """Of layers that share the bias; `once`: it is expanded for all of them, so that their gradients are added before the sum over the batch."""
+    layers = [operands[place : place + 3] for place in range(0, len(operands), 3)]
+    bias = relative_bias(table, layers[0][0].shape[1], layers[0][1].shape[1]).to(operands[0].dtype)
+    if once:
+        bias = bias.expand(len(operands[0]), -1, -1, -1)
+    return torch.stack([attend(*layer, bias) for layer in layers])
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_layers_share_a_computed_bias(once, tmp_path):
+    """Their scores, and the gradients of these, are in no memory; the bias is, once."""
+    batch, heads, rows, keys, width = 5, 2, 48, 40, 32
+    generator = torch.Generator().manual_seed(0)
+    sizes = [(batch, size, heads, width) for size in (rows, keys, keys)] * LAYERS
+    own = [torch.randn(BUCKETS, heads, generator=generator)]
+    own += [torch.randn(*size, generator=generator).bfloat16() for size in sizes]
+    wide = [x.double().requires_grad_() for x in own]
+    own = [x.requires_grad_() for x in own]
+    torch._dynamo.reset()
+    options = {"on_error": "raise", "target": "interpret", "dump": str(tmp_path), "cache": False}
+    function = torch.compile(lambda *x: stacked(attention, *x, once=once), backend="bascule", options=options)
+    out, wanted = function(*own), stacked(exact, *wide, once=once)
+    seed = torch.randn(out.shape, generator=generator).bfloat16()
+    out.backward(seed)
+    wanted.backward(seed.double())
+    assert calls(tmp_path) == 0
+    for path in tmp_path.glob("*/*-plan-memory.mlir"):
+        text = path.read_text()
+        assert not re.search(rf"memref<({batch}x{heads}|{batch * heads})x({rows}x{keys}|{keys}x{rows})x", text)
+        assert f"{heads}x{rows}x{keys}xbf16" in text
+    for one, other in zip([out, *(x.grad for x in own)], [wanted, *(x.grad for x in wide)]):
+        error = (one.double() - other).abs()
+        assert error.max() <= 8 * torch.finfo(torch.bfloat16).eps * other.abs().max()
+
+
 LEFT = {
     "f32": ((3, 2, 40, 56, 32, 32, (1, 2), torch.float32), {}),
     "a batch of one": ((1, 2, 40, 56, 32, 32, (1, 2)), {}),
     "a bias of each of a batch": ((3, 2, 40, 56, 32, 32, (3, 2)), {}),
     "a bias that heads share": ((3, 2, 40, 56, 32, 32, (1, 1)), {}),
     "small heads": ((3, 2, 40, 56, 8, 8, (1, 2)), {}),
-    "a bias that is computed": ((3, 2, 40, 56, 32, 32, (1, 2)), {"change": torch.tanh}),
-    "a gradient of which more is computed": ((3, 2, 40, 56, 32, 32, (1, 1, 2)), {"change": lambda x: x.sum(0)}),
     "dropout": ((3, 2, 40, 56, 32, 32, (1, 2)), {"dropout": 0.1}),
 }
 
