@@ -24,7 +24,7 @@ from ..fx.node_calls import arguments_of
 from ..fx.trace_context import fake_mode_of
 from ..graph_split import biased_attention
 from ..graph_split.higher_order_decompositions import traced_function
-from .attention_structure import NARROW, reads_of, sums_batch
+from .attention_structure import NARROW, is_pointwise, reads_of, sums_batch
 from .seed_dropout import CHECKPOINTED
 
 aten = torch.ops.aten
@@ -37,13 +37,12 @@ BIAS = 3  # its place among the operands, and its gradient's among the results
 
 def open_attentions(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
     """Makes attentions with a bias products and a softmax, where kernels without scores in memory come of them. Returns how many."""
-    opened = 0
-    for node in graph.find_nodes(op="call_function", target=FORWARD):
-        attention = _Attention.of(node)
-        if attention is not None and node.args[0].meta["val"].device.type in devices:
-            attention.open()
-            opened += 1
-    return opened
+    nodes = graph.find_nodes(op="call_function", target=FORWARD)
+    found = [_Attention.of(node) for node in nodes if node.args[0].meta["val"].device.type in devices]
+    attentions = [attention for attention in found if attention is not None]
+    for attention in attentions:
+        attention.open()
+    return len(attentions)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class _Attention:
             return None
         if backward is not None:
             of_bias = _results(backward).get(BIAS) if backward.target is BACKWARD else None
-            if backward.target is not BACKWARD or (of_bias is not None and not all(map(sums_batch, reads_of(of_bias)))):
+            if backward.target is not BACKWARD or (of_bias is not None and not all(map(_sums_one, reads_of(of_bias)))):
                 return None
         width = query.meta["val"].shape[-1]
         return _Attention(forward, backward, results, width**-0.5 if scale is None else scale)
@@ -106,6 +105,19 @@ class _Attention:
             node.replace_all_uses_with(new)
         for node in (*wanted.values(), backward):
             node.graph.erase_node(node)
+
+
+def _sums_one(reader: Node) -> bool:
+    """Whether a reader of gradients of scores is a sum over one dim of their batch, of those of one attention."""
+    if not sums_batch(reader):
+        return False
+    found, todo = set[Node](), [reader.args[0]]
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += node.all_input_nodes if is_pointwise(node) else []
+    return sum(node.target is getitem and node.args[0].target is BACKWARD for node in found) == 1
 
 
 def _results(node: Node) -> dict[int, Node]:

@@ -87,6 +87,13 @@ _TABLE = (
     FxPass("open-batch-norms", ("joint",), "fx_passes.batch_norm:open_batch_norms"),
     FxPass("merge-equal-nodes", ("joint",), "fx_passes.cse:merge_equal_nodes"),
     FxPass(
+        "part-batch-sums",
+        ("joint",),
+        "fx_passes.part_batch_sums:part_batch_sums",
+        needs=("fused-products",),
+        interpreted=True,
+    ),
+    FxPass(
         "open-attentions",
         ("joint", "inference"),
         "fx_passes.open_attentions:open_attentions",

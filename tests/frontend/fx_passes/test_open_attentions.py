@@ -15,7 +15,9 @@ def attention(q, k, v, bias, **how):
     bias = how.pop("change", lambda x: x)(bias)
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     bias = bias.expand(*q.shape[:2], -1, -1)
-    out = OPERATOR(q, k, v, bias, torch.is_grad_enabled(), how.pop("dropout", 0.0), False, **how)[0]
+    dropout = how.pop("dropout", 0.0)
+    for _ in range(how.pop("times", 1)):
+        q = out = OPERATOR(q, k, v, bias, torch.is_grad_enabled(), dropout, False, **how)[0]
     return out.transpose(1, 2).flatten(2)
 
 
@@ -154,6 +156,10 @@ LEFT = {
     "a bias of each of a batch": ((3, 2, 40, 56, 32, 32, (3, 2)), {}),
     "a bias that heads share": ((3, 2, 40, 56, 32, 32, (1, 1)), {}),
     "small heads": ((3, 2, 40, 56, 8, 8, (1, 2)), {}),
+    "gradients added before they are summed": (
+        (3, 2, 40, 56, 32, 32, (1, 2)),
+        {"change": lambda x: x.expand(3, -1, -1, -1).sin(), "times": 2},
+    ),
     "dropout": ((3, 2, 40, 56, 32, 32, (1, 2)), {"dropout": 0.1}),
 }
 

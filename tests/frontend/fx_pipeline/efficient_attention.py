@@ -15,6 +15,13 @@ def attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor
     return OPERATOR(query, key, value, bias.expand(len(query), -1, -1, -1), torch.is_grad_enabled())[0]
 
 
+def twice(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+    """Two attentions by one bias, expanded over the batch for both."""
+    expanded = bias.expand(len(query), -1, -1, -1)
+    out = OPERATOR(query, key, value, expanded, torch.is_grad_enabled())[0]
+    return out + OPERATOR(out, key, value, expanded, torch.is_grad_enabled())[0]
+
+
 def _forward(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, logarithm: bool, *rest: Any, **how: Any) -> Any:
     scores = query.float() @ key.mT.float() * query.shape[-1] ** -0.5 + bias.float()
     rows = query.shape[2] if logarithm else 0

@@ -10,12 +10,13 @@ from bascule.frontend.fx_passes.attention_structure import mark_attention_produc
 from bascule.frontend.fx_passes.conv_bias import peel_biases
 from bascule.frontend.fx_passes.open_attentions import open_attentions
 from bascule.frontend.fx_passes.pad_mm import pad_products
+from bascule.frontend.fx_passes.part_batch_sums import part_batch_sums
 from bascule.frontend.fx_passes.seed_dropout import seed_dropouts
 from bascule.frontend.partitioner.attention_statistics import save_attention_statistics
 from bascule.frontend.partitioner.recompute_activation_masks import recompute_masks
 from torch.nn import functional as F
 
-from .efficient_attention import attention
+from .efficient_attention import attention, twice
 
 ATTENTION = (mark_attention_products, save_attention_statistics)
 ALL_PASS = 1e-9  # probability of a dropout that draws numbers, and drops no element
@@ -89,6 +90,7 @@ def indexed_by_data(x, i):
 CONVOLUTION = ((2, 4, 9, 8), (6, 4, 3, 3), (6,))
 PRODUCT = ((24, 16), (16, 37))
 BIASED = (*[(2, 3, 20, 16)] * 3, (1, 3, 20, 20))
+SHARED = (*[(5, 2, 20, 16)] * 3, (1, 2, 20, 20))
 HALF = {"dtype": torch.bfloat16}
 ROUNDED = {"rtol": 2e-2, "atol": 2e-2}
 
@@ -130,6 +132,7 @@ PROGRAMS = {
     "expand-repeats": Program(lambda x: torch.cat([x.sin()] * 2, 1).exp(), leaves((4, 6))),
     "open-batch-norms": Program(lambda *x: F.silu(normalized(*x)), norm_inputs, tolerance={"rtol": 1e-4, "atol": 1e-5}),
     "merge-equal-nodes": Program(lambda x: x.exp().sin() + x.exp(), leaves((4, 6))),
+    "part-batch-sums": Program(twice, leaves(*SHARED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "open-attentions": Program(attention, leaves(*BIASED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "pad-products": Program(torch.mm, leaves(*PRODUCT, **HALF), tolerance=ROUNDED),
     "narrow-pooling-indices": Program(lambda x: F.max_pool2d(x.sin(), 3, 2, 1), leaves((2, 3, 11, 14))),
@@ -178,7 +181,7 @@ ALSO = {
 
 def as_on_a_gpu(monkeypatch: Any) -> None:
     """Passes meant for GPUs change graphs on a CPU, products of any size among these."""
-    for function in (open_attentions, pad_products, peel_biases, recompute_masks, seed_dropouts, *ATTENTION):
+    for function in (open_attentions, pad_products, part_batch_sums, peel_biases, recompute_masks, seed_dropouts, *ATTENTION):
         monkeypatch.setattr(function, "__defaults__", (("cpu",),))
     monkeypatch.setattr(pad_mm, "WORK", 1)
     monkeypatch.setattr(pad_mm, "LEAST", 8)

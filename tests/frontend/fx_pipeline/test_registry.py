@@ -34,6 +34,7 @@ def test_stages_have_passes_in_the_order_of_the_table():
         *("keep-effects-in-forward", "drop-copies", "drop-unused-operands", "expand-repeats", "open-batch-norms"),
         *(
             "merge-equal-nodes",
+            "part-batch-sums",
             "open-attentions",
             "pad-products",
             "narrow-pooling-indices",
