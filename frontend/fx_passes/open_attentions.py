@@ -21,6 +21,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from ..fx.fused_products import DEEPEST, LEAST, mark
 from ..fx.node_calls import arguments_of
+from ..fx.storages import is_view
 from ..fx.trace_context import fake_mode_of
 from ..graph_split import biased_attention
 from ..graph_split.higher_order_decompositions import traced_function
@@ -91,7 +92,8 @@ class _Attention:
     def _open_backward(self, backward: Node, made: Sequence[Node]) -> None:
         seed, query, key, value, bias, *_ = backward.args
         wanted = _results(backward)
-        made[LOGARITHM].meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        for node in (made[LOGARITHM], _stored(made[OUT])):
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
         gradients = partial(biased_attention.gradients, scale=self.scale)
 
@@ -105,6 +107,13 @@ class _Attention:
             node.replace_all_uses_with(new)
         for node in (*wanted.values(), backward):
             node.graph.erase_node(node)
+
+
+def _stored(node: Node) -> Node:
+    """What `node` is a view of."""
+    while is_view(node):
+        node = node.args[0]
+    return node
 
 
 def _sums_one(reader: Node) -> bool:

@@ -1,6 +1,7 @@
 """The pass `fuse-products`: products whose factor is computed from other products become one compute each."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from ...fusion.attention_parts import (
@@ -15,10 +16,19 @@ from ...fusion.attention_parts import (
 )
 from ...fusion.row_statistics import put_together
 from ...ir.regions import clone, ops_in
+from ...ir.shapes import constant, shape_of
 from ...mlir import ir
 from ...remarks.record import MISSED, PASSED
 from ...scheduling.gpu.attention import walk_together
 from .product_chains import ChainsPass, ProductChains, around
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """`reader` copies a product, in the order of other dims; `made` is both."""
+
+    reader: ir.Operation
+    made: ir.Operation
 
 
 class _Graph(ProductChains):
@@ -36,12 +46,22 @@ class _Graph(ProductChains):
         fused = {op: made.pop(op) for op in self.chains}
         for other in made.values():
             other.erase()
+        readers = {op: self._laid_out(op, product) for op, product in fused.items()}
+        for op, copy in readers.items():
+            if copy is not None:
+                fused[op].erase()
+                fused[op] = copy.made
         pairs = self._pairs(fused)
         inner = {other for chain in self.chains.values() for other in chain}
         erased = [op for op in self.ops if op in inner or op in fused]
         for op, product in fused.items():
             self.told(product, PASSED, "products fused", "what is between them is not in memory")
-            op.results[0].replace_all_uses_with(product.results[0])
+            copy = readers[op]
+            if copy is None:
+                op.results[0].replace_all_uses_with(product.results[0])
+            else:
+                copy.reader.results[0].replace_all_uses_with(product.results[0])
+                copy.reader.erase()
         for op in reversed(erased):
             op.erase()
         for one, other, dims in pairs:
@@ -65,6 +85,20 @@ class _Graph(ProductChains):
                     left.remove(other)
                     break
         return found
+
+    def _laid_out(self, op: ir.Operation, product: ir.Operation) -> "_Copy | None":
+        """`product`, which stands for `op`, as what alone reads that lays it out, where there is a schedule for it: it is written once."""
+        uses = list(op.results[0].uses)
+        reader = around(uses[0].owner, self.block) if len(uses) == 1 and op in self.contractions else None
+        if reader is None or reader.name != "bascule.compute" or not _copies(reader, op):
+            return None
+        with ir.InsertionPoint(op), ir.Location.fused([product.location, reader.location]):
+            made = clone(reader, {op.results[0]: product.results[0]})
+        self.inline(made, [product])
+        if self.is_scheduled(made):
+            return _Copy(reader, made)
+        made.erase()
+        return None
 
     def _moves_to(self, one: ir.Operation, other: ir.Operation) -> bool:
         """Moves `one` before `other`, and what is computed from it in between behind that; whether that may be."""
@@ -157,6 +191,7 @@ class _Graph(ProductChains):
         return None
 
 
+COPY = ("affine.apply", "arith.constant", "tensor.extract", "bascule.yield")
 PURE = ("bascule.view", "bascule.compute")
 
 
@@ -178,6 +213,15 @@ class FuseProducts(ChainsPass):
 def _is_fusible(op: ir.Operation) -> bool:
     """Whether `op` is a contraction, or pointwise."""
     return is_contraction(op) or not any(inner.name == "bascule.reduce" for inner in ops_in(op))
+
+
+def _copies(reader: ir.Operation, op: ir.Operation) -> bool:
+    """Whether `reader` has elements of `op` as they are, no more than that has."""
+    sizes = [list(shape_of(each.results[0])) for each in (reader, op)]
+    static = all(constant(size) is not None for each in sizes for size in each)
+    names = [view.operation.name for view in reader.regions[0].blocks[0].operations]
+    plain = names.count("tensor.extract") == 1 and all(name in COPY for name in names)
+    return static and plain and prod(map(constant, sizes[0])) <= prod(map(constant, sizes[1]))
 
 
 def _reads(value: ir.Value, results: set[ir.Value]) -> bool:
