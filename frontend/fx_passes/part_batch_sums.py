@@ -1,8 +1,8 @@
 """The gradient of a bias that several attentions share, as a sum over the batch for each.
 
-Autograd adds the gradients of what is read several times first: where the bias is expanded over the batch once for all layers, the gradients of
-their scores, numbers of each row and key of the whole batch, and then it sums those over the batch. Sums of one attention alone are computed where
-its scores' gradients are, which then are in no memory. What is added is f32, and rounded at last.
+Autograd first adds the gradients of what is read several times: where the bias is expanded over the batch once for all layers, those of their
+scores, numbers of each row and key of the whole batch. Then it sums over the batch. A sum of one attention alone is computed where its scores'
+gradients are, which then are in no memory. What is added is f32, and rounded at last.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ WIDE = 4  # bytes of an element of what is added, which is written and read
 
 
 def part_batch_sums(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
-    """Sums over a batch the gradients of each attention's scores, rather than their sum, where that moves fewer bytes. Returns how many sums were
+    """Sums over a batch the gradients of each attention's scores, rather than their sum, where that moves fewer bytes. Returns how many it
     parted."""
     parted = 0
     for node in graph.find_nodes(op="call_function", target=aten.sum.dim_IntList):

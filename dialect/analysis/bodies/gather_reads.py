@@ -20,7 +20,9 @@ def reads_by_data(body: Body) -> bool:
     """Whether a compute reads at an index that is computed from what it read."""
     block = body.op.regions[0].blocks[0]
     reads = [read for read in body.reads if read.op.block == block]
-    return any(op.name == "tensor.extract" for op in needed([i for r in reads for i in [*r.op.operands][1:]], block).ops)
+    return any(
+        op.name == "tensor.extract" for op in needed([i for r in reads for i in [*r.op.operands][1:]], block).ops
+    )
 
 
 def _look(value: ir.Value, along: ir.Value, known: dict[ir.Value, tuple[bool, bool]]) -> tuple[bool, bool]:

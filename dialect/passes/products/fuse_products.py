@@ -16,7 +16,7 @@ from ...fusion.attention_parts import (
 )
 from ...fusion.row_statistics import put_together
 from ...ir.regions import clone, ops_in
-from ...ir.shapes import constant, shape_of
+from ...ir.shapes import constants, shape_of
 from ...mlir import ir
 from ...remarks.record import MISSED, PASSED
 from ...scheduling.gpu.attention import walk_together
@@ -201,7 +201,8 @@ class FuseProducts(ChainsPass):
     other products becomes one compute: a row of that matrix, and the sum of values that it weighs. The gradients of an attention by hand are
     such products, of weights and of scores' gradients, which are in no memory then; each product computes those that it needs again. Two that
     walk alike, the gradients of keys and of values, share a kernel, which computes the scores once for both. So does a
-    sum of such a matrix over its batch, the gradient of a bias that is added to all scores.
+    sum of such a matrix over its batch, the gradient of a bias that is added to all scores. Where all that reads a product is a copy with its
+    dims in another order, that is what is computed.
 
     Only where nothing else reads what is between, and there is a schedule for the sizes, which are static.
     """
@@ -217,11 +218,10 @@ def _is_fusible(op: ir.Operation) -> bool:
 
 def _copies(reader: ir.Operation, op: ir.Operation) -> bool:
     """Whether `reader` has elements of `op` as they are, no more than that has."""
-    sizes = [list(shape_of(each.results[0])) for each in (reader, op)]
-    static = all(constant(size) is not None for each in sizes for size in each)
+    own, all_ = (constants(shape_of(each.results[0])) for each in (reader, op))
     names = [view.operation.name for view in reader.regions[0].blocks[0].operations]
     plain = names.count("tensor.extract") == 1 and all(name in COPY for name in names)
-    return static and plain and prod(map(constant, sizes[0])) <= prod(map(constant, sizes[1]))
+    return plain and own is not None and all_ is not None and prod(own) <= prod(all_)
 
 
 def _reads(value: ir.Value, results: set[ir.Value]) -> bool:

@@ -110,7 +110,9 @@ LAYERS, BUCKETS = 3, 8
 def relative_bias(table, rows, keys):
     """As a T5's: a number for each head and distance, far ones by their logarithm."""
     distance = (torch.arange(keys)[None] - torch.arange(rows)[:, None]).abs()
-    bucket = torch.where(distance < 4, distance, (distance.float().clamp(min=1).log() * 2).long().clamp(max=BUCKETS - 1))
+    bucket = torch.where(
+        distance < 4, distance, (distance.float().clamp(min=1).log() * 2).long().clamp(max=BUCKETS - 1)
+    )
     return F.embedding(bucket, table).permute(2, 0, 1)[None]
 
 

@@ -55,7 +55,10 @@ LEFT = {
     "a sum for each already": (lambda x, b: layers(layers(x, b, of=1), b, of=1), {}),
     "a batch so small that sums are no fewer bytes": (layers, {"batch": 2}),
     "f32": (layers, {"dtype": torch.float32}),
-    "other gradients among them": (lambda x, b: layers(x, b, expand=lambda b, x: b.expand(len(x), -1, -1, -1).sin()), {}),
+    "other gradients among them": (
+        lambda x, b: layers(x, b, expand=lambda b, x: b.expand(len(x), -1, -1, -1).sin()),
+        {},
+    ),
     "a gradient of each of a batch": (lambda x, b: layers(x, b, expand=lambda b, x: b * 1), {"bias": (5, 2, 24, 24)}),
 }
 
@@ -63,5 +66,5 @@ LEFT = {
 @pytest.mark.parametrize("case", LEFT)
 def test_what_is_left(case):
     function, how = LEFT[case]
-    count, graph = parted(function, **how)
+    count, _ = parted(function, **how)
     assert count == 0

@@ -181,7 +181,15 @@ ALSO = {
 
 def as_on_a_gpu(monkeypatch: Any) -> None:
     """Passes meant for GPUs change graphs on a CPU, products of any size among these."""
-    for function in (open_attentions, pad_products, part_batch_sums, peel_biases, recompute_masks, seed_dropouts, *ATTENTION):
+    for function in (
+        open_attentions,
+        pad_products,
+        part_batch_sums,
+        peel_biases,
+        recompute_masks,
+        seed_dropouts,
+        *ATTENTION,
+    ):
         monkeypatch.setattr(function, "__defaults__", (("cpu",),))
     monkeypatch.setattr(pad_mm, "WORK", 1)
     monkeypatch.setattr(pad_mm, "LEAST", 8)
