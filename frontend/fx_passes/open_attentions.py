@@ -110,7 +110,7 @@ class _Attention:
 
 
 def _stored(node: Node) -> Node:
-    """What `node` is a view of."""
+    """The node that `node` is a view of."""
     while is_view(node):
         node = node.args[0]
     return node

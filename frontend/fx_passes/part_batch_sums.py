@@ -35,7 +35,7 @@ def part_batch_sums(graph: Graph, devices: Sequence[str] = ("cuda",)) -> int:
 
 
 def _addends(value: Node, reader: Node) -> Iterator[Node]:
-    """What `value`, which `reader` alone reads, is the sum of, element by element, in the order in which it is added."""
+    """The addends, element by element and in order, of `value`, which `reader` alone reads."""
     alone = list(value.users) == [reader] and value.target in (aten.add.Tensor, aten._to_copy.default)
     if not alone or not _is_plain(value):
         yield value

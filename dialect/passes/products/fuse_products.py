@@ -218,10 +218,10 @@ def _is_fusible(op: ir.Operation) -> bool:
 
 def _copies(reader: ir.Operation, op: ir.Operation) -> bool:
     """Whether `reader` has elements of `op` as they are, no more than that has."""
-    own, all_ = (constants(shape_of(each.results[0])) for each in (reader, op))
+    own, there = (constants(shape_of(each.results[0])) for each in (reader, op))
     names = [view.operation.name for view in reader.regions[0].blocks[0].operations]
     plain = names.count("tensor.extract") == 1 and all(name in COPY for name in names)
-    return plain and own is not None and all_ is not None and prod(own) <= prod(all_)
+    return plain and own is not None and there is not None and prod(own) <= prod(there)
 
 
 def _reads(value: ir.Value, results: set[ir.Value]) -> bool:
