@@ -55,11 +55,11 @@ class Access:
 
     @property
     def is_near(self) -> bool:
-        """Whether it is of a row kept near the processor, no memory."""
-        return not isinstance(self.buffer.owner, ir.Block) and self.buffer.owner.name in (
-            "bascule.compute",
-            "bascule.scan",
-        )
+        """Whether it is of a row kept near the processor, no memory: of a loop inside of the body, not of one before it in the graph."""
+        owner = self.buffer.owner
+        if isinstance(owner, ir.Block) or owner.name not in ("bascule.compute", "bascule.scan"):
+            return False
+        return owner.operation.parent.name != "func.func"
 
 
 @dataclass(eq=False)
