@@ -1,7 +1,8 @@
 """Python's cyclic garbage collector, paused while graphs are compiled.
 
 A collection visits every object of the process, PyTorch's and the model's included, and compiling makes enough objects for
-several: a quarter of the time of a small model's first step. What compiling leaves in cycles is collected afterwards.
+several: a quarter of the time of a small model's first step. What compiling leaves in cycles is collected afterwards, among what was made
+meanwhile: with so much of it, the collector's own rule would be to visit everything there is, at the next object that is made.
 """
 
 import gc
@@ -14,19 +15,31 @@ _pauses = 0  # compiles in progress, in all threads
 _resume = False  # whether the collector was on when the first of them began
 
 
-@contextmanager
-def collections_paused() -> Iterator[None]:
-    """No automatic collection inside; afterwards the collector is as it was. May be nested, and entered by several threads."""
+def pause() -> None:
+    """No automatic collection until `resume` was called as often."""
     global _pauses, _resume
     with _lock:
         if _pauses == 0:
             _resume = gc.isenabled()
             gc.disable()
         _pauses += 1
+
+
+def resume() -> None:
+    """After the last of those that paused the collector it is as it was before the first."""
+    global _pauses
+    with _lock:
+        _pauses -= 1
+        if _pauses == 0 and _resume:
+            gc.collect(1)
+            gc.enable()
+
+
+@contextmanager
+def collections_paused() -> Iterator[None]:
+    """No automatic collection inside; afterwards the collector is as it was. May be nested, and entered by several threads."""
+    pause()
     try:
         yield
     finally:
-        with _lock:
-            _pauses -= 1
-            if _pauses == 0 and _resume:
-                gc.enable()
+        resume()

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..compat.versions import check
+from ..compat.versions import check, is_checked
 
 
 def bascule(gm: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
     """`bascule.entry.backend.bascule`. Raises RuntimeError where PyTorch is too old."""
     check("torch")
+    _told_of_captures()
     from . import backend
 
     return backend.bascule(gm, example_inputs, **given)
@@ -20,5 +21,15 @@ def _reset() -> None:
     forget_recordings()
 
 
+def _told_of_captures() -> None:
+    """Where this PyTorch was checked: how Dynamo tells of them is inside of it."""
+    if is_checked("torch"):
+        from .captures import pause_in_captures
+
+        pause_in_captures()
+
+
 # What `torch.compiler.reset` calls.
 bascule.reset = _reset  # type: ignore[attr-defined]
+
+_told_of_captures()  # `torch.compile` loads this before anything is captured

@@ -1,15 +1,24 @@
 """Dynamo: settings, counters, what it wraps and skips, what its graphs call, where a value comes from, errors. Checked on torch 2.11 to 2.14."""
 
+from typing import Any
+
 from torch._C import _log_api_usage_once as log_api_usage_once
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo import compiled_autograd, config, disable, dont_skip_tracing, reset, trace_rules
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch._dynamo.callback import callback_handler
 from torch._dynamo.debug_utils import minifier_dir
-from torch._dynamo.eval_frame import innermost_fn
+from torch._dynamo.eval_frame import cached_backends, innermost_fn
 from torch._dynamo.exc import ShortenTraceback, TensorifyScalarRestartAnalysis, TorchDynamoException
 from torch._dynamo.source import ConstantSource
 from torch._dynamo.symbolic_convert import TensorifyState
 from torch._dynamo.utils import GmWrapper, counters, detect_fake_mode, flatten_graph_inputs, get_debug_dir
+
+
+def compilers_in_use() -> list[Any]:
+    """The backends that `torch.compile` was given since the last `torch.compiler.reset`."""
+    return [x for x in cached_backends.values() if callable(x)]  # one that only runs, or is disabled, has none
+
 
 __all__ = [
     "ConstantSource",
@@ -19,7 +28,9 @@ __all__ = [
     "TensorifyState",
     "TorchDynamoException",
     "TransformGetItemToIndex",
+    "callback_handler",
     "compiled_autograd",
+    "compilers_in_use",
     "config",
     "counters",
     "detect_fake_mode",
