@@ -8,6 +8,7 @@ on torch 2.11 to 2.14.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import get_ident
 from typing import Any
 from unittest.mock import patch
 
@@ -97,15 +98,33 @@ def _quick_cut() -> Iterator[None]:
 
 @contextmanager
 def _code_on_demand() -> Iterator[None]:
-    """The partitioner's last step leaves modules that make their code when it is asked for. It makes that of the backward again, and the copy
-    that AOTAutograd keeps makes it a third time, and nobody runs it."""
-    raised = partitioners.raise_getitems
+    """The partitioner's last steps, each of which makes a module of the backward, leave modules that make their code when it is asked for. The
+    copy that AOTAutograd keeps would make it once more, and nobody runs it."""
+    reordered, raised = partitioners.reordering_to_mimic_autograd_engine, partitioners.raise_getitems
 
-    def lazily(gm: GraphModule) -> GraphModule:
+    def lazily_reordered(gm: GraphModule) -> GraphModule:
+        with _no_code():
+            found = reordered(gm)
+        return found if found is gm else LazyGraphModule.from_graphmodule(found)
+
+    def lazily_raised(gm: GraphModule) -> GraphModule:
         with use_lazy_graph_module(True):
             return raised(LazyGraphModule.from_graphmodule(gm))
 
-    with patch.object(partitioners, "raise_getitems", lazily):
+    steps = {"reordering_to_mimic_autograd_engine": lazily_reordered, "raise_getitems": lazily_raised}
+    with patch.multiple(partitioners, **steps):
+        yield
+
+
+@contextmanager
+def _no_code() -> Iterator[None]:
+    """Modules that this thread makes have no code."""
+    theirs, thread = GraphModule.recompile, get_ident()
+
+    def recompile(gm: GraphModule) -> Any:
+        return None if get_ident() == thread else theirs(gm)
+
+    with patch.object(GraphModule, "recompile", recompile):
         yield
 
 
