@@ -24,8 +24,8 @@ from torch_mlir.dialects import (
 from torch_mlir.dialects import torch as torch_dialect
 
 # To make a Python object of an op, the bindings import a module named after its dialect. A module that is not there is looked for on
-# the whole import path at every op of the dialect, 30 us each; one that is there is imported once.
-_mlir.globals.append_dialect_search_prefix(f"{__package__}.bindings")
+# the whole import path at every op of the dialect, 30 us each; one that is there is imported once. Ours come first.
+_mlir.globals.dialect_search_modules = [f"{__package__}.bindings", *_mlir.globals.dialect_search_modules]
 
 OperationBase = _mlir.ir._OperationBase  # what has the methods of all operations, typed or not
 

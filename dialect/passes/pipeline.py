@@ -77,12 +77,13 @@ class Pipeline:
             if not checked:
                 check_contract(module)
             name = subject or subject_of(module)
+            kinds: dict[ir.Attribute, list[str]] = {}
             verified = 0  # how many passes had run when the IR was last verified
             for number, stage in enumerate(self.stages):
                 for observe in observers:
                     observe("before", stage, module)
                 if isinstance(stage, Pass):
-                    require(stage, module)
+                    require(stage, module, kinds)
                 if is_foreign(stage):
                     module.context.load_all_available_dialects()
                 checks = is_foreign(stage) if verify is None else verify

@@ -76,14 +76,20 @@ def check_copies(graph: ir.Operation) -> None:
             )
 
 
-def require(stage: Pass, module: ir.Module) -> None:
-    """Raises `UserError` at the first function of ours that is of another stage than `stage` takes."""
+def require(stage: Pass, module: ir.Module, known: dict[ir.Attribute, list[str]]) -> None:
+    """Raises `UserError` at the first function of ours that is of another stage than `stage` takes. `known`: the kinds of values of the
+    functions' types that were asked for before, by any pass."""
     if not stage.takes:
         return
     ways = _WAYS[stage.takes]
     for function in functions(module):
-        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        kinds = map(_kind, dict.fromkeys(_types(type_)))  # a graph has many values of few types
+        signature = function.attributes["function_type"]
+        kinds = known.get(signature)
+        if kinds is None:
+            types = dict.fromkeys(
+                _types(ir.FunctionType(ir.TypeAttr(signature).value))
+            )  # a graph has many values of few types
+            kinds = known[signature] = [*dict.fromkeys(map(_kind, types))]
         hint = next((ways[kind] for kind in kinds if kind in ways), None)
         if hint is not None and _ours(function):
             raise UserError(

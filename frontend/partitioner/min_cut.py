@@ -111,8 +111,10 @@ def _code_on_demand() -> Iterator[None]:
         with use_lazy_graph_module(True):
             return raised(LazyGraphModule.from_graphmodule(gm))
 
-    steps = {"reordering_to_mimic_autograd_engine": lazily_reordered, "raise_getitems": lazily_raised}
-    with patch.multiple(partitioners, **steps):
+    with (
+        patch.object(partitioners, reordered.__name__, lazily_reordered),
+        patch.object(partitioners, raised.__name__, lazily_raised),
+    ):
         yield
 
 

@@ -29,11 +29,19 @@ class ModuleWriter:
         self.names: dict[str, str] = {}  # function -> what it is bound to
         self.written: set[str] = set()  # inputs that the program writes
         self.commented: str | None = None  # the last comment, while what follows stands under it
+        self._comments: dict[ir.Attribute, str | None] = {}  # by location: layers have the same
 
     def comment(self, op: ir.Operation) -> None:
         """Says which operators what follows stands for, and where the user called them."""
-        operators, where = ", ".join(dict.fromkeys(operators_of(op.location))), source_of(op.location)
-        text = f"{operators}  {where}" if operators and where else operators or where
+        key = op.location.attr
+        if key not in self._comments:
+            self._comments[key] = _comment(op.location)
+        text = self._comments[key]
         if text and text != self.commented:
             self.source.line(f"    # {text}")
         self.commented = text
+
+
+def _comment(location: ir.Location) -> str | None:
+    operators, where = ", ".join(dict.fromkeys(operators_of(location))), source_of(location)
+    return f"{operators}  {where}" if operators and where else operators or where
