@@ -162,6 +162,10 @@ class Options:
         "a precision in which a step may keep f32 activations for its backward, where the memory budget asks for it; 'bf16'",
         ("bf16",),
     )
+    memory_budget_host: bool = _option(
+        False,
+        "keep what a step saves for its backward in the host's pinned memory, copied beside what computes, where the memory budget asks for it",
+    )
     pre_grad_custom_pass: Callable | None = _option(
         None, "a function that changes the graph that Dynamo captured, a torch.fx.Graph, in place"
     )
@@ -221,7 +225,15 @@ class Options:
         if budget is None:
             if self.memory_budget_precision is not None:
                 raise UserError("does nothing without 'memory_budget'", location="option 'memory_budget_precision'")
+            if self.memory_budget_host:
+                raise UserError("does nothing without 'memory_budget'", location=BUDGET_HOST)
             return
+        if self.memory_budget_host and self.cudagraphs:
+            raise UserError(
+                "does not go with 'cudagraphs': copies to the host and back are not recorded",
+                location=BUDGET_HOST,
+                hint="leave out one of the two",
+            )
         if budget <= 0 or (isinstance(budget, float) and not budget <= 1):
             raise UserError(
                 f"takes bytes as a whole number over 0, or a part over 0 and at most 1.0, got {budget!r}",
@@ -284,6 +296,7 @@ _NAMES = {type(None): "None", Callable: "a function", tuple: "names of FX passes
 _NAMES |= {Hooks: "an object of a subclass of bascule.dialect.steering.hooks.Hooks"}
 
 BUDGET = "option 'memory_budget'"
+BUDGET_HOST = "option 'memory_budget_host'"
 # Options that a memory budget does not go with, and why.
 BUDGETLESS = {
     "custom_partitioner_fn": "that function chooses what is saved",

@@ -57,6 +57,7 @@ DEFAULT = (
     "choose-products",
     "order-program",
     "overlap-collectives",  # in the order that is good for memory
+    "overlap-host-copies",
     "bufferize-kernels",
     "separate-outputs",
     "spare-arguments",

@@ -19,6 +19,7 @@ from ..cudagraphs.pool_size import RESERVED
 from ..dialect.remarks.record import NOTE, Place, Remark
 from ..options import Options
 from ..reporting.raise_through_dynamo import raised_as_is
+from .host_link import host_link
 from .step_peak import StepPeak, step_peak
 
 
@@ -51,7 +52,8 @@ def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, 
             forward, backward, how["num_fwd_outputs"], options, how.get("static_lifetime_input_indices") or ()
         )
 
-    without = replace(options, memory_budget=None, memory_budget_precision=None)
+    without = replace(options, memory_budget=None, memory_budget_precision=None, memory_budget_host=False)
     search = Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without))
     search.precision = options.memory_budget_precision
+    search.link = host_link() if options.memory_budget_host else None
     return search

@@ -36,6 +36,7 @@ from ..dialect.ir.functions import OUTPUTS, SYMBOLS, graph_functions
 from ..dialect.mlir import ir
 from ..errors import UnsupportedError
 from ..options import POST_GRAD, Options
+from ..reporting.module_summary import copies
 from ..pipelines import pipeline_for
 from ..targets.placement import placement_of
 from ..targets.select import target_for
@@ -78,6 +79,18 @@ class StepPeak:
     def how(self) -> str:
         """By what the peak is told."""
         return "by its memory plan" if self.pool is None else f"with a pool of CUDA graphs of {text_of(self.pool)}"
+
+    @property
+    def host(self) -> tuple[int, float, float]:
+        """Bytes that the forward leaves on the host; seconds of its copies and of the backward's, and of those with nothing beside them."""
+        told = [each for each in (copies(planned.module) for planned in self.programs) if each is not None]
+        return max((each.bytes for each in told), default=0), sum(x.seconds for x in told), sum(x.exposed for x in told)
+
+    @property
+    def copies(self) -> str:
+        """What is known of copies to the host and back."""
+        bytes_, seconds, exposed = self.host
+        return f"{text_of(bytes_)}; {1e3 * seconds:.3f} ms of copies, {1e3 * exposed:.3f} ms exposed, as simulated"
 
     def held_at_peak(self) -> tuple[str, list[Held]]:
         """The direction in which the peak is, and what its program holds then."""

@@ -58,6 +58,22 @@ class Overlap:
         )
 
 
+@dataclass(frozen=True)
+class HostCopies:
+    """`bytes` that a graph copies to the host, or back, since a memory budget keeps them there; seconds as `overlap-host-copies` predicts
+    them."""
+
+    bytes: int
+    seconds: float
+    exposed: float  # the part beside which nothing is computed
+
+    def __str__(self) -> str:
+        return (
+            f"{grouped(str(self.bytes))} bytes on the host between forward and backward, {1e3 * self.seconds:.3f} ms of copies, "
+            f"{1e3 * self.exposed:.3f} ms exposed, as simulated"
+        )
+
+
 def grouped(number: str) -> str:
     """A number with commas between its thousands; an expression as it is."""
     return f"{int(number):,}" if number.isdigit() else number
@@ -74,6 +90,7 @@ class Summary:
     runs: int
     assertions: int = 0  # about elements, which an operator of ATen's makes a run: it computes nothing
     overlap: Overlap | None = None  # of a graph with collectives
+    copies: HostCopies | None = None  # of a graph with copies to the host, or back
 
     @property
     def launches(self) -> int:
@@ -93,6 +110,7 @@ class Summary:
             told["runs"],
             told["assertions"],
             told["overlap"] and Overlap(**told["overlap"]),
+            told["copies"] and HostCopies(**told["copies"]),
         )
 
 

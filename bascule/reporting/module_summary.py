@@ -3,12 +3,12 @@
 from collections import Counter
 
 from ..dialect.fusion.kernel_functions import OPERATORS
-from ..dialect.ir.attribute_names import MEMORY, OVERLAP
+from ..dialect.ir.attribute_names import HOST_COPIES, MEMORY, OVERLAP
 from ..dialect.ir.functions import EXTERN, REASON, functions, graph_functions, is_extern, kernel_op
 from ..dialect.ir.locations import operators_of
 from ..dialect.mlir import ir
 from ..dialect.remarks.attribute import remarks
-from .graph_summary import AtenCall, Kernel, Memory, Overlap, Summary
+from .graph_summary import AtenCall, HostCopies, Kernel, Memory, Overlap, Summary
 
 ASSERTIONS = (
     "aten._assert_async.default",
@@ -25,7 +25,7 @@ def summary_of(module: ir.Module) -> Summary:
     computing = tuple(call for call in calls if call.operator not in ASSERTIONS)
     asserting = sum(call.calls for call in calls if call.operator in ASSERTIONS)
     told = tuple(kernels(module)), computing, memory(module), tuple(remarks(module)), runs(module), asserting
-    return Summary(*told, overlap(module))
+    return Summary(*told, overlap(module), copies(module))
 
 
 def overlap(module: ir.Module) -> Overlap | None:
@@ -33,6 +33,14 @@ def overlap(module: ir.Module) -> Overlap | None:
     for graph in graph_functions(module):
         if OVERLAP in graph.attributes:
             return Overlap(**{named.name: named.attr.value for named in graph.attributes[OVERLAP]})
+    return None
+
+
+def copies(module: ir.Module) -> HostCopies | None:
+    """What a module copies to the host or back; None where it copies nothing."""
+    for graph in graph_functions(module):
+        if HOST_COPIES in graph.attributes:
+            return HostCopies(**{named.name: named.attr.value for named in graph.attributes[HOST_COPIES]})
     return None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from bascule.frontend.fx.operator_effects import copies_to_host
 from bascule.frontend.fx.stack_traces import location_of
 
 from ..compat.tensors.pytree import tree_leaves
@@ -22,7 +23,8 @@ CPU = torch.device("cpu")
 class Placement:
     """A graph on `device`. On a GPU, CPU tensors among its inputs are moved there first and results that belong on the CPU are moved last.
 
-    `host_inputs`: numbers of such inputs, counted among the tensors. `host_outputs`: numbers of such outputs, counted among all.
+    `host_inputs`: numbers of such inputs, counted among the tensors. `host_outputs`: numbers of such outputs, counted among all. What a memory
+    budget keeps on the host is neither: its copies are calls of the graph's own.
     """
 
     device: torch.device
@@ -110,7 +112,8 @@ def _host_inputs(gm: GraphModule, device: torch.device) -> tuple[int, ...]:
                     if user.target is torch.ops.aten.copy_.default and user.args[0] is node:
                         text = f"the graph on '{device}' writes to '{node.name}', a tensor on the CPU"
                         raise _unsupported(node, text, "keep it on the GPU, or write to it outside of what is compiled")
-                numbers.append(count)
+                if not (node.users and all(map(copies_to_host, node.users))):
+                    numbers.append(count)
             count += 1
     return tuple(numbers)
 
@@ -119,7 +122,11 @@ def _host_outputs(gm: GraphModule) -> tuple[int, ...]:
     (output,) = (node for node in gm.graph.nodes if node.op == "output")
     listed = output.args[0] if isinstance(output.args[0], list | tuple) else [output.args[0]]
     nodes = [(number, node) for number, node in enumerate(listed) if isinstance(node, Node)]
-    return tuple(n for n, node in nodes if any(_normal(tensor.device) == CPU for tensor in _tensors(node)))
+    return tuple(
+        n
+        for n, node in nodes
+        if not copies_to_host(node) and any(_normal(tensor.device) == CPU for tensor in _tensors(node))
+    )
 
 
 def _tensors(node: Node) -> list[torch.Tensor]:

@@ -15,7 +15,7 @@ from ..mlir import ir
 
 NAMESPACE = "_c10d_functional."
 WAIT = f"{NAMESPACE}wait_tensor.default"
-LOCAL = ("aten.", "prims.", "prim.", "bascule.")  # as `frontend/fx/operator_effects.py` has it
+LOCAL = ("aten.", "prims.", "prim.", "bascule.", "bascule_host.")  # as `frontend/fx/operator_effects.py` has it
 # Kind -> the operator that does several at once; the positions of the first argument, and of the group, are alike.
 COALESCED = {
     f"{NAMESPACE}{kind}.default": f"{NAMESPACE}{kind}_coalesced.default"

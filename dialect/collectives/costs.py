@@ -15,25 +15,12 @@ PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "mkldnn._linear
 ATTENTION = "scaled_dot_product"
 
 
-class Costs:
-    """Times on a machine, whose ranks are connected by `links`. `bandwidth`: bytes/s for all sizes, in place of the machine's."""
+class CallCosts:
+    """Times on a machine of what is no collective."""
 
-    def __init__(self, machine: str, links: str, bandwidth: float | None = None):
+    def __init__(self, machine: str):
         self.machine = {name: measure.value for name, measure in measures(machine).items()}
-        known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
-        self.latency, self.all_reduce = known["latency"], known["all_reduce"]
-        self.beside, self.residency, self.launch = known["beside"], known["residency"], self.machine["launch"]
-        self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
-        if bandwidth:
-            self.rates = {0: bandwidth}
-
-    def collective(self, start: Start) -> float:
-        """Of a collective, alone on the links. A group whose ranks nobody counted has many."""
-        bytes_ = start.bytes or 0
-        others = 1.0 if start.ranks is None else 1 - 1 / start.ranks
-        rate = self.rates[max(size for size in self.rates if size <= bytes_)]
-        times = self.all_reduce if start.name == "all_reduce" else 1
-        return self.latency + times * others * bytes_ / rate
+        self.launch = self.machine["launch"]
 
     def call(self, op: ir.Operation, table: ir.SymbolTable) -> tuple[float, float]:
         """Of any other op, nothing if it is no call; and those of them in which it has all multiprocessors, as a product."""
@@ -50,6 +37,27 @@ class Costs:
             narrow = byte_width(values[0].type.element_type) <= 2
             computed = operations / self.machine["product_rate" if narrow else "product_rate_f32"]
         return self.launch + max(moved, computed), computed if computed > moved else 0.0
+
+
+class Costs(CallCosts):
+    """Times on a machine, whose ranks are connected by `links`. `bandwidth`: bytes/s for all sizes, in place of the machine's."""
+
+    def __init__(self, machine: str, links: str, bandwidth: float | None = None):
+        super().__init__(machine)
+        known: Mapping[str, Any] = {name: measure.value for name, measure in measures(links).items()}
+        self.latency, self.all_reduce = known["latency"], known["all_reduce"]
+        self.beside, self.residency = known["beside"], known["residency"]
+        self.rates = {int(size): rate for size, rate in known["bandwidth"].items()}
+        if bandwidth:
+            self.rates = {0: bandwidth}
+
+    def collective(self, start: Start) -> float:
+        """Of a collective, alone on the links. A group whose ranks nobody counted has many."""
+        bytes_ = start.bytes or 0
+        others = 1.0 if start.ranks is None else 1 - 1 / start.ranks
+        rate = self.rates[max(size for size in self.rates if size <= bytes_)]
+        times = self.all_reduce if start.name == "all_reduce" else 1
+        return self.latency + times * others * bytes_ / rate
 
 
 def _sizes(type_: ir.ShapedType) -> list[int]:

@@ -7,6 +7,7 @@ HOST_INPUTS = "bascule.host_inputs"  # numbers of tensors on the CPU that a grap
 HOST_OUTPUTS = "bascule.host_outputs"  # ... and returns
 MEMORY = "bascule.memory"  # bytes of intermediates: {asked, arena, live}
 OVERLAP = "bascule.overlap"  # seconds predicted of a graph with collectives
+HOST_COPIES = "bascule.host_copies"  # bytes that a graph copies to the host or back, and seconds predicted
 # Of the arguments of functions.
 LAYOUT = "bascule.layout"  # of a tensor at the torch stage, if it is not row-major and static
 UNALIGNED = "bascule.unaligned"  # of a kernel's: its address may be any

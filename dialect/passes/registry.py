@@ -47,6 +47,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "choose-products": ("program.choose_products", "ChooseProducts"),
     "order-program": ("program.order_program", "OrderProgram"),
     "overlap-collectives": ("program.overlap_collectives", "OverlapCollectives"),
+    "overlap-host-copies": ("program.overlap_host_copies", "OverlapHostCopies"),
     "bufferize-kernels": ("program.bufferize_kernels", "BufferizeKernels"),
     "separate-outputs": ("program.separate_outputs", "SeparateOutputs"),
     "spare-arguments": ("program.donate_arguments", "SpareArguments"),

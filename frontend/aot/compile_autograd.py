@@ -18,7 +18,7 @@ from ..fx.boxed import Boxed
 from ..fx.graph_ends import inputs_of, outputs_of
 from ..fx.trace_context import TracingContext, context_at_hand, context_for, hint, tracing
 from ..fx_pipeline.pipeline import FxPipeline
-from ..partitioner.held_tensors import HELD
+from ..partitioner.held_tensors import HELD, ON_HOST
 from ..partitioner.min_cut import min_cut
 from ..regions.trace_once import Begin, inlined, restored, with_regions_once
 from .trace_lookup import AtMiss, Lookup, in_turn
@@ -245,11 +245,13 @@ def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
 
 
 def mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
-    """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but what the user has too.
+    """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but what the user has too, or
+    the host (its memory is none of the device's).
 
     The partitioner calls the forward's inputs `primals_1`, ... in both graphs.
     """
     from ..importer.graph import DYING  # not above: what is loaded from a cache needs no MLIR
 
     for node in inputs_of(gm.graph):
-        node.meta[DYING] = not node.name.startswith("primals_") and HELD not in node.meta
+        others = node.name.startswith("primals_") or HELD in node.meta or ON_HOST in node.meta
+        node.meta[DYING] = not others

@@ -18,6 +18,7 @@ from bascule.compat.operators.schemas import HigherOrderOperator, OpOverload
 # Namespaces of operators that only compute, if nothing else is said of one.
 COMPUTE = ("aten", "prims", "prim", "bascule")
 WAIT = "wait_tensor"
+HOST_COPIES = "bascule_host"  # namespace of copies to the host and back: `runtime/modules/host_copies.py`
 
 
 def keeps_order(target: OpOverload) -> bool:
@@ -60,8 +61,14 @@ def group_ranks(target: OpOverload, arguments: Sequence[Any]) -> int | None:
 
 
 def begun_in(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The calls of `graph` that only begin what `wait_tensor` ends: its collectives."""
-    return [node for node in graph.nodes if isinstance(node.target, OpOverload) and only_begins(node.target)]
+    """The calls of `graph` that only begin what `wait_tensor` ends, and that other ranks see: its collectives."""
+    calls = (node for node in graph.nodes if isinstance(node.target, OpOverload) and only_begins(node.target))
+    return [node for node in calls if not copies_to_host(node)]
+
+
+def copies_to_host(node: torch.fx.Node) -> bool:
+    """Whether a call copies a tensor to the host or back, or waits for such a copy."""
+    return isinstance(node.target, OpOverload) and node.target.namespace == HOST_COPIES
 
 
 def leaves_unwritten(target: OpOverload) -> bool:

@@ -7,6 +7,7 @@ from ..fx.storages import storage_of
 
 # Metadata of a placeholder of a backward: the tensor shares memory with what the user gives to the forward, or is given by it.
 HELD = "bascule_held_input"
+ON_HOST = "bascule_input_on_host"  # of another: the tensor lies on the host, though the graph computes elsewhere
 
 
 def mark_held(forward: GraphModule, backward: GraphModule, visible: int) -> None:

@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 
 from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
 from .chunked_rows import by_chunks
+from .host_copies import Link, keep_on_host, movable
 from .joint_splits import Names, Pair, Splits, copied
 from .lowered_values import SUFFIX, lowerable, lowered_step
 from .predicted_peak import number_again, peak, time_again
@@ -32,7 +33,7 @@ FAR = 0.1  # of the budget: what is known, or predicted, to be as much higher is
 UNSURE = 0.01  # of the budget, by which a first choice is asked to be lower where no plan has told how far predictions are off
 OPTION = "option 'memory_budget'"
 
-Key = tuple[Names, Names, int]
+Key = tuple[Names, Names, int, Names, int]
 
 
 class HasBytes(Protocol):
@@ -43,6 +44,10 @@ class HasBytes(Protocol):
 
     @property
     def how(self) -> str: ...
+
+    @property
+    def copies(self) -> str:
+        """What is known of copies to the host and back."""
 
 
 Plans = TypeVar("Plans", bound=HasBytes)
@@ -64,7 +69,7 @@ class Peak(Generic[Plans]):
 class Choice:
     """Values that a forward saves, by name. `again`: calls that the backward makes again; `time`: of the step, predicted, as a multiple of that
     of min-cut's choice. `chunks`: the bytes from which on tensors are made by chunks of rows; 0: all are whole. `lowered`: values that it saves
-    in fewer bits."""
+    in fewer bits. `moved`: those of `names` that are on the host meanwhile; `window`: bytes of their copies that may be under way."""
 
     names: Names
     predicted: int  # bytes, by the joint graph
@@ -72,10 +77,12 @@ class Choice:
     time: float
     chunks: int = 0
     lowered: Names = ()
+    moved: Names = ()
+    window: int = 0
 
     @property
     def key(self) -> "Key":
-        return self.names, self.lowered, self.chunks
+        return self.names, self.lowered, self.chunks, self.moved, self.window
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,10 @@ class Outcome(Generic[Plans]):
         if self.choice.lowered:
             count = len(self.choice.lowered)
             again += f", {count} saved {'value' if count == 1 else 'values'} kept in {self.precision}"
+        if self.choice.moved:
+            count = len(self.choice.moved)
+            again += f", {count} saved {'value' if count == 1 else 'values'} on the host"
+            again += "" if self.peak.measured is None else f" ({self.peak.measured.copies})"
         without = "" if self.unlimited is None else f", {text_of(self.unlimited.bytes)} without one"
         return (
             f"a peak of {text_of(self.peak.bytes)} ({how}) within a budget of {text_of(self.budget)}{without}; {again}, "
@@ -117,6 +128,7 @@ class Search(Generic[Plans]):
     peaks: dict[Key, Peak[Plans]] = field(default_factory=dict)
     seconds: float = SECONDS  # that the solver has left
     precision: str | None = None  # in which values may be saved: see `lowered_values.py`
+    link: Link | None = None  # by which values may be moved to the host: see `host_copies.py`
 
     def pair(self, choice: Choice) -> Pair:
         """Forward and backward of a choice."""
@@ -126,7 +138,10 @@ class Search(Generic[Plans]):
         # By which libraries of products are chosen: those of a step without a budget, for the same bits.
         given = sum(tensor_bytes(node.meta["val"]) for node in inputs_of(self.splits.usual[1].graph))
         pair[1].graph.output_node().meta[GIVEN_BYTES] = given
-        if choice.chunks:  # that of the same values without chunks is another
+        if choice.moved:  # that of the same values on the device is another
+            pair = copied(pair)
+            keep_on_host(pair, choice.moved, choice.window)
+        if choice.chunks:
             pair = copied(pair)
             for gm in pair:
                 gm.graph.output_node().meta[CHUNKED] = choice.chunks
@@ -150,7 +165,8 @@ class Search(Generic[Plans]):
         return [self._program(each, nodes) for each in (step, chunked) if each is not None]
 
     def _program(self, step: Step, usual: Sequence[Node], stages: int = STAGES) -> SavedProgram:
-        return SavedProgram(step, usual, stages, lowerable(step) if self.precision else frozenset())
+        low = lowerable(step) if self.precision else frozenset[Node]()
+        return SavedProgram(step, usual, stages, low, movable(step) if self.link else frozenset[Node](), self.link)
 
     def peak_of(self, choice: Choice) -> Peak[Plans]:
         """The peak of a choice, by the programs that come of it."""
@@ -246,13 +262,19 @@ class Search(Generic[Plans]):
         """A solution, and what costs nothing: what was given, and the sizes that the backward may need."""
         step, lowered = program.step, tuple(node.name for node in solution.lowered)
         given = [node for node in step.graph.nodes if node in step.given]
-        saved = [*given, *solution.saved, *filter(is_number, step.forward)]
+        saved = [*given, *solution.saved, *solution.moved, *filter(is_number, step.forward)]
+        names = tuple(node.name for node in solution.moved)
+
+        def made(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
+            choice = _choice(step, saved, usual, [node for node in saved if node.name in names])
+            return replace(choice, time=choice.time + solution.exposed, moved=names, window=solution.window)
+
         if not lowered or self.precision is None:
-            return _choice(step, saved, program.choice)
+            return made(step, saved, program.choice)
         step = lowered_step(step, lowered, self.precision)
         nodes = {node.name: node for node in step.graph.nodes}
         low = [nodes[f"{name}{SUFFIX}"] for name in lowered]
-        choice = _choice(
+        choice = made(
             step, [*(nodes[node.name] for node in saved), *low], [nodes[node.name] for node in program.choice]
         )
         return replace(choice, names=choice.names[: len(saved)], again=choice.again - len(lowered), lowered=lowered)
@@ -306,12 +328,12 @@ def _peak(choice: Choice, measured: Plans | None) -> Peak[Plans]:
     return Peak(choice.predicted if measured is None else measured.bytes, measured)
 
 
-def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
-    """The choice of `saved`, where min-cut saves `usual`."""
+def _choice(step: Step, saved: Sequence[Node], usual: Sequence[Node], moved: Sequence[Node] = ()) -> Choice:
+    """The choice of `saved`, of these `moved` to the host, where min-cut saves `usual`."""
     without = time_again(step, usual)
     time = 1.0 + (time_again(step, saved) - without) / max(1.0, step.least_time + without)
     return Choice(
-        tuple(node.name for node in saved), peak(step, saved), number_again(step, saved), time, step.chunk_bytes
+        tuple(node.name for node in saved), peak(step, saved, moved), number_again(step, saved), time, step.chunk_bytes
     )
 
 

@@ -15,14 +15,15 @@ from .training_step import Step
 INLINED = 2  # readers of a value that compute it each for themselves, at most
 
 
-def peak(step: Step, saved: Collection[Node]) -> int:
-    """The peak of `step` where its forward leaves `saved` to the backward, in bytes, what is given counted."""
-    kept = {step.root(node) for node in saved} - step.given
+def peak(step: Step, saved: Collection[Node], moved: Collection[Node] = ()) -> int:
+    """The peak of `step` where its forward leaves `saved` to the backward, in bytes, what is given counted. `moved`: those of them that are on
+    the host meanwhile, until they are first read."""
+    kept = {step.root(node) for node in saved} - step.given - {*moved}
     outputs = {step.root(node) for node in step.forward_outputs}
     forward = live_bytes(step, results_early(step, step.forward_of(saved), kept | outputs), set(), kept | outputs)
     order = tuple(computed_again(step, saved))
     ends = {step.root(node) for node in step.backward_outputs}
-    backward = live_bytes(step, order, kept | outputs | tangents_of(step), ends | outputs)
+    backward = live_bytes(step, order, kept | outputs | tangents_of(step), ends | outputs, {*moved})
     return step.standing + max([0, *forward, *backward])
 
 
@@ -77,15 +78,24 @@ def results_early(step: Step, order: Sequence[Node], staying: Collection[Node]) 
     return sorted(order, key=number.__getitem__)
 
 
-def live_bytes(step: Step, order: Collection[Node], entering: Collection[Node], staying: Collection[Node]) -> list[int]:
-    """The bytes that are live at each call of `order`, beside what is given: `entering` is there at its begin, `staying` at its end."""
-    held = _held(step, order, set(staying)) | set(entering)
+def live_bytes(
+    step: Step,
+    order: Collection[Node],
+    entering: Collection[Node],
+    staying: Collection[Node],
+    arriving: Collection[Node] = frozenset(),
+) -> list[int]:
+    """The bytes that are live at each call of `order`, beside what is given: `entering` is there at its begin, `staying` at its end,
+    `arriving` from when it is first read."""
+    held = _held(step, order, set(staying)) | set(entering) | set(arriving)
     first, last = dict.fromkeys(entering, 0), dict.fromkeys(entering, 0)
     for number, node in enumerate(order):
         if step.root(node) is node and node in held:
             first.setdefault(node, number)
             last[node] = max(last.get(node, 0), number)
             for read in _reaches(step, node, held):
+                if read in arriving:
+                    first.setdefault(read, number)
                 last[read] = number
     changes = [0] * (len(order) + 2)
     for node, begin in first.items():

@@ -2,6 +2,8 @@
 
 The backward is cut into stages. Each value that it reads is saved, or computed again in a stage: held from there to its last reader, if it is
 an operator that needs memory, else computed in each stage where it is read. What is computed again has operands that are there in that stage.
+A value on the host is copied back during the stage before the one from which on it is held; what a copy takes longer than the forward, or that
+stage, is time of the step.
 After Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization", with values for rows and these stages
 for columns, each value computed again once at the most. Solved by HiGHS.
 """
@@ -14,6 +16,7 @@ from math import inf
 from bascule.dialect.errors import UserError
 from torch.fx import Node
 
+from .host_copies import Link
 from .predicted_peak import computed_again, live_bytes, tangents_of
 from .training_step import Step, is_computed_again_for_sure, is_number, is_saved_for_sure
 
@@ -61,21 +64,32 @@ class Value:
 
 @dataclass(frozen=True)
 class Solution:
-    """Values to save, as they are and in fewer bits."""
+    """Values to save: as they are, in fewer bits, and on the host; `exposed`: part of the step's time for which nothing but copies is under way;
+    `window`: bytes that are copied back at a time, at most."""
 
     saved: tuple[Node, ...]
     lowered: tuple[Node, ...] = ()
+    moved: tuple[Node, ...] = ()
+    exposed: float = 0.0
+    window: int = 0
 
 
 class SavedProgram:
-    """The choice for one step. `lowerable`: values that may be saved in half their bytes. Its time is what a choice takes beyond `usual`, one
+    """The choice for one step. `lowerable`: values that may be saved in half their bytes; `movable`: on the host, over `link`. Its time is what a choice takes beyond `usual`, one
     that saves what costs least time, as min-cut has it. Bytes are scaled by the peak where everything is saved, times by the step's: numbers
     near 1."""
 
     def __init__(
-        self, step: Step, usual: Collection[Node], stages: int = STAGES, lowerable: Collection[Node] = frozenset()
+        self,
+        step: Step,
+        usual: Collection[Node],
+        stages: int = STAGES,
+        lowerable: Collection[Node] = frozenset(),
+        movable: Collection[Node] = frozenset(),
+        link: Link | None = None,
     ):
         self.step, self.lowerable = step, lowerable
+        self.movable, self.link = movable, link
         self.choice = tuple(usual)
         self.usual = {step.root(node) for node in usual}
         self.usual_again = set(computed_again(step, usual))
@@ -158,6 +172,10 @@ class SavedProgram:
         self.lowered: dict[Node, int] = {}  # of those that may be
         self.there: dict[Node, list[int]] = {}  # by stage from 1 on: held, or computed where it is read
         self.again: dict[Node, list[int]] = {}  # by stage from 1 on: computed
+        self.moved: dict[Node, int] = {}  # of those that may be
+        self.back: dict[Node, list[int]] = {}  # by stage from 1 on: held since it was copied back
+        self.copied: dict[Node, list[int]] = {}  # by stage from 1 on: it is there from then on
+        self.exposed: list[int] = []  # by stage, 0 for the forward: part of the step's time in which only copies are under way
         time = max(1.0, self.step.least_time)
         for node, value in self.values.items():
             may_save = bool(value.size or self.step.size(node)) and not is_computed_again_for_sure(node)
@@ -169,6 +187,10 @@ class SavedProgram:
                 node in self.lowerable and value.size and value.stages
             ):  # its bytes are moved once more, half of them twice
                 self.lowered[node] = self._variable(True, (1 + TIE) * value.size / time, integral=True)
+            if node in self.movable and value.size and value.last:
+                self.moved[node] = self._variable(True, TIE * value.size / time, integral=True)
+                self.back[node] = [self._variable(True, 0.0) for _ in range(value.last)]
+                self.copied[node] = [self._variable(True, 0.0) for _ in range(value.last)]
             span, cost = range(value.last), 0.0 if node in self.usual_again else self.step.time(node) / time
             if value.fuses:
                 self.there[node] = [self._variable(may_compute, cost, integral=True) for _ in span]
@@ -179,6 +201,8 @@ class SavedProgram:
         self.peak = self._variable(True, 0.0, most=inf)
         for value in self.values.values():
             self._constrain(value)
+        if self.moved:
+            self._constrain_copies()
         self.memory = [self._memory(stage) for stage in range(self.stages + 1)]
 
     def _variable(self, allowed: bool, cost: float, *, integral: bool = False, most: float = 1.0) -> int:
@@ -191,6 +215,8 @@ class SavedProgram:
     def _available(self, value: Value, stage: int) -> dict[int, float]:
         """The variables whose sum says that `value` is there in `stage`."""
         there = {self.there[value.node][stage - 1]: 1.0}
+        if value.node in self.back:
+            there[self.back[value.node][stage - 1]] = 1.0
         return there | {self.saved[value.node]: 1.0} if value.fuses else there
 
     def _constrain(self, value: Value) -> None:
@@ -208,6 +234,28 @@ class SavedProgram:
             for read in value.reads:
                 rows.add({again[stage - 1]: -1.0, **self._available(self.values[read], stage)}, 0.0)
 
+    def _constrain_copies(self) -> None:
+        """Values come back that were moved, once, and copies take what they take of the time of each stage."""
+        assert self.link is not None
+        link, step, stages = self.link, self.step, self.stage_of
+        times = [sum(link.step_time(step, node) for node in step.forward), *[0.0] * self.stages]
+        for node in step.backward:
+            times[stages[node]] += link.step_time(step, node)
+        whole = max(1.0, sum(times))
+        self.exposed = [self._variable(True, 1.0, most=inf) for _ in range(self.stages + 1)]
+        loads: list[dict[int, float]] = [{exposed: -1.0} for exposed in self.exposed]
+        for node, moved in self.moved.items():
+            taken = link.copy(self.values[node].size) / whole
+            loads[0][moved] = taken
+            for k, (here, copied) in enumerate(zip(self.back[node], self.copied[node])):
+                loads[1 + k][copied] = taken
+                self.rows.add({here: -1.0, copied: 1.0} | ({self.back[node][k - 1]: 1.0} if k else {}), 0.0)
+            self.rows.add({moved: 1.0, **dict.fromkeys(self.copied[node], -1.0)}, 0.0)
+            self.rows.add({moved: 1.0, self.saved[node]: 1.0}, 0.0, 1.0)
+        for stage, load in enumerate(loads):  # beside the forward, nothing, and the stage before
+            beside = times[0] if stage == 0 else 0.0 if stage == 1 else times[stage - 1]
+            self.rows.add(load, -inf, beside / whole)
+
     def _memory(self, stage: int) -> dict[int, float]:
         """The bytes of values in `stage`, 0 for the forward's end: coefficients by variable."""
         terms: dict[int, float] = {}
@@ -222,6 +270,10 @@ class SavedProgram:
                 value.stages
             ):  # with a copy of all its bits for who reads it in memory
                 terms[self.lowered[node]] = value.size * (1.5 if stage in value.here else 0.5)
+            if node in self.back and stage:
+                terms[self.back[node][stage - 1]] = float(value.size)
+                if stage < value.last:  # and already while it is copied
+                    terms[self.copied[node][stage]] = float(value.size)
         return terms
 
     # Solutions
@@ -250,11 +302,20 @@ class SavedProgram:
         found = solve(costs, self.most, self.integral, rows, seconds)
         if found is None:
             return None
-        saved, lowered = (
+        saved, lowered, moved = (
             tuple(node for node, column in columns.items() if found[column] > 0.5)
-            for columns in (self.saved, self.lowered)
+            for columns in (self.saved, self.lowered, self.moved)
         )
-        return Solution(saved, tuple(node for node in lowered if node not in saved))
+        lowered = tuple(node for node in lowered if node not in saved)
+        return Solution(saved, lowered, moved, sum(found[column] for column in self.exposed), self._window(moved, found))
+
+    def _window(self, moved: Sequence[Node], found: Sequence[float]) -> int:
+        """The bytes that are copied back for one stage, at most."""
+        sizes = [0.0] * self.stages
+        for node in moved:
+            for k, copied in enumerate(self.copied[node]):
+                sizes[k] += self.values[node].size * found[copied]
+        return round(max([*sizes, *(self.values[node].size for node in moved)], default=0))
 
 
 def solve(

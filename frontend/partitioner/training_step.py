@@ -95,7 +95,7 @@ class Step:
         """The roots that a call reads, each once, but for numbers."""
         return list(dict.fromkeys(self.root(each) for each in node.all_input_nodes if not is_number(each)))
 
-    def time(self, node: Node) -> float:
+    def time(self, node: Node, flops_a_byte: float = FLOPS_A_BYTE) -> float:
         """About how long a call takes, in bytes that are moved meanwhile: memory that is read and written, and operations of products."""
         if self.root(node) is not node or node.op != "call_function":
             return 0.0
@@ -106,7 +106,7 @@ class Step:
         arguments, keywords = map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
         return (
             moved
-            + float(hint(flop_registry[packet](*arguments, **keywords, out_val=node.meta["val"])) or 0) / FLOPS_A_BYTE
+            + float(hint(flop_registry[packet](*arguments, **keywords, out_val=node.meta["val"])) or 0) / flops_a_byte
         )
 
     @cached_property

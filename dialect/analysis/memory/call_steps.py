@@ -3,6 +3,7 @@ them use what their regions read."""
 
 from collections.abc import Sequence
 
+from ...host_copies.calls import is_on_host
 from ...ir.functions import DIES, EFFECTS, EXTERN, STORAGES
 from ...ir.shapes import constant, expr, shape_of, symbol_count
 from ...mlir import ir
@@ -10,7 +11,7 @@ from ..bodies.backward_slice import captured
 from .buffers import bytes_of, memref_type, root_of, substitute
 from .call_order import Step
 
-READERS = ("_c10d_functional.", "aten._assert", "bascule.")  # operators with effects that only read what they take
+READERS = ("_c10d_functional.", "aten._assert", "bascule.", "bascule_host.")  # operators with effects that only read what they take
 WAIT = ".wait_tensor.default"  # which gives the tensor that it takes
 SYMBOLS = (
     64,
@@ -62,7 +63,7 @@ def steps_of(
             for result in (result for result in op.results if result not in buffers):
                 buffers[result] = len(sizes)
                 step.makes.append(len(sizes))
-                sizes.append(_bytes(result))
+                sizes.append(0 if is_on_host(result, table) else _bytes(result))
     kept = {buffers[root] for root in map(root_of, end.operands) if root in buffers}
     return steps, sizes, kept
 

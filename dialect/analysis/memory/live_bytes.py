@@ -1,13 +1,15 @@
 """Memory that a program holds while it runs, read from the plan that `plan-memory` left: the bytes that its allocator is asked for."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...host_copies.calls import callee, is_on_host
 from ...ir.attribute_names import ARENA
 from ...ir.functions import DIES, OVER, STORAGES, graph_functions, is_extern
 from ...ir.locations import source_of
 from ...ir.shapes import constant, expr, symbol_count
 from ...mlir import ir
+from .call_steps import WAIT
 from .buffers import Sizes, bytes_of, root_of, substitute
 from .liveness import Buffer, buffers_of
 from .workspaces import workspace
@@ -78,9 +80,20 @@ class _Reader:
     def read(self) -> LiveBytes:
         # A user's operator may hold what it returns, which no program counts on; its memory of its own is not the step's.
         buffers = buffers_of(self.ops, self.table, owners=("",))
+        buffers = self._waited(buffer for buffer in buffers if not is_on_host(buffer.value, self.table))
         over = {buffer.value.owner.operation.attributes[OVER].value: buffer for buffer in buffers if _is_over(buffer)}
         held = [*self._arguments(over), *map(self._held, (each for each in buffers if not _is_over(each)))]
         return LiveBytes((*held, *self._workspaces()), self.end)
+
+    def _waited(self, buffers: Iterable[Buffer]) -> list[Buffer]:
+        """`buffers`, where what is begun and what has been waited for are one."""
+        found: dict[ir.Value, Buffer] = {}
+        for buffer in buffers:
+            op = buffer.value.owner.operation
+            if callee(op, self.table).endswith(WAIT) and op.operands[0] in found:
+                buffer.first = found.pop(op.operands[0]).first
+            found[buffer.value] = buffer
+        return list(found.values())
 
     def _callee(self, call: ir.Operation) -> ir.Operation:
         return self.table[call.attributes["callee"].value].operation
