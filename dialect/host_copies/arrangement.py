@@ -1,7 +1,8 @@
 """An order of calls in which copies to the host and back run beside what computes. Pure arithmetic: no IR here.
 
 What computes keeps its order. A copy to the host begins when there is what it copies, and is waited for when it should be done: from then on
-that has no memory. A copy back is waited for right before its first reader, and begins as early as its bytes are allowed to wait for that.
+that has no memory. A copy back is waited for right before its first reader, and begins as early as no more bytes are live anywhere than if
+each copy were waited for at once.
 """
 
 from collections import deque
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Copy:
     """`begin`, `wait`: steps by number; `along`: those that only see what it gives otherwise, and come right after the wait. `source`: the step
-    after which it may begin, -1 for any; `reader`: the first step that needs it. `leaves`: it is one to the host."""
+    after which it may begin, -1 for any; `reader`: the first step that needs it, or for a copy that `leaves`, one to the host, the first
+    without whom that which it copies would have no memory any more."""
 
     begin: int
     wait: int
@@ -22,6 +24,10 @@ class Copy:
     source: int
     reader: int
     along: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return self.begin, self.wait, *self.along
 
 
 @dataclass
@@ -33,16 +39,32 @@ class Arrangement:
     exposed: float = 0.0
 
 
-def arranged(count: int, times: Sequence[float], copies: Sequence[Copy], window: int) -> Arrangement:
-    """The `count` steps, of which others than the copies' take `times`. `window`: bytes of copies of one direction under way, and of copies back
-    that wait for their reader, at most; one copy at least."""
-    return _Arranging(count, times, copies, window).run()
+def at_once(count: int, copies: Sequence[Copy]) -> list[int]:
+    """The order of `count` steps in which each copy is waited for when it has begun: right after its source, or before its reader."""
+    moved = {number for copy in copies for number in copy.steps}
+    after, before = dict[int, list[int]](), dict[int, list[int]]()
+    for copy in copies:
+        places, place = (after, copy.source) if copy.leaves else (before, copy.reader)
+        places.setdefault(place, []).extend(copy.steps)
+    order = [*after.get(-1, ())]
+    for number in range(count):
+        order += before.get(number, ())
+        order += [] if number in moved else [number]
+        order += after.get(number, ())
+    return order + before.get(count, [])
+
+
+def arranged(times: Sequence[float], live: Sequence[int], copies: Sequence[Copy]) -> Arrangement:
+    """The steps, of which others than the copies' take `times`, and have `live` bytes meanwhile if each copy is waited for at once."""
+    return _Arranging(times, live, copies).run()
 
 
 class _Arranging:
-    def __init__(self, count: int, times: Sequence[float], copies: Sequence[Copy], window: int):
-        self.count, self.times, self.window = count, times, window
-        self.moved = {number for copy in copies for number in (copy.begin, copy.wait, *copy.along)}
+    def __init__(self, times: Sequence[float], live: Sequence[int], copies: Sequence[Copy]):
+        self.times, self.live = times, list(live)
+        moved = {number for copy in copies for number in copy.steps}
+        self.rest = [number for number in range(len(times)) if number not in moved]
+        self.most = max((live[number] for number in self.rest), default=0)
         self.leaving: dict[int, list[Copy]] = {}
         for copy in copies:
             if copy.leaves:
@@ -56,43 +78,52 @@ class _Arranging:
 
     def run(self) -> Arrangement:
         self._leave(-1)
-        for number in range(self.count):
-            if number not in self.moved:
-                self._read(number)
-                self._fetch()
-                self.told.order.append(number)
-                self.clock += self.times[number]
+        for place, number in enumerate(self.rest):
+            self._read(number)
+            self._make_room(number)
+            self._fetch(place)
+            self.told.order.append(number)
+            self.clock += self.times[number]
             self._leave(number)
             while self.under_way and self.done[self.under_way[0]] <= self.clock:
                 self._wait(self.under_way.popleft())
         while self.under_way:
             self._wait(self.under_way.popleft())
-        self._read(self.count)
+        self._read(len(self.times))
         return self.told
 
     def _leave(self, number: int) -> None:
         """Begins the copies to the host of what step `number` has made."""
         for copy in self.leaving.get(number, ()):
-            while self.under_way and self._bytes(self.under_way) + copy.bytes > self.window:
-                self._wait(self.under_way.popleft())
             self._begin(copy, self.under_way)
+
+    def _make_room(self, number: int) -> None:
+        """Waits for copies to the host, the oldest first, until step `number` has the memory that it needs."""
+        while self.under_way and self.live[number] + self._held(number) > self.most:
+            self._wait(self.under_way.popleft())
+
+    def _held(self, number: int) -> int:
+        """The bytes that are still there for copies to the host alone."""
+        return sum(copy.bytes for copy in self.under_way if copy.reader <= number)
 
     def _read(self, number: int) -> None:
         """Waits for what step `number` reads first."""
-        while self.ahead and self.ahead[0].reader <= number or self.coming and self.coming[0].reader <= number:
+        while (self.ahead and self.ahead[0].reader <= number) or (self.coming and self.coming[0].reader <= number):
             if not self.ahead:
                 self._begin(self.coming.popleft(), self.ahead)
             self._wait(self.ahead.popleft())
 
-    def _fetch(self) -> None:
-        while self.coming and self._bytes(self.ahead) + self.coming[0].bytes <= self.window:
-            if self.coming[0].source >= 0:
-                return
+    def _fetch(self, place: int) -> None:
+        """Begins the copies back for which there is memory from the step at `place` on."""
+        while self.coming and self.coming[0].source < self.rest[place]:
+            copy, end = self.coming[0], place
+            while end < len(self.rest) and self.rest[end] < copy.reader:
+                if self.live[self.rest[end]] + copy.bytes + self._held(self.rest[end]) > self.most:
+                    return
+                end += 1
+            for number in self.rest[place:end]:
+                self.live[number] += copy.bytes
             self._begin(self.coming.popleft(), self.ahead)
-
-    @staticmethod
-    def _bytes(copies: Sequence[Copy] | deque[Copy]) -> int:
-        return sum(copy.bytes for copy in copies)
 
     def _begin(self, copy: Copy, queue: deque[Copy]) -> None:
         self.links[copy.leaves] = self.done[copy] = max(self.links[copy.leaves], self.clock) + copy.seconds

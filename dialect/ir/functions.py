@@ -44,7 +44,6 @@ RANKS = "bascule.ranks"  # of a collective: how many its group has
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
 CHUNK_ROWS = "bascule.chunk_rows"  # on a graph: bytes from which `chunk-rows` makes a tensor by chunks
-COPIES_AHEAD = "bascule.copies_ahead"  # on a graph: bytes of copies to the host, or back, that may be under way at a time
 GIVEN = (
     "bascule.given_bytes"  # on a graph: bytes by which `choose-products` decides, in place of those of its arguments
 )

@@ -6,7 +6,6 @@ from torch.fx import Graph, Node
 
 # Metadata of the output node: bytes that the graph is given where no memory budget chooses what it saves; without it, those that it is given.
 GIVEN_BYTES = "bascule_given_bytes"
-HOST_WINDOW = "bascule_host_window"  # metadata of the output node: bytes of copies to the host, or back, that may be under way
 CHUNKED = "bascule_chunk_rows"  # metadata of the output node: bytes from which tensors are made by chunks of their rows
 
 

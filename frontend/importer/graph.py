@@ -18,7 +18,6 @@ from bascule.dialect.ir.functions import (
     ANY_STRIDES,
     CHUNK_ROWS,
     CONSTANT,
-    COPIES_AHEAD,
     DIES,
     GIVEN,
     GRAPH,
@@ -37,7 +36,7 @@ from torch.fx import GraphModule, Node
 
 from bascule.compat.operators.schemas import HigherOrderOperator
 
-from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, HOST_WINDOW, inputs_of
+from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
 from ..fx.storages import resize_last, storage
 from ..fx.views import returned_as
 from .item_checks import check_numbers_from_data
@@ -122,8 +121,6 @@ class _GraphImporter(base.FxImporter):
             function.attributes[SYMBOL_SOURCES] = found
         if CHUNKED in nodes[-1].meta:
             function.attributes[CHUNK_ROWS] = i64(nodes[-1].meta[CHUNKED])
-        if HOST_WINDOW in nodes[-1].meta:
-            function.attributes[COPIES_AHEAD] = i64(nodes[-1].meta[HOST_WINDOW])
         if GIVEN_BYTES in nodes[-1].meta:
             function.attributes[GIVEN] = i64(nodes[-1].meta[GIVEN_BYTES])
         if NOTED in nodes[-1].meta:

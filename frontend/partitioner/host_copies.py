@@ -10,7 +10,7 @@ from torch.fx import Graph, Node
 
 from bascule.runtime.modules.host_copies import register_fake
 
-from ..fx.graph_ends import HOST_WINDOW, inputs_of, outputs_of
+from ..fx.graph_ends import inputs_of, outputs_of
 from .held_tensors import ON_HOST
 from .joint_splits import Pair
 from .training_step import Step, is_computed_again_for_sure, is_number
@@ -58,9 +58,8 @@ def _is_dense(node: Node) -> bool:
     return value.layout is torch.strided and torch.empty_like(value).stride() == value.stride()
 
 
-def keep_on_host(pair: Pair, names: Collection[str], window: int) -> None:
-    """Has the forward of `pair` give copies on the host of the values `names`, as far as it saves them. `window`: bytes of copies that may be
-    under way."""
+def keep_on_host(pair: Pair, names: Collection[str]) -> None:
+    """Has the forward of `pair` give copies on the host of the values `names`, as far as it saves them."""
     register_fake()
     ops = torch.ops.bascule_host
     forward, backward = (gm.graph for gm in pair)
@@ -78,8 +77,6 @@ def keep_on_host(pair: Pair, names: Collection[str], window: int) -> None:
             back = _called_after(backward, before, ops.to_device.default, node, device=device)
             for user in users:
                 user.replace_input_with(node, back)
-    for graph in (forward, backward):
-        graph.output_node().meta[HOST_WINDOW] = window
 
 
 def _called_after(graph: Graph, place: Node, target: object, node: Node, **named: object) -> Node:

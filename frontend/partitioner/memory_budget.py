@@ -33,7 +33,7 @@ FAR = 0.1  # of the budget: what is known, or predicted, to be as much higher is
 UNSURE = 0.01  # of the budget, by which a first choice is asked to be lower where no plan has told how far predictions are off
 OPTION = "option 'memory_budget'"
 
-Key = tuple[Names, Names, int, Names, int]
+Key = tuple[Names, Names, int, Names]
 
 
 class HasBytes(Protocol):
@@ -69,7 +69,7 @@ class Peak(Generic[Plans]):
 class Choice:
     """Values that a forward saves, by name. `again`: calls that the backward makes again; `time`: of the step, predicted, as a multiple of that
     of min-cut's choice. `chunks`: the bytes from which on tensors are made by chunks of rows; 0: all are whole. `lowered`: values that it saves
-    in fewer bits. `moved`: those of `names` that are on the host meanwhile; `window`: bytes of their copies that may be under way."""
+    in fewer bits. `moved`: those of `names` that are on the host meanwhile."""
 
     names: Names
     predicted: int  # bytes, by the joint graph
@@ -78,11 +78,10 @@ class Choice:
     chunks: int = 0
     lowered: Names = ()
     moved: Names = ()
-    window: int = 0
 
     @property
     def key(self) -> "Key":
-        return self.names, self.lowered, self.chunks, self.moved, self.window
+        return self.names, self.lowered, self.chunks, self.moved
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class Search(Generic[Plans]):
         pair[1].graph.output_node().meta[GIVEN_BYTES] = given
         if choice.moved:  # that of the same values on the device is another
             pair = copied(pair)
-            keep_on_host(pair, choice.moved, choice.window)
+            keep_on_host(pair, choice.moved)
         if choice.chunks:
             pair = copied(pair)
             for gm in pair:
@@ -267,7 +266,7 @@ class Search(Generic[Plans]):
 
         def made(step: Step, saved: Sequence[Node], usual: Sequence[Node]) -> Choice:
             choice = _choice(step, saved, usual, [node for node in saved if node.name in names])
-            return replace(choice, time=choice.time + solution.exposed, moved=names, window=solution.window)
+            return replace(choice, time=choice.time + solution.exposed, moved=names)
 
         if not lowered or self.precision is None:
             return made(step, saved, program.choice)

@@ -64,14 +64,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Solution:
-    """Values to save: as they are, in fewer bits, and on the host; `exposed`: part of the step's time for which nothing but copies is under way;
-    `window`: bytes that are copied back at a time, at most."""
+    """Values to save: as they are, in fewer bits, and on the host; `exposed`: part of the step's time for which nothing but copies is under
+    way."""
 
     saved: tuple[Node, ...]
     lowered: tuple[Node, ...] = ()
     moved: tuple[Node, ...] = ()
     exposed: float = 0.0
-    window: int = 0
 
 
 class SavedProgram:
@@ -307,15 +306,7 @@ class SavedProgram:
             for columns in (self.saved, self.lowered, self.moved)
         )
         lowered = tuple(node for node in lowered if node not in saved)
-        return Solution(saved, lowered, moved, sum(found[column] for column in self.exposed), self._window(moved, found))
-
-    def _window(self, moved: Sequence[Node], found: Sequence[float]) -> int:
-        """The bytes that are copied back for one stage, at most."""
-        sizes = [0.0] * self.stages
-        for node in moved:
-            for k, copied in enumerate(self.copied[node]):
-                sizes[k] += self.values[node].size * found[copied]
-        return round(max([*sizes, *(self.values[node].size for node in moved)], default=0))
+        return Solution(saved, lowered, moved, sum(found[column] for column in self.exposed))
 
 
 def solve(

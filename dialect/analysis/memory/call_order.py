@@ -16,18 +16,25 @@ class Step:
 
 def peak(steps: Sequence[Step], order: Sequence[int], sizes: Sequence[int], kept: set[int]) -> int:
     """The most bytes that buffers take at one time in `order`; buffers in `kept` are never freed."""
+    made = {b for step in steps for b in step.makes}
+    begin = sum(size for b, size in enumerate(sizes) if b not in made)
+    return max([begin, *live_bytes(steps, order, sizes, kept)])
+
+
+def live_bytes(steps: Sequence[Step], order: Sequence[int], sizes: Sequence[int], kept: set[int]) -> list[int]:
+    """The bytes that buffers take while each step runs, by its number, in `order`."""
     left = _users(steps, len(sizes))
     made = {b for step in steps for b in step.makes}
-    live = most = sum(size for b, size in enumerate(sizes) if b not in made)
+    live, found = sum(size for b, size in enumerate(sizes) if b not in made), [0] * len(steps)
     for number in order:
         step = steps[number]
         live += sum(sizes[b] for b in step.makes)
-        most = max(most, live)
+        found[number] = live
         for b in {*step.uses, *step.makes}:
             left[b] -= b in step.uses
             if left[b] == 0 and b not in kept:
                 live -= sizes[b]
-    return most
+    return found
 
 
 def by_memory(steps: Sequence[Step], sizes: Sequence[int], kept: set[int]) -> list[int]:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...analysis.memory.call_order import Step, live_bytes
 from ...analysis.memory.call_steps import steps_of
 from ...collectives.costs import CallCosts
-from ...host_copies.arrangement import Copy, arranged
+from ...host_copies.arrangement import Copy, arranged, at_once
 from ...host_copies.calls import HostCopy, host_copies
 from ...ir.attribute_names import HOST_COPIES
 from ...ir.attributes import i64
-from ...ir.functions import COPIES_AHEAD, graph_functions
+from ...ir.functions import graph_functions
 from ...machines.measures import value
 from ...mlir import ir
 from ..base import VALUES, Pass
@@ -22,10 +23,10 @@ class OverlapHostCopies(Pass):
     beside what computes, which keeps its order.
 
     A copy to the host begins when there is what it copies, and is waited for when it should be done, so that this has no memory from then on. A
-    copy back is waited for right before its first reader, and begins as early as may be. `bascule.copies_ahead` on the graph function are the
-    bytes that may be under way (without it those of the largest copy, twice): more wait for the oldest. Times are of `machine` and
-    `link`. `bascule.host_copies` on the graph function tells `bytes`, and the `seconds` of the copies and those `exposed`, in which nothing
-    is computed, as simulated.
+    copy back is waited for right before its first reader, and begins as early as may be. No more bytes are live at the peak than if each were
+    waited for at once: else the oldest copy to the host is, and copies back begin later. Times are of `machine` and `link`.
+    `bascule.host_copies` on the graph function tells the `bytes`, the `seconds` of the copies and those `exposed`, in which nothing is
+    computed, as simulated.
     """
 
     name: ClassVar[str] = "overlap-host-copies"
@@ -44,30 +45,31 @@ class OverlapHostCopies(Pass):
         found = host_copies(ops, table)
         if not found:
             return
-        steps, *_ = steps_of(ops, end, table, in_order=False)
-        after, costs = [step.after for step in steps], CallCosts(self.machine)
-        own = {number for copy in found for number in (copy.begin, copy.wait)}
+        steps, sizes, kept = steps_of(ops, end, table, in_order=False)
+        costs, own = CallCosts(self.machine), {number for copy in found for number in (copy.begin, copy.wait)}
         times = [0.0 if number in own else costs.call(op, table)[0] for number, op in enumerate(ops)]
-        copies = [self._copy(copy, ops, after) for copy in found]
-        largest = max(copy.bytes for copy in found)
-        window = graph.attributes[COPIES_AHEAD].value if COPIES_AHEAD in graph.attributes else 2 * largest
-        told = arranged(len(ops), times, copies, window)
+        copies = [self._copy(copy, ops, steps) for copy in found]
+        live = live_bytes(steps, at_once(len(ops), copies), sizes, kept)
+        told = arranged(times, live, copies)
         for number in told.order:
             ops[number].move_before(end)
         seconds = {"seconds": told.seconds, "exposed": told.exposed}
         numbers = {name: ir.FloatAttr.get_f64(number) for name, number in seconds.items()}
         graph.attributes[HOST_COPIES] = ir.DictAttr.get(numbers | {"bytes": i64(sum(copy.bytes for copy in found))})
 
-    def _copy(self, copy: HostCopy, ops: Sequence[ir.Operation], after: Sequence[set[int]]) -> Copy:
+    def _copy(self, copy: HostCopy, ops: Sequence[ir.Operation], steps: Sequence[Step]) -> Copy:
         rate = value(self.link, "to_host" if copy.leaves else "to_device")
         seconds = value(self.link, "latency") + copy.bytes / rate
+        source = max(steps[copy.begin].after, default=-1)
+        if copy.leaves:
+            used = steps[copy.begin].uses
+            readers = (n for n, step in enumerate(steps) if step.uses & used and n not in (copy.begin, copy.wait))
+            return Copy(copy.begin, copy.wait, copy.bytes, seconds, True, source, 1 + max([source, *readers]))
         along, reader = list[int](), len(ops)
-        if not copy.leaves:
-            for number in range(copy.wait + 1, len(ops)):
-                if after[number] & {copy.wait, *along}:
-                    if ops[number].name == "func.call" or not after[number] <= {copy.wait, *along}:
-                        reader = number
-                        break
-                    along.append(number)
-        source = max((number for number in after[copy.begin]), default=-1)
-        return Copy(copy.begin, copy.wait, copy.bytes, seconds, copy.leaves, source, reader, tuple(along))
+        for number in range(copy.wait + 1, len(ops)):
+            if steps[number].after & {copy.wait, *along}:
+                if ops[number].name == "func.call" or not steps[number].after <= {copy.wait, *along}:
+                    reader = number
+                    break
+                along.append(number)
+        return Copy(copy.begin, copy.wait, copy.bytes, seconds, False, source, reader, tuple(along))
