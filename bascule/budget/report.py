@@ -27,6 +27,7 @@ from ..reporting.raise_through_dynamo import raised_as_is
 from .partition import search_of
 from .step_peak import StepPeak
 
+HOST = "host"  # the category of what is kept there, which is not in the peak
 CATEGORIES = ("parameters", "inputs", "outputs", "saved", "gradients", "temporaries")
 POINTS = 6  # of a curve, at most
 LINES = 12  # of the text, at most
@@ -37,7 +38,7 @@ class Holder:
     """Memory that one line of the user's holds at the peak."""
 
     bytes: int
-    category: str  # one of `CATEGORIES`
+    category: str  # one of `CATEGORIES`, or `HOST`
     line: str | None  # "model.py:12"; None of what no line of the model makes
 
     def __str__(self) -> str:
@@ -47,15 +48,20 @@ class Holder:
 @dataclass(frozen=True)
 class Point:
     """A budget in `bytes` and the predicted time of a step within it, as a multiple of that without one. `lowered`: saved values that are kept
-    in fewer bits for it, where the option 'memory_budget_precision' allows it."""
+    in fewer bits for it, where the option 'memory_budget_precision' allows it. `host`: bytes that are on the host meanwhile, where
+    'memory_budget_host' allows it; seconds, predicted, of their `copies` and of those `exposed`, beside which nothing is computed."""
 
     bytes: int
     time: float
     lowered: int = 0
+    host: int = 0
+    copies: float = 0.0
+    exposed: float = 0.0
 
     def __str__(self) -> str:
         lowered = f", {self.lowered} saved values in fewer bits" if self.lowered else ""
-        return f"{text_of(self.bytes, up=True):>12} {self.time:.2f}{lowered}"
+        host = f", {text_of(self.host)} on the host, copied in {1e3 * self.copies:.3f} ms, {1e3 * self.exposed:.3f} of them exposed"
+        return f"{text_of(self.bytes, up=True):>12} {self.time:.2f}{lowered}{host if self.host else ''}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ class StepMemory:
     holders: tuple[Holder, ...]  # the largest first
     least: int  # the smallest budget that is possible
     curve: tuple[Point, ...]  # growing bytes, falling time
+    host: tuple[Holder, ...] = ()  # what the smallest budget keeps on the host, the largest first
 
     def __str__(self) -> str:
         shares = ", ".join(f"{name} {text_of(count)}" for name, count in self.categories.items() if count)
@@ -78,6 +85,9 @@ class StepMemory:
                 f"  {text_of(sum(each.bytes for each in self.holders[LINES:])):>12} in {len(self.holders) - LINES} others"
             )
         lines.append(f"the least budget: {text_of(self.least, up=True)} ({self.least} bytes)")
+        if self.host:
+            lines.append(f"on the host within it: {text_of(sum(each.bytes for each in self.host))}")
+            lines += [f"  {holder}" for holder in self.host[:LINES]]
         lines.append("time of a step within a budget, predicted, as a multiple of that without one:")
         lines += [f"  {point}" for point in self.curve]
         return "\n".join(lines)
@@ -159,15 +169,28 @@ def _told(search: Search[StepPeak], found: StepPeak, parameters: frozenset[str])
         holders["parameters" if name in parameters else "inputs", None] += count
     for category, line, count in _holders(found, direction, held):
         holders[category, line] += count
-    least, curve = search.peak_of(search.least).bytes, search.curve(POINTS)
+    least, curve = search.peak_of(search.least), search.curve(POINTS)
     return StepMemory(
         peak=found.bytes,
         direction=direction,
         categories={name: sum(n for (category, _), n in holders.items() if category == name) for name in CATEGORIES},
         holders=tuple(Holder(count, *key) for key, count in holders.most_common() if count),
-        least=least,
-        curve=tuple(Point(peak.bytes, choice.time, len(choice.lowered)) for peak, choice in curve),
+        least=least.bytes,
+        curve=tuple(
+            Point(peak.bytes, choice.time, len(choice.lowered), *(peak.measured.host if peak.measured else ()))
+            for peak, choice in curve
+        ),
+        host=tuple(_on_host(least.measured)),
     )
+
+
+def _on_host(found: StepPeak | None) -> Iterator[Holder]:
+    """What a step keeps on the host, by line, the largest first."""
+    lines = Counter[str | None]()
+    for place, count in () if found is None else found.on_host():
+        lines[None if place is None else place.rpartition(":")[0]] += count
+    for line, count in lines.most_common():
+        yield Holder(count, HOST, line)
 
 
 def _holders(found: StepPeak, direction: str, held: Sequence[Held]) -> Iterator[tuple[str, str | None, int]]:

@@ -5,7 +5,7 @@ saved and what is returned. An arena on a CPU that is large enough is kept betwe
 Where both are replayed as CUDA graphs, the bytes of their pool count, which holds all that they make.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +30,11 @@ from ..compiler.planned_programs import Planned, Times, digest_of
 from ..cudagraphs.cudagraphify import Replays
 from ..cudagraphs.unsafe_operators import unrecordable
 from ..dialect.analysis.memory.live_bytes import Held, LiveBytes, live_bytes
+from ..dialect.host_copies.calls import host_copies
 from ..dialect.ir import context
 from ..dialect.ir.attributes import OperandAttr
 from ..dialect.ir.functions import OUTPUTS, SYMBOLS, graph_functions
+from ..dialect.ir.locations import source_of
 from ..dialect.mlir import ir
 from ..errors import UnsupportedError
 from ..options import POST_GRAD, Options
@@ -85,6 +87,16 @@ class StepPeak:
         """Bytes that the forward leaves on the host; seconds of its copies and of the backward's, and of those with nothing beside them."""
         told = [each for each in (copies(planned.module) for planned in self.programs) if each is not None]
         return max((each.bytes for each in told), default=0), sum(x.seconds for x in told), sum(x.exposed for x in told)
+
+    def on_host(self) -> Iterator[tuple[str | None, int]]:
+        """The user's line and the bytes of each value that the forward leaves on the host."""
+        module = self.programs[0].module
+        with module.context:
+            table = ir.SymbolTable(module.operation)
+            for graph in graph_functions(module):
+                ops = [op.operation for op in graph.regions[0].blocks[0].operations]
+                for copy in host_copies(ops, table):
+                    yield source_of(ops[copy.begin].location), copy.bytes
 
     @property
     def copies(self) -> str:

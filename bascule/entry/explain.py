@@ -18,7 +18,7 @@ from ..dialect.remarks.record import Remark
 from ..errors import UserError
 from ..reporting.compile_record import Record
 from ..reporting.counters import counters
-from ..reporting.graph_summary import AtenCall, Kernel, Memory, Overlap, Summary
+from ..reporting.graph_summary import AtenCall, HostCopies, Kernel, Memory, Overlap, Summary
 from .backend import compile_dynamo_graph
 
 CACHES = ("traces", "cache")  # groups of counters
@@ -37,6 +37,7 @@ class GraphExplanation:
     assertions: int  # about elements: indices in range, divisors that are not 0
     memory: Memory | None
     overlap: Overlap | None
+    copies: HostCopies | None  # with the option `memory_budget_host`
     remarks: tuple[Remark, ...]  # of passes: what was decided, about which operators, why, at what cost
     fallback: str | None  # why the graph was not compiled, if it was not
     refused: tuple[str, ...]  # kernels that did not compile, whose operators run in PyTorch: name, reason, reproducer
@@ -68,6 +69,7 @@ class GraphExplanation:
             assertions=told.assertions,
             memory=told.memory,
             overlap=told.overlap,
+            copies=told.copies,
             remarks=told.remarks,
             fallback=record.fallback,
             refused=tuple(record.refused),
@@ -112,6 +114,8 @@ class GraphExplanation:
             lines.append(f"  memory: {self.memory}")
         if self.overlap is not None:
             lines.append(f"  collectives: {self.overlap}")
+        if self.copies is not None:
+            lines.append(f"  memory budget: {self.copies}")
         if self.replay is not None:
             lines.append(f"  CUDA graph: {self.replay}")
         if self.tier is not None:
