@@ -16,9 +16,10 @@ ATTENTION = "scaled_dot_product"
 
 
 class CallCosts:
-    """Times on a machine of what is no collective."""
+    """Times on a machine of what is no collective. `symbol`: the size assumed of a symbol."""
 
-    def __init__(self, machine: str):
+    def __init__(self, machine: str, symbol: int = SYMBOL):
+        self.symbol = symbol
         self.machine = {name: measure.value for name, measure in measures(machine).items()}
         self.launch = self.machine["launch"]
 
@@ -28,12 +29,12 @@ class CallCosts:
             return 0.0, 0.0
         values = [v for v in (*op.operands, *op.results) if isinstance(v.type, ir.ShapedType)]
         moved = (
-            sum(prod(_sizes(v.type)) * byte_width(v.type.element_type) for v in values) / self.machine["memory_rate"]
+            sum(prod(_sizes(v.type, self.symbol)) * byte_width(v.type.element_type) for v in values) / self.machine["memory_rate"]
         )
         function = table[op.attributes["callee"].value].operation if op.name == "func.call" else None
         operator = function.attributes[EXTERN].value if function is not None and EXTERN in function.attributes else ""
         computed = 0.0
-        if values and (operations := _operations(operator, [v.type for v in values], len(op.operands))):
+        if values and (operations := _operations(operator, [v.type for v in values], len(op.operands), self.symbol)):
             narrow = byte_width(values[0].type.element_type) <= 2
             computed = operations / self.machine["product_rate" if narrow else "product_rate_f32"]
         return self.launch + max(moved, computed), computed if computed > moved else 0.0
@@ -60,18 +61,18 @@ class Costs(CallCosts):
         return self.latency + times * others * bytes_ / rate
 
 
-def _sizes(type_: ir.ShapedType) -> list[int]:
-    return [type_.get_dim_size(i) if not type_.is_dynamic_dim(i) else SYMBOL for i in range(type_.rank)]
+def _sizes(type_: ir.ShapedType, symbol: int) -> list[int]:
+    return [type_.get_dim_size(i) if not type_.is_dynamic_dim(i) else symbol for i in range(type_.rank)]
 
 
-def _operations(operator: str, types: list[ir.ShapedType], operands: int) -> float:
+def _operations(operator: str, types: list[ir.ShapedType], operands: int, symbol: int) -> float:
     """Of a product or an attention; 0 of what is bound by memory."""
     name = operator.rsplit(".", 1)[0]
     if name in PRODUCTS:
-        *_, inner = _sizes(types[0] if "add" not in name else types[1])
-        return 2.0 * prod(_sizes(types[-1])) * inner
+        *_, inner = _sizes(types[0] if "add" not in name else types[1], symbol)
+        return 2.0 * prod(_sizes(types[-1], symbol)) * inner
     if ATTENTION in name:
         backward = "backward" in name
-        query, key = (_sizes(t) for t in (types[1:3] if backward else types[:2]))
+        query, key = (_sizes(t, symbol) for t in (types[1:3] if backward else types[:2]))
         return (10.0 if backward else 4.0) * prod(query) * key[-2]
     return 0.0

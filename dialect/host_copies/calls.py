@@ -10,7 +10,7 @@ from ..mlir import ir
 
 NAMESPACE = "bascule_host."
 TO_HOST, TO_DEVICE, WAIT = (f"{NAMESPACE}{name}.default" for name in ("to_host", "to_device", "wait_tensor"))
-SYMBOL = 64  # the size assumed of a symbol
+SYMBOL = 1024  # the size assumed of a symbol: what is copied is large
 
 
 @dataclass(frozen=True)

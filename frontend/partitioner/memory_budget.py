@@ -160,12 +160,16 @@ class Search(Generic[Plans]):
         if self.splits.prepared is None:
             return []
         step, nodes = self.splits.prepared
-        chunked = by_chunks(step, self.usual.predicted)
-        return [self._program(each, nodes) for each in (step, chunked) if each is not None]
+        steps = [each for each in (step, by_chunks(step, self.usual.predicted)) if each is not None]
+        # Without the host too: plans tell little differences that predictions do not.
+        links = [None] if self.link is None else [self.link, None]
+        return [self._program(each, nodes, link) for each in steps for link in links]
 
-    def _program(self, step: Step, usual: Sequence[Node], stages: int = STAGES) -> SavedProgram:
+    def _program(
+        self, step: Step, usual: Sequence[Node], link: Link | None = None, stages: int = STAGES
+    ) -> SavedProgram:
         low = lowerable(step) if self.precision else frozenset[Node]()
-        return SavedProgram(step, usual, stages, low, movable(step) if self.link else frozenset[Node](), self.link)
+        return SavedProgram(step, usual, stages, low, movable(step) if link else frozenset[Node](), link)
 
     def peak_of(self, choice: Choice) -> Peak[Plans]:
         """The peak of a choice, by the programs that come of it."""
@@ -299,7 +303,7 @@ class Search(Generic[Plans]):
         found = list[Choice]()
         for choice, program in self._coarse:
             # With more stages the program knows lives better, and proves less in the time that it has.
-            finer = self._program(program.step, program.choice, 2 * STAGES)
+            finer = self._program(program.step, program.choice, program.link, 2 * STAGES)
             solution = finer.least(seconds)
             known = [choice] if solution is None else [choice, self._choice_of(finer, solution)]
             # A plan takes as long as in a compile: choices of one program, alike, are told apart by what is predicted.

@@ -36,7 +36,7 @@ def _to_host(x: torch.Tensor) -> torch.Tensor:
     if not x.is_cuda:
         return _unpooled_like(x).copy_(x)
     try:
-        copy = torch.empty_strided(_sizes(x), _strides(x), dtype=x.dtype, pin_memory=True)
+        copy = torch.empty_strided(_sizes(x), _strides(x), dtype=x.dtype, device="cpu", pin_memory=True)
     except RuntimeError as error:
         raise _no_memory(x, error) from error
     return _begin(copy, x, TO_HOST, x.device)
@@ -84,7 +84,7 @@ def _unpooled_like(x: torch.Tensor) -> torch.Tensor:
     """A tensor on the CPU in memory of the system's own."""
     sizes, strides = _sizes(x), _strides(x)
     if not x.numel():
-        return torch.empty_strided(sizes, strides, dtype=x.dtype)
+        return torch.empty_strided(sizes, strides, dtype=x.dtype, device="cpu")
     extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
     try:
         memory = mmap.mmap(-1, extent * x.itemsize)

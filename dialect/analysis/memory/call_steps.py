@@ -21,14 +21,18 @@ SYMBOLS = (
 
 
 def steps_of(
-    ops: Sequence[ir.Operation], end: ir.Operation, table: ir.SymbolTable, in_order: bool = True
+    ops: Sequence[ir.Operation],
+    end: ir.Operation,
+    table: ir.SymbolTable,
+    in_order: bool = True,
+    symbols: Sequence[int] = SYMBOLS,
 ) -> tuple[list[Step], list[int], set[int]]:
     """A step an op; the bytes of each buffer (a tensor that a call returns, or the storage of arguments that die, which no step makes); the
     buffers that are returned. `in_order`: calls with effects
-    come in the order of the program; without, their order is the caller's to keep."""
+    come in the order of the program; without, their order is the caller's to keep. `symbols`: as `SYMBOLS`."""
     steps, sizes = [Step() for _ in ops], list[int]()
     makers: dict[ir.Value, int] = {}  # value -> step
-    buffers = _dying(end, sizes)
+    buffers = _dying(end, sizes, symbols)
     writer: dict[ir.Value, int] = {}  # root -> the step that wrote it last
     readers: dict[ir.Value, list[int]] = {}  # root -> the steps that read it since
     effect: int | None = None
@@ -63,12 +67,12 @@ def steps_of(
             for result in (result for result in op.results if result not in buffers):
                 buffers[result] = len(sizes)
                 step.makes.append(len(sizes))
-                sizes.append(0 if is_on_host(result, table) else _bytes(result))
+                sizes.append(0 if is_on_host(result, table) else _bytes(result, symbols))
     kept = {buffers[root] for root in map(root_of, end.operands) if root in buffers}
     return steps, sizes, kept
 
 
-def _dying(end: ir.Operation, sizes: list[int]) -> dict[ir.Value, int]:
+def _dying(end: ir.Operation, sizes: list[int], symbols: Sequence[int]) -> dict[ir.Value, int]:
     """The arguments that die in the function that `end` ends, each with the number of its storage, whose bytes are added to `sizes`."""
     graph = end.parent.operation
     if "arg_attrs" not in graph.attributes:
@@ -80,7 +84,7 @@ def _dying(end: ir.Operation, sizes: list[int]) -> dict[ir.Value, int]:
     numbers: dict[int, int] = {}
     for number, storage in zip(tensors, storages):
         if DIES in graph.attributes["arg_attrs"][number]:
-            size = _bytes(arguments[number])
+            size = _bytes(arguments[number], symbols)
             buffer = numbers.setdefault(storage if storage >= 0 else -1 - number, len(sizes))
             sizes += [0] * (buffer + 1 - len(sizes))
             sizes[buffer] = max(sizes[buffer], size)
@@ -88,9 +92,9 @@ def _dying(end: ir.Operation, sizes: list[int]) -> dict[ir.Value, int]:
     return found
 
 
-def _bytes(value: ir.Value) -> int:
+def _bytes(value: ir.Value, symbols: Sequence[int]) -> int:
     """The size of a tensor, with the same number for each symbol."""
     size = bytes_of(memref_type(value.type), shape_of(value))
     count = symbol_count([size])
-    known = (constant(substitute(size, [], [expr(symbol)] * count)) for symbol in SYMBOLS)
+    known = (constant(substitute(size, [], [expr(symbol)] * count)) for symbol in symbols)
     return next(bytes_ for bytes_ in known if bytes_ is not None)

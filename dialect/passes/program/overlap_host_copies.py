@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...analysis.memory.call_order import Step, live_bytes
-from ...analysis.memory.call_steps import steps_of
+from ...analysis.memory.call_steps import SYMBOLS, steps_of
 from ...collectives.costs import CallCosts
 from ...host_copies.arrangement import Copy, arranged, at_once
-from ...host_copies.calls import HostCopy, host_copies
+from ...host_copies.calls import SYMBOL, HostCopy, host_copies
 from ...ir.attribute_names import HOST_COPIES
 from ...ir.attributes import i64
 from ...ir.functions import graph_functions
@@ -45,8 +45,8 @@ class OverlapHostCopies(Pass):
         found = host_copies(ops, table)
         if not found:
             return
-        steps, sizes, kept = steps_of(ops, end, table, in_order=False)
-        costs, own = CallCosts(self.machine), {number for copy in found for number in (copy.begin, copy.wait)}
+        steps, sizes, kept = steps_of(ops, end, table, in_order=False, symbols=(SYMBOL, *SYMBOLS))
+        costs, own = CallCosts(self.machine, SYMBOL), {number for copy in found for number in (copy.begin, copy.wait)}
         times = [0.0 if number in own else costs.call(op, table)[0] for number, op in enumerate(ops)]
         copies = [self._copy(copy, ops, steps) for copy in found]
         live = live_bytes(steps, at_once(len(ops), copies), sizes, kept)
