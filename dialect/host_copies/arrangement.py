@@ -54,17 +54,17 @@ def at_once(count: int, copies: Sequence[Copy]) -> list[int]:
     return order + before.get(count, [])
 
 
-def arranged(times: Sequence[float], live: Sequence[int], copies: Sequence[Copy]) -> Arrangement:
-    """The steps, of which others than the copies' take `times`, and have `live` bytes meanwhile if each copy is waited for at once."""
-    return _Arranging(times, live, copies).run()
+def arranged(times: Sequence[float], live: Sequence[int], copies: Sequence[Copy], most: int) -> Arrangement:
+    """The steps, of which others than the copies' take `times`, and have `live` bytes meanwhile if each copy is waited for at once. `most`: bytes
+    that copies under way may make it."""
+    return _Arranging(times, live, copies, most).run()
 
 
 class _Arranging:
-    def __init__(self, times: Sequence[float], live: Sequence[int], copies: Sequence[Copy]):
-        self.times, self.live = times, list(live)
+    def __init__(self, times: Sequence[float], live: Sequence[int], copies: Sequence[Copy], most: int):
+        self.times, self.live, self.most = times, list(live), most
         moved = {number for copy in copies for number in copy.steps}
         self.rest = [number for number in range(len(times)) if number not in moved]
-        self.most = max((live[number] for number in self.rest), default=0)
         self.leaving: dict[int, list[Copy]] = {}
         for copy in copies:
             if copy.leaves:

@@ -18,22 +18,25 @@ def peak(steps: Sequence[Step], order: Sequence[int], sizes: Sequence[int], kept
     """The most bytes that buffers take at one time in `order`; buffers in `kept` are never freed."""
     made = {b for step in steps for b in step.makes}
     begin = sum(size for b, size in enumerate(sizes) if b not in made)
-    return max([begin, *live_bytes(steps, order, sizes, kept)])
+    return max([begin, *(live for _, live, _ in live_bytes(steps, order, sizes, kept))])
 
 
-def live_bytes(steps: Sequence[Step], order: Sequence[int], sizes: Sequence[int], kept: set[int]) -> list[int]:
-    """The bytes that buffers take while each step runs, by its number, in `order`."""
+def live_bytes(
+    steps: Sequence[Step], order: Sequence[int], sizes: Sequence[int], kept: set[int]
+) -> list[tuple[int, int, int]]:
+    """The bytes that buffers take before each step, while it runs, and after it, by its number, in `order`."""
     left = _users(steps, len(sizes))
     made = {b for step in steps for b in step.makes}
-    live, found = sum(size for b, size in enumerate(sizes) if b not in made), [0] * len(steps)
+    live, found = sum(size for b, size in enumerate(sizes) if b not in made), [(0, 0, 0)] * len(steps)
     for number in order:
         step = steps[number]
-        live += sum(sizes[b] for b in step.makes)
-        found[number] = live
+        before = live
+        during = live = live + sum(sizes[b] for b in step.makes)
         for b in {*step.uses, *step.makes}:
             left[b] -= b in step.uses
             if left[b] == 0 and b not in kept:
                 live -= sizes[b]
+        found[number] = before, during, live
     return found
 
 

@@ -11,7 +11,7 @@ from ...host_copies.arrangement import Copy, arranged, at_once
 from ...host_copies.calls import SYMBOL, HostCopy, host_copies
 from ...ir.attribute_names import HOST_COPIES
 from ...ir.attributes import i64
-from ...ir.functions import graph_functions
+from ...ir.functions import graph_functions, kernel_op
 from ...machines.measures import value
 from ...mlir import ir
 from ..base import VALUES, Pass
@@ -50,7 +50,10 @@ class OverlapHostCopies(Pass):
         times = [0.0 if number in own else costs.call(op, table)[0] for number, op in enumerate(ops)]
         copies = [self._copy(copy, ops, steps) for copy in found]
         live = live_bytes(steps, at_once(len(ops), copies), sizes, kept)
-        told = arranged(times, live, copies)
+        # A kernel may write over what dies there: the peak is that at least, and no copy is under way where it may be more.
+        written_over = [_is_kernel(op, table) for op in ops]
+        least = max(max(before, after) if over else during for over, (before, during, after) in zip(written_over, live))
+        told = arranged(times, [during for _, during, _ in live], copies, least)
         for number in told.order:
             ops[number].move_before(end)
         seconds = {"seconds": told.seconds, "exposed": told.exposed}
@@ -73,3 +76,7 @@ class OverlapHostCopies(Pass):
                     break
                 along.append(number)
         return Copy(copy.begin, copy.wait, copy.bytes, seconds, False, source, reader, tuple(along))
+
+
+def _is_kernel(op: ir.Operation, table: ir.SymbolTable) -> bool:
+    return op.name == "func.call" and kernel_op(table[op.attributes["callee"].value].operation) is not None
