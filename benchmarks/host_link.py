@@ -53,7 +53,9 @@ def main() -> None:
     for way in ("to host", "to device"):
         rate = (large["bytes"] - small["bytes"]) / (large[way]["us"] - small[way]["us"]) * 1e6
         print(f"{way}: latency {small[way]['us']:.1f} us, {rate:.3g} bytes/s")
-    lines = [[str(row["bytes"]), *(f"{row[way]['us']:.1f}" for way in ("to host", "to device", "both"))] for row in rows]
+    lines = [
+        [str(row["bytes"]), *(f"{row[way]['us']:.1f}" for way in ("to host", "to device", "both"))] for row in rows
+    ]
     print_table(["bytes", "to host, us", "to device, us", "both, us"], lines)
     save("copies between a GPU and its host, us", rows, args.json)
 

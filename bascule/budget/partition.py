@@ -12,6 +12,7 @@ from bascule.frontend.importer.graph import NOTED
 from bascule.frontend.partitioner.joint_splits import Pair, Splits
 from bascule.frontend.partitioner.memory_budget import Search
 from bascule.frontend.partitioner.min_cut import min_cut
+from bascule.runtime.modules.host_copies import register_fake
 
 from ..compiler.custom_passes import partitioner
 from ..compiler.planned_programs import leave
@@ -55,5 +56,7 @@ def search_of(options: Options, joint: GraphModule, inputs: Any, how: dict[str, 
     without = replace(options, memory_budget=None, memory_budget_precision=None, memory_budget_host=False)
     search = Search(Splits(joint, inputs, how), partial(measure, options), partial(measure, without))
     search.precision = options.memory_budget_precision
-    search.link = host_link() if options.memory_budget_host else None
+    if options.memory_budget_host:
+        register_fake()
+        search.link = host_link()
     return search

@@ -185,7 +185,7 @@ def _told(search: Search[StepPeak], found: StepPeak, parameters: frozenset[str])
 
 
 def _on_host(found: StepPeak | None) -> Iterator[Holder]:
-    """What a step keeps on the host, by line, the largest first."""
+    """Memory on the host of a step, by line, the largest first."""
     lines = Counter[str | None]()
     for place, count in () if found is None else found.on_host():
         lines[None if place is None else place.rpartition(":")[0]] += count

@@ -38,8 +38,8 @@ from ..dialect.ir.locations import source_of
 from ..dialect.mlir import ir
 from ..errors import UnsupportedError
 from ..options import POST_GRAD, Options
-from ..reporting.module_summary import copies
 from ..pipelines import pipeline_for
+from ..reporting.module_summary import copies
 from ..targets.placement import placement_of
 from ..targets.select import target_for
 from .graph_pool import Played, first_product, large_bytes, saved_places, smallest_pool, workspace_of
@@ -100,7 +100,7 @@ class StepPeak:
 
     @property
     def copies(self) -> str:
-        """What is known of copies to the host and back."""
+        """Bytes and predicted time of the copies to the host and back."""
         bytes_, seconds, exposed = self.host
         return f"{text_of(bytes_)}; {1e3 * seconds:.3f} ms of copies, {1e3 * exposed:.3f} ms exposed, as simulated"
 

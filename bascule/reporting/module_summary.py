@@ -37,7 +37,7 @@ def overlap(module: ir.Module) -> Overlap | None:
 
 
 def copies(module: ir.Module) -> HostCopies | None:
-    """What a module copies to the host or back; None where it copies nothing."""
+    """The copies of a module to the host or back; None where it copies nothing."""
     for graph in graph_functions(module):
         if HOST_COPIES in graph.attributes:
             return HostCopies(**{named.name: named.attr.value for named in graph.attributes[HOST_COPIES]})

@@ -29,7 +29,8 @@ class CallCosts:
             return 0.0, 0.0
         values = [v for v in (*op.operands, *op.results) if isinstance(v.type, ir.ShapedType)]
         moved = (
-            sum(prod(_sizes(v.type, self.symbol)) * byte_width(v.type.element_type) for v in values) / self.machine["memory_rate"]
+            sum(prod(_sizes(v.type, self.symbol)) * byte_width(v.type.element_type) for v in values)
+            / self.machine["memory_rate"]
         )
         function = table[op.attributes["callee"].value].operation if op.name == "func.call" else None
         operator = function.attributes[EXTERN].value if function is not None and EXTERN in function.attributes else ""
@@ -38,6 +39,7 @@ class CallCosts:
             narrow = byte_width(values[0].type.element_type) <= 2
             computed = operations / self.machine["product_rate" if narrow else "product_rate_f32"]
         return self.launch + max(moved, computed), computed if computed > moved else 0.0
+
 
 
 class Costs(CallCosts):

@@ -55,8 +55,8 @@ def at_once(count: int, copies: Sequence[Copy]) -> list[int]:
 
 
 def arranged(times: Sequence[float], live: Sequence[int], copies: Sequence[Copy], most: int) -> Arrangement:
-    """The steps, of which others than the copies' take `times`, and have `live` bytes meanwhile if each copy is waited for at once. `most`: bytes
-    that copies under way may make it."""
+    """The steps, of which others than the copies' take `times`, and have `live` bytes meanwhile if each copy is waited for at once. `most`:
+    bytes that copies under way may make it."""
     return _Arranging(times, live, copies, most).run()
 
 

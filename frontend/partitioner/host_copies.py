@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Graph, Node
 
-from bascule.runtime.modules.host_copies import register_fake
-
 from ..fx.graph_ends import inputs_of, outputs_of
 from .held_tensors import ON_HOST
 from .joint_splits import Pair
@@ -60,7 +58,6 @@ def _is_dense(node: Node) -> bool:
 
 def keep_on_host(pair: Pair, names: Collection[str]) -> None:
     """Has the forward of `pair` give copies on the host of the values `names`, as far as it saves them."""
-    register_fake()
     ops = torch.ops.bascule_host
     forward, backward = (gm.graph for gm in pair)
     made = {node.name: node for node in outputs_of(forward) if isinstance(node, Node) and node.name in names}

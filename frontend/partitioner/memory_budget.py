@@ -47,7 +47,7 @@ class HasBytes(Protocol):
 
     @property
     def copies(self) -> str:
-        """What is known of copies to the host and back."""
+        """Bytes and predicted time of the copies to the host and back."""
 
 
 Plans = TypeVar("Plans", bound=HasBytes)

@@ -74,9 +74,9 @@ class Solution:
 
 
 class SavedProgram:
-    """The choice for one step. `lowerable`: values that may be saved in half their bytes; `movable`: on the host, over `link`. Its time is what a choice takes beyond `usual`, one
-    that saves what costs least time, as min-cut has it. Bytes are scaled by the peak where everything is saved, times by the step's: numbers
-    near 1."""
+    """The choice for one step. `lowerable`: values that may be saved in half their bytes; `movable`: on the host, over `link`. Its time is what
+    a choice takes beyond `usual`, one that saves what costs least time, as min-cut has it. Bytes are scaled by the peak where everything is
+    saved, times by the step's: numbers near 1."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class SavedProgram:
         self.moved: dict[Node, int] = {}  # of those that may be
         self.back: dict[Node, list[int]] = {}  # by stage from 1 on: held since it was copied back
         self.copied: dict[Node, list[int]] = {}  # by stage from 1 on: it is there from then on
-        self.exposed: list[int] = []  # by stage, 0 for the forward: part of the step's time in which only copies are under way
+        self.exposed: list[int] = []  # by stage, 0 for the forward: part of the step's time with copies alone
         time = max(1.0, self.step.least_time)
         for node, value in self.values.items():
             may_save = bool(value.size or self.step.size(node)) and not is_computed_again_for_sure(node)

@@ -7,15 +7,14 @@ func.func private @to_device(tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16> a
 func.func private @wait(tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16> attributes {bascule.extern = "bascule_host.wait_tensor.default", bascule.arguments = [#operand], bascule.results = array<i64: 0>, bascule.effects}
 func.func private @mm(tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16> attributes {bascule.extern = "aten.mm.default", bascule.arguments = [#operand, #second], bascule.results = array<i64: 0>}
 
-// A copy to the host begins when there is what it copies, and runs beside products. The last one has memory for one tensor more than
-// those before, so that the copy has to be done by then.
+// A copy to the host begins when there is what it copies, and is done before the product that needs all memory.
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: bascule.host_copies = {bytes = 33554432 : i64, exposed = {{.*}}, seconds = {{.*}}}
 // CHECK: %[[X:.*]] = call @mm(%arg0, %arg1)
 // CHECK: %[[H:.*]] = call @to_host(%[[X]])
 // CHECK: call @mm(%[[X]], %arg1)
-// CHECK: call @mm
 // CHECK: %[[W:.*]] = call @wait(%[[H]], %[[X]])
+// CHECK: call @mm
 // CHECK: return %[[W]]
 func.func @forward(%x: tensor<4096x4096xbf16>, %y: tensor<4096x4096xbf16>) -> (tensor<4096x4096xbf16>, tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) attributes {bascule.graph} {
   %0 = call @mm(%x, %y) : (tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
@@ -30,6 +29,7 @@ func.func @forward(%x: tensor<4096x4096xbf16>, %y: tensor<4096x4096xbf16>) -> (t
 // A copy back begins when there is memory for it, and is waited for right before what reads it.
 // CHECK-LABEL: func.func @backward
 // CHECK: call @mm(%arg1, %arg1)
+// CHECK: call @mm
 // CHECK: %[[D:.*]] = call @to_device(%arg0)
 // CHECK: call @mm
 // CHECK: %[[V:.*]] = call @wait(%[[D]], %arg0)

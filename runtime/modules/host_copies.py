@@ -1,7 +1,7 @@
 """Copies of tensors to the host and back, beside what computes: operators that begin one, and one that waits for it.
 
-On a GPU each direction has a stream of its own, and a wait makes the computing stream wait, not the host; copies on the host are pinned. On a CPU
-a copy is made where it begins, and its memory is none of PyTorch's allocator's, as pinned memory is none of a GPU's.
+On a GPU each direction has a stream of its own, and a wait makes the computing stream wait, not the host; copies on the host are pinned. On a
+CPU a copy is made where it begins, and its memory is none of PyTorch's allocator's, as pinned memory is none of a GPU's.
 """
 
 import mmap

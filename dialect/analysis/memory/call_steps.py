@@ -11,7 +11,12 @@ from ..bodies.backward_slice import captured
 from .buffers import bytes_of, memref_type, root_of, substitute
 from .call_order import Step
 
-READERS = ("_c10d_functional.", "aten._assert", "bascule.", "bascule_host.")  # operators with effects that only read what they take
+READERS = (
+    "_c10d_functional.",
+    "aten._assert",
+    "bascule.",
+    "bascule_host.",
+)  # operators with effects that only read what they take
 WAIT = ".wait_tensor.default"  # which gives the tensor that it takes
 SYMBOLS = (
     64,

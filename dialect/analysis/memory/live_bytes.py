@@ -9,8 +9,8 @@ from ...ir.functions import DIES, OVER, STORAGES, graph_functions, is_extern
 from ...ir.locations import source_of
 from ...ir.shapes import constant, expr, symbol_count
 from ...mlir import ir
-from .call_steps import WAIT
 from .buffers import Sizes, bytes_of, root_of, substitute
+from .call_steps import WAIT
 from .liveness import Buffer, buffers_of
 from .workspaces import workspace
 

@@ -13,7 +13,7 @@ ALL = [(machine, name) for machine in MACHINES for name in measures(machine)]
 
 
 def test_the_machines():
-    assert MACHINES == ["avx2", "avx512", "cuda", "h200", "nvlink"]
+    assert MACHINES == ["avx2", "avx512", "cuda", "h200", "nvlink", "pcie"]
 
 
 @pytest.mark.parametrize(("machine", "name"), ALL)

@@ -4,13 +4,13 @@ import re
 
 import pytest
 import torch
+from bascule.frontend.partitioner import memory_budget
 from bascule.frontend.partitioner.host_copies import Link, movable
 from bascule.runtime.modules import host_copies
 
 import bascule
 from bascule.budget import partition
 from bascule.errors import UserError
-from bascule.frontend.partitioner import memory_budget
 from bascule.options import make_options
 
 from .test_memory_budget import BESIDE, ROWS, WIDTH, Model, Run
@@ -139,7 +139,9 @@ def test_a_host_without_memory(quick_link, monkeypatch):
     monkeypatch.setattr(host_copies.mmap, "mmap", full)
     options = {"on_error": "raise", "cache": False, "memory_budget": 0.5, **ALLOWED}
     call = torch.compile(Model(), backend="bascule", options=options)
-    with pytest.raises(MemoryError, match=r"the host has no \d+ bytes of memory for what [\s\S]* option 'memory_budget_host'"):
+    with pytest.raises(
+        MemoryError, match=r"the host has no \d+ bytes of memory for what [\s\S]* option 'memory_budget_host'"
+    ):
         call(torch.randn(ROWS, WIDTH))
 
 
