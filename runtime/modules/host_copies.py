@@ -11,7 +11,7 @@ from functools import cache
 import torch
 
 TO_HOST, TO_DEVICE = "to_host", "to_device"
-_library = torch.library.Library("bascule_host", "DEF")
+_library = torch.library.Library("bascule_host", "FRAGMENT")
 _tags = tuple(filter(None, [getattr(torch.Tag, "cudagraph_unsafe", None)]))
 _library.define("to_host(Tensor x) -> Tensor", tags=_tags)
 _library.define("to_device(Tensor x, *, Device device) -> Tensor", tags=_tags)

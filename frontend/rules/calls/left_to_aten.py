@@ -146,6 +146,11 @@ LIBRARY = {
         "aten._embedding_bag.default",
         "aten._embedding_bag_forward_only.default",
     ),
+    "a memory budget keeps what it copies on the host": (
+        "bascule_host.to_host.default",
+        "bascule_host.to_device.default",
+        "bascule_host.wait_tensor.default",
+    ),
     "a loss with a dynamic program over time": (
         "aten._ctc_loss.default",
         "aten._ctc_loss.Tensor",

@@ -72,7 +72,7 @@ def test_the_least_is_less_where_it_is_allowed(quick_link):
 
 
 def test_it_is_told(quick_link):
-    options = {"memory_budget": 0.5, **ALLOWED}
+    options = {"memory_budget": 0.5, "fallback": "error", **ALLOWED}
     told = bascule.explain(Model(), torch.randn(ROWS, WIDTH), options=options)
     remarks = [str(remark) for graph in told.graphs for remark in graph.remarks]
     assert sum("on the host" in remark for remark in remarks) == 1
