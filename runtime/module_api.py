@@ -29,6 +29,7 @@ NAMES = {
     "thread_count": ("kernels.threads", "thread_count"),
     "view": ("memory.allocation", "view"),
     "view_of": ("memory.returned_views", "view_of"),
+    "wait_copied": ("modules.host_copies", "wait_copied"),
 }
 
 

@@ -57,7 +57,7 @@ def fall_back(c: Conversion, arguments: Sequence[Any], reason: str) -> Tensors:
         if only_begins(operator) and not _is_waited_for(c.op):
             arguments = _lasting(c, arguments)
         arguments = _with_a_tensor(c, operator, arguments)
-        if _returns_view(operator) and c.operator.split(".")[1] != WAIT:
+        if _returns_view(operator):
             return _copied(c, arguments, reason)
     return call(c.externs, c.operator, arguments, c.results, c.result_sizes, reason=reason)
 

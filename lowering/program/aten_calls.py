@@ -21,7 +21,9 @@ _LAYOUTS = ("strided",)
 # Operators that torch has as functions of Python's own, which cost half of a call through `torch.ops`.
 _FUNCTIONS = {f"aten.{name}.out": f"torch.{name}" for name in ("mm", "bmm", "addmm", "baddbmm")}
 _FUNCTIONS["aten.convolution.default"] = "torch.convolution"
-_FUNCTIONS["bascule.check_index.default"] = CHECK_INDEX = "check_index"  # of `bascule.runtime.module_api`
+_FUNCTIONS["bascule.check_index.default"] = "check_index"
+_FUNCTIONS["bascule_host.wait_tensor.default"] = "wait_copied"
+IMPORTED = ("check_index", "wait_copied")  # of `bascule.runtime.module_api`
 # word in a parameter's schema type -> how the number that stands for such a constant reads
 _NUMBERED = {
     "ScalarType": lambda number: f"torch.{scalar_type_name(number)}",

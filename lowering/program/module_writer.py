@@ -14,7 +14,7 @@ RESERVED = (
     *("empty_kept", "flat", "free", "functional", "give_arena", "i32", "i64", "kept", "kept_layouts", "kernel"),
     *("laid_out", "lay_out", "layout"),
     *("over", "plan", "ptr", "realigned", "size", "slot", "stream", "take_arena", "thread_count", "threads"),
-    *("torch", "view", "view_of"),
+    *("torch", "view", "view_of", "wait_copied"),
 )
 
 

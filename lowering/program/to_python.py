@@ -24,7 +24,7 @@ from bascule.dialect.ir.scalar_types import scalar_type_of
 from bascule.dialect.ir.shapes import constant
 from bascule.dialect.mlir import ir
 
-from .aten_calls import CHECK_INDEX, AtenFunction, number_text
+from .aten_calls import IMPORTED, AtenFunction, number_text
 from .buffer_places import Kept
 from .checks import UNCHECKED, Checks
 from .expressions import python_of
@@ -140,8 +140,7 @@ class Program:
 
     def _imports(self, externs: Sequence[AtenFunction]) -> None:
         names = {*self.checks.imports(), *self.launcher.imports(), *filter(None, (x.wrapper for x in externs))}
-        if any(x.path == CHECK_INDEX for x in externs):
-            names.add(CHECK_INDEX)
+        names |= {x.path for x in externs if x.path in IMPORTED}
         if any(OVER in op.operation.attributes for op in self.block.operations):
             names.add("over")
         if any(RETURNED_AS in told for told in self.returned):
@@ -173,8 +172,8 @@ class Program:
             elif is_extern(function):
                 extern = self.externs[name] = AtenFunction(function, device)
                 if extern.operator not in bound:
-                    if extern.path == CHECK_INDEX:  # is imported under its name
-                        bound[extern.operator] = CHECK_INDEX
+                    if extern.path in IMPORTED:  # under its name
+                        bound[extern.operator] = extern.path
                     else:
                         wish = extern.operator.removesuffix(".default").split(".", 1)[1]
                         bound[extern.operator] = self.source.unique(wish)

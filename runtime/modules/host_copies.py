@@ -15,7 +15,7 @@ _library = torch.library.Library("bascule_host", "FRAGMENT")
 _tags = tuple(filter(None, [getattr(torch.Tag, "cudagraph_unsafe", None)]))
 _library.define("to_host(Tensor x) -> Tensor", tags=_tags)
 _library.define("to_device(Tensor x, *, Device device) -> Tensor", tags=_tags)
-_library.define("wait_tensor(Tensor(a) x) -> Tensor(a)", tags=_tags)
+_library.define("wait_tensor(Tensor x) -> Tensor", tags=_tags)
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ def _to_device(x: torch.Tensor, *, device: torch.device) -> torch.Tensor:
 
 
 @torch.library.impl(_library, "wait_tensor", "CompositeExplicitAutograd")
-def _wait_tensor(x: torch.Tensor) -> torch.Tensor:
-    """`x`, which what is computed next can read, and whose source can be written."""
+def wait_copied(x: torch.Tensor) -> torch.Tensor:
+    """`x`, which what is computed next can read, and whose source can be written. Compiled modules call this, not the operator: of that PyTorch
+    would say that it gives what it takes."""
     copy = _begun.pop(x.data_ptr(), None)
     if copy is not None:
         device = copy.copy.device if copy.copy.is_cuda else copy.source.device

@@ -115,6 +115,25 @@ def test_a_backward_may_run_twice(quick_link):
     assert all(map(torch.equal, first, second))
 
 
+def test_compiled_autograd_takes_the_copies_too(quick_link):
+    torch._dynamo.reset()
+    model, x = Model().eval(), torch.randn(ROWS, WIDTH)
+    how = {"on_error": "raise", "cache": False}
+    call = torch.compile(model, backend="bascule", options={**how, "memory_budget": 0.6, **ALLOWED})
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="bascule", options=how)):
+        call(x).backward()
+    found = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model(x).backward()
+    for got, p in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(got, p.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error:.*may not alias")
+def test_no_warning_of_an_alias(quick_link):
+    Run(0.5, **ALLOWED)
+
+
 def test_a_changing_size(quick_link):
     torch._dynamo.reset()
     model = Model().eval()
