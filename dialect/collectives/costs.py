@@ -41,7 +41,6 @@ class CallCosts:
         return self.launch + max(moved, computed), computed if computed > moved else 0.0
 
 
-
 class Costs(CallCosts):
     """Times on a machine, whose ranks are connected by `links`. `bandwidth`: bytes/s for all sizes, in place of the machine's."""
 
