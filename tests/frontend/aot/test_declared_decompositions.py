@@ -90,6 +90,7 @@ def test_without_a_version_traces_are_not_kept(operator):
 
 
 PIPELINE = ",".join(DEFAULT)
+WITHOUT = ",".join(name for name in DEFAULT if name != "expand-grouped-products")
 GROUPED = {"target": "interpret", "pipeline": PIPELINE}
 
 
@@ -162,7 +163,7 @@ CALLED = {"transformers.grouped_mm_fallback.default", "transformers.grouped_mm_f
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"target": "interpret"}, {"target": "cpu", "pipeline": PIPELINE}],
+    [{}, {"target": "interpret", "pipeline": WITHOUT}, {"target": "cpu", "pipeline": PIPELINE}],
     ids=["cpu", "no pass", "cpu, pass"],
 )
 def test_where_there_are_no_kernels_the_operator_is_called(experts, options):

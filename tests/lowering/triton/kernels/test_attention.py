@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from bascule.dialect.scheduling.gpu import attention as scheduling
-from bascule.lowering.triton.interpreter import plans
 from bascule.lowering.triton.kernels import loops
 from bascule.lowering.triton.kernels.walked_keys import walked_keys
 
@@ -144,18 +142,6 @@ def test_masks_that_hide_no_keys_of_a_tile(name):
     found, wanted, kernels = run(lambda q, k, v: attention(q, k, v, ALIKE[name]), *inputs)
     assert kernels == 1
     check(found, wanted, torch.float16)
-
-
-@pytest.mark.parametrize("name", ["causal, of a window", "key >= row", "prefix or causal"])
-def test_tiles_of_two_warp_groups(name, monkeypatch):
-    """As where there are many rows."""
-    monkeypatch.setattr(scheduling, "FULL", 0)
-    kernels, real = [], plans.run_kernel
-    monkeypatch.setattr(plans, "run_kernel", lambda kernel, given: (kernels.append(kernel), real(kernel, given)))
-    found, wanted, _ = run(lambda q, k, v: attention(q, k, v, MASKS[name]), *heads(torch.bfloat16, 300, 330, 64, 64))
-    check(found, wanted, torch.bfloat16)
-    (kernel,) = kernels
-    assert kernel.warps == 8 and "tensor<128x64xf32>" in kernel.ttir
 
 
 @pytest.mark.parametrize("number", [-1e10, torch.finfo(torch.bfloat16).min], ids=str)
