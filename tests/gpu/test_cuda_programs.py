@@ -179,4 +179,4 @@ def test_temporaries_of_another_time_do_not_raise_the_peak():
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     call(*inputs)
-    assert torch.cuda.max_memory_allocated() - before <= 4 * rows * rows + (1 << 17)
+    assert torch.cuda.max_memory_allocated() - before <= 4 * rows * rows + (1 << 18)
