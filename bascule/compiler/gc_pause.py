@@ -2,8 +2,7 @@
 
 A collection visits every object of the process, PyTorch's and the model's included, and compiling makes enough objects for
 several: a quarter of the time of a small model's first step. What compiling leaves in cycles is collected afterwards, among what was made
-meanwhile: with so much of it, the collector's own rule would be to visit everything there is, at the next object that is made. What is left
-then is old, and the collector counts anew.
+meanwhile: with so much of it, the collector's own rule would be to visit everything there is, at the next object that is made.
 """
 
 import gc
@@ -33,9 +32,6 @@ def resume() -> None:
         _pauses -= 1
         if _pauses == 0 and _resume:
             gc.collect(1)
-            if not gc.get_freeze_count():  # else the user keeps some out of collections
-                gc.freeze()
-                gc.unfreeze()
             gc.enable()
 
 
