@@ -31,8 +31,8 @@ def resume() -> None:
     with _lock:
         _pauses -= 1
         if _pauses == 0 and _resume:
+            gc.enable()  # first: whoever interrupts the collection finds it on
             gc.collect(1)
-            gc.enable()
 
 
 @contextmanager

@@ -208,8 +208,8 @@ class _Graph(GraphWalk):
         return found
 
     def _beside_products(self) -> set[ir.Value]:
-        """The same, and what these are computed from pointwise."""
-        found = set(self.products)
+        """What is computed pointwise from contractions, and what that is computed from pointwise beside them; no factor of theirs."""
+        found = {body.result for body in self.bodies.values() if body.result in self.products and not body.loops}
         for body in reversed(self.bodies.values()) if found else ():
             if not body.loops and any(reader.result in found for reader, _ in self.uses.get(body.result, ())):
                 found.add(body.result)
