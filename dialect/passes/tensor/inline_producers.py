@@ -232,8 +232,9 @@ class _Graph(GraphWalk):
         uses, reads = self.uses[body.result], self.reads[body.result]
         times = sum(asked.values()) / max(1, body.points)  # how often an element is computed, on average
         consumers = {consumer.result for consumer, _ in uses}
-        if times > 1 + BESIDE and body.result in self.gathering and not consumers.isdisjoint(self.scores):
-            return False  # a tile of scores would wait for an index, and then for what it names
+        gathered = body.result in self.gathering and isinstance(body.result.type.element_type, ir.FloatType)
+        if times > 1 + BESIDE and gathered and not consumers.isdisjoint(self.scores):
+            return False  # a tile of scores would wait for an index, and then for what it names; masks by places and pages bound the walk
         if body.result in self.kept:
             return self._is_cheap(body) and self._bytes(reads, body) <= body.bytes
         if not reads:
