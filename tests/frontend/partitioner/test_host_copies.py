@@ -52,9 +52,11 @@ def test_the_peak_is_as_predicted(without, quick_link, monkeypatch):
     assert abs(run.peak - outcomes[-1].peak.bytes) <= 0.05 * run.peak
 
 
-def test_the_interpreter_of_triton_has_the_same_bits(quick_link):
+def test_the_interpreter_of_triton_has_the_same_results(quick_link):
+    """But for roundings: sums of columns that are computed beside others are in other pieces."""
     usual, run = (Run(*budget, target="interpret", **how) for budget, how in (((), {}), ((0.5,), ALLOWED)))
-    assert all(map(torch.equal, run.results, usual.results))
+    for one, other in zip(run.results, usual.results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-8)
     assert run.peak < usual.peak
 
 
