@@ -47,8 +47,8 @@ class InlineProducers(Pass):
     compute with a reduction is left to `form-kernels`, unless it is a window of up to `max-window` elements that is read once, or a product
     that was measured as a kernel (`bascule.tuned_product`), which goes along with the one pointwise compute that reads it, or part of it.
     A scan on a GPU takes no such window: its steps hold no loops. On `target` cpu a gather is not repeated: vectors gather element by element.
-    On `target` cuda none is by scores of several of a batch: they are computed from products, whose tiles would wait for an index and then for
-    what it names. Nor is a sum of what is computed from products a window: `fuse-products` has both in one kernel.
+    On `target` cuda none of floats is by scores of several of a batch: they are computed from products, whose tiles would wait for an index and
+    then for what it names. Nor is a sum of what is computed from products a window: `fuse-products` has both in one kernel.
     No body grows beyond `max-ops` ops or reads more than `max-reads` tensors.
 
     What is marked `bascule.inlined`, as the widening of a matrix that a product reads in few bits, is inlined whatever it costs.
@@ -208,7 +208,7 @@ class _Graph(GraphWalk):
         return found
 
     def _beside_products(self) -> set[ir.Value]:
-        """What is computed pointwise from contractions, and what that is computed from pointwise beside them; no factor of theirs."""
+        """Results pointwise of contractions, and what those are computed from pointwise beside them; no factor of theirs."""
         found = {body.result for body in self.bodies.values() if body.result in self.products and not body.loops}
         for body in reversed(self.bodies.values()) if found else ():
             if not body.loops and any(reader.result in found for reader, _ in self.uses.get(body.result, ())):
