@@ -60,6 +60,7 @@ DEFAULT = (
     "overlap-host-copies",
     "bufferize-kernels",
     "separate-outputs",
+    "nullable-tangents",  # before arguments are donated
     "spare-arguments",
     "plan-memory",
 )

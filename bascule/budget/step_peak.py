@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from bascule.frontend.aot.compile_autograd import mark_dying_inputs
+from bascule.frontend.aot.compile_autograd import mark_backward_inputs
 from bascule.frontend.fx.graph_ends import inputs_of, outputs_of
 from bascule.frontend.fx.node_values import complete_inserted
 from bascule.frontend.fx.storages import storage_of
@@ -185,7 +185,7 @@ def _program(gm: GraphModule, options: Options, passes: FxPipeline, *, is_backwa
     inputs = [node.meta["val"] for node in inputs_of(gm.graph)]
     complete_inserted(gm.graph, inputs)
     if is_backward:
-        mark_dying_inputs(gm)
+        mark_backward_inputs(gm)
     if apply(gm, options, POST_GRAD):
         gm = made_functional(gm)
     if not is_backward:

@@ -26,6 +26,11 @@ class FinishedAtFirstCall:
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         return (self._finished or self.finished())(args)
 
+    @property
+    def nullable(self) -> tuple[int, ...]:
+        """The numbers of the inputs whose address may be 0."""
+        return getattr(self.finished(), "nullable", ())
+
     def finished(self) -> Boxed:
         """The finished function, made now if it was not."""
         with self._finishing:

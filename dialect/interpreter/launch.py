@@ -27,8 +27,10 @@ class Parameter:
     strides: Sequence[ir.AffineExpr]
 
     def at(self, address: int, symbols: Sequence[int], device: torch.device) -> torch.Tensor:
-        """The tensor on `device` whose first element lies at `address`."""
+        """The tensor on `device` whose first element lies at `address`; zeros at 0, of a buffer that is `bascule.nullable`."""
         size, stride = ([int(evaluate(e, (), symbols)) for e in exprs] for exprs in (self.sizes, self.strides))
+        if not address:
+            return torch.zeros((), dtype=self.dtype, device=device).expand(size)
         return tensor_at(address, self.dtype, size, stride, device)
 
 

@@ -43,6 +43,11 @@ BEGINS = "bascule.begins"
 RANKS = "bascule.ranks"  # of a collective: how many its group has
 STORAGES = "bascule.storages"
 DIES = "bascule.dies"
+RETURNED_TOO = (
+    "bascule.returned_too"  # on an argument: what a forward saved and the user was given too, who may have let go of it
+)
+TANGENT = "bascule.tangent"  # on an argument: a gradient beside a loss's, which autograd mostly does not have
+NULLABLE = "bascule.nullable"  # on an argument: its address may be 0; then its elements are
 CHUNK_ROWS = "bascule.chunk_rows"  # on a graph: bytes from which `chunk-rows` makes a tensor by chunks
 GIVEN = (
     "bascule.given_bytes"  # on a graph: bytes by which `choose-products` decides, in place of those of its arguments

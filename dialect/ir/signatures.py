@@ -13,15 +13,18 @@ from .functions import (
     DIES,
     EXTERN,
     INPUTS,
+    NULLABLE,
     OUTPUTS,
     RANGE,
     RESULTS,
     RETURNED_AS,
+    RETURNED_TOO,
     SHAPE,
     SHAPES,
     STORAGES,
     SYMBOL_SOURCES,
     SYMBOLS,
+    TANGENT,
     VIEWS,
 )
 from .locations import source_of
@@ -42,6 +45,9 @@ ARGUMENT_KINDS = {
     SHAPE: ir.AffineMapAttr,
     CONSTANT: ir.StringAttr,
     DIES: ir.UnitAttr,
+    RETURNED_TOO: ir.UnitAttr,
+    TANGENT: ir.UnitAttr,
+    NULLABLE: ir.UnitAttr,
     ANY_STRIDES: ir.UnitAttr,
     RANGE: ir.ArrayAttr,
 }

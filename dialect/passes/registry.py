@@ -50,6 +50,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "overlap-host-copies": ("program.overlap_host_copies", "OverlapHostCopies"),
     "bufferize-kernels": ("program.bufferize_kernels", "BufferizeKernels"),
     "separate-outputs": ("program.separate_outputs", "SeparateOutputs"),
+    "nullable-tangents": ("program.nullable_tangents", "NullableTangents"),
     "spare-arguments": ("program.donate_arguments", "SpareArguments"),
     "plan-memory": ("program.plan_memory", "PlanMemory"),
 }

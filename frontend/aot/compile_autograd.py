@@ -14,11 +14,12 @@ from bascule.compat.versions import Internals, internals
 
 from ..aot_runtime.direct_calls import Made, called_directly, made, making
 from ..aot_runtime.python_random import with_drawn_numbers
+from ..aot_runtime.tangents import tangents_of
 from ..fx.boxed import Boxed
 from ..fx.graph_ends import inputs_of, outputs_of
 from ..fx.trace_context import TracingContext, context_at_hand, context_for, hint, tracing
 from ..fx_pipeline.pipeline import FxPipeline
-from ..partitioner.held_tensors import HELD, ON_HOST
+from ..partitioner.held_tensors import HELD, ON_HOST, RETURNED
 from ..partitioner.min_cut import min_cut
 from ..regions.trace_once import Begin, inlined, restored, with_regions_once
 from .trace_lookup import AtMiss, Lookup, in_turn
@@ -186,7 +187,7 @@ def _backward_compiler(compiler: GraphCompiler) -> Callable[..., Callable]:
     neither the compiler nor what it makes is to be traced."""
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
-        mark_dying_inputs(gm)
+        mark_backward_inputs(gm)
         make = disable(partial(compiler, is_backward=True, is_inference=False), reason="the backward compiler")
         return disable(make(gm, example_inputs), reason="a compiled backward")
 
@@ -244,14 +245,20 @@ def mark_visible_outputs(gm: torch.fx.GraphModule) -> None:
         context.fw_metadata.bw_donated_idxs = []
 
 
-def mark_dying_inputs(gm: torch.fx.GraphModule) -> None:
+def mark_backward_inputs(gm: torch.fx.GraphModule) -> None:
     """Notes which inputs of a backward nobody else holds: the gradients, and what the forward saved but what the user has too, or
-    the host (its memory is none of the device's).
+    the host (its memory is none of the device's); and which gradients autograd will hardly have: those of tensors that are returned beside a
+    number, a loss.
 
     The partitioner calls the forward's inputs `primals_1`, ... in both graphs.
     """
-    from ..importer.graph import DYING  # not above: what is loaded from a cache needs no MLIR
+    from ..importer.graph import DYING, SHARED, TANGENT_OF  # not above: what is loaded from a cache needs no MLIR
 
-    for node in inputs_of(gm.graph):
+    inputs = inputs_of(gm.graph)
+    for node in inputs:
         others = node.name.startswith("primals_") or HELD in node.meta or ON_HOST in node.meta
-        node.meta[DYING] = not others
+        node.meta[DYING], node.meta[SHARED] = not others, node.meta.get(RETURNED, False)
+    tangents = [inputs[number] for number in tangents_of(gm.graph)]
+    if any(node.meta["val"].dim() == 0 for node in tangents):
+        for node in tangents:
+            node.meta[TANGENT_OF] = node.meta["val"].dim() > 0

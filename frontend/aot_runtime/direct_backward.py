@@ -14,6 +14,7 @@ from bascule.compat.graphs.dynamo import get_eval_frame_callback as tracing_call
 from bascule.compat.graphs.dynamo import innermost_fn
 from bascule.compat.operators.autograd_state import deterministic_algorithms as deterministic_now
 from bascule.compat.operators.autograd_state import has_thread_local, keeps_graph, thread_local
+from bascule.compat.tensors.allocation import zero_tensor
 from bascule.compat.tensors.functorch import peek_interpreter_stack
 
 from ..fx.boxed import Boxed
@@ -104,13 +105,15 @@ def _unwrapped_at_last() -> Callable[[Any], Boxed]:
 
 
 def _zeros(sizes: torch.Size, dtype: torch.dtype, device: torch.device, format_: Any) -> torch.Tensor:
-    """A gradient of zeros, laid out as AOTAutograd takes it."""
+    """A gradient of zeros, laid out as AOTAutograd takes it; row-major, it has no memory."""
     found = getattr(format_, "memory_format", None)
-    if format_ is None or found is not None or not all(type(step) is int for step in format_.stride):
-        x = torch.empty(sizes, dtype=dtype, device=device, memory_format=found or torch.contiguous_format)
+    if format_ is not None and found is None and all(type(step) is int for step in format_.stride):
+        x = torch.empty_strided(sizes, format_.stride, dtype=dtype, device="meta")
     else:
-        x = torch.empty_strided(sizes, format_.stride, dtype=dtype, device=device)
-    return x.zero_()
+        x = torch.empty(sizes, dtype=dtype, device="meta", memory_format=found or torch.contiguous_format)
+    if x.is_contiguous():
+        return zero_tensor(sizes, dtype=dtype, device=device)
+    return torch.empty_strided(sizes, x.stride(), dtype=dtype, device=device).zero_()
 
 
 def _lies_as(x: torch.Tensor, format_: Any) -> bool:

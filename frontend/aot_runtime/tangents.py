@@ -21,7 +21,8 @@ def tangents_of(graph: torch.fx.Graph) -> tuple[int, ...]:
 
 
 def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
-    """`call`, whose inputs of numbers `tangents` are what is in their memory: kernels take addresses.
+    """`call`, whose inputs of numbers `tangents` are what is in their memory: kernels take addresses. Zeros that have no memory stay so where
+    `call` takes them as such (`nullable`: numbers of its inputs whose address may be 0).
 
     What it returns raises `RuntimeError` for batches of gradients (`is_grads_batched`).
     """
@@ -30,7 +31,10 @@ def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
     def run(args: list[Any]) -> Sequence[Any]:
         for number in tangents:
             x = args[number]
-            if x._is_zerotensor() or x.is_neg() or x.is_conj():
+            if x._is_zerotensor():
+                if number not in getattr(call, "nullable", ()):
+                    args[number] = _materialized(x)
+            elif x.is_neg() or x.is_conj():
                 args[number] = _materialized(x)
             elif is_legacy_batchedtensor(x):
                 raise RuntimeError(

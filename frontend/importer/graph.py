@@ -24,10 +24,12 @@ from bascule.dialect.ir.functions import (
     INPUTS,
     OUTPUTS,
     RETURNED_AS,
+    RETURNED_TOO,
     SHAPE,
     STORAGES,
     SYMBOL_SOURCES,
     SYMBOLS,
+    TANGENT,
 )
 from bascule.dialect.ir.shapes import size_map
 from bascule.dialect.mlir import func, ir
@@ -50,6 +52,12 @@ VISIBLE = (
     "bascule_visible_outputs"  # metadata of an output node: how many of its outputs the user sees; without it, all
 )
 NOTED = "bascule_note"  # metadata of the output node: a remark about the graph
+TANGENT_OF = (
+    "bascule_tangent"  # metadata of a placeholder: a gradient beside a loss's, which autograd mostly does not have
+)
+SHARED = (
+    "bascule_shared_input"  # of a backward's placeholder: the user was given the tensor too, and may have let go of it
+)
 DYING = "bascule_dying_input"  # metadata of a placeholder: nobody but the graph holds the tensor when it runs
 # Metadata of a placeholder: what gives the tensor, an operator that runs by itself, may give it other strides than it told the tracer.
 RESTRIDED = "bascule_restrided_input"
@@ -258,8 +266,12 @@ def _argument_attributes(types: TensorTypes, value: torch.Tensor, node: Node, co
         attributes[SHAPE] = types.shape(value)
     if constant:
         attributes[CONSTANT] = ir.StringAttr.get(node.target)
-    if node.meta.get(DYING):
+    if node.meta.get(TANGENT_OF):
+        attributes[TANGENT] = ir.UnitAttr.get()
+    elif node.meta.get(DYING):
         attributes[DIES] = ir.UnitAttr.get()
+    if node.meta.get(SHARED):
+        attributes[RETURNED_TOO] = ir.UnitAttr.get()
     if node.meta.get(RESTRIDED):
         attributes[ANY_STRIDES] = ir.UnitAttr.get()
     return ir.DictAttr.get(attributes)

@@ -5,7 +5,7 @@ from textwrap import wrap
 from bascule.dialect.ir import builders, symbol_sources
 from bascule.dialect.ir.attribute_names import HOST_INPUTS
 from bascule.dialect.ir.computed_symbols import python_text
-from bascule.dialect.ir.functions import ANY_STRIDES, CONSTANT, INPUTS, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
+from bascule.dialect.ir.functions import ANY_STRIDES, CONSTANT, INPUTS, NULLABLE, OUTPUTS, SYMBOL_SOURCES, SYMBOLS
 from bascule.dialect.mlir import ir
 
 from .buffer_places import Places
@@ -26,9 +26,17 @@ class Signature:
         kinds = list(attributes["arg_attrs"])[count:] if "arg_attrs" in attributes else [{}] * len(arguments)
         self.constants = [a for a, kind in zip(arguments, kinds) if CONSTANT in kind]
         self.tensors = [a for a, kind in zip(arguments, kinds) if CONSTANT not in kind]
+        absent = [
+            i
+            for i, (_, kind) in enumerate(t for t in zip(arguments, kinds) if CONSTANT not in t[1])
+            if NULLABLE in kind
+        ]
         self.inputs = [f"symbol {i}" for i in range(count)] + [f"tensor {i}" for i in range(len(self.tensors))]
         if INPUTS in attributes:
             self.inputs = [entry.value for entry in attributes[INPUTS]]
+        self.nullable = tuple(
+            self.inputs.index(f"tensor {i}") for i in absent
+        )  # numbers of inputs: see `nullable-tangents`
         self.restrided = {a for a, kind in zip(arguments, kinds) if ANY_STRIDES in kind}
         floats = sum(entry.startswith("float ") for entry in self.inputs)  # numbers that become tensors of rank 0
         self.floats = self.tensors[len(self.tensors) - floats :]

@@ -111,6 +111,8 @@ class Program:
         line()
         line()
         line("call._boxed_call = True")
+        if nullable := self.signature.nullable:
+            line(f"NULLABLE = {nullable!r}  # inputs that have no memory where they are zeros")
         line(f"LOCATIONS = {self.source.locations!r}")
         return self.source.text()
 

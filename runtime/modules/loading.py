@@ -78,6 +78,7 @@ def load(
             _annotate_collective(error, name, source, namespace)
             raise
 
+    call.nullable = namespace.get("NULLABLE", ())  # type: ignore[attr-defined]  # numbers of the inputs whose address may be 0
     return call
 
 

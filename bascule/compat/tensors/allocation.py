@@ -1,5 +1,6 @@
 """Tensors over memory, as generated wrappers make them, and who else uses a storage. Checked on torch 2.11 to 2.14."""
 
+from torch import _efficientzerotensor as zero_tensor
 from torch._C import _construct_storage_from_data_pointer as storage_at
 from torch._C import _storage_Use_Count as storage_users
 from torch._C._dynamo.guards import _empty_strided_cpu as empty_strided_cpu  # type: ignore[attr-defined]
@@ -14,4 +15,5 @@ __all__ = [
     "reinterpret_tensor",
     "storage_at",
     "storage_users",
+    "zero_tensor",
 ]

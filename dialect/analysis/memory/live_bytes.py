@@ -76,13 +76,15 @@ class _Reader:
         self.ops = [op.operation for op in graph.regions[0].blocks[0].operations]
         self.sizes = Sizes(graph, table)
         self.end = len(self.ops) - 1
+        count = len(graph.regions[0].blocks[0].arguments)
+        self.attributes = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else [{}] * count
 
     def read(self) -> LiveBytes:
         # A user's operator may hold what it returns, which no program counts on; its memory of its own is not the step's.
         buffers = buffers_of(self.ops, self.table, owners=("",))
         buffers = self._waited(buffer for buffer in buffers if not is_on_host(buffer.value, self.table))
-        over = {buffer.value.owner.operation.attributes[OVER].value: buffer for buffer in buffers if _is_over(buffer)}
-        held = [*self._arguments(over), *map(self._held, (each for each in buffers if not _is_over(each)))]
+        over = {number: buffer for buffer in buffers if (number := self._given_to(buffer)) is not None}
+        held = [*self._arguments(over), *map(self._held, (each for each in buffers if self._given_to(each) is None))]
         return LiveBytes((*held, *self._workspaces()), self.end)
 
     def _waited(self, buffers: Iterable[Buffer]) -> list[Buffer]:
@@ -125,12 +127,16 @@ class _Reader:
         )
         return Held(self.bytes(buffer.value), buffer.first, min(buffer.last, self.end), kind, place, tuple(numbers))
 
+    def _given_to(self, buffer: Buffer) -> int | None:
+        """The number of the argument that dies, in whose memory `buffer` lies. Of one that the user may hold there is memory beside it."""
+        if not buffer.allocated or OVER not in buffer.value.owner.operation.attributes:
+            return None
+        number = buffer.value.owner.operation.attributes[OVER].value
+        return number if DIES in self.attributes[number] else None
+
     def _arguments(self, over: dict[int, Buffer]) -> Iterator[Held]:
         """The arguments that die, those that share a storage as one. `over`: results in the memory of an argument, by its number."""
         arguments = list(self.graph.regions[0].blocks[0].arguments)
-        attributes = (
-            self.graph.attributes["arg_attrs"] if "arg_attrs" in self.graph.attributes else [{}] * len(arguments)
-        )
         last = dict.fromkeys(arguments, -1)
         for number, op in enumerate(self.ops):
             for operand in op.operands:
@@ -143,7 +149,7 @@ class _Reader:
         )
         groups: dict[int, list[int]] = {}
         for number, storage in zip(tensors, storages):
-            if DIES in attributes[number]:
+            if DIES in self.attributes[number]:
                 groups.setdefault(storage if storage >= 0 else -2 - number, []).append(number)
         for numbers in groups.values():
             made = [over[number] for number in numbers if number in over]
@@ -151,7 +157,3 @@ class _Reader:
             size = max(self.bytes(arguments[number]) for number in numbers)
             until = max([0, *(last[arguments[number]] for number in numbers), *ends])
             yield Held(size, 0, min(until, self.end), GIVEN, None, tuple(map(tensors.index, numbers)))
-
-
-def _is_over(buffer: Buffer) -> bool:
-    return buffer.allocated and OVER in buffer.value.owner.operation.attributes

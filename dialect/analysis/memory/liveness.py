@@ -1,6 +1,6 @@
 """When the buffers of a program are needed. Times are numbers of ops of the graph function's block."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ...ir.functions import DIES, EXTERN
@@ -60,11 +60,18 @@ def buffers_of(ops: Sequence[ir.Operation], table: ir.SymbolTable, owners: tuple
     return list(buffers.values())
 
 
-def dying_arguments(graph: ir.Operation, ops: Sequence[ir.Operation]) -> dict[ir.Value, int]:
-    """The tensor arguments whose memory is freed when they are dropped (`bascule.dies`), with the numbers of the ops that use them last."""
+def dying_arguments(
+    graph: ir.Operation, ops: Sequence[ir.Operation], kinds: Collection[str] = (DIES,)
+) -> dict[ir.Value, int]:
+    """The tensor arguments whose memory is freed when they are dropped (by an attribute of `kinds`), with the numbers of the ops that use them
+    last."""
     arguments = graph.regions[0].blocks[0].arguments
     attributes = graph.attributes["arg_attrs"] if "arg_attrs" in graph.attributes else [{}] * len(arguments)
-    last = {a: 0 for a, known in zip(arguments, attributes) if isinstance(a.type, ir.MemRefType) and DIES in known}
+    last = {
+        a: 0
+        for a, known in zip(arguments, attributes)
+        if isinstance(a.type, ir.MemRefType) and any(kind in known for kind in kinds)
+    }
     for number, op in enumerate(ops):
         for operand in op.operands:
             root = root_of(operand)

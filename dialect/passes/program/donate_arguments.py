@@ -10,7 +10,7 @@ from ...analysis.memory.buffers import Sizes, bytes_of, root_of
 from ...analysis.memory.in_place import InPlace
 from ...analysis.memory.liveness import Buffer, buffers_of, dying_arguments
 from ...ir.attributes import i64
-from ...ir.functions import OVER, graph_functions, kernel_op
+from ...ir.functions import DIES, OVER, RETURNED_TOO, graph_functions, kernel_op
 from ...mlir import ir
 from ..base import BUFFERS, Pass
 
@@ -20,9 +20,9 @@ LARGE = 1 << 20  # bytes from which it is worth looking, at each call, whether i
 @dataclass(frozen=True)
 class SpareArguments(Pass):
     """Takes and leaves the program stage, before `plan-memory`. Marks the allocation of a result of a megabyte or more with
-    `bascule.over = n`, where argument n dies (`bascule.dies`) at the kernel that makes the result, is read there before the result is
-    written, element by element, and no more memory is needed anywhere than there. So it goes on until the peak is where nothing can be
-    donated. An argument is given to one result. A size that is a symbol counts as 256.
+    `bascule.over = n`, where argument n dies (`bascule.dies`, or `bascule.returned_too`) at the kernel that makes the result, is read there
+    before the result is written, element by element, and no more memory is needed anywhere than there. So it goes on until the peak is where
+    nothing can be donated. An argument is given to one result. A size that is a symbol counts as 256.
 
     Whether the memory of such an argument is nobody else's shows when the program is called: then the result lies in it, else it has
     memory of its own.
@@ -36,7 +36,7 @@ class SpareArguments(Pass):
             table = ir.SymbolTable(module.operation)
             for graph in graph_functions(module):
                 ops = [op.operation for op in graph.regions[0].blocks[0].operations]
-                dying = dying_arguments(graph, ops)
+                dying = dying_arguments(graph, ops, (DIES, RETURNED_TOO))
                 if dying:
                     _Donation(graph, ops, dying, table).run()
 

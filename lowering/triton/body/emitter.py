@@ -1,6 +1,6 @@
 """The body of a kernel at tiles, op by op; `lowering/triton/kernels/loops.py` has the loops."""
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -104,6 +104,7 @@ class Body:
         self.rows: dict[ir.Value, Row] = {}
         self.columns: dict[ir.Operation, list[dict[ir.Value, Tile]]] = {}  # foreach -> its reductions, of each tile
         self.capability, self.stages, self.threads = capability, stages, threads
+        self.nullable: Collection[ir.Value] = ()  # of the buffers, those whose address may be 0
         self.domain: set[int] = set()  # the atoms of the domain's indices
         self.guards = False  # whether the domain has conditions and no loops
         self.axes: tuple[Axis, ...] = ()  # in force
@@ -323,13 +324,23 @@ class Body:
             atoms if atoms <= self.expressions.extents.keys() else None
         )  # an index from data has any value outside of a tile
         self.env[op.results[0]] = self.memory.load(
-            self.buffers[op.operands[0]], offset, stored(type_), scalar, evict, keep, start, known
+            self.buffers[op.operands[0]],
+            offset,
+            stored(type_),
+            scalar,
+            evict,
+            keep,
+            start,
+            known,
+            nullable=op.operands[0] in self.nullable,
         )
 
     def _load_neighbours(self, op: ir.Operation, scalar: ir.Type) -> bool:
         """Whether `op` is one of loads that read all elements by turns; then one load has read them all."""
         loop = self.loop
         if loop is None or loop.axis is None or loop.multiplies or loop.keeps or self.memory.conditions:
+            return False
+        if op.operands[0] in self.nullable:
             return False
         found = neighbours(self.expressions, self.ix, op, loop.axis)
         if found is None:

@@ -72,12 +72,18 @@ class Memory:
         keep: int | None = None,
         start: int = 0,
         atoms: Set[int] | None = None,
+        nullable: bool = False,
     ) -> Tile:
         """`start`: elements beyond `offset`. `keep`: the number of a walk whose reads stay in registers for later ones, as they were read: what
-        is computed of them is not to. `atoms`: the indices that say where, if nothing else does."""
+        is computed of them is not to. `atoms`: the indices that say where, if nothing else does. `nullable`: whether `base` may be 0, and what
+        is read zeros."""
         b, axes = self.b, self.reach(offset.axes)
-        mask = self.mask(axes, atoms)
-        other = [] if self.filling is None or not mask else [b.constant(shaped(stored, axes), self.filling)]
+        mask, filling, given = self.mask(axes, atoms), self.filling, None
+        if nullable:
+            given = spread(b, Tile(self._given(base)), axes)
+            filling = 0 if filling is None or not mask else filling
+            mask = [b.same("arith.andi", mask[0], given) if mask else given]
+        other = [] if filling is None or not mask else [b.constant(shaped(stored, axes), filling)]
         attributes: dict[str, ir.Attribute] = {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(mask), len(other)]),
             "cache": b.number(b.i32, 1),
@@ -87,6 +93,8 @@ class Memory:
         value = b.value(
             "tt.load", shaped(stored, axes), [self._pointers(base, offset, axes, start), *mask, *other], attributes
         )
+        if given is not None and filling:
+            value = b.select(given, value, b.constant(value.type, 0))
         if keep is not None and axes and self.kept.setdefault(value, keep) != keep:
             value = again(b, value, keep)
         if scalar == b.i1:
@@ -94,6 +102,11 @@ class Memory:
         elif isinstance(scalar, FLOAT8):
             value = b.convert("tt.bitcast", value, scalar)
         return Tile(value, axes)
+
+    def _given(self, base: ir.Value) -> ir.Value:
+        """Whether a pointer is not 0."""
+        address = self.b.convert("tt.ptr_to_int", base, ir.IntegerType.get_signless(64))
+        return self.b.compare("ne", address, self.b.constant(address.type, 0))
 
     def store(self, base: ir.Value, offset: Tile, value: Tile, evict: int, start: int = 0) -> None:
         b, axes = self.b, self.reach(union(offset.axes, value.axes))

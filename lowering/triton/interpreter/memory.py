@@ -148,6 +148,10 @@ class Pointer:
         return replace(self, dtype=dtype)
 
     @property
+    def address(self) -> torch.Tensor:
+        return self.memory.flat.data_ptr() + self.offset * self.data.itemsize
+
+    @property
     def data(self) -> torch.Tensor:
         return self.memory.flat if self.dtype is None else self.memory.flat.view(self.dtype)
 
@@ -164,6 +168,11 @@ class Either:
     def offset(self) -> torch.Tensor:
         """Of the one: both have its shape."""
         return self.one.offset
+
+    @property
+    def address(self) -> torch.Tensor:
+        one = self.one.address
+        return torch.where(self.condition.reshape([-1] + [1] * (one.dim() - 1)), one, self.other.address)
 
     def moved(self, by: torch.Tensor) -> "Either":
         return replace(self, one=self.one.moved(by), other=self.other.moved(by))

@@ -239,6 +239,7 @@ RULES: dict[str, Rule] = {
     "tt.atomic_rmw": _atomic,
     "tt.atomic_cas": _compare_and_swap,
     "tt.bitcast": _bitcast,
+    "tt.ptr_to_int": lambda machine, op, pointer: [pointer.address],
     "tt.fp_to_fp": lambda machine, op, x: [_fp_to_fp(op, x)],
     "tt.extern_elementwise": _extern,
     "tt.elementwise_inline_asm": _instruction,

@@ -43,7 +43,9 @@ class InterpretedKernels:
         """One launch."""
         buffers = []
         for parameter, address in zip(self.parameters[name], addresses, strict=True):
-            tensor = parameter.at(address, symbols, torch.device("cpu"))
+            cpu = torch.device("cpu")
+            # A pointer that is 0 has no elements.
+            tensor = parameter.at(address, symbols, cpu) if address else torch.empty(0, dtype=parameter.dtype)
             buffers.append(Memory(tensor, junk=self.junk if self.unwritten(address) else b""))
         with without_dispatch_modes():  # which see no operation of a kernel
             share(buffers)

@@ -21,7 +21,7 @@ from bascule.dialect.analysis.bodies.structural_equality import form_of
 from bascule.dialect.analysis.products.segments import Segments
 from bascule.dialect.ir.attribute_names import UNALIGNED
 from bascule.dialect.ir.builders import symbols_of
-from bascule.dialect.ir.functions import kernel_op
+from bascule.dialect.ir.functions import NULLABLE, kernel_op
 from bascule.dialect.ir.shapes import constant, expr, size_map
 from bascule.dialect.ir.types import byte_width
 from bascule.dialect.mlir import ir
@@ -105,6 +105,7 @@ class KernelFunction:
         self.memrefs = self.arguments[len(self.symbols) :]
         kinds = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else ()
         self.loose = [argument for argument, kind in zip(self.arguments, kinds) if UNALIGNED in kind]
+        self.nullable = [argument for argument, kind in zip(self.arguments, kinds) if NULLABLE in kind]
         self._check_hazards()
         self.schedule = schedule_of(self.kernel)
         self.described: dict[ir.Operation, Described] = {}
@@ -213,7 +214,7 @@ class KernelFunction:
         schedule = self.schedule
         threads = 32 * schedule.warps
         emitter = Emitter(b, self.expressions, ix, buffers, schedule.capability, schedule.stages, threads)
-        emitter.described = self.described
+        emitter.described, emitter.nullable = self.described, self.nullable
         emitter.descriptors = dict(zip(self.descriptors, values[len(self.arguments) :]))
         if index != b.i32:
             program = b.convert("arith.extsi", program, index)
@@ -258,10 +259,10 @@ class KernelFunction:
         before = None
         for part in self.parts:
             form, buffers = form_of(part.op, self.memrefs)
-            aligned = tuple(buffer in self.loose for buffer in buffers)
-            if before != (form, aligned, part.schedule):
+            kinds = [(buffer in self.loose, buffer in self.nullable) for buffer in buffers]
+            if before != (form, kinds, part.schedule):
                 runs.append([])
-            before = form, aligned, part.schedule
+            before = form, kinds, part.schedule
             runs[-1].append((part, buffers))
         return runs
 

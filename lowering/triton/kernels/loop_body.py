@@ -40,7 +40,7 @@ class LoopBody(Body):
         """One that has emitted nothing yet, of the same kernel."""
         ix = Indexing(self.b, self.ix.type, self.ix.symbols, self.ix.aligned)
         made = type(self)(self.b, self.expressions, ix, self.buffers, self.capability, self.stages, self.threads)
-        made.described, made.descriptors = self.described, self.descriptors
+        made.described, made.descriptors, made.nullable = self.described, self.descriptors, self.nullable
         return made
 
     def enter(self, op: ir.Operation, loops: Sequence[LoopSchedule]) -> None:
