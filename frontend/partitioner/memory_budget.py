@@ -14,6 +14,7 @@ from bascule.dialect.errors import UserError
 from torch.fx import GraphModule, Node
 
 from ..fx.graph_ends import CHUNKED, GIVEN_BYTES, inputs_of
+from .checkpoint_cuts import checkpoints
 from .chunked_rows import by_chunks
 from .host_copies import Link, keep_on_host, movable
 from .joint_splits import Names, Pair, Splits, copied
@@ -127,6 +128,7 @@ class Search(Generic[Plans]):
     peaks: dict[Key, Peak[Plans]] = field(default_factory=dict)
     seconds: float = SECONDS  # that the solver has left
     precision: str | None = None  # in which values may be saved: see `lowered_values.py`
+    _cuts: dict[tuple[Step, tuple[Node, ...]], list[Choice]] = field(default_factory=dict)
     link: Link | None = None  # by which values may be moved to the host: see `host_copies.py`
 
     def pair(self, choice: Choice) -> Pair:
@@ -243,7 +245,7 @@ class Search(Generic[Plans]):
 
     def predicted_within(self, target: int, program: SavedProgram) -> Choice | None:
         """The fastest choice whose predicted peak is at most `target`; else the one with the lowest that was found; None without any."""
-        limit, found = target, list[Choice]()
+        limit, found = target, [each for each in self._checkpoints(program) if each.predicted <= target]
         for _ in range(TRIES):
             begun = perf_counter()
             solution = program.within(limit, max(ONE_SECONDS, self.seconds / 2))
@@ -295,9 +297,22 @@ class Search(Generic[Plans]):
 
     @cached_property
     def _coarse(self) -> list[tuple[Choice, SavedProgram]]:
-        """The choice of the fewest bytes of each program."""
-        found = [(each.least(SECONDS), each) for each in self.programs]
-        return [(self._choice_of(each, solution), each) for solution, each in found if solution is not None]
+        """The choice of the fewest bytes of each program that the solver finds, or cuts."""
+        found = list[tuple[Choice, SavedProgram]]()
+        for each in self.programs:
+            solution = each.least(SECONDS)
+            known = [] if solution is None else [self._choice_of(each, solution)]
+            known += self._checkpoints(each)
+            if known:
+                found.append((min(known, key=lambda choice: choice.predicted), each))
+        return found
+
+    def _checkpoints(self, program: SavedProgram) -> list[Choice]:
+        """The choices that need no solver, of the step of `program`."""
+        key = (program.step, program.choice)
+        if key not in self._cuts:
+            self._cuts[key] = [self._choice_of(program, Solution(saved)) for saved in checkpoints(program.step)]
+        return self._cuts[key]
 
     def _least(self, seconds: float) -> Choice:
         found = list[Choice]()

@@ -8,6 +8,7 @@ not as quickly.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 
+import torch
 from torch.fx import Node
 
 from .training_step import Step
@@ -28,8 +29,13 @@ def peak(step: Step, saved: Collection[Node], moved: Collection[Node] = ()) -> i
 
 
 def tangents_of(step: Step) -> set[Node]:
-    """The gradients that a backward is given."""
-    return {node for node in step.graph.nodes if node.op == "placeholder" and node not in step.given}
+    """The gradients that a backward is given. Beside that of a loss a GPU has none: see `nullable-tangents`."""
+    found = [node for node in step.graph.nodes if node.op == "placeholder" and node not in step.given]
+    values = {node: node.meta.get("val") for node in found}
+    tensors = {node: value for node, value in values.items() if isinstance(value, torch.Tensor)}
+    if not any(value.dim() == 0 for value in tensors.values()):
+        return set(found)
+    return {node for node in found if node not in tensors or tensors[node].dim() == 0 or not tensors[node].is_cuda}
 
 
 def number_again(step: Step, saved: Collection[Node]) -> int:

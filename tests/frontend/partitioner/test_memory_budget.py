@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from bascule.frontend.partitioner import saved_program
 from bascule.runtime import release_arenas
 
 import bascule
@@ -148,3 +149,12 @@ def test_cuda_graphs_change_nothing_on_a_cpu(without):
 )
 def test_texts(text, count):
     assert make_options(options={"memory_budget": text}).memory_budget == count
+
+
+@pytest.mark.parametrize("part", [0.8, 0.65])
+def test_cuts_keep_a_budget_where_the_solver_finds_nothing(part, without, monkeypatch):
+    """Its time may be over first, where a machine has much else to do."""
+    monkeypatch.setattr(saved_program, "solve", lambda *_: None)
+    run = Run(part)
+    assert run.peak <= part * without.peak + BESIDE
+    assert all(map(torch.equal, run.results, without.results))
