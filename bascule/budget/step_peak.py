@@ -33,7 +33,7 @@ from ..dialect.analysis.memory.live_bytes import Held, LiveBytes, live_bytes
 from ..dialect.host_copies.calls import host_copies
 from ..dialect.ir import context
 from ..dialect.ir.attributes import OperandAttr
-from ..dialect.ir.functions import OUTPUTS, SYMBOLS, graph_functions
+from ..dialect.ir.functions import NULLABLE, OUTPUTS, SYMBOLS, graph_functions
 from ..dialect.ir.locations import source_of
 from ..dialect.mlir import ir
 from ..errors import UnsupportedError
@@ -152,7 +152,12 @@ def _pool(found: StepPeak, forward: GraphModule, static: Collection[int], option
     stays = {node.name for number, node in enumerate(inputs_of(forward.graph)) if number in static}
     results = _results(forward, one.module)
     copied = [size for name, size in found.given.items() if name not in stays]
-    others = [node for node in found.read if node.name not in stays and node.name not in results]
+    absent = _nullable(other.module)
+    others = [
+        node
+        for number, node in enumerate(found.read)
+        if number not in absent and node.name not in stays and node.name not in results
+    ]
     first = Played(found.forward, copied, workspace, first_product(one.module), large_bytes(found.forward))
     then = Played(
         found.backward, [tensor_bytes(each.meta["val"]) for each in others], workspace, first_product(other.module)
@@ -160,6 +165,16 @@ def _pool(found: StepPeak, forward: GraphModule, static: Collection[int], option
     return smallest_pool(
         first, then, saved_places(found.forward, found.backward, [results.get(each.name) for each in found.read])
     )
+
+
+def _nullable(module: ir.Module) -> set[int]:
+    """The numbers, among the tensors that a program is given, of those that mostly have no memory."""
+    with module.context:
+        (graph,) = graph_functions(module)
+        arguments = graph.regions[0].blocks[0].arguments
+        told = list(graph.attributes["arg_attrs"]) if "arg_attrs" in graph.attributes else [{}] * len(arguments)
+        tensors = [kinds for argument, kinds in zip(arguments, told) if isinstance(argument.type, ir.MemRefType)]
+        return {number for number, kinds in enumerate(tensors) if NULLABLE in kinds}
 
 
 def _results(forward: GraphModule, module: ir.Module) -> dict[str, int]:

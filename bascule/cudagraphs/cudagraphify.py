@@ -183,7 +183,7 @@ class Replay:
             if self.direction == "forward":
                 self.shared.saved |= made
                 self.shared.saved |= {x.name for n, x in enumerate(inputs_of(gm.graph)) if n in what.static}
-            pool = pool_of(what, gm, record.summary)
+            pool = pool_of(what, gm, record.summary, getattr(graph.call, "nullable", ()))
             replayed = self.shared.replayed(graph.call, what, pool, record, partial(self._refused, graph, record, made))
             if not isinstance(serialized, NotSerializable):
                 serialized = replace(serialized, replay=SerializedReplay(what, pool))

@@ -1,6 +1,6 @@
 """The memory that recordings of CUDA graphs take, as the memory plan tells it before anything has run."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import torch
 from torch.fx import GraphModule, Node
@@ -18,12 +18,12 @@ RESERVED = "bascule_reserved"  # in the `meta` of a forward's outputs: bytes of 
 SMALL = 1 << 20  # bytes: PyTorch's allocator has segments of their own for blocks of no more
 
 
-def pool_of(what: Recording, gm: GraphModule, summary: Summary | None) -> Pool:
-    """Estimates the pool's bytes for the compiled `gm`, captured as `what` says."""
+def pool_of(what: Recording, gm: GraphModule, summary: Summary | None, nullable: Collection[int] = ()) -> Pool:
+    """Estimates the pool's bytes for the compiled `gm`, captured as `what` says; `nullable`: inputs that mostly have no memory."""
     nodes = inputs_of(gm.graph)
     memory = summary.memory if summary is not None else None
     arena = memory.arena if memory is not None else "0"
-    copied = (x for n, x in enumerate(nodes) if n not in what.static and n not in what.integers)
+    copied = (x for n, x in enumerate(nodes) if n not in {*what.static, *what.integers, *nullable})
     inputs = sum(_bytes(x) for node in copied for x in tensors(node.meta.get("val")))
     given = {StorageWeakRef(x.untyped_storage()) for node in nodes for x in tensors(node.meta.get("val"))}
     made: dict[StorageWeakRef, int] = {}  # results that share memory have it once

@@ -1,7 +1,8 @@
 """Saved values by cuts of the forward: what lies across a cut is saved, the rest is computed again segment by segment.
 
 No solver is asked: where its time is over before it has found a choice, or a good one, these stand. After Chen et al., "Training Deep Nets with
-Sublinear Memory Cost", with segments of about as many products and other operators that do not fuse, and each cut where the fewest bytes lie across.
+Sublinear Memory Cost", with segments of about as many products and other operators that do not fuse, and each cut where the fewest bytes lie
+across.
 """
 
 from collections.abc import Iterator

@@ -31,6 +31,7 @@ TRIES = 3  # solutions of the program for one choice, at most
 CLOSE = 0.03  # of the budget: a choice whose peak is no lower is good enough
 SLACK = 0.002  # of the budget, by which a choice that is too high yet is asked to be lower than it need be
 FAR = 0.1  # of the budget: what is known, or predicted, to be as much higher is not compiled to be sure
+HOPELESS = 2.0  # times the budget: a least that is predicted to be as high is so by plans too
 UNSURE = 0.01  # of the budget, by which a first choice is asked to be lower where no plan has told how far predictions are off
 OPTION = "option 'memory_budget'"
 
@@ -220,11 +221,21 @@ class Search(Generic[Plans]):
         """Choices around `budget` bytes. What a prediction does not tell of the plans is about the same for choices that are alike."""
         low, high = 0, self.usual.predicted  # targets for which the peak is too low, or too high
         usual, seen = self.usual_peak, set[Key]()
-        target = budget - (usual.bytes - self.usual.predicted if usual.exact else int(UNSURE * budget))
+        beyond = (
+            usual.bytes - self.usual.predicted if usual.exact else None
+        )  # by what plans have more than is predicted
+        target = budget - (int(UNSURE * budget) if beyond is None else beyond)
         for _ in range(ROUNDS):
             choice = self.predicted_within(target, program)
-            if choice is None or choice.predicted > (1 + FAR) * budget:
-                return
+            if choice is None or choice.predicted + min(0, beyond or 0) > (1 + FAR) * budget:
+                lowest = self._coarsest(program)
+                if beyond is not None or lowest is None or lowest.predicted > HOPELESS * budget:
+                    return
+                beyond = self.peak_of(lowest).bytes - lowest.predicted
+                if beyond >= 0:
+                    return
+                target = budget - beyond
+                continue
             missing = self.peak_of(choice).bytes - budget
             yield choice
             lowest = missing > 0 and choice.predicted > target  # that is known: a smaller target finds no other
@@ -286,8 +297,17 @@ class Search(Generic[Plans]):
 
     @cached_property
     def least(self) -> Choice:
-        """The choice with the lowest peak that is known."""
-        return self._least(SECONDS)
+        """The choice with the lowest peak that is known. Those for budgets below that of the solver's may have less: plans tell what predictions
+        do not."""
+        best = self._least(SECONDS)
+        for program in self.programs:
+            while self.peak_of(best).exact:
+                budget = int((1 - CLOSE) * self.peak_of(best).bytes)
+                lower = min(self._tried(budget, program), key=lambda each: self.peak_of(each).bytes, default=best)
+                if self.peak_of(lower).bytes >= self.peak_of(best).bytes:
+                    break
+                best = lower
+        return best
 
     def _least_for(self, budget: int) -> Choice:
         """A choice with about the lowest peak: found quickly, where that is far over `budget`."""
@@ -306,6 +326,9 @@ class Search(Generic[Plans]):
             if known:
                 found.append((min(known, key=lambda choice: choice.predicted), each))
         return found
+
+    def _coarsest(self, program: SavedProgram) -> Choice | None:
+        return next((choice for choice, each in self._coarse if each is program), None)
 
     def _checkpoints(self, program: SavedProgram) -> list[Choice]:
         """The choices that need no solver, of the step of `program`."""

@@ -22,6 +22,7 @@ from .training_step import Step, is_computed_again_for_sure, is_number, is_saved
 
 STAGES = 12  # of a backward, at most
 GAP = 0.01  # of the time that is lost, at most, where the solver stops before it has proven the least
+ELSEWHERE = 0.02  # of bytes that are not those of the peak, as part of it, where the fewest bytes are asked for
 TIE = 1e-4  # of a value's bytes, as time: of two choices of one time the smaller
 
 
@@ -295,9 +296,14 @@ class SavedProgram:
             else:
                 rows.add(scaled, -inf, (budget - other) / unit)
         costs = self.costs
-        if budget is None:  # of two choices of one peak the faster
+        if (
+            budget is None
+        ):  # of two choices of one peak what has less at other times, where plans may see the peak; then the faster
             costs = [1e-3 * cost for cost in costs]
             costs[self.peak] = 1.0
+            for terms in self.memory:
+                for column, size in terms.items():
+                    costs[column] += ELSEWHERE * size / (unit * len(self.memory))
         found = solve(costs, self.most, self.integral, rows, seconds)
         if found is None:
             return None

@@ -1,6 +1,6 @@
 """A compiled graph whose launches are recorded and replayed: which recording serves a call, and how many there may be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,9 +14,9 @@ from .recording import Limits, Recorder, Recording, Report
 class Replayed:
     """`call`, recorded and replayed as `recording` says: a function with the boxed calling convention.
 
-    Each set of sizes is recorded by itself. What is beyond `limits` runs as it is, and `report` is told why, once a reason. `refused`, called
-    before the first recording, may tell why there is to be none. `large`: the bytes that it surely takes of the pool at one time, in large
-    pieces. Safe to call from several threads.
+    Each set of sizes is recorded by itself, and of inputs that are zeros without memory (`nullable`), which are copied nowhere. What is beyond
+    `limits` runs as it is, and `report` is told why, once a reason. `refused`, called before the first recording, may tell why there is to be
+    none. `large`: the bytes that it surely takes of the pool at one time, in large pieces. Safe to call from several threads.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Replayed:
         self._unrecorded = telling_backward(call, recorder, recording.device) if backward else call
         boxed(self)
         self._plain = not (recording.host or recording.sized or recording.integers)
+        self.nullable: tuple[int, ...] = getattr(call, "nullable", ())  # numbers of the inputs whose address may be 0
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         key: tuple = ()
@@ -48,12 +49,18 @@ class Replayed:
             for number in what.host:
                 args[number] = args[number].to(self._device)
             key = (*[args[n] for n in what.integers], *[args[n].shape for n in what.sized])
+        zeros = {n: args[n] for n in self.nullable if args[n]._is_zerotensor()} if self.nullable else {}
+        if zeros:
+            key = (*key, *zeros)
         function = self._functions.get(key)
         if function is None:
-            function = self._begin(key, args)
+            function = self._begin(key, args, zeros)
+        if zeros and function is not self._unrecorded:
+            for number in zeros:
+                args[number] = 0  # a recording keeps no tensor for it
         return function(args)
 
-    def _begin(self, key: tuple, args: list[Any]) -> Boxed:
+    def _begin(self, key: tuple, args: list[Any], zeros: Mapping[int, torch.Tensor]) -> Boxed:
         if any(args[number].data_ptr() % ALIGNMENT for number in self.recording.written):
             return self._unrecorded  # it writes to an aligned copy and copies back, which only the call itself knows
         if self._full is None:
@@ -62,7 +69,7 @@ class Replayed:
                 self._report.stopped(self._full)
         if self._full is not None:
             return self._unrecorded
-        return self._functions.setdefault(key, self._recorder.record(self._watched(key), self.recording))
+        return self._functions.setdefault(key, self._recorder.record(self._watched(key, zeros), self.recording))
 
     def _no_room(self) -> str | None:
         if not self._functions and (refused := self._refused()) is not None:
@@ -80,14 +87,16 @@ class Replayed:
             )
         return None
 
-    def _watched(self, key: tuple) -> Boxed:
-        """`call`, counting how often it is recorded."""
+    def _watched(self, key: tuple, zeros: Mapping[int, torch.Tensor]) -> Boxed:
+        """`call`, counting how often it is recorded; `zeros`: what it is given for these of its inputs."""
         recorded = 0
         places: tuple[int, ...] = ()  # the addresses of static inputs when it was recorded last
         static, inputs = self.recording.static, self.recording.inputs
 
         def call(args: list[Any]) -> Sequence[Any]:
             nonlocal recorded, places
+            for number, zero in zeros.items():
+                args[number] = zero
             if not self._recorder.capturing():
                 if self.large:
                     self._recorder.reserve(self.recording.device, self.large)

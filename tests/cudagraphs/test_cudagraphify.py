@@ -32,6 +32,22 @@ def test_each_size_has_a_recording_up_to_a_limit():
     assert len(log.reasons) == 1 and "cudagraph_shapes" in log.reasons[0]
 
 
+def test_zeros_without_memory_have_a_recording_that_copies_none():
+    trees, log, seen = Trees(), Log(), []
+    call = boxed(lambda x, g: seen.append(g._is_zerotensor()) or (x + g,))
+    call.nullable = (1,)
+    replayed = Replayed(call, plain(), Limits(shapes=9, bytes=9), trees, log)
+    given, recorded = [], trees.record
+    trees.record = lambda call, what: (lambda run: lambda args: given.append(args[1]) or run(args))(
+        recorded(call, what)
+    )
+    x, zeros = torch.arange(3.0), torch._efficientzerotensor((3,))
+    for gradient in (zeros, torch.ones(3), zeros, torch.ones(3)):
+        assert torch.equal(replayed([x, gradient])[0], x + gradient)
+    assert seen == [True, False, True, False] and len(trees.made) == 2
+    assert [type(each) for each in given] == [int, torch.Tensor, int, torch.Tensor]
+
+
 def test_no_further_recording_where_memory_is_full():
     trees, log = Trees(), Log()
     call = Replayed(boxed(lambda x: (x + 1,)), plain(sized=(0,)), Limits(shapes=9, bytes=100), trees, log)
