@@ -61,9 +61,10 @@ def backward_of(base: Any, tangents: Tangents, amp: bool, boxed: bool) -> Call:
         grads = given[0] if boxed else list(given)
         graph = base.compiled_bw
         if several and len(grads) == outputs:
+            bare = graph is not None and getattr(compiled_graph(graph), "takes_zeros", False)
             for (i, format_), (sizes, dtype, device) in zip(expected, ctx.bascule_outputs, strict=True):
                 if grads[i] is None:  # the loss does not depend on it
-                    grads[i] = _zeros(sizes, dtype, device, format_)
+                    grads[i] = _zeros(sizes, dtype, device, format_, bare)
             given = (grads,) if boxed else tuple(grads)
         if (
             graph is None
@@ -104,14 +105,14 @@ def _unwrapped_at_last() -> Callable[[Any], Boxed]:
     return call
 
 
-def _zeros(sizes: torch.Size, dtype: torch.dtype, device: torch.device, format_: Any) -> torch.Tensor:
-    """A gradient of zeros, laid out as AOTAutograd takes it; row-major, it has no memory."""
+def _zeros(sizes: torch.Size, dtype: torch.dtype, device: torch.device, format_: Any, bare: bool) -> torch.Tensor:
+    """A gradient of zeros, laid out as AOTAutograd takes it; row-major, it has no memory if that is `bare`."""
     found = getattr(format_, "memory_format", None)
     if format_ is not None and found is None and all(type(step) is int for step in format_.stride):
         x = torch.empty_strided(sizes, format_.stride, dtype=dtype, device="meta")
     else:
         x = torch.empty(sizes, dtype=dtype, device="meta", memory_format=found or torch.contiguous_format)
-    if x.is_contiguous():
+    if bare and x.is_contiguous():
         return zero_tensor(sizes, dtype=dtype, device=device)
     return torch.empty_strided(sizes, x.stride(), dtype=dtype, device=device).zero_()
 

@@ -44,6 +44,7 @@ def with_memory(call: Boxed, tangents: Sequence[int]) -> Boxed:
         x = None
         return call(args)  # nothing here holds an input: it is freed after its last use
 
+    run.takes_zeros = True  # type: ignore[attr-defined]  # tensors of zeros that have no memory
     return run
 
 

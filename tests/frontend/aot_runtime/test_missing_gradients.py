@@ -129,3 +129,11 @@ def test_a_peak_has_no_zeros():
         peaks[target] = step
     assert peaks["interpret"].categories["outputs"] >= size
     assert peaks["interpret"].categories["gradients"] < size <= peaks["cpu"].categories["gradients"]
+
+
+@pytest.mark.parametrize("backend", ["bascule_debug", "bascule_print"])
+def test_backends_that_look_at_gradients_are_given_tensors(backend):
+    torch._dynamo.reset()
+    call = torch.compile(outputs, backend=backend)
+    for found, exact in zip(gradients(call, (0,), torch.float32), gradients(outputs, (0,), torch.float64), strict=True):
+        torch.testing.assert_close(found.double(), exact, rtol=0, atol=2e-6 * exact.abs().max().item())
