@@ -3,6 +3,8 @@
 A declaration has the operator's name, its schema, and a function that takes what the operator takes and computes the same of tensors. Where it
 does not stand for the operator it returns NotImplemented, and the operator stays a call. An operator that has another schema, or is not there,
 has none.
+
+Gradients may be declared too: for operators whose own are a formula in Python that looks at data (`declared_gradients`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,33 +15,45 @@ import torch
 
 from bascule.compat.operators.schemas import OpOverload
 
+from .declared_gradients import Gradients, decomposed_gradients
+
 
 @dataclass(frozen=True)
 class Declared:
-    """`version` tells `function` from others, in the key of a trace; None: traces that it may be in are not kept."""
+    """`version` tells `function` and `gradients` from others, in the key of a trace; None: traces that they may be in are not kept."""
 
     function: Callable[..., Any]
     schema: str
     version: str | None = None
+    gradients: Gradients | None = None
 
 
 _USERS: dict[str, Declared] = {}
 
 
 def register_decomposition(
-    operator: str, function: Callable[..., Any] | None = None, *, schema: str | None = None, version: str | None = None
+    operator: str,
+    function: Callable[..., Any] | None = None,
+    *,
+    schema: str | None = None,
+    version: str | None = None,
+    gradients: Gradients | None = None,
 ) -> Callable[..., Any]:
     """Has Bascule compile `function` in the place of the custom operator `operator` (`"library::name"` or `"library::name.overload"`).
 
     `function` takes the operator's arguments and computes its results with operators that can be traced; it writes to no argument, and returns
     NotImplemented for arguments for which the operator is to be called. Gradients are the operator's own: a backward that is an operator too can
-    be given a function of its own. `schema`, as `"(Tensor x, int n) -> Tensor"`, is what the operator's has to be, now or when it is defined;
-    without it the operator has to be defined, and its schema is taken. `version` stands for the code of `function` in the disk cache, which does
-    without graphs of a function without one. Without `function` a decorator. Raises `ValueError` for an operator that writes to arguments, has
-    another schema, or, without `schema`, is not defined.
+    be given a function of its own. Where they are a formula that looks at data, which cannot be traced, `gradients` is compiled in its place: it
+    takes the operator's arguments, then the gradient of each result, and returns one for each argument (None where there is none), or
+    NotImplemented. `schema`, as `"(Tensor x, int n) -> Tensor"`, is what the operator's has to be, now or when it is defined; without it the
+    operator has to be defined, and its schema is taken. `version` stands for the code of both functions in the disk cache, which does without
+    graphs of a function without one. Without `function` a decorator. Raises `ValueError` for an operator that writes to arguments, has another
+    schema, or, without `schema`, is not defined.
     """
     if function is None:
-        return lambda given: register_decomposition(operator, given, schema=schema, version=version)
+        return lambda given: register_decomposition(
+            operator, given, schema=schema, version=version, gradients=gradients
+        )
     found = _overload(operator)
     if found is None and schema is None:
         raise ValueError(f"no operator '{operator}' is defined, and no schema is given")
@@ -48,17 +62,19 @@ def register_decomposition(
             raise ValueError(f"'{operator}' writes to arguments: {found._schema}")
         if schema is not None and not _has(found, schema):
             raise ValueError(f"'{operator}' has another schema: {_text(found)}")
-    _USERS[operator] = Declared(function, schema or _text(found), version)
+    _USERS[operator] = Declared(function, schema or _text(found), version, gradients)
     return function
 
 
 def declared(tables: Sequence[Mapping[str, Declared]] = ()) -> dict[OpOverload, Callable[..., Any]]:
-    """Operator -> its decomposition: those of users, and of `tables`, where users have given none."""
+    """Operator -> its decomposition: those of users, and of `tables`, where users have given none; and that of gradients that look at data."""
     known: dict[str, Declared] = {}
     for table in (*tables, _USERS):
         known.update(table)
-    found = {each: _overload(each) for each in known}
-    return {op: known[name].function for name, op in found.items() if op is not None and _has(op, known[name].schema)}
+    overloads = {name: _overload(name) for name in known}
+    found = {op: known[name] for name, op in overloads.items() if op is not None and _has(op, known[name].schema)}
+    gradients = {op._schema.name: each.gradients for op, each in found.items() if each.gradients is not None}
+    return {op: each.function for op, each in found.items()} | decomposed_gradients(gradients)
 
 
 def key_text() -> tuple[str | None, list[list[str]]]:

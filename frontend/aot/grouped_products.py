@@ -1,6 +1,7 @@
 """Operators of libraries that are grouped products: loops on the host over the groups, which `expand-grouped-products` has kernels for.
 
-`transformers` (5.17 and later) has an operator of its own for matrices that are not bf16, and one for its gradients.
+`transformers` (5.17 and later) has an operator of its own for matrices that are not bf16, whose gradients are a formula that waits for the
+offsets, or, later, an operator too.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +29,9 @@ class GroupedProducts:
         """Operator -> its declaration."""
         name = "transformers::grouped_mm_fallback"
         return {
-            name: Declared(self.of_rows, "(Tensor input, Tensor weight, Tensor offs) -> Tensor"),
+            name: Declared(
+                self.of_rows, "(Tensor input, Tensor weight, Tensor offs) -> Tensor", gradients=self.of_arguments
+            ),
             f"{name}_backward": Declared(
                 self.gradients, "(Tensor input, Tensor weight, Tensor offs, Tensor grad_output) -> (Tensor, Tensor)"
             ),
@@ -39,6 +42,11 @@ class GroupedProducts:
         if not self._are_kernels(x, w, offsets) or is_loop(x, w):
             return NotImplemented
         return torch.ops.bascule.grouped_mm(x, w, offsets)
+
+    def of_arguments(self, x: Tensor, w: Tensor, offsets: Tensor, gradient: Tensor) -> Any:
+        """The gradients of what the operator takes."""
+        found = self.gradients(x, w, offsets, gradient)
+        return found if found is NotImplemented else (*found, None)
 
     def gradients(self, x: Tensor, w: Tensor, offsets: Tensor, gradient: Tensor) -> Any:
         """Those of the rows and of the matrices, which lie in memory as these do."""

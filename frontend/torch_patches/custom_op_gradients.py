@@ -2,12 +2,13 @@
 
 The operator itself is one node of a graph, whatever it does inside. So is the formula then: the operator `bascule.gradient_of`, which runs it
 when the graph runs, on the tensors that the context of autograd had. Without it Dynamo leaves each such operator, and the code around it,
-outside of graphs.
+outside of graphs. Where the gradients of an operator are declared (`frontend/aot/declared_gradients.py`), these are in its place.
 
 How PyTorch keeps formulas is private to it. Checked on torch 2.11, 2.13, 2.14.
 """
 
 import json
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from .patch import Patch
 
 LOOKS_AT_DATA = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 INPUTS = "_bascule_inputs"  # of a context: sizes and strides of the operator's tensors, None for what is none
+GIVEN = "_bascule_given"  # of a context: what the operator was given, a tensor as a weak reference; None: not in places alone
 LOOKS = "bascule_looks_at_data"  # in the meta of a node: its operator may wait for the device to look at data
 TENSOR = "tensor"  # in `constants`: stands for the next of the tensors
 PLAIN = (int, float, bool, str, type(None))
@@ -74,6 +76,7 @@ class Formula:
             "needed": needed,
             "dimensions": [len(size) for size, _, _ in wanted],
             "dtypes": [str(dtype).removeprefix("torch.") for _, _, dtype in wanted],
+            "arguments": _arguments(getattr(ctx, GIVEN), values),
         }
         numbers = [number for size, stride, _ in wanted for number in (*size, *stride)]
         tensors = [x for x in values if isinstance(x, torch.Tensor)]
@@ -90,7 +93,22 @@ class Setup:
     def __call__(self, ctx: Any, inputs: Sequence[Any], output: Any, **others: Any) -> Any:
         if not any(isinstance(x, list | tuple) for x in inputs):
             setattr(ctx, INPUTS, [_shape(x) if isinstance(x, torch.Tensor) else None for x in inputs])
+            known = [weakref.ref(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+            setattr(ctx, GIVEN, None if others.get("keyword_only_inputs") else known)
         return self.formula(ctx, inputs=inputs, output=output, **others)
+
+
+def _arguments(given: list[Any] | None, values: list[Any]) -> list[Any] | None:
+    """An argument of the operator each: `[i]` for the tensor that is one of the `values` of its gradient, numbers and the like as they are. None
+    where an argument is neither."""
+    found = list[Any]()
+    for argument in given or ():
+        if isinstance(argument, weakref.ref):
+            argument = next(([i] for i, x in enumerate(values) if x is argument()), argument)
+        if not isinstance(argument, (list, *PLAIN)):
+            return None
+        found.append(argument)
+    return found or None
 
 
 def _shape(x: torch.Tensor) -> tuple[Sequence[Any], Sequence[Any], torch.dtype]:
@@ -112,7 +130,7 @@ def _no_numbers_from_data() -> Iterator[None]:
 
 
 def _attributes(ctx: Any) -> dict[str, Any]:
-    return {name: x for name, x in vars(ctx).items() if name not in (INPUTS, "needs_input_grad")}
+    return {name: x for name, x in vars(ctx).items() if name not in (INPUTS, GIVEN, "needs_input_grad")}
 
 
 def _make() -> None:
@@ -146,8 +164,7 @@ _library.define(
 @torch.library.impl(_library, "gradient_of", "CompositeExplicitAutograd")
 def _gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[int]) -> list[torch.Tensor]:
     """The gradients that are needed, fresh tensors of the sizes and strides in `numbers`; where the formula has None, zeros."""
-    what, rest = _read(told), iter(tensors)
-    values = [next(rest) if x == [TENSOR] else x for x in what["values"]]
+    what, values = _read(told), _values(tensors, told)
     saved, attributes = what["saved"], what["attributes"]
     end = len(values) - len(attributes)
     definition = OPDEFS[what["operator"]]
@@ -188,6 +205,27 @@ def _fake_gradient_of(tensors: Sequence[torch.Tensor], told: str, numbers: Seque
     ]
 
 
+@dataclass(frozen=True)
+class GradientCall:
+    """A call of `gradient_of`: the gradients of an operator's `arguments`, of those that are `needed`; None: not all are known. `gradients`: of
+    its results. `shapes`: sizes, strides and dtype of each that is needed."""
+
+    operator: str
+    arguments: list[Any] | None
+    gradients: list[torch.Tensor | None]
+    needed: list[bool]
+    shapes: list[tuple[Sequence[int], Sequence[int], torch.dtype]]
+
+
+def gradient_call(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[int]) -> GradientCall:
+    """What `gradient_of` is asked for by its arguments."""
+    what, values = _read(told), _values(tensors, told)
+    given = what["arguments"]
+    arguments = None if given is None else [values[x[0]] if isinstance(x, list) else x for x in given]
+    gradients = values[what["saved"] : len(values) - len(what["attributes"])]
+    return GradientCall(what["operator"], arguments, gradients, what["needed"], list(_shapes(what, numbers)))
+
+
 def mark_operators(graph: Graph) -> int:
     """Notes on each custom operator of a joint graph whose gradient looks at data that it may do so itself. Returns on how many."""
     gradients = graph.find_nodes(op="call_function", target=torch.ops.bascule.gradient_of.default)
@@ -203,6 +241,12 @@ def mark_operators(graph: Graph) -> int:
 @cache
 def _read(told: str) -> dict[str, Any]:
     return json.loads(told)
+
+
+def _values(tensors: Sequence[torch.Tensor], told: str) -> list[Any]:
+    """What the context saved, the gradients of the results, and what else the context has."""
+    rest = iter(tensors)
+    return [next(rest) if x == [TENSOR] else x for x in _read(told)["values"]]
 
 
 def _shapes(told: dict[str, Any], numbers: Sequence[int]) -> Iterator[tuple[Sequence[int], Sequence[int], torch.dtype]]:
