@@ -27,13 +27,16 @@ func.func @products(%x: tensor<64x48xf32>, %w: tensor<48x80xf32>, %r: tensor<1x4
 }
 
 // What a loop on the host would multiply group by group is a kernel, if that is estimated to take less time. The count of the groups is no sum of
-// products.
+// products. A factor that lies across what is summed in groups is copied: here the second one, of 8192 rows of 512.
 // GROUPED-LABEL: func.func @grouped
 // GROUPED-NOT: call @
 // GROUPED: arith.cmpi sle
 // GROUPED-NOT: input_precision
 // GROUPED: arith.mulf
 // GROUPED: {bascule.input_precision = "tf32", kind = "sum"
+// GROUPED: bascule.compute
+// GROUPED: {bascule.stored, {{.*}} -> tensor<8192x512xf32, #bascule.layout
+// GROUPED-NOT: bascule.stored
 // GROUPED: arith.mulf
 // GROUPED: {bascule.input_precision = "tf32", kind = "sum"
 // LOOP: call @gmm

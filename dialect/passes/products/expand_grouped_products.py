@@ -103,7 +103,7 @@ class ExpandGroupedProducts(Pass):
 
     @property
     def _bodies(self) -> GroupedBodies:
-        return GroupedBodies(self.numerics == "eager", self.index_asserts)
+        return GroupedBodies(self.numerics == "eager", self.index_asserts, self.tf32)
 
     def _expand(self, op: ir.Operation, function: ir.Operation) -> bool:
         product = grouped_product(op, function)

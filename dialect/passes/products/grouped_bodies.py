@@ -7,6 +7,7 @@ each other.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...analysis.memory.matmul_operands import runs_along
 from ...analysis.products.grouped_products import GroupedProduct, GroupedSums
 from ...ir import builders
 from ...ir.functions import CHECKED, STORED
@@ -21,10 +22,11 @@ FROM, BEFORE, UP_TO = arith.CmpIPredicate.sge, arith.CmpIPredicate.slt, arith.Cm
 @dataclass(frozen=True)
 class GroupedBodies:
     """Makes the computes at the insertion point. `rounds`: no pass removes their roundings; `checked`: offsets that are out of range are
-    refused."""
+    refused; `tf32`: factors of f32 are rounded to TF32."""
 
     rounds: bool
     checked: bool
+    tf32: bool = False
 
     def of_rows(self, product: GroupedProduct, columns: Columns) -> ir.Value:
         """A product's `columns`."""
@@ -42,7 +44,9 @@ class GroupedBodies:
     def of_sums(self, product: GroupedSums) -> ir.Value:
         """A product whose sums are in groups."""
         type_, (_, inner, *_) = product.result.type, product.sizes
-        f32, none = ir.F32Type.get(), arith.constant(product.x.type.element_type, 0.0)
+        f32, element = ir.F32Type.get(), product.x.type.element_type
+        none, turned = arith.constant(element, 0.0), self.tf32 and element == f32
+        x, y = (_along(product.x, 1), _along(product.y, 0)) if turned else (product.x, product.y)
         ends = self._ends(product.offsets, inner)
 
         def body(at: list[ir.Value]) -> ir.Value:
@@ -53,7 +57,7 @@ class GroupedBodies:
             def term(place: list[ir.Value]) -> ir.Value:
                 (k,) = place
                 inside = arith.andi(arith.cmpi(FROM, k, first), arith.cmpi(BEFORE, k, end))
-                factors = builders.read(product.x, [row, k]), builders.read(product.y, [k, column])
+                factors = builders.read(x, [row, k]), builders.read(y, [k, column])
                 chosen = [arith.select(inside, factor, none) for factor in factors]
                 return arith.mulf(*map(_wide, chosen))
 
@@ -79,6 +83,20 @@ class GroupedBodies:
 
     def _rounded(self, value: ir.Value, element: ir.Type) -> ir.Value:
         return value if value.type == element else arith.truncf(element, value, **rounding_mode(kept=self.rounds))
+
+
+def _along(matrix: ir.Value, dim: int) -> ir.Value:
+    """A matrix that is summed along `dim`, with its neighbours there next to each other in memory, a copy where they are not: tensor cores take
+    TF32 so, and a program that turns each piece in shared memory takes several times as long."""
+    if runs_along(matrix, dim):
+        return matrix
+    sizes, steps = list(matrix.type.shape), [1, 1]
+    steps[1 - dim] = sizes[dim]
+    copy = builders.compute(
+        tensor_type(sizes, matrix.type.element_type, steps), sizes, lambda at: builders.read(matrix, at)
+    )
+    copy.owner.attributes[STORED] = ir.UnitAttr.get()
+    return copy
 
 
 def _wide(factor: ir.Value) -> ir.Value:
