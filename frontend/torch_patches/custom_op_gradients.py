@@ -218,7 +218,7 @@ class GradientCall:
 
 
 def gradient_call(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[int]) -> GradientCall:
-    """What `gradient_of` is asked for by its arguments."""
+    """The call that the arguments of `gradient_of` stand for."""
     what, values = _read(told), _values(tensors, told)
     given = what["arguments"]
     arguments = None if given is None else [values[x[0]] if isinstance(x, list) else x for x in given]
@@ -244,7 +244,7 @@ def _read(told: str) -> dict[str, Any]:
 
 
 def _values(tensors: Sequence[torch.Tensor], told: str) -> list[Any]:
-    """What the context saved, the gradients of the results, and what else the context has."""
+    """Those that the context saved, the gradients of the results, and the others that the context has."""
     rest = iter(tensors)
     return [next(rest) if x == [TENSOR] else x for x in _read(told)["values"]]
 

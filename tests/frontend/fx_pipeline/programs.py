@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from bascule.frontend.fx_passes import pad_mm, padding_costs
+from bascule.frontend.fx_passes import narrow_sorts, pad_mm, padding_costs
 from bascule.frontend.fx_passes.attention_structure import mark_attention_products
 from bascule.frontend.fx_passes.conv_bias import peel_biases
 from bascule.frontend.fx_passes.open_attentions import open_attentions
@@ -87,6 +87,15 @@ def indexed_by_data(x, i):
     return x.masked_select(x > 0)[i] * 2
 
 
+def expert_masks(x, w):
+    return ((x @ w).masked_fill(x.topk(2, -1)[1] >= x.shape[1], 0.0) * 2).tanh()
+
+
+def sorted_experts(x):
+    values, places = x.argmax(1).sort(stable=True)
+    return x.sin()[places] * values[:, None]
+
+
 CONVOLUTION = ((2, 4, 9, 8), (6, 4, 3, 3), (6,))
 PRODUCT = ((24, 16), (16, 37))
 BIASED = (*[(2, 3, 20, 16)] * 3, (1, 3, 20, 20))
@@ -135,6 +144,8 @@ PROGRAMS = {
     "part-batch-sums": Program(twice, leaves(*SHARED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "open-attentions": Program(attention, leaves(*BIASED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "pad-products": Program(torch.mm, leaves(*PRODUCT, **HALF), tolerance=ROUNDED),
+    "drop-known-masks": Program(expert_masks, leaves((4, 6), (6, 2)), tolerance={"rtol": 1e-4, "atol": 1e-5}),
+    "narrow-sorts": Program(sorted_experts, leaves((24, 6))),
     "narrow-pooling-indices": Program(lambda x: F.max_pool2d(x.sin(), 3, 2, 1), leaves((2, 3, 11, 14))),
     "check-indexed-sizes": Program(
         indexed_by_data, lambda: [torch.arange(-3.0, 4.0), torch.tensor([0, 1])], trains=False
@@ -175,13 +186,18 @@ ALSO = {
         attention, constants(*BIASED, **HALF), trains=False, tolerance={"rtol": 0.05, "atol": 0.05}
     ),
     "pad-products": Program(torch.mm, constants(*PRODUCT, **HALF), trains=False, tolerance=ROUNDED),
+    "drop-known-masks": Program(
+        expert_masks, constants((4, 6), (6, 2)), trains=False, tolerance={"rtol": 1e-4, "atol": 1e-5}
+    ),
+    "narrow-sorts": Program(sorted_experts, constants((24, 6)), trains=False),
     "peel-biases": Program(convolution, constants(*CONVOLUTION), trains=False, tolerance={"rtol": 1e-4, "atol": 1e-5}),
 }
 
 
 def as_on_a_gpu(monkeypatch: Any) -> None:
-    """Passes meant for GPUs change graphs on a CPU, products of any size among these."""
+    """Passes meant for GPUs change graphs on a CPU, products and sorts of small sizes among these."""
     for function in (
+        narrow_sorts.narrow_sorts,
         open_attentions,
         pad_products,
         part_batch_sums,
@@ -191,6 +207,7 @@ def as_on_a_gpu(monkeypatch: Any) -> None:
         *ATTENTION,
     ):
         monkeypatch.setattr(function, "__defaults__", (("cpu",),))
+    monkeypatch.setattr(narrow_sorts, "LONG", 8)
     monkeypatch.setattr(pad_mm, "WORK", 1)
     monkeypatch.setattr(pad_mm, "LEAST", 8)
     monkeypatch.setattr(padding_costs, "BYTES", 1e30)  # copies cost nothing

@@ -37,6 +37,8 @@ def test_stages_have_passes_in_the_order_of_the_table():
             "part-batch-sums",
             "open-attentions",
             "pad-products",
+            "drop-known-masks",
+            "narrow-sorts",
             "narrow-pooling-indices",
             "peel-biases",
             "recompute-activation-masks",
