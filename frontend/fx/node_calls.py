@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
 
 from bascule.compat.operators.schemas import OpOverload
 
@@ -20,7 +21,7 @@ STORAGE_OFFSETS = {
 def call_like(graph: Graph, like: Node, target: OpOverload, *args: Any, **kwargs: Any) -> Node:
     """A call at the insertion point that stands for the same line of the user's as `like`, a tensor."""
     made = graph.call_function(target, args, kwargs)
-    values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
+    values = map_arg(args, lambda node: node.meta["val"])
     with like.meta["val"].fake_mode:
         made.meta = {**like.meta, "val": target(*values, **kwargs)}
     made.meta.pop("tensor_meta", None)

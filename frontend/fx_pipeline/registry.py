@@ -101,6 +101,7 @@ _TABLE = (
         interpreted=True,
     ),
     FxPass("pad-products", ("joint", "inference"), "fx_passes.pad_mm:pad_products"),
+    FxPass("gather-permuted-rows", ("joint",), "fx_passes.permuted_rows:gather_permuted_rows"),
     FxPass("drop-known-masks", ("joint", "inference"), "fx_passes.known_masks:drop_known_masks"),
     FxPass("narrow-sorts", ("joint", "inference"), "fx_passes.narrow_sorts:narrow_sorts", interpreted=True),
     FxPass("narrow-pooling-indices", ("joint",), "fx_passes.narrow_pool_indices:narrow_pooling_indices"),

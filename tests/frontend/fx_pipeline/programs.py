@@ -144,6 +144,9 @@ PROGRAMS = {
     "part-batch-sums": Program(twice, leaves(*SHARED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "open-attentions": Program(attention, leaves(*BIASED, **HALF), tolerance={"rtol": 0.05, "atol": 0.05}),
     "pad-products": Program(torch.mm, leaves(*PRODUCT, **HALF), tolerance=ROUNDED),
+    "gather-permuted-rows": Program(
+        lambda x, k: x.sin()[k.argsort() // 2].cos(), lambda: [torch.randn(4, 6, requires_grad=True), torch.randn(8)]
+    ),
     "drop-known-masks": Program(expert_masks, leaves((4, 6), (6, 2)), tolerance={"rtol": 1e-4, "atol": 1e-5}),
     "narrow-sorts": Program(sorted_experts, leaves((24, 6))),
     "narrow-pooling-indices": Program(lambda x: F.max_pool2d(x.sin(), 3, 2, 1), leaves((2, 3, 11, 14))),

@@ -37,6 +37,7 @@ def test_stages_have_passes_in_the_order_of_the_table():
             "part-batch-sums",
             "open-attentions",
             "pad-products",
+            "gather-permuted-rows",
             "drop-known-masks",
             "narrow-sorts",
             "narrow-pooling-indices",
