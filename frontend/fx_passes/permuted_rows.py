@@ -61,7 +61,8 @@ def _sum_of(node: Node) -> _Sum | None:
     sizes, like = tuple(base.meta["val"].shape), base.meta["val"].dtype == third.meta["val"].dtype
     static = all(type(size) is int for size in (rows, *rest, *sizes))
     fits = static and rows == count and count % together == 0 and sizes == (count // together, *rest)
-    return _Sum(base, permutation, together, third) if fits and like else None
+    logical = base.meta["val"].dtype == torch.bool  # which is no sum
+    return _Sum(base, permutation, together, third) if fits and like and not logical else None
 
 
 def _of_index_add(node: Node) -> tuple[Any, list[Any], Any, bool]:
@@ -86,7 +87,7 @@ def _gathered(graph: Graph, node: Node, sum_: _Sum, inverse: Node) -> Node:
     sizes = list(node.meta["val"].shape)
     if sum_.together > 1:
         grouped = call_like(graph, node, aten.view.default, result, [sizes[0], sum_.together, *sizes[1:]])
-        result = call_like(graph, node, aten.sum.dim_IntList, grouped, [1])
+        result = call_like(graph, node, aten.sum.dim_IntList, grouped, [1], dtype=node.meta["val"].dtype)
     if not _is_zeros(sum_.base):
         result = call_like(graph, node, aten.add.Tensor, sum_.base, result)
     return result

@@ -220,7 +220,7 @@ class GradientCall:
 def gradient_call(tensors: Sequence[torch.Tensor], told: str, numbers: Sequence[int]) -> GradientCall:
     """The call that the arguments of `gradient_of` stand for."""
     what, values = _read(told), _values(tensors, told)
-    given = what["arguments"]
+    given = what.get("arguments")
     arguments = None if given is None else [values[x[0]] if isinstance(x, list) else x for x in given]
     gradients = values[what["saved"] : len(values) - len(what["attributes"])]
     return GradientCall(what["operator"], arguments, gradients, what["needed"], list(_shapes(what, numbers)))

@@ -48,6 +48,8 @@ SUMS = {
     "to something": lambda k, x: put(x.sin(), k.argsort(), x),
     "to full": lambda k, x: put(torch.full((12, 5), 0.0), k.argsort(), x),
     "to ones": lambda k, x: put(torch.full((12, 5), 1.0), k.argsort(), x),
+    "integers, two in a row": lambda k, x: put(zeros(x, 6).int(), k.argsort() // 2, (x * 10).int()),
+    "of 16 bits, two in a row": lambda k, x: put(zeros(x, 6).bfloat16(), k.argsort() // 2, x.bfloat16()),
     "integers": lambda k, x: put(zeros(x).long(), k.argsort(), (x * 10).long()),
 }
 
@@ -65,7 +67,7 @@ def test_sums_are_gathered(name):
     gm.graph.lint()
     gm.graph.eliminate_dead_code()
     gm.recompile()
-    torch.testing.assert_close(gm(k, x), SUMS[name](k, x))
+    torch.testing.assert_close(gm(k, x), SUMS[name](k, x))  # dtypes too
     assert not any(node.target in SCATTERS and node.args[-1] is True for node in gm.graph.nodes)
 
 
@@ -79,6 +81,7 @@ KEPT = {
     "a remainder": lambda k, x: put(zeros(x, 6), k.argsort() % 6, x),
     "one row for all": lambda k, x: put(zeros(x), k.argsort(), x[:1]),
     "no sum": lambda k, x: aten.index_put(zeros(x), [k.argsort()], x),
+    "logical": lambda k, x: put(zeros(x).bool(), k.argsort(), x > 0),
     "columns": lambda k, x: aten.index_put(zeros(x.t()), [None, k.argsort()], x.t(), True),
     "columns by index_add": lambda k, x: zeros(x.t()).index_add(1, k.argsort(), x.t()),
     "several times": lambda k, x: zeros(x).index_add(0, k.argsort(), x, alpha=2),
