@@ -27,15 +27,13 @@ func.func @products(%x: tensor<64x48xf32>, %w: tensor<48x80xf32>, %r: tensor<1x4
 }
 
 // What a loop on the host would multiply group by group is a kernel, if that is estimated to take less time. The count of the groups is no sum of
-// products. A factor that lies across what is summed in groups is copied: here the second one, of 8192 rows of 512.
+// products. Where sums are in groups one factor lies along the sum, here the first one.
 // GROUPED-LABEL: func.func @grouped
 // GROUPED-NOT: call @
 // GROUPED: arith.cmpi sle
 // GROUPED-NOT: input_precision
 // GROUPED: arith.mulf
 // GROUPED: {bascule.input_precision = "tf32", kind = "sum"
-// GROUPED: bascule.compute
-// GROUPED: {bascule.stored, {{.*}} -> tensor<8192x512xf32, #bascule.layout
 // GROUPED-NOT: bascule.stored
 // GROUPED: arith.mulf
 // GROUPED: {bascule.input_precision = "tf32", kind = "sum"
@@ -46,4 +44,18 @@ func.func @grouped(%x: tensor<8192x512xf32>, %w: tensor<8x512x3584xf32>, %o: ten
   %0 = call @gmm(%x, %w, %o) : (tensor<8192x512xf32>, tensor<8x512x3584xf32>, tensor<8xi32>) -> tensor<8192x3584xf32>
   %1 = call @sums(%g, %x, %o) : (tensor<3584x8192xf32>, tensor<8192x512xf32>, tensor<8xi32>) -> tensor<8x3584x512xf32>
   return %0, %1 : tensor<8192x3584xf32>, tensor<8x3584x512xf32>
+}
+
+func.func private @across(tensor<512x8192xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 512)>>>, tensor<8192x1792xf32>, tensor<8xi32>) -> tensor<8x512x1792xf32> attributes {bascule.arguments = [#bascule.operand<0>, #bascule.operand<1>, #bascule.operand<2>], bascule.extern = "bascule.grouped_mm.default", bascule.results = array<i64: 0>}
+
+// Where both lie across it the smaller one is copied.
+// GROUPED-LABEL: func.func @both_across
+// GROUPED: %[[copy:.*]] = "bascule.compute"
+// GROUPED: {bascule.stored, {{.*}} -> tensor<512x8192xf32>
+// GROUPED-NOT: bascule.stored
+// GROUPED: tensor.extract %[[copy]][
+// GROUPED: {bascule.input_precision = "tf32", kind = "sum"
+func.func @both_across(%x: tensor<512x8192xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 512)>>>, %y: tensor<8192x1792xf32>, %o: tensor<8xi32>) -> tensor<8x512x1792xf32> attributes {bascule.graph} {
+  %0 = call @across(%x, %y, %o) : (tensor<512x8192xf32, #bascule.layout<affine_map<(d0, d1) -> (d0 + d1 * 512)>>>, tensor<8192x1792xf32>, tensor<8xi32>) -> tensor<8x512x1792xf32>
+  return %0 : tensor<8x512x1792xf32>
 }

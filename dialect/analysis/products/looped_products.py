@@ -42,21 +42,21 @@ class LoopedProduct:
 
     @property
     def kernel(self) -> float:
-        """Seconds of a kernel, and of the copies that it reads."""
+        """Seconds of a kernel, and of the copy that it reads."""
         beyond = self.groups * TILE // 2
         rows, summed = (self.rows, self.summed + beyond) if self.in_sums else (self.rows + beyond, self.summed)
         tf32 = "grouped_tf32_sums" if self.in_sums else "grouped_tf32"
         slower = value(MACHINE, "grouped_narrow" if self.width < 4 else tf32 if self.tf32 else "grouped_f32")
         multiplied = 2 * rows * summed * self.columns / value(MACHINE, self._rate) * slower
-        return multiplied + value(MACHINE, "launch") + self._copies
+        return multiplied + value(MACHINE, "launch") + self._copy
 
     @property
-    def _copies(self) -> float:
-        """Seconds in which both factors are turned, where sums of TF32 are in groups."""
+    def _copy(self) -> float:
+        """Seconds in which the smaller factor is copied, where sums in TF32 are in groups."""
         if not (self.in_sums and self.tf32 and self.width == 4):
             return 0.0
-        moved = 2 * self.width * self.summed * (self.rows + self.columns)
-        return moved / value(MACHINE, "memory_rate") + 2 * value(MACHINE, "launch")
+        moved = 2 * self.width * self.summed * min(self.rows, self.columns)
+        return moved / value(MACHINE, "memory_rate") + value(MACHINE, "launch")
 
     @property
     def _rate(self) -> str:

@@ -46,7 +46,7 @@ class GroupedBodies:
         type_, (_, inner, *_) = product.result.type, product.sizes
         f32, element = ir.F32Type.get(), product.x.type.element_type
         none, turned = arith.constant(element, 0.0), self.tf32 and element == f32
-        x, y = (_along(product.x, 1), _along(product.y, 0)) if turned else (product.x, product.y)
+        x, y = _one_along(product) if turned else (product.x, product.y)
         ends = self._ends(product.offsets, inner)
 
         def body(at: list[ir.Value]) -> ir.Value:
@@ -85,16 +85,23 @@ class GroupedBodies:
         return value if value.type == element else arith.truncf(element, value, **rounding_mode(kept=self.rounds))
 
 
+def _one_along(product: GroupedSums) -> tuple[ir.Value, ir.Value]:
+    """The factors of sums in TF32, one of which has its neighbours along the sum next to each other in memory, the smaller one by a copy if
+    neither has: tensor cores take that from shared memory, the other from registers. A program that turns each piece of one in shared memory
+    takes several times as long."""
+    x, y = product.x, product.y
+    if runs_along(x, 1) or runs_along(y, 0):
+        return x, y
+    rows, _, columns, _ = product.sizes
+    return (_along(x, 1), y) if rows < columns else (x, _along(y, 0))
+
+
 def _along(matrix: ir.Value, dim: int) -> ir.Value:
-    """A matrix that is summed along `dim`, with its neighbours there next to each other in memory, a copy where they are not: tensor cores take
-    TF32 so, and a program that turns each piece in shared memory takes several times as long."""
-    if runs_along(matrix, dim):
-        return matrix
+    """A copy of a matrix, in which neighbours along `dim` are next to each other."""
     sizes, steps = list(matrix.type.shape), [1, 1]
     steps[1 - dim] = sizes[dim]
-    copy = builders.compute(
-        tensor_type(sizes, matrix.type.element_type, steps), sizes, lambda at: builders.read(matrix, at)
-    )
+    type_ = tensor_type(sizes, matrix.type.element_type, steps)
+    copy = builders.compute(type_, sizes, lambda at: builders.read(matrix, at))
     copy.owner.attributes[STORED] = ir.UnitAttr.get()
     return copy
 

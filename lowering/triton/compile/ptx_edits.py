@@ -5,6 +5,7 @@ its cluster would wait for programs that are not there. The fault was seen on th
 """
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from bascule.dialect.errors import CompilerError
@@ -20,9 +21,12 @@ _APART = (
 
 _WAIT = re.compile(r"\bwgmma\.wait_group\.sync\.aligned\s+0;")
 _PRODUCT = re.compile(r"\bwgmma\.mma_async\b|^\s*[$\w]+:")  # or a label, to which others may jump
+_LABEL = re.compile(r"^\s*[$\w]+:")
 _SUMS = re.compile(r"\bwgmma\.mma_async[^{}]*\{([^{}]*)\}")  # the registers of sums
 _ZERO = r"(?:0|0f00000000)"
 _OR_ZERO = re.compile(rf"\bselp\.b32(\s+%r\d+), (?:(%r\d+), {_ZERO}|{_ZERO}, (%r\d+)), (%p\d+);")
+_AGAIN = re.compile(r"^\s*@!?%p\d+ bra\s+(\$\w+);")  # the end of a loop
+_ON = re.compile(r"^\s*bra\.uni\s+(\$\w+);")
 _KERNEL = re.compile(r"^[^/\n]*\.entry\b", re.MULTILINE)
 _THREADS = re.compile(r"^([ \t]*\.reqntid\b[^\n]*\n)", re.MULTILINE)  # of a kernel, among its directives
 
@@ -46,6 +50,27 @@ def without_repeated_waits(ptx: str) -> str:
         if not (is_wait and waited):
             lines.append(line)
         waited = is_wait or (waited and _PRODUCT.search(line) is None)
+    return "\n".join(lines)
+
+
+def with_waits_behind_loops(ptx: str) -> str:
+    """The same, where a loop leaves products of tensor cores under way, and goes on where all are waited for: waited for before it goes there.
+    Where the loop is passed by sums are set to 0 on the way to that place; ptxas sees them defined while products are under way, and has each
+    product of the kernel wait for the one before (its C7515)."""
+    lines = ptx.split("\n")
+    places = {line.partition(":")[0].strip(): number for number, line in enumerate(lines) if _LABEL.match(line)}
+    ends = []
+    for number, (again, on) in enumerate(pairwise(lines)):
+        loop, after = _AGAIN.match(again), _ON.match(on)
+        if loop is None or after is None or not {loop[1], after[1]} <= places.keys():
+            continue
+        first, exit_ = places[loop[1]], places[after[1]]
+        if first < number < exit_ and any("wgmma.mma_async" in line for line in lines[first:number]):
+            next_ = next((line for line in lines[exit_ + 1 :] if _PRODUCT.search(line) or _WAIT.search(line)), "")
+            if _WAIT.search(next_):
+                ends.append(number + 1)
+    for number in reversed(ends):
+        lines.insert(number, "\twgmma.wait_group.sync.aligned 0;")
     return "\n".join(lines)
 
 
@@ -93,7 +118,7 @@ def reassemble(compiled: Any, target: Any, options: dict[str, Any], resident: in
     to be left for `resident` programs, or `cluster` of them are one."""
     from triton.compiler.compiler import make_backend
 
-    ptx = without_repeated_waits(without_packed_additions(compiled.asm["ptx"]))
+    ptx = with_waits_behind_loops(without_repeated_waits(without_packed_additions(compiled.asm["ptx"])))
     ptx = in_clusters(with_room(with_selections_of_floats(ptx), resident), cluster)
     if ptx == compiled.asm["ptx"]:
         return

@@ -10,6 +10,7 @@ from bascule.lowering.triton.compile.ptx_edits import (
     in_clusters,
     with_room,
     with_selections_of_floats,
+    with_waits_behind_loops,
     without_packed_additions,
     without_repeated_waits,
 )
@@ -58,6 +59,36 @@ def test_a_wait_behind_a_wait_is_left_out():
 def test_a_wait_for_something_stays(between):
     ptx = "\n".join([PRODUCT, WAIT_ALL, between, WAIT_ALL])
     assert without_repeated_waits(ptx) == ptx
+
+
+LOOP = [
+    "\t@%p1 bra \t$L__BB0_2;",
+    "\tbra.uni \t$L__BB0_1;",
+    "$L__BB0_2:",
+    PRODUCT,
+    "\twgmma.wait_group.sync.aligned 1;",
+    "\t@%p2 bra \t$L__BB0_2;",
+    "\tbra.uni \t$L__BB0_3;",
+    "$L__BB0_1:",
+    "\tmov.b32 %r1, 0f00000000;",
+    "$L__BB0_3:",
+    "\tadd.s32 %r2, %r3, %r4;",
+    WAIT_ALL,
+]
+
+
+def test_products_are_waited_for_where_a_loop_ends():
+    assert with_waits_behind_loops("\n".join(LOOP)).split("\n") == [*LOOP[:6], WAIT_ALL, *LOOP[6:]]
+
+
+@pytest.mark.parametrize(
+    "place, line",
+    [(3, "\tadd.s32 %r1, %r1, 1;"), (11, PRODUCT), (10, "$L__BB0_4:"), (6, "\tret;"), (2, "$L__BB0_5:")],
+    ids=["no products", "products before the wait", "another label", "it goes on at once", "no loop"],
+)
+def test_other_ends_have_no_wait(place, line):
+    ptx = "\n".join([*LOOP[:place], line, *LOOP[place + 1 :]])
+    assert with_waits_behind_loops(ptx) == ptx
 
 
 KERNEL = ".visible .entry kernel(\n\t.param .u64 p\n)\n.reqntid 128\n{\n\tret;\n}\n"
