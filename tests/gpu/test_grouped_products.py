@@ -94,6 +94,32 @@ def test_training():
         assert error.mean() <= 1.1 * eagers.mean() and error.max() <= 1.5 * eagers.max()
 
 
+def test_rows_are_sorted_by_expert_and_gathered_back():
+    """Bytes are sorted, masks that hide nothing are gone, and no gradient is scattered."""
+
+    def function(x, w):
+        weights, chosen = torch.topk(torch.softmax(x @ w, -1), 2)
+        ids, order = chosen.reshape(-1).sort()
+        rows = x[order // 2].masked_fill((ids >= 8)[:, None], 0.0).sin() * weights.reshape(-1)[order][:, None]
+        back = torch.empty_like(order)
+        back[order] = torch.arange(order.shape[0], device=x.device)
+        return rows[back].view(-1, 2, x.shape[1]).sum(1), torch.histc(ids.int(), 8, 0, 7)
+
+    def run(call, x, w):
+        x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+        out, counts = call(x, w)
+        out.backward(torch.linspace(-1, 1, out.numel(), dtype=x.dtype, device="cuda").reshape(out.shape))
+        return out.detach(), x.grad, w.grad, counts
+
+    torch._dynamo.reset()
+    x, w = torch.randn(4096, 64, device="cuda"), torch.randn(64, 8, device="cuda")
+    compiled = torch.compile(function, backend="bascule", options={"on_error": "raise", "cudagraphs": True})
+    for _ in range(3):
+        found = [part.clone() for part in run(compiled, x, w)]
+    for one, other in zip(found, run(function, x.double(), w.double())):
+        torch.testing.assert_close(one.double(), other.double(), rtol=1e-4, atol=1e-4)
+
+
 RUN = """
 import torch
 from bascule.pipelines import DEFAULT
