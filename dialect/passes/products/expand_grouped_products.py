@@ -45,7 +45,7 @@ class ExpandGroupedProducts(Pass):
 
     A call that is a loop on the host, which waits for the offsets, is a compute where its kernel is estimated to take no longer: `_grouped_mm`,
     but of bf16, and `bascule.grouped_mm`, which is such a loop of any float. With `tf32` (PyTorch allows that) sums of f32 are
-    `bascule.input_precision = "tf32"`.
+    `bascule.input_precision = "tf32"`; where these are in groups one factor lies along the sum, the smaller one as a copy if neither does.
 
     Sums are in f32 and rounded once. Rows after the last offset are zeros before what reads them (in eager they are not written). With
     `index-asserts` a small kernel before asserts that offsets are no rows beyond the last, and do not decrease: where a kernel of tensor cores
