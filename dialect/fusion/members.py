@@ -8,6 +8,7 @@ from ..analysis.affine.fastest_dim import fastest_dim
 from ..analysis.affine.indexing import Indexing, digits_of
 from ..analysis.bodies.body_summary import Access, Body
 from ..analysis.bodies.body_tree import sizes_of
+from ..analysis.bodies.costs import tensor_bytes
 from ..ir.attribute_names import TUNED_PRODUCT
 from ..ir.memory_ops import WHOLE, StoreOp
 from ..ir.shapes import constant, expr
@@ -36,7 +37,7 @@ class Member:
     patterns: list[tuple[Access, Pattern]]
     row_dims: tuple[int, ...] = ()
     chunks: Chunks | None = None  # of partial results: how the whole reduction was cut
-    columns: int = 0  # its reads that run along memory with the domain, less those that do not, each with its weight
+    columns: int = 0  # elements that it reads along memory with the domain, less those that it does not
     operands: dict[ir.Value, int] = field(default_factory=dict)  # tensors read -> reads of them
 
     @staticmethod
@@ -96,8 +97,9 @@ class Member:
 
     def _vote(self, read: Access, direct: list[bool]) -> None:
         dim = fastest_dim(read.buffer.type)
-        if dim is not None and (dims := sum(1 for d in read.buffer.type.shape if d != 1)) > 1:
-            self.columns += read.times * dims * (1 if direct[dim] else -1)
+        if dim is not None and sum(1 for d in read.buffer.type.shape if d != 1) > 1:
+            elements = min(tensor_bytes(read.buffer) // read.width, self.body.points * read.times)
+            self.columns += elements * (1 if direct[dim] else -1)
 
     def digits(
         self, values: tuple[ir.Value, ...], domain: dict[ir.Value, int], indexing: Indexing
